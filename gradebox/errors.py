@@ -1,0 +1,82 @@
+"""What the client raises.
+
+GradeboxError
+├── ConnectionFailed            the service could not be reached, or did not answer
+├── SourceError (ValueError)    the function cannot be uploaded: a lambda, a closure, a method …
+├── ValidationError (ValueError)  a check failed: nothing was saved
+├── BatchFailed                 a batch ended without all of its outcomes: cancelled, or failed
+└── ApiError                    any other refusal; has status, type, detail and request_id
+    ├── NotFound                404: no such project, grader, version or batch, or not yours
+    ├── NotAllowed              401, 403: no key, a wrong one, or one that may not do this
+    ├── Conflict                409: the key is taken, or the grader is locked
+    └── TooLarge                413: over a limit, which the message names
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gradebox.schemas import Batch, Problem, Report
+
+
+class GradeboxError(Exception):
+    """The root of all that gradebox raises on purpose."""
+
+
+class ConnectionFailed(GradeboxError):
+    """The service could not be reached, or did not answer in time."""
+
+
+class SourceError(GradeboxError, ValueError):
+    """The function cannot be made into a source that stands alone."""
+
+
+class ValidationError(GradeboxError, ValueError):
+    """A check failed. `report` has all five; nothing was saved."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        failed = report.failed
+        message = "the grader is not valid"
+        if failed is not None:
+            where = f" (line {failed.line})" if failed.line else ""
+            message = f"check {failed.name!r} failed{where}: {failed.message}"
+            if failed.traceback:
+                message = f"{message}\n{failed.traceback}"
+        super().__init__(message)
+
+
+class BatchFailed(GradeboxError):
+    """A batch ended without all of its outcomes. `batch` says how far it came."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.batch = batch
+        super().__init__(f"batch {batch.id} was {batch.state} with {batch.done} of {batch.total} outcomes")
+
+
+class ApiError(GradeboxError):
+    """The service refused."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.status = problem.status
+        self.type = problem.type
+        self.detail = problem.detail
+        self.request_id = problem.request_id
+        super().__init__(f"{problem.detail} [{problem.status} {problem.title}, request {problem.request_id}]")
+
+
+class NotFound(ApiError):
+    """No such project, grader, version or batch, or not one that the key covers."""
+
+
+class NotAllowed(ApiError):
+    """No API key, a wrong one, or one that may not do this."""
+
+
+class Conflict(ApiError):
+    """The key is taken, or the grader is locked."""
+
+
+class TooLarge(ApiError):
+    """Over a limit, which the message names."""

@@ -1,0 +1,168 @@
+"""The wire schemas: what the API answers and the client reads. Times are ISO 8601 in UTC, durations say their unit."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
+CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
+Isolation = Literal["auto", "batch", "completion"]
+BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
+KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
+Key = Annotated[
+    str,
+    Field(pattern=KEY_PATTERN, description="1-64 of a-z 0-9 . _ - and starting with a letter or digit"),
+]
+
+
+class _Schema(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Check(_Schema):
+    """One of the five checks of a validation."""
+
+    name: CheckName
+    passed: bool
+    message: str
+    line: int | None = None
+    column: int | None = None
+    traceback: str | None = Field(None, description="the grader's own frames, never ours")
+    duration_ms: float
+
+
+class Report(_Schema):
+    """What the five checks say of one source. The first that fails is the last in `checks`."""
+
+    valid: bool
+    checks: list[Check]
+    warnings: list[str] = []
+    isolation: Literal["batch", "completion"] | None = Field(None, description="what `auto` came to for this source")
+    outcomes: list[dict[str, Any]] = Field([], description="one for each thread of the test run")
+
+    @property
+    def failed(self) -> Check | None:
+        """The check that failed, or None."""
+        return next((check for check in self.checks if not check.passed), None)
+
+
+class Version(_Schema):
+    """One immutable source of a grader."""
+
+    number: int
+    sha256: str = Field(description="of the source that was validated, as UTF-8")
+    source: str
+    isolation: Literal["batch", "completion"] = Field(description="in force: what `auto` came to")
+    isolation_asked: Isolation
+    timeout_s: float
+    memory_mb: int
+    created_at: datetime
+    warnings: list[str] = []
+
+
+class Grader(_Schema):
+    """A named scoring rule of a project, with its newest version."""
+
+    project: str
+    key: str
+    name: str
+    description: str
+    locked: bool
+    version: int
+    sha256: str
+    isolation: Literal["batch", "completion"]
+    timeout_s: float
+    memory_mb: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class BatchGrader(_Schema):
+    """One grader of a batch: the version is settled when the batch is accepted."""
+
+    key: str
+    version: int
+    weight: float = 1.0
+
+
+class HistogramBin(_Schema):
+    """Scores from `low` up to `high`; the last bin holds its upper end too."""
+
+    low: float
+    high: float
+    count: int
+
+
+class Summary(_Schema):
+    """The scores of one grader over a batch. Quantiles are exact to three significant digits."""
+
+    grader: str
+    weight: float
+    count: int = Field(description="outcomes, with or without a score")
+    scored: int
+    errors: dict[str, int] = Field(description="how many of each kind")
+    mean: float | None
+    deviation: float | None = Field(description="of the population")
+    minimum: float | None
+    maximum: float | None
+    quantiles: dict[str, float] = Field(description="p05, p25, p50, p75, p95")
+    histogram: list[HistogramBin]
+    run_ms_mean: float | None
+    warnings: list[str] = Field(description="why these scores may be no reward to train on")
+
+
+class Batch(_Schema):
+    """Threads to be scored by one or more graders."""
+
+    id: str
+    project: str
+    state: BatchState
+    graders: list[BatchGrader]
+    threads: int
+    total: int = Field(description="outcomes in the end: threads times graders")
+    done: int = Field(description="outcomes so far")
+    scored: int
+    errors: dict[str, int]
+    created_at: datetime
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    weighted_mean: float | None = Field(None, description="sum of weight times mean, once every grader has scores")
+    summary: list[Summary] = Field([], description="one for each grader; of what is done so far while it runs")
+
+
+class ScoreAnswer(_Schema):
+    """The answer of synchronous scoring: an outcome for each thread, in order."""
+
+    outcomes: list[dict[str, Any]]
+    summary: Summary
+
+
+class ApiKey(_Schema):
+    """An API key, as it may be shown: the secret itself is shown once, when the key is made."""
+
+    id: str
+    name: str
+    projects: list[str] = Field(description='"*" stands for every project, and for managing keys')
+    created_at: datetime
+    revoked: bool
+    secret: str | None = Field(None, description="the key to send; only in the answer that made it")
+
+
+class Project(_Schema):
+    """What keeps one team's graders and batches from another's."""
+
+    key: str
+    created_at: datetime
+
+
+class Problem(BaseModel):
+    """An error of the API (RFC 9457)."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="stable; the last part names the problem, such as validation-failed")
+    title: str
+    status: int
+    detail: str = Field(description="what happened, to what, and what to do")
+    request_id: str
