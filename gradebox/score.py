@@ -19,5 +19,5 @@ class Score(float):
         score.reason = reason
         return score
 
-    def __getnewargs__(self) -> tuple[float, str | None]:
-        return float(self), self.reason
+    def __reduce__(self) -> "tuple[type[Score], tuple[float, str | None]]":
+        return Score, (float(self), self.reason)

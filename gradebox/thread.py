@@ -143,7 +143,7 @@ def _turns(value: Mapping[str, object]) -> list[StringTurn]:
 def _read_messages(messages: object, where: str) -> list[StringTurn]:
     if type(messages) is not list:
         raise ValueError(f"{where} must be a list, and is {_kind(messages)}")
-    turns = []
+    turns: list[StringTurn] = []
     for message in messages:
         try:
             role, content = message["role"], message["content"]
