@@ -4,6 +4,7 @@ GradeboxError
 ├── ConnectionFailed            the service could not be reached, or did not answer
 ├── SourceError (ValueError)    the function cannot be uploaded: a lambda, a closure, a method …
 ├── ValidationError (ValueError)  a check failed: nothing was saved
+├── WaitTimeout (TimeoutError)  a batch did not end in the time that wait() was given; it goes on
 ├── BatchFailed                 a batch ended without all of its outcomes: cancelled, or failed
 └── ApiError                    any other refusal; has status, type, detail and request_id
     ├── NotFound                404: no such project, grader, version or batch, or not yours
@@ -45,6 +46,17 @@ class ValidationError(GradeboxError, ValueError):
             if failed.traceback:
                 message = f"{message}\n{failed.traceback}"
         super().__init__(message)
+
+
+class WaitTimeout(GradeboxError, TimeoutError):
+    """A batch did not end in the time that `wait` was given. It goes on; `batch` says how far it came."""
+
+    def __init__(self, batch: Batch, timeout: float) -> None:
+        self.batch = batch
+        super().__init__(
+            f"batch {batch.id} did not end within {timeout:g} s: {batch.done} of {batch.total} outcomes so far. "
+            "It goes on: wait again, or cancel it"
+        )
 
 
 class BatchFailed(GradeboxError):

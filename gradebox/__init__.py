@@ -1,0 +1,100 @@
+"""Grades LLM completions with Python that nobody has to trust.
+
+`StringThread` and `Score` are what graders see, and must load inside the sandbox, where nothing but the standard library
+and these two modules exist. Everything else is loaded when it is first asked for, so `import gradebox` costs a
+trainer a millisecond.
+"""
+
+from typing import TYPE_CHECKING
+
+from gradebox.score import Score
+from gradebox.thread import StringThread, StringTurn
+
+if TYPE_CHECKING:
+    from gradebox.client import AsyncBatchHandle, AsyncClient, BatchHandle, Client
+    from gradebox.errors import (
+        ApiError,
+        BatchFailed,
+        Conflict,
+        ConnectionFailed,
+        GradeboxError,
+        NotAllowed,
+        NotFound,
+        SourceError,
+        TooLarge,
+        ValidationError,
+        WaitTimeout,
+    )
+    from gradebox.outcome import Outcome, OutcomeError
+    from gradebox.schemas import ApiKey, Batch, Check, Grader, Project, Report, Summary, Version
+
+    __version__: str
+else:
+    # Where each name lives. Type checkers read the imports above, so a misspelt name stays an error to them.
+    _HOMES = {
+        "gradebox.client": ("AsyncBatchHandle", "AsyncClient", "BatchHandle", "Client"),
+        "gradebox.errors": (
+            "ApiError",
+            "BatchFailed",
+            "Conflict",
+            "ConnectionFailed",
+            "GradeboxError",
+            "NotAllowed",
+            "NotFound",
+            "SourceError",
+            "TooLarge",
+            "ValidationError",
+            "WaitTimeout",
+        ),
+        "gradebox.outcome": ("Outcome", "OutcomeError"),
+        "gradebox.schemas": ("ApiKey", "Batch", "Check", "Grader", "Project", "Report", "Summary", "Version"),
+    }
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("gradebox")
+        home = next((module for module, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
+
+    def __dir__():
+        return [*globals(), *__all__]
+
+
+__all__ = [
+    "ApiError",
+    "ApiKey",
+    "AsyncBatchHandle",
+    "AsyncClient",
+    "Batch",
+    "BatchFailed",
+    "BatchHandle",
+    "Check",
+    "Client",
+    "Conflict",
+    "ConnectionFailed",
+    "Grader",
+    "GradeboxError",
+    "NotAllowed",
+    "NotFound",
+    "Outcome",
+    "OutcomeError",
+    "Project",
+    "Report",
+    "Score",
+    "SourceError",
+    "StringThread",
+    "StringTurn",
+    "Summary",
+    "TooLarge",
+    "ValidationError",
+    "Version",
+    "WaitTimeout",
+    "__version__",
+]
