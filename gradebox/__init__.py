@@ -1,8 +1,8 @@
 """Grades LLM completions with Python that nobody has to trust.
 
-`StringThread` and `Score` are what graders see, and must load inside the sandbox, where nothing but the standard library
-and these two modules exist. Everything else is loaded when it is first asked for, so `import gradebox` costs a
-trainer a millisecond.
+`StringThread` and `Score` are what graders see, and must load inside the sandbox, where nothing but the standard
+library and these two modules exist. Everything else is loaded when it is first asked for, so `import gradebox` costs
+a trainer milliseconds.
 """
 
 from typing import TYPE_CHECKING
@@ -79,8 +79,8 @@ __all__ = [
     "Client",
     "Conflict",
     "ConnectionFailed",
-    "Grader",
     "GradeboxError",
+    "Grader",
     "NotAllowed",
     "NotFound",
     "Outcome",

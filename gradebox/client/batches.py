@@ -1,0 +1,166 @@
+"""Batches, as a user holds them."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+
+from gradebox.client import calls
+from gradebox.client.threads import Threads
+from gradebox.client.transport import AsyncTransport, Transport
+from gradebox.client.watch import Watch
+from gradebox.outcome import Outcome
+from gradebox.schemas import Batch, BatchState, Summary
+
+Graders = str | Mapping[str, float] | Iterable[str]
+"""One grader (`exact-match` or `exact-match@3`), several, or several with their weights."""
+
+
+class _Handle:
+    """What is known of a batch without asking."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.status = batch
+
+    @property
+    def id(self) -> str:
+        """The name of the batch in its project."""
+        return self.status.id
+
+    @property
+    def state(self) -> BatchState:
+        """Queued, running, finished, cancelled or failed, when last asked."""
+        return self.status.state
+
+    @property
+    def summary(self) -> list[Summary]:
+        """One for each grader, when last asked: of what was done so far."""
+        return self.status.summary
+
+    def __repr__(self) -> str:
+        status = self.status
+        return f"<{type(self).__name__} {status.id} {status.state}: {status.done} of {status.total} outcomes>"
+
+
+class BatchHandle(_Handle):
+    """A batch of the service. `status` is what it was when last asked."""
+
+    def __init__(self, transport: Transport, batch: Batch) -> None:
+        super().__init__(batch)
+        self._transport = transport
+
+    def refresh(self) -> Batch:
+        """Asks how far the batch is."""
+        self.status = self._transport.send(calls.get_batch(self.status.project, self.id))
+        return self.status
+
+    def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:
+        """Waits for the end, with a progress bar on stderr; `timeout` is in seconds.
+
+        Raises:
+            BatchFailed: it was cancelled, or failed. The outcomes it has can be read.
+            WaitTimeout: it did not end in time, and goes on.
+        """
+        with Watch(self.status, progress, timeout) as watch:
+            while (pause := watch.saw(self.refresh())) is not None:
+                time.sleep(pause)
+        return self.status
+
+    def outcomes(self, after: int | None = None) -> Iterator[Outcome]:
+        """The outcomes so far, in the order of the threads; only those with an index above `after`."""
+        return self._transport.outcomes(calls.outcomes_path(self.status.project, self.id), after)
+
+    def cancel(self) -> Batch:
+        """Stops the batch. The outcomes it has can be read."""
+        self.status = self._transport.send(calls.cancel_batch(self.status.project, self.id))
+        return self.status
+
+    def delete(self) -> None:
+        """Deletes the batch with its threads and outcomes."""
+        self._transport.send(calls.delete_batch(self.status.project, self.id))
+
+
+class AsyncBatchHandle(_Handle):
+    """A batch of the service, for code that awaits. `status` is what it was when last asked."""
+
+    def __init__(self, transport: AsyncTransport, batch: Batch) -> None:
+        super().__init__(batch)
+        self._transport = transport
+
+    async def refresh(self) -> Batch:
+        """Asks how far the batch is."""
+        self.status = await self._transport.send(calls.get_batch(self.status.project, self.id))
+        return self.status
+
+    async def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:  # noqa: ASYNC109  # as in `wait`
+        """Waits for the end, with a progress bar on stderr; `timeout` is in seconds.
+
+        Raises:
+            BatchFailed: it was cancelled, or failed. The outcomes it has can be read.
+            WaitTimeout: it did not end in time, and goes on.
+        """
+        with Watch(self.status, progress, timeout) as watch:
+            while (pause := watch.saw(await self.refresh())) is not None:  # noqa: ASYNC110  # it ends elsewhere
+                await asyncio.sleep(pause)
+        return self.status
+
+    def outcomes(self, after: int | None = None) -> AsyncIterator[Outcome]:
+        """The outcomes so far, in the order of the threads; only those with an index above `after`."""
+        return self._transport.outcomes(calls.outcomes_path(self.status.project, self.id), after)
+
+    async def cancel(self) -> Batch:
+        """Stops the batch. The outcomes it has can be read."""
+        self.status = await self._transport.send(calls.cancel_batch(self.status.project, self.id))
+        return self.status
+
+    async def delete(self) -> None:
+        """Deletes the batch with its threads and outcomes."""
+        await self._transport.send(calls.delete_batch(self.status.project, self.id))
+
+
+class Batches:
+    """The batches of the client's project."""
+
+    def __init__(self, transport: Transport, project: str) -> None:
+        self._transport = transport
+        self._project = project
+
+    def create(self, graders: Graders, threads: Threads) -> BatchHandle:
+        """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed."""
+        call = calls.create_batch(self._project, weights(graders), threads)
+        return BatchHandle(self._transport, self._transport.send(call))
+
+    def get(self, batch: str) -> BatchHandle:
+        """The batch of this id."""
+        return BatchHandle(self._transport, self._transport.send(calls.get_batch(self._project, batch)))
+
+    def list(self) -> list[Batch]:
+        """The project's batches, as they are now."""
+        return self._transport.send(calls.list_batches(self._project))
+
+
+class AsyncBatches:
+    """The batches of the client's project, for code that awaits."""
+
+    def __init__(self, transport: AsyncTransport, project: str) -> None:
+        self._transport = transport
+        self._project = project
+
+    async def create(self, graders: Graders, threads: Threads) -> AsyncBatchHandle:
+        """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed."""
+        call = calls.create_batch(self._project, weights(graders), threads)
+        return AsyncBatchHandle(self._transport, await self._transport.send(call))
+
+    async def get(self, batch: str) -> AsyncBatchHandle:
+        """The batch of this id."""
+        return AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
+
+    async def list(self) -> list[Batch]:
+        """The project's batches, as they are now."""
+        return await self._transport.send(calls.list_batches(self._project))
+
+
+def weights(graders: Graders) -> dict[str, float]:
+    """Each grader with its weight, which is 1 where none is given."""
+    if isinstance(graders, str):
+        return {graders: 1.0}
+    return dict(graders) if isinstance(graders, Mapping) else dict.fromkeys(graders, 1.0)

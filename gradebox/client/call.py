@@ -1,0 +1,95 @@
+"""One request of the API and how its answer is read, as a value that either client can send."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import httpx
+from pydantic import ValidationError as SchemaError
+
+from gradebox.client.threads import Threads
+from gradebox.errors import (
+    ApiError,
+    Conflict,
+    ConnectionFailed,
+    GradeboxError,
+    NotAllowed,
+    NotFound,
+    TooLarge,
+    ValidationError,
+)
+from gradebox.schemas import Problem, Report
+
+T = TypeVar("T")
+Params = Sequence[tuple[str, str]]
+
+_KINDS = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 409: Conflict, 413: TooLarge}
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """A request, and what reads the body of its answer.
+
+    Attributes:
+        body: the JSON body, already encoded; a batch's `threads` are streamed instead.
+        idempotent: sending it twice does what sending it once does, so it may be tried again.
+        work_s: how many seconds the service may need to do it, on top of the client's own timeout.
+    """
+
+    method: str
+    path: str
+    read: Callable[[bytes], T]
+    params: Params = ()
+    body: bytes | None = None
+    threads: Threads | None = None
+    idempotent: bool = True
+    work_s: float = 0.0
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What the body is."""
+        if self.threads is not None:
+            return {"Content-Type": "application/x-ndjson"}
+        return {"Content-Type": "application/json"} if self.body is not None else {}
+
+    def answer(self, response: httpx.Response) -> T:
+        """Reads an answer whose body has arrived.
+
+        Raises:
+            GradeboxError: the service refused, or the answer is not one of gradebox's.
+        """
+        if not response.is_success:
+            raise refusal(response)
+        try:
+            return self.read(response.content)
+        except ValueError as error:  # pydantic's and msgspec's errors are ValueErrors
+            raise _foreign(response) from error
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """A JSON body, without the members that are None. ASCII escapes carry lone surrogates."""
+    return json.dumps({name: part for name, part in value.items() if part is not None}, allow_nan=False).encode()
+
+
+def refusal(response: httpx.Response) -> GradeboxError:
+    """The exception for an answer that is no success."""
+    try:
+        problem = Problem.model_validate_json(response.content)
+    except SchemaError:
+        return _foreign(response)
+    report = (problem.model_extra or {}).get("report")
+    if report is not None:
+        return ValidationError(Report.model_validate(report))
+    return _KINDS.get(problem.status, ApiError)(problem)
+
+
+def _foreign(response: httpx.Response) -> ConnectionFailed:
+    return ConnectionFailed(
+        f"{response.url} answered {response.status_code}, but not as gradebox does "
+        f"({response.text[:80]!r}): is the URL that of a gradebox service, and of this version?"
+    )
+
+
+def nothing(_body: bytes) -> None:
+    """Reads an answer that has no body."""

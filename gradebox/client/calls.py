@@ -1,0 +1,180 @@
+"""Every request that the client makes: a function for each, named by what it does."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+from pydantic import TypeAdapter
+
+from gradebox.client.call import Call, encode, nothing
+from gradebox.client.threads import Thread, Threads, to_line
+from gradebox.outcome import Outcome
+from gradebox.schemas import ApiKey, Batch, Grader, Isolation, Project, Report, Version
+
+IMPORT_AND_TEST_RUN_S = 120.0  # the most that a validation may take
+COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
+
+_graders = TypeAdapter(list[Grader]).validate_json
+_versions = TypeAdapter(list[Version]).validate_json
+_batches = TypeAdapter(list[Batch]).validate_json
+_keys = TypeAdapter(list[ApiKey]).validate_json
+_projects = TypeAdapter(list[Project]).validate_json
+
+
+class _ScoreAnswer(msgspec.Struct):
+    """`schemas.ScoreAnswer`, with outcomes as the structs that users get; the summary is not read."""
+
+    outcomes: list[Outcome]
+
+
+_score_answer = msgspec.json.Decoder(_ScoreAnswer)
+
+
+def split_version(grader: str) -> tuple[str, int | None]:
+    """`exact-match@3` as ("exact-match", 3), and `exact-match` as ("exact-match", None).
+
+    Raises:
+        ValueError: what follows the @ is no number.
+    """
+    key, at, number = grader.partition("@")
+    if not at:
+        return key, None
+    if not number.isdecimal():
+        raise ValueError(f"{grader!r}: the version after the @ is a number, as in {key}@3")
+    return key, int(number)
+
+
+def validate(
+    project: str, source: str, threads: Sequence[Thread] | None = None, isolation: Isolation | None = None
+) -> Call[Report]:
+    """Asks for the five checks."""
+    head = encode({"source": source, "isolation": isolation})
+    body = head if threads is None else _with_threads(head, [to_line(t, number) for number, t in enumerate(threads)])
+    work_s = IMPORT_AND_TEST_RUN_S + COMPLETION_S * len(threads or ())
+    path = _path(project, "validate")
+    return Call("POST", path, Report.model_validate_json, body=body, work_s=work_s)
+
+
+def create_grader(project: str, fields: Mapping[str, Any]) -> Call[Grader]:
+    """Makes a grader with its first version."""
+    return Call(
+        "POST",
+        _path(project, "graders"),
+        Grader.model_validate_json,
+        body=encode(fields),
+        idempotent=False,
+        work_s=IMPORT_AND_TEST_RUN_S,
+    )
+
+
+def list_graders(project: str) -> Call[list[Grader]]:
+    """Asks for the project's graders."""
+    return Call("GET", _path(project, "graders"), _graders)
+
+
+def get_grader(project: str, key: str) -> Call[Grader]:
+    """Asks for one grader."""
+    return Call("GET", _path(project, "graders", key), Grader.model_validate_json)
+
+
+def put_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[Grader]:
+    """Gives a grader a new version, unless the source is unchanged."""
+    path = _path(project, "graders", key)
+    return Call("PUT", path, Grader.model_validate_json, body=encode(fields), work_s=IMPORT_AND_TEST_RUN_S)
+
+
+def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[Grader]:
+    """Changes a grader's name, description or lock."""
+    return Call("PATCH", _path(project, "graders", key), Grader.model_validate_json, body=encode(fields))
+
+
+def delete_grader(project: str, key: str) -> Call[None]:
+    """Deletes a grader and its versions."""
+    return Call("DELETE", _path(project, "graders", key), nothing, idempotent=False)
+
+
+def list_versions(project: str, key: str) -> Call[list[Version]]:
+    """Asks for the versions of a grader, with their sources."""
+    return Call("GET", _path(project, "graders", key, "versions"), _versions)
+
+
+def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:
+    """Scores at most a thousand threads in one request."""
+    return Call(
+        "POST",
+        _path(project, "graders", key, "score"),
+        lambda body: _score_answer.decode(body).outcomes,
+        body=_with_threads(encode({"version": version}), lines),
+        work_s=COMPLETION_S * len(lines),
+    )
+
+
+def create_batch(project: str, graders: Mapping[str, float], threads: Threads) -> Call[Batch]:
+    """Uploads threads to be scored by these graders, each with its weight."""
+    params = [("grader", grader) for grader in graders]
+    if any(weight != 1.0 for weight in graders.values()):
+        params += [("weight", repr(float(weight))) for weight in graders.values()]
+    path = _path(project, "batches")
+    return Call("POST", path, Batch.model_validate_json, params=params, threads=threads, idempotent=False)
+
+
+def list_batches(project: str) -> Call[list[Batch]]:
+    """Asks for the project's batches."""
+    return Call("GET", _path(project, "batches"), _batches)
+
+
+def get_batch(project: str, batch: str) -> Call[Batch]:
+    """Asks how far a batch is."""
+    return Call("GET", _path(project, "batches", batch), Batch.model_validate_json)
+
+
+def cancel_batch(project: str, batch: str) -> Call[Batch]:
+    """Stops a batch; what it has is kept."""
+    return Call("POST", _path(project, "batches", batch, "cancel"), Batch.model_validate_json)
+
+
+def delete_batch(project: str, batch: str) -> Call[None]:
+    """Deletes a batch with its threads and outcomes."""
+    return Call("DELETE", _path(project, "batches", batch), nothing, idempotent=False)
+
+
+def outcomes_path(project: str, batch: str) -> str:
+    """Where a batch's outcomes are read."""
+    return _path(project, "batches", batch, "outcomes")
+
+
+def create_key(name: str, projects: Sequence[str]) -> Call[ApiKey]:
+    """Makes an API key; the answer alone holds its secret."""
+    body = encode({"name": name, "projects": list(projects)})
+    return Call("POST", "/v1/keys", ApiKey.model_validate_json, body=body, idempotent=False)
+
+
+def list_keys() -> Call[list[ApiKey]]:
+    """Asks for all API keys, without their secrets."""
+    return Call("GET", "/v1/keys", _keys)
+
+
+def revoke_key(key: str) -> Call[None]:
+    """Revokes an API key, named by its id."""
+    return Call("DELETE", f"/v1/keys/{quote(key, safe='')}", nothing)
+
+
+def create_project(key: str) -> Call[Project]:
+    """Makes a project."""
+    return Call("POST", "/v1/projects", Project.model_validate_json, body=encode({"key": key}), idempotent=False)
+
+
+def list_projects() -> Call[list[Project]]:
+    """Asks for the projects that the API key covers."""
+    return Call("GET", "/v1/projects", _projects)
+
+
+def _path(project: str, *parts: str) -> str:
+    return "/v1/projects/" + "/".join(quote(part, safe="") for part in (project, *parts))
+
+
+def _with_threads(head: bytes, lines: Sequence[bytes]) -> bytes:
+    """The JSON object `head` with one more member: threads that are encoded already."""
+    comma = b"," if head != b"{}" else b""
+    return b'%b%b"threads":[%b]}' % (head[:-1], comma, b",".join(lines))

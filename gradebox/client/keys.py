@@ -1,0 +1,75 @@
+"""API keys and projects: for keys that cover every project."""
+
+from collections.abc import Sequence
+
+from gradebox.client import calls
+from gradebox.client.transport import AsyncTransport, Transport
+from gradebox.schemas import ApiKey, Project
+
+
+class Keys:
+    """The API keys of the service."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, name: str, projects: Sequence[str] = ("default",)) -> ApiKey:
+        """Makes a key for these projects; "*" stands for all. Its `secret` is shown this once."""
+        return self._transport.send(calls.create_key(name, projects))
+
+    def list(self) -> list[ApiKey]:
+        """All keys, without their secrets."""
+        return self._transport.send(calls.list_keys())
+
+    def revoke(self, key: str) -> None:
+        """Revokes a key, named by its id."""
+        self._transport.send(calls.revoke_key(key))
+
+
+class Projects:
+    """The projects that the API key covers."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, key: str) -> Project:
+        """Makes a project."""
+        return self._transport.send(calls.create_project(key))
+
+    def list(self) -> list[Project]:
+        """The projects there are."""
+        return self._transport.send(calls.list_projects())
+
+
+class AsyncKeys:
+    """The API keys of the service, for code that awaits: as `Keys`."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def create(self, name: str, projects: Sequence[str] = ("default",)) -> ApiKey:
+        """As `Keys.create`."""
+        return await self._transport.send(calls.create_key(name, projects))
+
+    async def list(self) -> list[ApiKey]:
+        """As `Keys.list`."""
+        return await self._transport.send(calls.list_keys())
+
+    async def revoke(self, key: str) -> None:
+        """As `Keys.revoke`."""
+        await self._transport.send(calls.revoke_key(key))
+
+
+class AsyncProjects:
+    """The projects that the API key covers, for code that awaits: as `Projects`."""
+
+    def __init__(self, transport: AsyncTransport) -> None:
+        self._transport = transport
+
+    async def create(self, key: str) -> Project:
+        """As `Projects.create`."""
+        return await self._transport.send(calls.create_project(key))
+
+    async def list(self) -> list[Project]:
+        """As `Projects.list`."""
+        return await self._transport.send(calls.list_projects())

@@ -1,0 +1,113 @@
+"""Threads on their way to the service: lines of JSON."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from gradebox.thread import StringThread
+
+Thread: TypeAlias = StringThread | Mapping[str, object] | Sequence[tuple[str, str]]
+"""A thread, its JSON form as a dict, or a list of (role, content)."""
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """A file that is open for reading bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most `size` bytes, and none at the end."""
+
+
+Threads: TypeAlias = Iterable[Thread] | str | os.PathLike[str] | Reader
+"""Threads, the path of a file of JSON lines, or such a file opened for reading bytes."""
+
+BLOCK_BYTES = 256 * 1024
+SCORE_THREADS = 1_000  # what one request for synchronous scoring may hold
+SCORE_BYTES = 15 * 1024 * 1024  # 16 MiB, less room for the rest of the body
+
+# ASCII with escapes carries lone surrogates too, which completions do contain; NaN is no JSON.
+_encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+
+
+def to_line(thread: Thread, number: int) -> bytes:
+    """The thread as JSON, without a line end.
+
+    Raises:
+        TypeError, ValueError: this is no thread, or JSON has no word for something in it; `number` is named.
+    """
+    try:
+        return _encode(_form(thread)).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        advice = "threads hold strings, numbers that are finite, booleans, None, lists and dicts"
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"thread {number} cannot be sent as JSON: {error}; {advice}") from error
+
+
+def blocks(threads: Threads) -> Iterator[bytes]:
+    """The body of a batch: JSON lines in blocks of bytes, read or made as they are asked for."""
+    if isinstance(threads, str | os.PathLike):
+        with Path(threads).open("rb") as file:
+            yield from _read(file)
+    elif isinstance(threads, Reader):
+        yield from _read(threads)
+    else:
+        yield from _lines_in_blocks(threads)
+
+
+async def async_blocks(threads: Threads) -> AsyncIterator[bytes]:
+    """`blocks`, for a client that awaits; a block is made in about a millisecond."""
+    for block in blocks(threads):
+        yield block
+
+
+def pieces(threads: Iterable[Thread]) -> Iterator[tuple[int, list[bytes]]]:
+    """Cuts threads into requests for synchronous scoring: the first index and the lines of each."""
+    first, lines, size = 0, list[bytes](), 0
+    for number, thread in enumerate(threads):
+        line = to_line(thread, number)
+        if lines and (len(lines) == SCORE_THREADS or size + len(line) > SCORE_BYTES):
+            yield first, lines
+            first, lines, size = number, [], 0
+        lines.append(line)
+        size += len(line) + 1
+    if lines:
+        yield first, lines
+
+
+def _form(thread: object) -> object:
+    if isinstance(thread, StringThread):
+        messages = [{"role": role, "content": content} for role, content in thread.get_turns()]
+        return {"messages": messages, "metadata": thread.metadata}
+    if isinstance(thread, Mapping):
+        return dict(thread)
+    if isinstance(thread, Sequence) and not isinstance(thread, str | bytes | bytearray):
+        return {"turns": [_pair(turn) for turn in thread]}
+    raise TypeError(f"a {type(thread).__name__} is no StringThread, no dict, and no list of (role, content)")
+
+
+def _pair(turn: object) -> list[str]:
+    if isinstance(turn, Sequence) and not isinstance(turn, str) and [type(part) for part in turn] == [str, str]:
+        return list(turn)
+    raise TypeError(f"{turn!r:.80} is no pair of role and content")
+
+
+def _read(file: Reader) -> Iterator[bytes]:
+    while block := file.read(BLOCK_BYTES):
+        if not isinstance(block, bytes):
+            raise TypeError('the file of threads must be opened for reading bytes: open(path, "rb")')
+        yield block
+
+
+def _lines_in_blocks(threads: Iterable[Thread]) -> Iterator[bytes]:
+    block, size = list[bytes](), 0
+    for number, thread in enumerate(threads):
+        line = to_line(thread, number)
+        block.append(line)
+        size += len(line) + 1
+        if size >= BLOCK_BYTES:
+            yield b"\n".join(block) + b"\n"
+            block, size = [], 0
+    if block:
+        yield b"\n".join(block) + b"\n"

@@ -1,0 +1,228 @@
+"""What sends calls: once for code that blocks and once for code that awaits, with one set of rules for both."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from typing import Any, TypeVar
+
+import httpx
+
+from gradebox.access import find_key, is_local, service_url
+from gradebox.client.call import Call, refusal
+from gradebox.client.outcomes import OutcomeReader
+from gradebox.client.threads import async_blocks, blocks
+from gradebox.errors import ConnectionFailed, GradeboxError
+from gradebox.outcome import Outcome
+
+T = TypeVar("T")
+
+TRIES = 7  # with the pauses below, some ten seconds: longer than a service takes to restart
+CONNECT_S = 5.0
+KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers drop an idle connection, so none is used as it closes
+NOT_NOW = {429, 502, 503}
+
+
+class Rules:
+    """Where the service is, and whether a request that failed is sent again.
+
+    A service that never answered is probably not there, and the user hears so at once; one that has answered before is
+    probably restarting, and is waited for.
+    """
+
+    def __init__(self, url: str | None, api_key: str | None, timeout: float) -> None:
+        self.url = service_url(url)
+        self.timeout = timeout
+        self.reached = False
+        _check_url(self.url)
+        self.key = api_key or find_key(self.url)
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of an httpx client."""
+        return {
+            "base_url": self.url,
+            "headers": _headers(self.url, self.key),
+            "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
+            "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
+        }
+
+    def request(self, call: Call[Any]) -> dict[str, Any]:
+        """The arguments of `httpx.Client.request`, but for a body that is streamed."""
+        return {
+            "method": call.method,
+            "url": call.path,
+            "params": httpx.QueryParams(list(call.params)),
+            "content": call.body,
+            "headers": call.headers,
+            "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S, read=self.timeout + call.work_s),
+        }
+
+    def pause(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> float | None:
+        """Seconds to wait before the next try, or None where there is none."""
+        if attempt + 1 >= TRIES or not self._again(idempotent, failure):
+            return None
+        asked = failure.headers.get("Retry-After", "") if isinstance(failure, httpx.Response) else ""
+        backoff: float = min(5.0, 0.2 * 2**attempt) * random.uniform(0.75, 1.0)  # noqa: S311  # spreads clients, hides nothing
+        return max(backoff, min(float(asked), 30.0)) if asked.isdecimal() else backoff
+
+    def _again(self, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> bool:
+        if isinstance(failure, httpx.Response):
+            self.reached = True
+            return idempotent and failure.status_code in NOT_NOW
+        if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout):
+            return self.reached
+        lost = isinstance(failure, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError)
+        return lost and idempotent and self.reached
+
+    def unreachable(self, error: httpx.HTTPError) -> ConnectionFailed:
+        """What a user is told when no try got an answer."""
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            return ConnectionFailed(
+                f"no service answers at {self.url} ({error}). Start one with `gradebox serve`, "
+                "or name another with --url, url= or GRADEBOX_URL"
+            )
+        if isinstance(error, httpx.TimeoutException):
+            return ConnectionFailed(
+                f"the service at {self.url} took longer than {self.timeout:g} s to answer: "
+                "try again, or give the client a longer timeout"
+            )
+        return ConnectionFailed(f"the connection to {self.url} broke ({error or type(error).__name__}): try again")
+
+
+class Transport:
+    """Sends calls and blocks until they are answered."""
+
+    def __init__(self, rules: Rules, transport: httpx.BaseTransport | None = None) -> None:
+        self.rules = rules
+        self._http = httpx.Client(**rules.options(), transport=transport)
+
+    def send(self, call: Call[T]) -> T:
+        """The answer to a call. Raises GradeboxError."""
+        for attempt in count():
+            body = {"content": blocks(call.threads)} if call.threads is not None else {}
+            failure: httpx.Response | httpx.HTTPError
+            try:
+                failure = self._http.request(**self.rules.request(call) | body)
+            except httpx.HTTPError as error:
+                failure = error
+            pause = self.rules.pause(attempt, call.idempotent, failure)
+            if pause is None:
+                break
+            time.sleep(pause)
+        return _settle(call, failure, self.rules)
+
+    def outcomes(self, path: str, after: int | None) -> Iterator[Outcome]:
+        """The outcomes of a batch as they arrive, read on from where a connection broke."""
+        reader, attempt = OutcomeReader(after), 0
+        while True:
+            failure: httpx.Response | httpx.HTTPError
+            try:
+                with self._http.stream("GET", path, params=reader.params) as response:
+                    self.rules.reached = True
+                    if response.is_success:
+                        for block in response.iter_bytes():
+                            attempt = 0
+                            yield from reader.feed(block)
+                        yield from reader.end()
+                        return
+                    response.read()
+                    failure = response
+            except httpx.HTTPError as error:
+                failure = error
+            pause = self.rules.pause(attempt, True, failure)
+            if pause is None:
+                raise _error(failure, self.rules)
+            time.sleep(pause)
+            attempt += 1
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+
+class AsyncTransport:
+    """Sends calls and awaits their answers."""
+
+    def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.rules = rules
+        self._http = httpx.AsyncClient(**rules.options(), transport=transport)
+
+    async def send(self, call: Call[T]) -> T:
+        """The answer to a call. Raises GradeboxError."""
+        for attempt in count():
+            body = {"content": async_blocks(call.threads)} if call.threads is not None else {}
+            failure: httpx.Response | httpx.HTTPError
+            try:
+                failure = await self._http.request(**self.rules.request(call) | body)
+            except httpx.HTTPError as error:
+                failure = error
+            pause = self.rules.pause(attempt, call.idempotent, failure)
+            if pause is None:
+                break
+            await asyncio.sleep(pause)
+        return _settle(call, failure, self.rules)
+
+    async def outcomes(self, path: str, after: int | None) -> AsyncIterator[Outcome]:
+        """The outcomes of a batch as they arrive, read on from where a connection broke."""
+        reader, attempt = OutcomeReader(after), 0
+        while True:
+            failure: httpx.Response | httpx.HTTPError
+            try:
+                async with self._http.stream("GET", path, params=reader.params) as response:
+                    self.rules.reached = True
+                    if response.is_success:
+                        async for block in response.aiter_bytes():
+                            attempt = 0
+                            for outcome in reader.feed(block):
+                                yield outcome
+                        for outcome in reader.end():
+                            yield outcome
+                        return
+                    await response.aread()
+                    failure = response
+            except httpx.HTTPError as error:
+                failure = error
+            pause = self.rules.pause(attempt, True, failure)
+            if pause is None:
+                raise _error(failure, self.rules)
+            await asyncio.sleep(pause)
+            attempt += 1
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+
+def _settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules) -> T:
+    if isinstance(failure, httpx.Response):
+        return call.answer(failure)
+    raise _error(failure, rules)
+
+
+def _error(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> GradeboxError:
+    if isinstance(failure, httpx.Response):
+        return refusal(failure)
+    error = rules.unreachable(failure)
+    error.__cause__ = failure
+    return error
+
+
+def _check_url(url: str) -> None:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ConnectionFailed(f"{url!r} is no URL ({error}): name the service as in http://127.0.0.1:8000") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ConnectionFailed(f"{url!r} is no http URL: name the service as in http://127.0.0.1:8000")
+
+
+def _headers(url: str, key: str | None) -> dict[str, str]:
+    headers = {"User-Agent": "gradebox-python"}
+    if key is not None:
+        if not key.isascii() or not key.isprintable():
+            raise GradeboxError("the API key holds characters that no key has: check GRADEBOX_API_KEY or api_key=")
+        headers["Authorization"] = f"Bearer {key}"
+    if is_local(url):
+        headers["Accept-Encoding"] = "identity"  # on one machine, compressing outcomes costs more than it saves
+    return headers

@@ -1,0 +1,118 @@
+"""Watches a batch until it ends: what is shown meanwhile, when to look again, and what the end means."""
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gradebox.errors import BatchFailed, WaitTimeout
+from gradebox.schemas import Batch
+
+ENDED = {"finished", "cancelled", "failed"}
+SHORTEST_S, LONGEST_S = 0.02, 1.0
+LINE_EVERY_S = 10.0
+
+
+class Watch:
+    """Is told each state of a batch, and says how long to sleep before asking for the next."""
+
+    def __init__(self, batch: Batch, progress: bool, timeout: float | None) -> None:
+        self._started = time.monotonic()
+        self._done_before = batch.done
+        self._timeout = timeout
+        self._display: _Bar | _Lines | None = _display(batch) if progress else None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._display:
+            self._display.close()
+
+    def saw(self, batch: Batch) -> float | None:
+        """Seconds to sleep, or None when the batch has finished.
+
+        Raises:
+            BatchFailed: it was cancelled, or failed.
+            WaitTimeout: it did not end in time.
+        """
+        elapsed = time.monotonic() - self._started
+        if self._display:
+            self._display.show(batch, _rate(batch.done - self._done_before, elapsed))
+        if batch.state in ENDED:
+            if batch.state != "finished":
+                raise BatchFailed(batch)
+            return None
+        left = self._timeout - elapsed if self._timeout is not None else LONGEST_S
+        if self._timeout is not None and left <= 0:
+            raise WaitTimeout(batch, self._timeout)
+        return min(self._sleep(batch, elapsed), left)
+
+    def _sleep(self, batch: Batch, elapsed: float) -> float:
+        # Half of the time that seems left: few questions of a long batch, and its end is seen at once.
+        floor = min(0.2, max(SHORTEST_S, elapsed / 20))
+        rate = _rate(batch.done - self._done_before, elapsed)
+        left = (batch.total - batch.done) / rate if rate else 0.0
+        return min(LONGEST_S, max(floor, left / 2))
+
+
+class _Bar:
+    """A progress bar on a terminal or in a notebook."""
+
+    def __init__(self, batch: Batch, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(compact=True),
+            TextColumn("[red]{task.fields[errors]}"),
+            console=console,
+        )
+        self._task = self._progress.add_task(_label(batch), total=batch.total, rate="", errors="")
+        self._progress.start()
+
+    def show(self, batch: Batch, rate: float) -> None:
+        self._progress.update(self._task, completed=batch.done, rate=f"{rate:,.0f}/s", errors=_errors(batch))
+
+    def close(self) -> None:
+        self._progress.stop()
+
+
+class _Lines:
+    """A line now and then, for logs."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._next = time.monotonic() + LINE_EVERY_S
+
+    def show(self, batch: Batch, rate: float) -> None:
+        now = time.monotonic()
+        if now < self._next and batch.state not in ENDED:
+            return
+        self._next = now + LINE_EVERY_S
+        parts = [f"{_label(batch)}: {batch.done:,} of {batch.total:,}", f"{rate:,.0f}/s", _errors(batch)]
+        self._console.print(", ".join(filter(None, parts)), highlight=False, markup=False, soft_wrap=True)
+
+    def close(self) -> None:
+        pass
+
+
+def _display(batch: Batch) -> _Bar | _Lines:
+    console = Console(stderr=True)
+    return _Bar(batch, console) if console.is_terminal or console.is_jupyter else _Lines(console)
+
+
+def _label(batch: Batch) -> str:
+    return " + ".join(grader.key for grader in batch.graders) if len(batch.graders) < 4 else batch.id
+
+
+def _errors(batch: Batch) -> str:
+    count = sum(batch.errors.values())
+    return f"{count:,} errors" if count > 1 else f"{count} error" if count else ""
+
+
+def _rate(done: int, elapsed: float) -> float:
+    return done / elapsed if elapsed > 0 else 0.0
