@@ -2,6 +2,7 @@
 
 GradeboxError
 ├── ConnectionFailed            the service could not be reached, or did not answer
+├── CannotServe                 a service cannot be started, or go on, on this machine
 ├── SourceError (ValueError)    the function cannot be uploaded: a lambda, a closure, a method …
 ├── ValidationError (ValueError)  a check failed: nothing was saved
 ├── WaitTimeout (TimeoutError)  a batch did not end in the time that wait() was given; it goes on
@@ -27,6 +28,10 @@ class GradeboxError(Exception):
 
 class ConnectionFailed(GradeboxError):
     """The service could not be reached, or did not answer in time."""
+
+
+class CannotServe(GradeboxError):
+    """A service cannot be started, or go on, on this machine; the message says what is missing and how to get it."""
 
 
 class SourceError(GradeboxError, ValueError):

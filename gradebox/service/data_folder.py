@@ -1,0 +1,102 @@
+"""The folder that holds all that a service keeps: one service at a time."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gradebox.errors import CannotServe
+
+SOCKET_PATH_BYTES = 100  # the kernel's bound is 107; Redis adds to it while it starts
+LAST_ONE_ENDS_S = 10.0
+LOG_BYTES = 10 * 1024 * 1024
+
+
+@dataclass(frozen=True)
+class DataFolder:
+    """A data folder that this process holds the lock of.
+
+    Attributes:
+        lock: the lock's file descriptor. Redis inherits it: should this process be killed, the folder stays locked
+            until that Redis has written its last.
+        sockets: where the Redis socket lies: the folder itself, unless its path is too long for a socket.
+    """
+
+    path: Path
+    lock: int
+    sockets: Path
+
+    @property
+    def redis(self) -> Path:
+        """Where Redis keeps its append-only file."""
+        return self._folder("redis")
+
+    def log(self, name: str) -> Path:
+        """The log of a process, cut when it has grown large."""
+        path = self._folder("logs") / f"{name}.log"
+        if path.exists() and path.stat().st_size > LOG_BYTES:
+            path.replace(path.with_suffix(".log.1"))
+        return path
+
+    def _folder(self, name: str) -> Path:
+        path = self.path / name
+        path.mkdir(exist_ok=True, mode=0o700)
+        return path
+
+
+@contextmanager
+def hold(path: Path) -> Iterator[DataFolder]:
+    """Makes the folder where it is missing, and keeps it for this process.
+
+    Raises:
+        CannotServe: another service has it, or it cannot be written.
+    """
+    path = path.absolute()
+    try:
+        path.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise CannotServe(
+            f"the data folder {path} cannot be written ({error.strerror}): name another with --data-dir"
+        ) from error
+    sockets = path
+    try:
+        _take(lock, path)
+        if len(os.fsencode(path / "redis.sock")) > SOCKET_PATH_BYTES:
+            sockets = Path(tempfile.mkdtemp(prefix="gradebox-"))
+        yield DataFolder(path, lock, sockets)
+    finally:
+        os.close(lock)
+        if sockets != path:
+            shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _take(lock: int, path: Path) -> None:
+    deadline = time.monotonic() + LAST_ONE_ENDS_S
+    while not _locked(lock):
+        holder = os.pread(lock, 32, 0).decode("ascii", "replace").strip()
+        if _alive(holder) or time.monotonic() > deadline:
+            raise CannotServe(
+                f"another gradebox service (process {holder}) uses {path}: "
+                "stop it, or name another folder with --data-dir"
+            )
+        time.sleep(0.05)
+    os.ftruncate(lock, 0)
+    os.pwrite(lock, f"{os.getpid()}\n".encode(), 0)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _alive(pid: str) -> bool:
+    return pid.isdecimal() and Path("/proc", pid).exists()

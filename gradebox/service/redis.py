@@ -1,0 +1,63 @@
+"""The embedded Redis: an append-only file in the data folder, and a Unix socket that only this user can open."""
+
+import os
+import shutil
+import socket
+from pathlib import Path
+from urllib.parse import quote
+
+from gradebox.errors import CannotServe
+from gradebox.service.child import Child
+from gradebox.service.data_folder import DataFolder
+
+STOP_S = 20.0  # it writes its last before it goes
+
+
+def redis_child(folder: DataFolder) -> Child:
+    """A Redis for this folder, which dies with this process. Raises CannotServe where it is not installed."""
+    server = shutil.which("redis-server")
+    if server is None:
+        raise CannotServe(
+            "redis-server is not installed: install it (apt-get install redis-server), "
+            "or name a Redis that runs with --redis-url"
+        )
+    setpriv = shutil.which("setpriv")
+    die_with_us = [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
+    command = [*die_with_us, server, *_options(folder)]
+    return Child("redis", command, dict(os.environ), folder.log("redis"), STOP_S, pass_fds=(folder.lock,))
+
+
+def redis_url(folder: DataFolder) -> str:
+    """Where the other processes find it."""
+    return f"unix://{quote(str(_socket(folder)))}"
+
+
+def redis_answers(folder: DataFolder) -> bool:
+    """True once it has read its append-only file and takes commands."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(_socket(folder)))
+            connection.sendall(b"PING\r\n")
+            return connection.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def _options(folder: DataFolder) -> list[str]:
+    options = {
+        "port": "0",
+        "unixsocket": str(_socket(folder)),
+        "unixsocketperm": "700",
+        "dir": str(folder.redis),
+        "save": "",
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "maxmemory-policy": "noeviction",
+        "daemonize": "no",
+    }
+    return [part for name, value in options.items() for part in (f"--{name}", value)]
+
+
+def _socket(folder: DataFolder) -> Path:
+    return folder.sockets / "redis.sock"

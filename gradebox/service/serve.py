@@ -1,0 +1,186 @@
+"""`gradebox serve`: starts the processes of the service, watches over them, and stops them."""
+
+import http.client
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from gradebox.access import KEY_FILE, Note, write_note
+from gradebox.errors import CannotServe
+from gradebox.service import rooms
+from gradebox.service.child import Child
+from gradebox.service.data_folder import DataFolder, hold
+from gradebox.service.redis import redis_answers, redis_child, redis_url
+
+READY_S = 60.0
+TICK_S = 0.05
+STOP_S = 10.0
+UNSAFE_HERE = 3  # the exit code of a process that can have no safe sandbox on this machine
+DEATHS_BEFORE_READY = 3
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What `gradebox serve` was asked for. `port` 0 takes a free one; `workers` 0 takes one for each usable core."""
+
+    host: str
+    port: int
+    data_dir: Path
+    workers: int
+    backend: str
+    redis_url: str | None
+
+
+class Signals:
+    """Counts the requests to stop: the first stops the service in good order, the second at once."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._note)
+
+    def _note(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+
+
+def serve(options: ServeOptions) -> None:
+    """Runs the service until it is asked to stop.
+
+    Raises:
+        CannotServe: something that the service needs is missing or taken.
+    """
+    signals = Signals()
+    rooms.environment({})  # tells what is not installed before anything is started
+    with hold(options.data_dir) as folder:
+        port = _free_port(options.host, options.port)
+        redis = [redis_child(folder)] if options.redis_url is None else []
+        servers = _servers(options, folder, port)
+        try:
+            _start(redis, lambda: redis_answers(folder), signals)
+            _start(servers, lambda: _ready(options.host, port), signals)
+            if not signals.count:
+                with _announced(Note(_url(options.host, port), folder.path), port):
+                    _watch([*redis, *servers], signals)
+        finally:
+            api, workers = servers[:1], servers[1:]
+            for group in (workers, api, redis):
+                _stop(group, signals)
+
+
+def _servers(options: ServeOptions, folder: DataFolder, port: int) -> list[Child]:
+    environment = rooms.environment(
+        {
+            "redis_url": options.redis_url or redis_url(folder),
+            "data_dir": folder.path,
+            "backend": options.backend,
+            "host": options.host,
+            "port": port,
+            "supervised": 1,
+        }
+    )
+    workers = [f"worker-{number}" for number in range(1, (options.workers or len(os.sched_getaffinity(0))) + 1)]
+    names = {"api": "api"} | dict.fromkeys(workers, "worker")
+    return [Child(name, rooms.command(room), environment, folder.log(name), STOP_S) for name, room in names.items()]
+
+
+def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signals) -> None:
+    """Starts these and returns when they are ready, or when a signal came."""
+    if not children:
+        return
+    for child in children:
+        child.start()
+    deadline = time.monotonic() + READY_S
+    while not signals.count and not ready():
+        for child in children:
+            _refuse_if_hopeless(child)
+            _tell(child.tend())
+        if time.monotonic() > deadline:
+            names = ", ".join(child.name for child in children)
+            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {children[0].last_words()}")
+        time.sleep(TICK_S)
+
+
+def _refuse_if_hopeless(child: Child) -> None:
+    if child.exit_code == UNSAFE_HERE:
+        raise CannotServe(child.said())
+    if child.exit_code is not None and child.deaths + 1 >= DEATHS_BEFORE_READY:
+        raise CannotServe(f"{child.name} does not start (see {child.log}):\n{child.said()}")
+
+
+def _watch(children: Sequence[Child], signals: Signals) -> None:
+    while not signals.count:
+        for child in children:
+            _tell(child.tend())
+        time.sleep(TICK_S)
+
+
+def _stop(children: Sequence[Child], signals: Signals) -> None:
+    """Asks all of these to stop; kills what takes too long, and everything once a second signal came."""
+    for child in children:
+        child.ask_to_stop()
+    started = time.monotonic()
+    while any(child.running for child in children) and signals.count < 2:
+        late = [child for child in children if child.running and time.monotonic() > started + child.stop_s]
+        for child in late:
+            _tell(f"{child.name} did not stop within {child.stop_s:g} s and was killed")
+            child.kill()
+        time.sleep(TICK_S)
+    for child in children:
+        child.kill()
+
+
+@contextmanager
+def _announced(note: Note, port: int) -> Iterator[None]:
+    file = write_note(port, note)
+    print(f"gradebox is ready at {note.url} (data in {note.data_dir})", flush=True)  # noqa: T201  # the one line it prints
+    if sys.stderr.isatty():
+        _tell(f"clients on this machine find the API key by themselves; it is in {note.data_dir / KEY_FILE}")
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _free_port(host: str, port: int) -> int:
+    """The port, or a free one for 0. Raises CannotServe where it is taken."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            advice = "stop what listens there, or choose another with --port (0 takes a free one)"
+            raise CannotServe(f"{host}:{port} cannot be listened on ({error.strerror}): {advice}") from error
+        return int(probe.getsockname()[1])
+
+
+def _ready(host: str, port: int) -> bool:
+    connection = http.client.HTTPConnection(_reachable(host), port, timeout=5)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == http.client.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _url(host: str, port: int) -> str:
+    host = _reachable(host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _reachable(host: str) -> str:
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # nothing is bound here
+
+
+def _tell(line: str | None) -> None:
+    if line:
+        print(f"gradebox: {line}", file=sys.stderr, flush=True)  # noqa: T201  # for whoever runs the service
