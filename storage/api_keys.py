@@ -1,0 +1,131 @@
+"""API keys. The secret is random and long, so a plain SHA-256 of it is kept: there is nothing to guess."""
+
+import hashlib
+import hmac
+import os
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+from redis import Redis
+from redis.client import Pipeline
+
+from gradebox.schemas import ApiKey
+from storage import names
+from storage.errors import NotFound
+
+EVERY_PROJECT = "*"
+_PREFIX = "gbx"
+_SECRET_BYTES = 32
+
+
+class _Record(msgspec.Struct):
+    id: str
+    name: str
+    projects: list[str]
+    created_at: datetime
+    sha256: str
+    revoked: bool = False
+
+
+class ApiKeys:
+    """All API keys of this deployment."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def create(self, name: str, projects: list[str]) -> ApiKey:
+        """Makes a key for these projects; the answer is the only place where its secret is ever seen."""
+        token = _new_token()
+        record = _record(token, name, projects)
+        self._redis.hset(names.API_KEYS, record.id, msgspec.json.encode(record))
+        return _shown(record, token)
+
+    def all(self) -> list[ApiKey]:
+        """All keys, the revoked ones too, oldest first."""
+        records = (msgspec.json.decode(value, type=_Record) for value in self._redis.hvals(names.API_KEYS))
+        return [_shown(record) for record in sorted(records, key=lambda record: record.created_at)]
+
+    def revoke(self, key_id: str) -> None:
+        """Makes a key worthless, at once and for good.
+
+        Raises:
+            NotFound: there is no such key.
+        """
+
+        def revoke(pipe: Pipeline) -> None:
+            value = pipe.hget(names.API_KEYS, key_id)
+            pipe.multi()
+            if not isinstance(value, bytes):
+                raise NotFound(f"there is no API key {key_id!r}: list the keys to see their ids")
+            record = msgspec.json.decode(value, type=_Record)
+            record.revoked = True
+            pipe.hset(names.API_KEYS, key_id, msgspec.json.encode(record))
+
+        self._redis.transaction(revoke, names.API_KEYS)
+
+    def find(self, token: str) -> ApiKey | None:
+        """The key that this token is the secret of, unless it is revoked."""
+        prefix, _, rest = token.partition("_")
+        key_id, _, secret = rest.partition("_")
+        if prefix != _PREFIX or not key_id or not secret:
+            return None
+        value = self._redis.hget(names.API_KEYS, key_id)
+        if value is None:
+            return None
+        record = msgspec.json.decode(value, type=_Record)
+        if record.revoked or not hmac.compare_digest(record.sha256, _digest(token)):
+            return None
+        return _shown(record)
+
+    def ensure_first(self, path: Path) -> None:
+        """Makes a key for everything, in the file `path` with mode 0600, where this deployment has no key yet.
+
+        The file is what decides: it is linked into place whole, so several processes that start at once, or one
+        that is killed half-way and started again, all end with the one key that the file holds.
+        """
+        if self._redis.hlen(names.API_KEYS):
+            return
+        token = _token_in(path)
+        record = _record(token, "first", [EVERY_PROJECT])
+        self._redis.hsetnx(names.API_KEYS, record.id, msgspec.json.encode(record))
+
+
+def _token_in(path: Path) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(f"{_new_token()}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(own, path)
+    except FileExistsError:
+        pass  # another process was first: its key is the key
+    finally:
+        own.unlink()
+    return path.read_text("ascii").strip()
+
+
+def _new_token() -> str:
+    return f"{_PREFIX}_{secrets.token_hex(6)}_{secrets.token_urlsafe(_SECRET_BYTES)}"
+
+
+def _record(token: str, name: str, projects: list[str]) -> _Record:
+    return _Record(token.split("_")[1], name, projects, datetime.now(UTC), _digest(token))
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+def _shown(record: _Record, secret: str | None = None) -> ApiKey:
+    return ApiKey(
+        id=record.id,
+        name=record.name,
+        projects=record.projects,
+        created_at=record.created_at,
+        revoked=record.revoked,
+        secret=secret,
+    )

@@ -1,0 +1,240 @@
+"""The records of batches: accepting, reading, cancelling and deleting them. What workers do is in leases.py."""
+
+import hashlib
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from redis import Redis
+from redis.client import Pipeline
+
+from gradebox.schemas import Batch, BatchGrader, Summary, Version
+from storage import names
+from storage.chunks import Chunk, pack, unpack
+from storage.connection import script, text
+from storage.errors import NotFound
+from storage.summary import summarise
+from storage.tally import error_counts, from_redis
+
+_UPLOAD_S = 24 * 3600  # an upload that takes longer is swept away
+_SWEEP_AGAIN_S = 60  # a worker that had a unit of a deleted batch may write its outcomes until then
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """One grader that a batch is scored by."""
+
+    key: str
+    version: Version
+    weight: float = 1.0
+
+    @property
+    def label(self) -> str:
+        """How outcomes name it."""
+        return f"{self.key}@{self.version.number}"
+
+
+class Scorer(msgspec.Struct, frozen=True):
+    """One grader of an accepted batch; `source` names what it scores with among the sources that are held."""
+
+    key: str
+    version: int
+    weight: float
+    source: str
+
+    @property
+    def label(self) -> str:
+        """How outcomes name it."""
+        return f"{self.key}@{self.version}"
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """What a batch consists of, settled when it was accepted.
+
+    A unit of work is one chunk for one grader. Units are numbered grader by grader, so that a worker that takes
+    them in order keeps its sandbox.
+    """
+
+    scorers: list[Scorer]
+    chunks: list[Chunk]
+
+    def unit(self, number: int) -> tuple[int, Chunk]:
+        """The number of the grader, and the chunk, of one unit."""
+        scorer, chunk = divmod(number, len(self.chunks))
+        return scorer, self.chunks[chunk]
+
+
+class Batches:
+    """The batches of all projects."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+        self._cancel = script(redis, "cancel")
+        self._delete = script(redis, "delete")
+
+    def begin(self) -> str:
+        """A new id. What is written to the spool under it is swept away unless the batch is accepted within a day."""
+        batch_id = f"{int(time.time()):08x}{secrets.token_hex(6)}"
+        self._redis.zadd(names.GARBAGE, {batch_id: time.time() + _UPLOAD_S})
+        return batch_id
+
+    def accept(
+        self,
+        batch_id: str,
+        project: str,
+        wanted: Sequence[Wanted],
+        chunks: list[Chunk],
+        also: Callable[[Pipeline], None],
+    ) -> None:
+        """Makes the batch known, and does `also`, which enqueues the jobs, in the same transaction."""
+        with self._redis.pipeline() as pipe:
+            pipe.multi()
+            scorers = [_hold(pipe, one) for one in wanted]
+            pipe.hset(names.batch(batch_id), mapping=_fields(project, scorers, chunks))
+            pipe.set(names.chunks(batch_id), pack(chunks))
+            pipe.zadd(names.batches(project), {batch_id: time.time()})
+            pipe.rpush(names.ROTATION, batch_id)
+            pipe.zrem(names.GARBAGE, batch_id)
+            also(pipe)
+            pipe.execute()
+
+    def get(self, project: str, batch_id: str, *, summary: bool = True) -> Batch:
+        """One batch as it stands now.
+
+        Raises:
+            NotFound: there is none in this project.
+        """
+        fields = self._fields(batch_id)
+        if fields.get("project") != project:
+            raise NotFound(f"there is no batch {batch_id!r} in project {project!r}: list the batches to see their ids")
+        return _batch(batch_id, fields, self._summaries(batch_id, fields) if summary else [])
+
+    def newest(self, project: str, limit: int, before: str | None = None) -> list[Batch]:
+        """The newest batches first, without summaries; `before` continues after that batch."""
+        name = names.batches(project)
+        rank: Any = self._redis.zrevrank(name, before) if before else None
+        start = 0 if rank is None else rank + 1
+        ids = [_id(found) for found in self._redis.zrevrange(name, start, start + limit - 1)]
+        found = ((batch_id, self._fields(batch_id)) for batch_id in ids)
+        return [_batch(batch_id, fields, []) for batch_id, fields in found if fields]
+
+    def cancel(self, project: str, batch_id: str) -> Batch:
+        """Ends a batch that is not over; its outcomes so far can still be read.
+
+        Raises:
+            NotFound: there is none in this project.
+        """
+        self.get(project, batch_id, summary=False)
+        self._cancel(args=[batch_id, _now()])
+        return self.get(project, batch_id)
+
+    def delete(self, project: str, batch_id: str) -> None:
+        """Forgets a batch; its files are the spool's to remove, and `garbage` names them until they are gone.
+
+        Raises:
+            NotFound: there is none in this project.
+        """
+        self.get(project, batch_id, summary=False)
+        self._delete(args=[batch_id, time.time() + _SWEEP_AGAIN_S, _now()])
+
+    def garbage(self, limit: int = 10) -> list[str]:
+        """Ids whose files in the spool belong to no batch."""
+        found = self._redis.zrangebyscore(names.GARBAGE, "-inf", time.time(), start=0, num=limit)
+        return [_id(batch_id) for batch_id in found]
+
+    def swept(self, batch_id: str) -> None:
+        """Notes that the files of an id are gone."""
+        self._redis.zrem(names.GARBAGE, batch_id)
+
+    def plan(self, batch_id: str) -> Plan | None:
+        """What the batch consists of, or None where it is gone."""
+        scorers = self._redis.hget(names.batch(batch_id), "graders")
+        table = self._redis.get(names.chunks(batch_id))
+        if scorers is None or not isinstance(table, bytes):
+            return None
+        return Plan(msgspec.json.decode(scorers, type=list[Scorer]), unpack(table))
+
+    def source(self, scorer: Scorer) -> Version | None:
+        """What a grader of a batch scores with, or None where no batch needs it any more."""
+        value = self._redis.hget(names.SOURCES, scorer.source)
+        return None if value is None else Version.model_validate_json(value)
+
+    def attempts(self, batch_id: str) -> list[int]:
+        """For each unit, the attempt whose outcomes count; 0, or no entry, where there is none yet."""
+        packed = self._redis.get(names.done(batch_id))
+        packed = packed if isinstance(packed, bytes) else b""
+        return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
+
+    def _fields(self, batch_id: str) -> dict[str, str]:
+        return {text(name): text(value) for name, value in self._redis.hgetall(names.batch(batch_id)).items()}
+
+    def _summaries(self, batch_id: str, fields: dict[str, str]) -> list[Summary]:
+        scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
+        with self._redis.pipeline() as pipe:
+            for number in range(len(scorers)):
+                pipe.hgetall(names.stats(batch_id, number))
+                pipe.hgetall(names.values(batch_id, number))
+            found = pipe.execute()
+        tallies = map(from_redis, found[::2], found[1::2])
+        return [summarise(scorer.label, scorer.weight, tally) for scorer, tally in zip(scorers, tallies, strict=True)]
+
+
+def _hold(pipe: Pipeline, wanted: Wanted) -> Scorer:
+    """Keeps what the grader scores with until the batch is over, also if the grader is deleted before."""
+    version = wanted.version
+    text = version.model_dump_json()
+    source = hashlib.sha256(text.encode()).hexdigest()
+    pipe.hsetnx(names.SOURCES, source, text)
+    pipe.hincrby(names.HOLDS, source, 1)
+    return Scorer(wanted.key, version.number, wanted.weight, source)
+
+
+def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk]) -> dict[Any, Any]:
+    threads = chunks[-1].first_index + chunks[-1].lines
+    return {
+        "project": project,
+        "state": "queued",
+        "graders": msgspec.json.encode(scorers),
+        "grader_count": len(scorers),
+        "sources": " ".join(scorer.source for scorer in scorers),
+        "threads": threads,
+        "total": threads * len(scorers),
+        "done": 0,
+        "scored": 0,
+        "units": len(chunks) * len(scorers),
+        "next": 0,
+        "rotating": 1,
+        "created_at": _now(),
+    }
+
+
+def _batch(batch_id: str, fields: dict[str, str], summaries: list[Summary]) -> Batch:
+    scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
+    return Batch.model_validate(
+        {
+            **{name: fields.get(name) for name in ("project", "state", "created_at", "started_at", "finished_at")},
+            **{name: int(fields[name]) for name in ("threads", "total", "done", "scored")},
+            "id": batch_id,
+            "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
+            "errors": error_counts(fields),
+            "weighted_mean": _weighted_mean(summaries),
+            "summary": summaries,
+        }
+    )
+
+
+def _weighted_mean(summaries: list[Summary]) -> float | None:
+    means = [(summary.weight, summary.mean) for summary in summaries]
+    if not means or any(mean is None for _, mean in means):
+        return None
+    return sum(weight * mean for weight, mean in means if mean is not None)
+
+
+def _id(found: Any) -> str:  # redis-py's types also allow for scores, which are not asked for
+    return text(found)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

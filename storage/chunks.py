@@ -1,0 +1,115 @@
+"""Cuts JSON lines into chunks while they stream by. Nothing is parsed: only line ends count."""
+
+import struct
+from bisect import bisect_right
+from typing import NamedTuple
+
+from storage.errors import Refused, TooLarge
+
+CHUNK_LINES = 1000
+CHUNK_BYTES = 2 * 1024 * 1024  # a chunk ends with the first line that takes it here
+LINE_BYTES = 4 * 1024 * 1024
+BATCH_LINES = 1_000_000
+BATCH_BYTES = 4 * 1024**3
+
+_PACKED = struct.Struct(">QQQQ")
+
+
+class Chunk(NamedTuple):
+    """A run of whole lines: where its bytes are, and which threads they hold."""
+
+    offset: int
+    length: int
+    first_index: int
+    lines: int
+
+
+def pack(chunks: list[Chunk]) -> bytes:
+    """The chunk table as it is kept: 32 bytes a chunk."""
+    return b"".join(_PACKED.pack(*chunk) for chunk in chunks)
+
+
+def unpack(table: bytes) -> list[Chunk]:
+    """The chunk table, read back."""
+    return [Chunk(*fields) for fields in _PACKED.iter_unpack(table)]
+
+
+def holding(chunks: list[Chunk], index: int) -> int:
+    """The number of the chunk that holds thread `index`."""
+    return bisect_right(chunks, index, key=lambda chunk: chunk.first_index) - 1
+
+
+class Cutter:
+    """Takes the bytes of an upload piece by piece, and gives its chunks in the end.
+
+    Every line is a thread, also a blank one in the middle; white space at the very end is none.
+    """
+
+    def __init__(self, max_lines: int = BATCH_LINES, max_bytes: int = BATCH_BYTES) -> None:
+        self._max_lines = max_lines
+        self._max_bytes = max_bytes
+        self._chunks: list[Chunk] = []
+        self._chunk_offset = self._chunk_first = 0
+        self._offset = self._lines = 0  # up to the last line end
+        self._partial = 0  # bytes of the line that has no end yet
+        self._blank = True  # whether they are white space
+        self._text_end = self._text_lines = 0  # up to the end of the last line that is not blank
+
+    def feed(self, data: bytes) -> None:
+        """Takes the next bytes.
+
+        Raises:
+            TooLarge: a line, their number or the whole is over its limit.
+        """
+        if self._offset + self._partial + len(data) > self._max_bytes:
+            raise TooLarge(f"a batch is at most {self._max_bytes} bytes: send the rest as another batch")
+        start = 0
+        while (end := data.find(b"\n", start) + 1) > 0:
+            self._add(data, start, end)
+            self._end_line()
+            start = end
+        self._add(data, start, len(data))
+
+    def finish(self) -> list[Chunk]:
+        """The chunks.
+
+        Raises:
+            Refused: there is no line in it.
+        """
+        if self._partial:
+            self._end_line()
+        if not self._text_lines:
+            raise Refused("the batch is empty: send at least one thread, one JSON object a line")
+        self._cut()
+        chunks = [chunk for chunk in self._chunks if chunk.first_index < self._text_lines]
+        last = chunks[-1]
+        chunks[-1] = last._replace(
+            length=min(last.length, self._text_end - last.offset),
+            lines=min(last.lines, self._text_lines - last.first_index),
+        )
+        return chunks
+
+    def _add(self, data: bytes, start: int, end: int) -> None:
+        self._partial += end - start
+        if self._partial > LINE_BYTES:
+            raise TooLarge(f"line {self._lines + 1} is longer than {LINE_BYTES} bytes: a thread is at most that long")
+        # Most lines start with "{": only one that starts with white space is looked at as a whole.
+        if self._blank and end > start:
+            self._blank = data[start] <= 0x20 and data[start:end].isspace()
+
+    def _end_line(self) -> None:
+        self._lines += 1
+        if self._lines > self._max_lines:
+            raise TooLarge(f"a batch has at most {self._max_lines} threads: send the rest as another batch")
+        self._offset += self._partial
+        if not self._blank:
+            self._text_end, self._text_lines = self._offset, self._lines
+        self._partial, self._blank = 0, True
+        if self._lines - self._chunk_first >= CHUNK_LINES or self._offset - self._chunk_offset >= CHUNK_BYTES:
+            self._cut()
+
+    def _cut(self) -> None:
+        lines = self._lines - self._chunk_first
+        if lines:
+            self._chunks.append(Chunk(self._chunk_offset, self._offset - self._chunk_offset, self._chunk_first, lines))
+        self._chunk_offset, self._chunk_first = self._offset, self._lines

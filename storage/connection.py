@@ -1,0 +1,60 @@
+"""The connection to Redis, and the Lua scripts that run there."""
+
+from functools import cache
+from importlib.resources import files
+
+from redis import Redis
+from redis.backoff import NoBackoff
+from redis.commands.core import Script
+from redis.retry import Retry
+
+from storage import names
+from storage.errors import UnknownFormat
+
+FORMAT = 1
+
+
+def connect(url: str, *, blocking: bool = False) -> Redis:
+    """A client of the Redis at `url`; it connects when first used.
+
+    `blocking` is for connections that wait in Redis for as long as it takes, such as a worker's.
+
+    Nothing is sent twice by the client itself: a command whose answer was lost may have been carried out, and only
+    the caller knows whether it may be repeated.
+    """
+    return Redis.from_url(
+        url,
+        socket_timeout=None if blocking else 10.0,
+        socket_connect_timeout=5.0,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+def check_format(redis: Redis) -> None:
+    """Claims an empty Redis for this format.
+
+    Raises:
+        UnknownFormat: a newer gradebox wrote the data.
+    """
+    redis.set(names.FORMAT, FORMAT, nx=True)
+    found = int(redis.get(names.FORMAT) or 0)
+    if found > FORMAT:
+        raise UnknownFormat(
+            f"the data in Redis has format {found}, and this gradebox knows no later one than {FORMAT}: "
+            "run the gradebox that wrote it, or point GRADEBOX_REDIS_URL at another Redis"
+        )
+
+
+def script(redis: Redis, name: str) -> Script:
+    """The Lua script `name`, with the functions that all of them share before it."""
+    return redis.register_script(_lua("common") + _lua(name))
+
+
+@cache
+def _lua(name: str) -> str:
+    return (files("storage") / "lua" / f"{name}.lua").read_text("utf-8")
+
+
+def text(value: bytes | str) -> str:
+    """A value as Redis gave it, as text."""
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,38 @@
+"""What storage raises on purpose. Redis and the spool being away are the errors of redis-py and OSError.
+
+StorageError
+├── NotFound         there is no such thing, or it is gone
+├── Conflict         the key is taken
+│   └── Locked       the grader is locked
+├── Refused          an upload that is over a limit or has no line in it
+│   └── TooLarge
+└── UnknownFormat    the data was written by a newer gradebox
+"""
+
+
+class StorageError(Exception):
+    """The root of all that storage raises on purpose."""
+
+
+class NotFound(StorageError):
+    """There is no such project, grader, version, batch or API key."""
+
+
+class Conflict(StorageError):
+    """The key is taken, or the thing is not in a state that allows this."""
+
+
+class Locked(Conflict):
+    """The grader is locked against change."""
+
+
+class Refused(StorageError):
+    """An upload that can be no batch."""
+
+
+class TooLarge(Refused):
+    """An upload over a limit, which the message names."""
+
+
+class UnknownFormat(StorageError):
+    """The data was written by a newer gradebox."""

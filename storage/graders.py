@@ -1,0 +1,221 @@
+"""Graders and their versions. A version is written once and never changed; its number is never given again."""
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import msgspec
+from redis import Redis
+from redis.client import Pipeline
+from redis.exceptions import WatchError
+
+from gradebox.schemas import Grader, Isolation, Report, Version
+from storage import names
+from storage.connection import text
+from storage.errors import Conflict, Locked, NotFound
+
+_T = TypeVar("_T")
+
+
+class Proved(msgspec.Struct, frozen=True):
+    """A source that passed the five checks, with what it was proved under. Times are in seconds, memory in MiB."""
+
+    source: str
+    isolation: Isolation
+    timeout_s: float
+    memory_mb: int
+    report: Report
+
+    @property
+    def sha256(self) -> str:
+        """Of the source, as UTF-8."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    def is_version(self, version: Version) -> bool:
+        """Whether it is this version already."""
+        mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb)
+        return mine == (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb)
+
+
+class Graders:
+    """The graders of all projects. Each change is one transaction."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def create(self, project: str, key: str, name: str, description: str, proved: Proved) -> Grader:
+        """Keeps a new grader with its first version.
+
+        Raises:
+            Conflict: the key is taken.
+        """
+
+        def create(pipe: Pipeline) -> Grader:
+            if pipe.exists(names.grader(project, key)):
+                raise Conflict(
+                    f"there is a grader {key!r} in project {project!r} already: "
+                    "update it to make a new version, or choose another key"
+                )
+            version = self._next_version(pipe, project, key, proved)
+            pipe.multi()
+            grader = _grader(project, key, name, description, version)
+            self._write(pipe, grader, version)
+            return grader
+
+        return self._change(project, key, create)
+
+    def update(self, project: str, key: str, proved: Proved) -> Grader:
+        """Keeps a new version, unless it is the newest one already.
+
+        Raises:
+            NotFound: there is no such grader.
+            Locked: it may not be changed.
+        """
+
+        def update(pipe: Pipeline) -> Grader:
+            grader = _unlocked(_read(pipe, project, key))
+            newest = Version.model_validate_json(_require(pipe.hget(names.versions(project, key), str(grader.version))))
+            if proved.is_version(newest):
+                pipe.multi()
+                return grader
+            version = self._next_version(pipe, project, key, proved)
+            pipe.multi()
+            changed = grader.model_copy(update={**_of_version(version), "updated_at": version.created_at})
+            self._write(pipe, changed, version)
+            return changed
+
+        return self._change(project, key, update)
+
+    def describe(self, project: str, key: str, changes: dict[str, Any]) -> Grader:
+        """Changes `name`, `description` or `locked`.
+
+        Raises:
+            NotFound: there is no such grader.
+            Locked: it may not be changed, and this does not unlock it.
+        """
+
+        def describe(pipe: Pipeline) -> Grader:
+            grader = _read(pipe, project, key)
+            if set(changes) != {"locked"} and changes.get("locked") is not False:
+                _unlocked(grader)
+            pipe.multi()
+            changed = grader.model_copy(update={**changes, "updated_at": datetime.now(UTC)})
+            pipe.set(names.grader(project, key), changed.model_dump_json())
+            return changed
+
+        return self._change(project, key, describe)
+
+    def delete(self, project: str, key: str) -> None:
+        """Forgets a grader and its versions; batches that were accepted keep what they score with.
+
+        Raises:
+            NotFound: there is no such grader.
+            Locked: it may not be changed.
+        """
+
+        def delete(pipe: Pipeline) -> None:
+            _unlocked(_read(pipe, project, key))
+            pipe.multi()
+            pipe.delete(names.grader(project, key), names.versions(project, key))
+            pipe.srem(names.graders(project), key)
+
+        self._change(project, key, delete)
+
+    def get(self, project: str, key: str) -> Grader:
+        """One grader. Raises NotFound where there is none."""
+        return _read(self._redis, project, key)
+
+    def all(self, project: str) -> list[Grader]:
+        """All graders of a project, by key."""
+        keys = sorted(text(key) for key in self._redis.smembers(names.graders(project)))
+        found = self._redis.mget([names.grader(project, key) for key in keys]) if keys else []
+        return [Grader.model_validate_json(value) for value in found if value is not None]
+
+    def version(self, project: str, key: str, number: int | None = None) -> Version:
+        """One version, the newest where no number is given.
+
+        Raises:
+            NotFound: there is no such grader, or no such version of it.
+        """
+        number = number or self.get(project, key).version
+        value = self._redis.hget(names.versions(project, key), str(number))
+        if value is None:
+            raise NotFound(f"grader {key!r} has no version {number}: list its versions to see which there are")
+        return Version.model_validate_json(value)
+
+    def versions(self, project: str, key: str) -> list[Version]:
+        """All versions, oldest first. Raises NotFound where there is no such grader."""
+        self.get(project, key)
+        found = self._redis.hvals(names.versions(project, key))
+        return sorted((Version.model_validate_json(value) for value in found), key=lambda version: version.number)
+
+    def _change(self, project: str, key: str, change: Callable[[Pipeline], _T]) -> _T:
+        """Runs `change` again when the grader was changed by another meanwhile."""
+        while True:
+            with self._redis.pipeline() as pipe, suppress(WatchError):
+                pipe.watch(names.grader(project, key), names.numbers(project))  # type: ignore[no-untyped-call]  # in redis-py
+                result = change(pipe)
+                pipe.execute()
+                return result
+
+    def _next_version(self, pipe: Pipeline, project: str, key: str, proved: Proved) -> Version:
+        last = pipe.hget(names.numbers(project), key)
+        report = proved.report
+        if report.isolation is None:
+            raise ValueError("a valid report says which isolation is in force")
+        return Version(
+            number=int(last or 0) + 1,
+            sha256=proved.sha256,
+            source=proved.source,
+            isolation=report.isolation,
+            isolation_asked=proved.isolation,
+            timeout_s=proved.timeout_s,
+            memory_mb=proved.memory_mb,
+            created_at=datetime.now(UTC),
+            warnings=report.warnings,
+        )
+
+    def _write(self, pipe: Pipeline, grader: Grader, version: Version) -> None:
+        project, key = grader.project, grader.key
+        pipe.hset(names.numbers(project), key, str(version.number))
+        pipe.hset(names.versions(project, key), str(version.number), version.model_dump_json())
+        pipe.set(names.grader(project, key), grader.model_dump_json())
+        pipe.sadd(names.graders(project), key)
+
+
+def _grader(project: str, key: str, name: str, description: str, version: Version) -> Grader:
+    return Grader(
+        project=project,
+        key=key,
+        name=name,
+        description=description,
+        locked=False,
+        created_at=version.created_at,
+        updated_at=version.created_at,
+        **_of_version(version),
+    )
+
+
+def _of_version(version: Version) -> dict[str, Any]:
+    return {"version": version.number, **version.model_dump(include={"sha256", "isolation", "timeout_s", "memory_mb"})}
+
+
+def _read(redis: Redis, project: str, key: str) -> Grader:
+    value = redis.get(names.grader(project, key))
+    if value is None:
+        raise NotFound(f"there is no grader {key!r} in project {project!r}: list the graders to see which there are")
+    return Grader.model_validate_json(value)
+
+
+def _require(value: bytes | str | None) -> bytes | str:
+    if value is None:
+        raise NotFound("the grader was deleted meanwhile: nothing was changed")
+    return value
+
+
+def _unlocked(grader: Grader) -> Grader:
+    if grader.locked:
+        raise Locked(f"grader {grader.key!r} is locked: unlock it to change or delete it")
+    return grader

@@ -1,0 +1,70 @@
+"""Units of work, lent to workers for a while: what a dead worker had is given to another."""
+
+from datetime import UTC, datetime
+
+import msgspec
+from redis import Redis
+
+from storage.connection import script
+from storage.tally import Tally, arguments
+
+LEASE_MS = 15_000
+BEAT_S = 4.0
+ATTEMPTS = 5
+"""How often a unit is tried; after that its outcomes are errors of kind `infrastructure`."""
+
+
+class Lease(msgspec.Struct, frozen=True):
+    """One unit of one batch, this worker's until the lease runs out. Attempts count from 1."""
+
+    batch: str
+    unit: int
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.batch}:{self.unit}:{self.attempt}"
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """What a heartbeat found."""
+
+    held: bool
+    returned: int
+    waiting: int
+    """Batches that have units no worker has taken."""
+
+
+class Leases:
+    """All units that can be taken, batch by batch in turn."""
+
+    def __init__(self, redis: Redis, lease_ms: int = LEASE_MS) -> None:
+        self._lease_ms = lease_ms
+        self._claim = script(redis, "claim")
+        self._beat = script(redis, "beat")
+        self._release = script(redis, "release")
+        self._complete = script(redis, "complete")
+
+    def claim(self) -> Lease | None:
+        """The next unit of the batch whose turn it is, or None where nothing waits."""
+        found = self._claim(args=[self._lease_ms, _now()])
+        return None if found is None else Lease(found[0].decode(), found[1], found[2])
+
+    def beat(self, lease: Lease | None) -> Beat:
+        """Extends the lease, and gives back all those that ran out, whoever had them."""
+        held, returned, waiting = self._beat(args=[self._lease_ms, "" if lease is None else str(lease)])
+        return Beat(bool(held), returned, waiting)
+
+    def release(self, lease: Lease) -> None:
+        """Gives the unit back at once, for any worker to take."""
+        self._release(args=[lease.batch, lease.unit, lease.attempt])
+
+    def complete(self, lease: Lease, grader_number: int, counted: Tally) -> bool:
+        """Makes this attempt's outcomes the ones that count; False where they do not: the lease was lost, or the
+        batch was cancelled or deleted. May be asked again when the answer did not arrive.
+        """
+        head: list[str | int | float] = [lease.batch, lease.unit, lease.attempt, grader_number, _now()]
+        return bool(self._complete(args=[*head, *arguments(counted)]))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()

@@ -1,0 +1,60 @@
+"""Every key in Redis. docs/storage.md says what each holds; the Lua scripts build the same names."""
+
+FORMAT = "gradebox:format"
+PROJECTS = "gradebox:projects"
+API_KEYS = "gradebox:api-keys"
+ROTATION = "gradebox:rotation"
+LEASES = "gradebox:leases"
+GARBAGE = "gradebox:garbage"
+SOURCES = "gradebox:sources"
+HOLDS = "gradebox:holds"
+
+
+def graders(project: str) -> str:
+    """The set of a project's grader keys."""
+    return f"gradebox:graders:{project}"
+
+
+def grader(project: str, key: str) -> str:
+    """One grader, as JSON."""
+    return f"gradebox:grader:{project}:{key}"
+
+
+def versions(project: str, key: str) -> str:
+    """The versions of a grader: number to JSON."""
+    return f"gradebox:versions:{project}:{key}"
+
+
+def numbers(project: str) -> str:
+    """The last version number of each key that a project ever used."""
+    return f"gradebox:numbers:{project}"
+
+
+def batches(project: str) -> str:
+    """The batches of a project, by the time they were accepted."""
+    return f"gradebox:batches:{project}"
+
+
+def batch(batch_id: str) -> str:
+    """The state and counts of one batch."""
+    return f"gradebox:batch:{batch_id}"
+
+
+def chunks(batch_id: str) -> str:
+    """The chunk table of one batch, packed."""
+    return f"gradebox:batch:{batch_id}:chunks"
+
+
+def done(batch_id: str) -> str:
+    """The attempt that counts of each unit, packed; 0 where none does yet."""
+    return f"gradebox:batch:{batch_id}:done"
+
+
+def stats(batch_id: str, grader_number: int) -> str:
+    """The mergeable statistics of one grader of a batch."""
+    return f"gradebox:batch:{batch_id}:stats:{grader_number}"
+
+
+def values(batch_id: str, grader_number: int) -> str:
+    """How often each rounded score was given by one grader of a batch."""
+    return f"gradebox:batch:{batch_id}:values:{grader_number}"

@@ -1,0 +1,61 @@
+"""Reads the outcomes of a batch in input order, as bytes: they are moved, not parsed."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain, islice
+
+from storage.batches import Batches, Plan
+from storage.chunks import Chunk, holding
+from storage.spool import Spool
+
+_BLOCK = 256 * 1024
+
+
+def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1) -> Iterator[bytes]:
+    """Whole lines of the threads after number `after`, in blocks: as far as every thread is done by every grader.
+
+    With several graders, each thread has a line for each, in the batch's order.
+    """
+    plan = batches.plan(batch_id)
+    if plan is None:
+        return
+    attempts = batches.attempts(batch_id)
+    first = max(holding(plan.chunks, after + 1), 0)
+    for number in range(first, len(plan.chunks)):
+        files = _counting(plan, attempts, number)
+        if files is None:
+            return
+        chunk = plan.chunks[number]
+        if after + 1 < chunk.first_index + chunk.lines:
+            yield from _chunk(spool, batch_id, files, max(after + 1 - chunk.first_index, 0), chunk)
+
+
+def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, int]] | None:
+    """The unit and attempt of each grader for one chunk, or None where one is not done."""
+    units = range(chunk, len(plan.chunks) * len(plan.scorers), len(plan.chunks))
+    if any(unit >= len(attempts) or not attempts[unit] for unit in units):
+        return None
+    return [(unit, attempts[unit]) for unit in units]
+
+
+def _chunk(spool: Spool, batch_id: str, files: list[tuple[int, int]], skip: int, chunk: Chunk) -> Iterator[bytes]:
+    with ExitStack() as stack:
+        opened = [stack.enter_context(spool.open_outcomes(batch_id, unit, attempt)) for unit, attempt in files]
+        if len(opened) == 1 and not skip:
+            yield from iter(lambda: opened[0].read(_BLOCK), b"")
+        else:
+            lines = chain.from_iterable(zip(*opened, strict=True))
+            yield from _blocks(islice(lines, skip * len(opened), chunk.lines * len(opened)))
+
+
+def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
+    block: list[bytes] = []
+    size = 0
+    for line in lines:
+        block.append(line)
+        size += len(line)
+        if size >= _BLOCK:
+            yield b"".join(block)
+            block, size = [], 0
+    if block:
+        yield b"".join(block)

@@ -1,0 +1,44 @@
+"""Projects: what keeps one team's graders and batches from another's."""
+
+from datetime import UTC, datetime
+
+from redis import Redis
+
+from gradebox.schemas import Project
+from storage import names
+from storage.errors import Conflict, NotFound
+
+DEFAULT = "default"
+
+
+class Projects:
+    """All projects of this deployment."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def create(self, key: str) -> Project:
+        """Makes a project.
+
+        Raises:
+            Conflict: the key is taken.
+        """
+        project = Project(key=key, created_at=datetime.now(UTC))
+        if not self._redis.hsetnx(names.PROJECTS, key, project.model_dump_json()):
+            raise Conflict(f"there is a project {key!r} already: use it, or choose another key")
+        return project
+
+    def ensure(self, key: str) -> None:
+        """Makes a project where there is none of that key."""
+        project = Project(key=key, created_at=datetime.now(UTC))
+        self._redis.hsetnx(names.PROJECTS, key, project.model_dump_json())
+
+    def all(self) -> list[Project]:
+        """All projects, by key."""
+        found = self._redis.hgetall(names.PROJECTS)
+        return sorted((Project.model_validate_json(value) for value in found.values()), key=lambda found: found.key)
+
+    def check(self, key: str) -> None:
+        """Raises NotFound where there is no such project."""
+        if not self._redis.hexists(names.PROJECTS, key):
+            raise NotFound(f"there is no project {key!r}, or this API key does not cover it: check the project's key")

@@ -1,0 +1,21 @@
+"""Where things are kept. Each field is read from the environment, as GRADEBOX_REDIS_URL is."""
+
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class StorageSettings(BaseSettings):
+    """The store of this deployment; every process of it must be given the same."""
+
+    model_config = SettingsConfigDict(env_prefix="GRADEBOX_")
+
+    redis_url: str = Field(default="redis://127.0.0.1:6379/0", description="redis://, rediss:// or unix://")
+    data_dir: Path = Field(default=Path(".gradebox"), description="the first API key and, by default, the spool")
+    spool_url: str = Field(default="", description="payloads and outcomes, as fsspec reads it; empty: the data folder")
+
+    @property
+    def spool(self) -> str:
+        """The URL of the spool that is in force."""
+        return self.spool_url or f"file://{self.data_dir.resolve()}/spool"

@@ -1,0 +1,88 @@
+"""What is large and never changes: payloads and outcomes, in a folder or an object store, reached by URL."""
+
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, cast
+
+import fsspec
+from fsspec.implementations.local import LocalFileSystem
+
+
+class Spool:
+    """The files of all batches. Every method may raise OSError."""
+
+    def __init__(self, url: str) -> None:
+        self._files, self._root = fsspec.core.url_to_fs(url)
+        # A folder must be told to reach the disk; an object store keeps what it has acknowledged.
+        self._is_folder = isinstance(self._files, LocalFileSystem)
+
+    @contextmanager
+    def writing_payload(self, batch_id: str) -> Iterator[IO[bytes]]:
+        """A new payload, on disk when the block ends."""
+        self._files.makedirs(f"{self._root}/payloads", exist_ok=True)
+        with self._writing(self._payload(batch_id)) as file:
+            yield file
+
+    def read_payload(self, batch_id: str, offset: int, length: int) -> bytes:
+        """`length` bytes of a payload, from `offset`."""
+        data: bytes = self._files.cat_file(self._payload(batch_id), offset, offset + length)
+        if len(data) != length:
+            raise OSError(f"the payload of batch {batch_id} is cut off in the spool at {offset + len(data)} bytes")
+        return data
+
+    def write_outcomes(self, batch_id: str, unit: int, attempt: int, data: bytes) -> None:
+        """The outcomes of one unit, on disk when this returns."""
+        self._files.makedirs(f"{self._root}/outcomes/{batch_id}", exist_ok=True)
+        with self._writing(self._outcomes(batch_id, unit, attempt)) as file:
+            file.write(data)
+
+    def open_outcomes(self, batch_id: str, unit: int, attempt: int) -> IO[bytes]:
+        """The outcomes of one unit, a line each."""
+        return cast(IO[bytes], self._files.open(self._outcomes(batch_id, unit, attempt), "rb"))
+
+    def remove_outcomes(self, batch_id: str, unit: int, attempt: int) -> None:
+        """Forgets the outcomes of an attempt that does not count, if there are any."""
+        with suppress(FileNotFoundError):
+            self._files.rm_file(self._outcomes(batch_id, unit, attempt))
+
+    def remove(self, batch_id: str) -> None:
+        """Forgets all files of a batch, if there are any."""
+        with suppress(FileNotFoundError):
+            self._files.rm_file(self._payload(batch_id))
+        with suppress(FileNotFoundError):
+            self._files.rm(f"{self._root}/outcomes/{batch_id}", recursive=True)
+
+    def check(self) -> None:
+        """Raises OSError where nothing can be written."""
+        path = f"{self._root}/probe-{secrets.token_hex(4)}"
+        self._files.makedirs(self._root, exist_ok=True)
+        self._files.pipe_file(path, b"")
+        self._files.rm_file(path)
+
+    def _payload(self, batch_id: str) -> str:
+        return f"{self._root}/payloads/{batch_id}.jsonl"
+
+    def _outcomes(self, batch_id: str, unit: int, attempt: int) -> str:
+        return f"{self._root}/outcomes/{batch_id}/{unit}-{attempt}.jsonl"
+
+    @contextmanager
+    def _writing(self, path: str) -> Iterator[IO[bytes]]:
+        with self._files.open(path, "wb") as file:
+            yield file
+            if self._is_folder:
+                file.flush()
+                os.fsync(file.fileno())
+        if self._is_folder:
+            _sync_folder(Path(path).parent)
+
+
+def _sync_folder(path: Path) -> None:
+    """The new name too must be on disk, not only the bytes."""
+    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

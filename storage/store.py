@@ -1,0 +1,49 @@
+"""Everything that is kept, opened once per process."""
+
+from redis import Redis
+
+from storage.api_keys import ApiKeys
+from storage.batches import Batches
+from storage.connection import check_format, connect
+from storage.graders import Graders
+from storage.leases import Leases
+from storage.projects import DEFAULT, Projects
+from storage.settings import StorageSettings
+from storage.spool import Spool
+
+
+class Store:
+    """The rooms of the store. Safe to use from several threads."""
+
+    def __init__(self, redis: Redis, spool: Spool) -> None:
+        self.redis = redis
+        self.spool = spool
+        self.projects = Projects(redis)
+        self.api_keys = ApiKeys(redis)
+        self.graders = Graders(redis)
+        self.batches = Batches(redis)
+        self.leases = Leases(redis)
+
+    def sweep(self) -> None:
+        """Removes files that belong to no batch: of uploads that broke off, and of deleted batches."""
+        for batch_id in self.batches.garbage():
+            self.spool.remove(batch_id)
+            self.batches.swept(batch_id)
+
+
+def open_store(settings: StorageSettings) -> Store:
+    """The store of these settings, ready for use.
+
+    Raises:
+        UnknownFormat: a newer gradebox wrote the data.
+        redis.exceptions.ConnectionError: Redis cannot be reached.
+    """
+    redis = connect(settings.redis_url)
+    check_format(redis)
+    return Store(redis, Spool(settings.spool))
+
+
+def first_start(store: Store, settings: StorageSettings) -> None:
+    """Makes the default project, and the first API key in the file `api-key` of the data folder."""
+    store.projects.ensure(DEFAULT)
+    store.api_keys.ensure_first(settings.data_dir / "api-key")

@@ -1,0 +1,65 @@
+"""What every test may use: a real Redis, and stores in it."""
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from storage.connection import check_format
+from storage.settings import StorageSettings
+from storage.spool import Spool
+from storage.store import Store
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Redis of this test run's own, with an append-only file."""
+    folder = tmp_path_factory.mktemp("redis")
+    socket = folder / "redis.sock"
+    command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder), "--save", ""]
+    server = subprocess.Popen([*command, "--appendonly", "yes"], stdout=subprocess.DEVNULL)
+    url = f"unix://{socket}"
+    try:
+        _wait_until_up(Redis.from_url(url))
+        yield url
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait_until_up(redis: Redis) -> None:
+    for _ in range(200):
+        try:
+            redis.ping()
+        except RedisConnectionError:
+            time.sleep(0.02)
+        else:
+            return
+    raise AssertionError("redis-server did not start")
+
+
+@pytest.fixture
+def redis(redis_url: str) -> Iterator[Redis]:
+    """A client of an empty Redis."""
+    with Redis.from_url(redis_url) as client:
+        client.flushall()
+        check_format(client)
+        yield client
+
+
+@pytest.fixture
+def storage_settings(redis_url: str, redis: Redis, tmp_path: Path) -> StorageSettings:
+    """An empty deployment's settings."""
+    return StorageSettings(redis_url=redis_url, data_dir=tmp_path / "data")
+
+
+@pytest.fixture
+def store(redis: Redis, storage_settings: StorageSettings) -> Store:
+    """An empty store with its default project."""
+    store = Store(redis, Spool(storage_settings.spool))
+    store.projects.ensure("default")
+    return store

@@ -1,0 +1,71 @@
+"""Graders and batches made without a sandbox: storage keeps what it is given."""
+
+import msgspec
+
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import Check, Report
+from storage.batches import Wanted
+from storage.chunks import Cutter
+from storage.graders import Proved
+from storage.leases import Lease
+from storage.store import Store
+from storage.tally import tally
+
+SOURCE = "async def grade(thread):\n    return 1.0\n"
+
+
+def proved(source: str = SOURCE, timeout_s: float = 5.0) -> Proved:
+    """A source as if the five checks had passed it."""
+    check = Check(name="syntax", passed=True, message="compiles", traceback=None, duration_ms=0.1)
+    report = Report(valid=True, checks=[check], isolation="batch", outcomes=[])
+    return Proved(source=source, isolation="auto", timeout_s=timeout_s, memory_mb=256, report=report)
+
+
+def wanted(store: Store, key: str, weight: float = 1.0) -> Wanted:
+    """A new grader of the default project, as a batch wants it."""
+    store.graders.create("default", key, key, "", proved(f"# {key}\n{SOURCE}"))
+    return Wanted(key, store.graders.version("default", key), weight)
+
+
+def accept(store: Store, lines: int, *graders: Wanted) -> str:
+    """A batch of this many threads, accepted."""
+    payload = b"".join(b'{"turns": [["assistant", "%d"]]}\n' % number for number in range(lines))
+    batch_id = store.batches.begin()
+    cutter = Cutter()
+    cutter.feed(payload)
+    with store.spool.writing_payload(batch_id) as file:
+        file.write(payload)
+    store.batches.accept(batch_id, "default", graders or [wanted(store, "exact")], cutter.finish(), lambda pipe: None)
+    return batch_id
+
+
+def claim(store: Store) -> Lease:
+    """The next unit; there must be one."""
+    lease = store.leases.claim()
+    assert lease is not None
+    return lease
+
+
+def outcomes_of(store: Store, lease: Lease, *, score: float | None = None) -> list[Outcome]:
+    """Outcomes of one unit: as score the index, or the one given."""
+    plan = store.batches.plan(lease.batch)
+    assert plan is not None
+    number, chunk = plan.unit(lease.unit)
+    indices = range(chunk.first_index, chunk.first_index + chunk.lines)
+    label = plan.scorers[number].label
+    return [Outcome(index, label, float(index) if score is None else score, 0.5) for index in indices]
+
+
+def failed(index: int, grader: str) -> Outcome:
+    """An outcome with an error."""
+    return Outcome(index, grader, None, 0.5, error=OutcomeError("exception", "boom"))
+
+
+def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) -> bool:
+    """Writes and completes one unit as a worker does; whether it counts."""
+    outcomes = outcomes_of(store, lease) if outcomes is None else outcomes
+    plan = store.batches.plan(lease.batch)
+    assert plan is not None
+    number, _ = plan.unit(lease.unit)
+    store.spool.write_outcomes(lease.batch, lease.unit, lease.attempt, msgspec.json.Encoder().encode_lines(outcomes))
+    return store.leases.complete(lease, number, tally(outcomes))

@@ -1,0 +1,73 @@
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from storage import names
+from storage.errors import NotFound
+from storage.store import Store
+
+
+def secret_of(store: Store, *projects: str) -> str:
+    secret = store.api_keys.create("mine", list(projects)).secret
+    assert secret is not None
+    return secret
+
+
+def test_a_key_is_found_by_its_secret_alone(store: Store) -> None:
+    secret = secret_of(store, "default")
+    key = store.api_keys.find(secret)
+    assert key is not None
+    assert (key.name, key.projects, key.secret) == ("mine", ["default"], None)
+
+
+@pytest.mark.parametrize("damage", [lambda s: s[:-1], lambda s: s + "x", lambda s: s.replace("gbx_", ""), lambda _: ""])
+def test_a_damaged_secret_finds_nothing(store: Store, damage: object) -> None:
+    assert callable(damage)
+    assert store.api_keys.find(damage(secret_of(store, "default"))) is None
+
+
+def test_the_secret_is_not_kept(store: Store, redis: Redis) -> None:
+    secret = secret_of(store, "default")
+    assert not any(secret.split("_", 2)[2].encode() in value for value in redis.hvals(names.API_KEYS))
+
+
+def test_a_revoked_key_is_worthless_and_still_listed(store: Store) -> None:
+    secret = secret_of(store, "default")
+    (key,) = store.api_keys.all()
+    store.api_keys.revoke(key.id)
+    assert store.api_keys.find(secret) is None
+    assert [key.revoked for key in store.api_keys.all()] == [True]
+
+
+def test_a_key_that_is_not_there_cannot_be_revoked(store: Store) -> None:
+    with pytest.raises(NotFound, match="'nobody'"):
+        store.api_keys.revoke("nobody")
+
+
+def test_the_first_key_is_in_a_file_that_others_cannot_read(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "data" / "api-key"
+    store.api_keys.ensure_first(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    key = store.api_keys.find(path.read_text().strip())
+    assert key is not None
+    assert key.projects == ["*"]
+
+
+def test_processes_that_start_together_agree_on_the_first_key(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "api-key"
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(store.api_keys.ensure_first, [path] * 8))
+    assert len(store.api_keys.all()) == 1
+    assert store.api_keys.find(path.read_text().strip()) is not None
+    assert [file.name for file in tmp_path.iterdir()] == ["api-key"]
+
+
+def test_a_start_that_was_killed_half_way_is_finished_by_the_next(store: Store, redis: Redis, tmp_path: Path) -> None:
+    path = tmp_path / "api-key"
+    store.api_keys.ensure_first(path)
+    redis.delete(names.API_KEYS)
+    store.api_keys.ensure_first(path)
+    assert store.api_keys.find(path.read_text().strip()) is not None

@@ -1,0 +1,90 @@
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from gradebox.schemas import Grader
+from storage.errors import Conflict, Locked, NotFound
+from storage.store import Store
+from tests.storage.making import SOURCE, proved
+
+
+def create(store: Store, key: str = "exact", source: str = SOURCE) -> Grader:
+    return store.graders.create("default", key, "Exact match", "1 where equal", proved(source))
+
+
+def test_a_grader_reads_back_with_its_first_version(store: Store) -> None:
+    grader = create(store)
+    assert grader == store.graders.get("default", "exact")
+    assert (grader.version, grader.isolation, grader.locked) == (1, "batch", False)
+    version = store.graders.version("default", "exact")
+    assert (version.number, version.source, version.sha256) == (1, SOURCE, grader.sha256)
+
+
+def test_graders_are_listed_by_key_and_by_project(store: Store) -> None:
+    create(store, "b")
+    create(store, "a")
+    store.graders.create("other", "c", "c", "", proved())
+    assert [grader.key for grader in store.graders.all("default")] == ["a", "b"]
+
+
+def test_a_key_is_taken_once(store: Store) -> None:
+    create(store)
+    with pytest.raises(Conflict, match="'exact' in project 'default' already"):
+        create(store)
+
+
+def test_of_many_at_once_one_wins(store: Store) -> None:
+    def attempt(number: int) -> bool:
+        try:
+            create(store, source=f"# {number}\n{SOURCE}")
+        except Conflict:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as threads:
+        won = list(threads.map(attempt, range(16)))
+    assert won.count(True) == 1
+    assert [version.source for version in store.graders.versions("default", "exact")] == [
+        f"# {won.index(True)}\n{SOURCE}"
+    ]
+
+
+def test_updates_at_once_make_a_version_each(store: Store) -> None:
+    create(store)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda n: store.graders.update("default", "exact", proved(f"# {n}\n{SOURCE}")), range(8)))
+    assert [version.number for version in store.graders.versions("default", "exact")] == list(range(1, 10))
+    assert store.graders.get("default", "exact").version == 9
+
+
+def test_an_unchanged_source_makes_no_new_version(store: Store) -> None:
+    create(store)
+    assert store.graders.update("default", "exact", proved()).version == 1
+    assert store.graders.update("default", "exact", proved(timeout_s=9.0)).version == 2
+
+
+def test_numbers_are_not_given_again(store: Store) -> None:
+    create(store)
+    store.graders.update("default", "exact", proved("# two\n" + SOURCE))
+    store.graders.delete("default", "exact")
+    assert create(store).version == 3
+    with pytest.raises(NotFound, match="no version 2"):
+        store.graders.version("default", "exact", 2)
+
+
+def test_a_locked_grader_can_only_be_unlocked(store: Store) -> None:
+    create(store)
+    store.graders.describe("default", "exact", {"locked": True})
+    with pytest.raises(Locked, match="unlock it"):
+        store.graders.update("default", "exact", proved("# new\n" + SOURCE))
+    with pytest.raises(Locked):
+        store.graders.delete("default", "exact")
+    with pytest.raises(Locked):
+        store.graders.describe("default", "exact", {"name": "new"})
+    assert store.graders.describe("default", "exact", {"locked": False, "name": "new"}).name == "new"
+
+
+def test_what_is_not_there_is_not_found(store: Store) -> None:
+    for ask in (store.graders.get, store.graders.versions, store.graders.delete, store.graders.version):
+        with pytest.raises(NotFound, match="'nothing'"):
+            ask("default", "nothing")

@@ -1,0 +1,151 @@
+import time
+
+import pytest
+from redis import Redis
+
+from storage import names
+from storage.connection import text
+from storage.leases import Leases
+from storage.store import Store
+from storage.tally import tally
+from tests.storage.making import accept, claim, finish, outcomes_of, wanted
+
+
+def test_units_of_a_batch_are_lent_once_each(store: Store) -> None:
+    batch = accept(store, 2500)
+    assert [(claim(store).unit, 1) for _ in range(3)] == [(0, 1), (1, 1), (2, 1)]
+    assert store.leases.claim() is None
+    assert store.batches.get("default", batch).state == "running"
+
+
+def test_batches_take_turns(store: Store) -> None:
+    exact = wanted(store, "exact")
+    first, second = accept(store, 3000, exact), accept(store, 2000, exact)
+    assert [claim(store).batch for _ in range(5)] == [first, second, first, second, first]
+
+
+def test_units_go_grader_by_grader(store: Store) -> None:
+    batch = accept(store, 1500, wanted(store, "a"), wanted(store, "b"))
+    plan = store.batches.plan(batch)
+    assert plan is not None
+    taken = [plan.unit(claim(store).unit) for _ in range(4)]
+    assert [(plan.scorers[number].label, chunk.first_index) for number, chunk in taken] == [
+        ("a@1", 0),
+        ("a@1", 1000),
+        ("b@1", 0),
+        ("b@1", 1000),
+    ]
+
+
+def test_the_last_unit_finishes_the_batch(store: Store) -> None:
+    batch = accept(store, 1500)
+    assert finish(store, claim(store))
+    assert store.batches.get("default", batch).state == "running"
+    assert finish(store, claim(store))
+    found = store.batches.get("default", batch)
+    assert (found.state, found.done, found.scored) == ("finished", 1500, 1500)
+    assert found.finished_at is not None
+
+
+def test_a_lease_that_ran_out_goes_to_another_and_counts_once(store: Store, redis: Redis) -> None:
+    hasty = Leases(redis, lease_ms=1)
+    batch = accept(store, 10)
+    lost = hasty.claim()
+    assert lost is not None
+    time.sleep(0.01)
+    assert store.leases.beat(None).returned == 1
+    again = claim(store)
+    assert (again.unit, again.attempt) == (lost.unit, 2)
+    assert finish(store, again)
+    assert not finish(store, lost)
+    assert store.batches.get("default", batch).done == 10
+    assert store.batches.attempts(batch) == [2]
+
+
+def test_a_heartbeat_keeps_the_lease(store: Store, redis: Redis) -> None:
+    hasty = Leases(redis, lease_ms=150)
+    accept(store, 10)
+    lease = hasty.claim()
+    for _ in range(4):
+        time.sleep(0.06)
+        assert hasty.beat(lease).held
+    assert hasty.beat(None).returned == 0
+
+
+def test_a_late_worker_may_finish_while_nobody_else_has_the_unit(store: Store, redis: Redis) -> None:
+    hasty = Leases(redis, lease_ms=1)
+    accept(store, 10)
+    lease = hasty.claim()
+    assert lease is not None
+    time.sleep(0.01)
+    assert finish(store, lease)
+    assert store.leases.beat(None).returned == 0
+
+
+def test_completing_again_because_the_answer_was_lost_counts_once(store: Store) -> None:
+    batch = accept(store, 1500)
+    lease = claim(store)
+    assert finish(store, lease)
+    assert finish(store, lease)
+    assert store.batches.get("default", batch).done == 1000
+
+
+def test_a_unit_that_is_given_back_comes_again(store: Store) -> None:
+    accept(store, 10)
+    lease = claim(store)
+    store.leases.release(lease)
+    assert claim(store).unit == lease.unit
+
+
+def test_a_cancelled_batch_takes_no_more(store: Store) -> None:
+    batch = accept(store, 2500)
+    lease = claim(store)
+    assert finish(store, claim(store))
+    assert store.batches.cancel("default", batch).state == "cancelled"
+    assert store.leases.claim() is None
+    assert not finish(store, lease)
+    assert store.batches.get("default", batch).done == 1000
+
+
+def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> None:
+    before = set(redis.keys())
+    batch = accept(store, 2500, wanted(store, "a"))
+    assert finish(store, claim(store))
+    lease = claim(store)
+    outcomes = outcomes_of(store, lease)
+    late = claim(store)
+    store.leases.release(late)
+    store.batches.delete("default", batch)
+    assert not store.leases.complete(lease, 0, tally(outcomes))
+    store.batches.swept(batch)
+    assert {text(key) for key in set(redis.keys()) - before} == {
+        names.graders("default"),
+        names.grader("default", "a"),
+        names.versions("default", "a"),
+        names.numbers("default"),
+    }
+
+
+def test_the_heartbeat_says_whether_work_waits(store: Store) -> None:
+    assert store.leases.beat(None).waiting == 0
+    accept(store, 10)
+    assert store.leases.beat(None).waiting == 1
+
+
+def test_state_stays_small_however_large_the_batch(store: Store, redis: Redis) -> None:
+    batch = accept(store, 100_000, wanted(store, "a"), wanted(store, "b"))
+    while lease := store.leases.claim():
+        scored = outcomes_of(store, lease)
+        finish(store, lease, scored)
+    used = sum(redis.memory_usage(key) or 0 for key in redis.keys(f"gradebox:batch:{batch}*"))
+    assert store.batches.get("default", batch).done == 200_000
+    assert used < 400_000
+
+
+@pytest.mark.parametrize("score", [1e308, 0.1 + 0.2, 5e-324])
+def test_extremes_survive_exactly(store: Store, score: float) -> None:
+    batch = accept(store, 10)
+    lease = claim(store)
+    finish(store, lease, outcomes_of(store, lease, score=score))
+    (summary,) = store.batches.get("default", batch).summary
+    assert (summary.minimum, summary.maximum) == (score, score)

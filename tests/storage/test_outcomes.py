@@ -1,0 +1,55 @@
+import msgspec
+
+from gradebox.outcome import Outcome
+from storage import outcomes
+from storage.store import Store
+from tests.storage.making import accept, claim, finish, wanted
+
+
+def read(store: Store, batch: str, after: int = -1) -> list[tuple[int, str]]:
+    lines = b"".join(outcomes.read(store.batches, store.spool, batch, after))
+    return [(one.index, one.grader) for one in msgspec.json.Decoder(Outcome).decode_lines(lines)]
+
+
+def test_outcomes_come_in_input_order_whoever_finished_first(store: Store) -> None:
+    batch = accept(store, 2500)
+    first, second, third = claim(store), claim(store), claim(store)
+    finish(store, third)
+    assert read(store, batch) == []
+    finish(store, first)
+    assert [index for index, _ in read(store, batch)] == list(range(1000))
+    finish(store, second)
+    assert [index for index, _ in read(store, batch)] == list(range(2500))
+
+
+def test_reading_goes_on_after_an_index(store: Store) -> None:
+    batch = accept(store, 2500)
+    while lease := store.leases.claim():
+        finish(store, lease)
+    for after in (0, 998, 999, 1000, 2498):
+        assert [index for index, _ in read(store, batch, after)] == list(range(after + 1, 2500))
+    assert read(store, batch, 2499) == read(store, batch, 99999) == []
+
+
+def test_several_graders_have_a_line_each_in_the_order_of_the_batch(store: Store) -> None:
+    batch = accept(store, 1200, wanted(store, "b"), wanted(store, "a"))
+    leases = [claim(store) for _ in range(4)]
+    for lease in leases[:3]:
+        finish(store, lease)
+    expected = [(index, grader) for index in range(1200) for grader in ("b@1", "a@1")]
+    assert read(store, batch) == expected[:2000]
+    finish(store, leases[3])
+    assert read(store, batch) == expected
+    assert read(store, batch, after=1100) == expected[2202:]
+
+
+def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
+    batch = accept(store, 3000, wanted(store, "a"), wanted(store, "b"))
+    while lease := store.leases.claim():
+        finish(store, lease)
+    sizes = [len(block) for block in outcomes.read(store.batches, store.spool, batch)]
+    assert max(sizes) < 300_000
+
+
+def test_a_batch_that_is_gone_has_none(store: Store) -> None:
+    assert read(store, "nothing") == []

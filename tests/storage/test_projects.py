@@ -1,0 +1,20 @@
+import pytest
+
+from storage.errors import Conflict, NotFound
+from storage.store import Store
+
+
+def test_projects_are_listed_by_key(store: Store) -> None:
+    store.projects.create("alpha")
+    store.projects.check("alpha")
+    assert [project.key for project in store.projects.all()] == ["alpha", "default"]
+
+
+def test_a_key_is_taken_once(store: Store) -> None:
+    with pytest.raises(Conflict, match="'default' already"):
+        store.projects.create("default")
+
+
+def test_an_unknown_project_is_not_found(store: Store) -> None:
+    with pytest.raises(NotFound, match="'nowhere'"):
+        store.projects.check("nowhere")
