@@ -1,0 +1,75 @@
+"""Which functions can become graders at all, and what to say of the others."""
+
+import functools
+import inspect
+from types import BuiltinFunctionType, FunctionType, MethodType
+
+from gradebox.errors import SourceError
+
+
+def original(fn: object) -> FunctionType:
+    """The `async def` at module level that `fn` is, or that its decorators wrap.
+
+    Raises:
+        SourceError: `fn` is something that cannot stand alone.
+    """
+    function = _unwrap(fn)
+    name = function.__name__
+    if name == "<lambda>":
+        raise SourceError("a lambda cannot be uploaded: write `async def grade(thread): ...` at module level")
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise SourceError(f"{name} is a generator, because it uses `yield`: a grader is an `async def` that returns")
+    if not inspect.iscoroutinefunction(function):
+        raise SourceError(f"{name} is a plain `def`: write `async def {name}` (nothing else in it needs to change)")
+    _refuse_nested(function)
+    return function
+
+
+def _unwrap(fn: object) -> FunctionType:
+    if isinstance(fn, staticmethod | classmethod | MethodType):
+        raise SourceError(f"{_name(fn)} is a method, and its class would stay behind: make it a function of the module")
+    if isinstance(fn, functools.partial):
+        raise SourceError(
+            f"a functools.partial of {_name(fn.func)} cannot be uploaded: "
+            "write an `async def` at module level that calls it with those arguments"
+        )
+    if isinstance(fn, type):
+        raise SourceError(f"{fn.__name__} is a class: write an `async def` at module level that uses it")
+    if isinstance(fn, BuiltinFunctionType):
+        raise SourceError(f"{fn.__name__} is written in C and has no Python source: write an `async def` that calls it")
+    if not callable(fn):
+        raise SourceError(f"a grader is a function or its source as a string, and this is {type(fn).__name__}")
+    try:
+        function = inspect.unwrap(fn)
+    except ValueError as error:
+        raise SourceError(f"the decorators of {_name(fn)} wrap each other in a circle: {error}") from None
+    if isinstance(function, FunctionType):
+        return function
+    if function is not fn:
+        return _unwrap(function)
+    raise SourceError(
+        f"an object of class {type(fn).__name__} cannot be uploaded, callable or not: "
+        "write an `async def` at module level that calls it"
+    )
+
+
+def _refuse_nested(function: FunctionType) -> None:
+    owner, dot, name = function.__qualname__.rpartition(".")
+    if not dot and not function.__code__.co_freevars:
+        return
+    if not owner.endswith("<locals>") and dot:
+        raise SourceError(
+            f"{function.__qualname__} is a method, and its class would stay behind: make it a function of the module"
+        )
+    outer = owner.removesuffix(".<locals>") or "another function"
+    captured = ", ".join(function.__code__.co_freevars)
+    what = f"is a closure over {captured}" if captured else "is a nested function"
+    raise SourceError(
+        f"{name} {what}, defined inside {outer}, and only functions at module level can be uploaded: "
+        "move it there, with what it needs as constants of the module. "
+        "If a decorator made it, let the decorator use functools.wraps"
+    )
+
+
+def _name(fn: object) -> str:
+    return str(getattr(fn, "__qualname__", None) or type(fn).__name__)
