@@ -54,9 +54,12 @@ else:
         from importlib import import_module
 
         if name == "__version__":
-            from importlib.metadata import version
+            from importlib.metadata import PackageNotFoundError, version
 
-            return version("gradebox")
+            try:
+                return version("gradebox")
+            except PackageNotFoundError:  # a checkout that was never installed
+                return "0+unknown"
         home = next((module for module, names in _HOMES.items() if name in names), None)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,7 +6,7 @@ user's site-packages. Either way they are importable only to the processes that 
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -33,9 +33,9 @@ def environment(settings: Mapping[str, object]) -> dict[str, str]:
     return {**os.environ, **named, "PYTHONPATH": os.pathsep.join(path)}
 
 
-def become(module: str, settings: Mapping[str, object]) -> None:
+def become(module: str, arguments: Sequence[str], settings: Mapping[str, object]) -> None:
     """Turns this process into a program of the rooms. Raises CannotServe."""
-    os.execve(sys.executable, command(module), environment(settings))  # noqa: S606  # without a shell, as it should be
+    os.execve(sys.executable, [*command(module), *arguments], environment(settings))  # noqa: S606  # without a shell, as it should be
 
 
 def _folder() -> Path:

@@ -1,0 +1,51 @@
+"""The command line. What a command needs is imported when it runs, so that `--help` is quick."""
+
+import sys
+from typing import Annotated
+
+import typer
+
+from gradebox.cli import batches, graders, keys, projects, score, server, validate
+from gradebox.cli.output import fail
+from gradebox.errors import ConnectionFailed, GradeboxError
+
+app = typer.Typer(
+    help="Runs untrusted Python graders over LLM completions.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for part in (server, validate, score):
+    part.add_to(app)
+app.add_typer(graders.app, name="graders")
+app.add_typer(batches.app, name="batches")
+app.add_typer(keys.app, name="keys")
+app.add_typer(projects.app, name="projects")
+
+
+def main() -> None:
+    """Runs the command that the arguments name. Exits 1 when the service refused, 2 when it could not be asked."""
+    try:
+        app()
+    except ConnectionFailed as error:
+        fail(error, 2)
+    except GradeboxError as error:
+        fail(error, 1)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        import gradebox
+
+        sys.stdout.write(f"gradebox {gradebox.__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,82 @@
+"""`gradebox batches`"""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradebox.cli.command import Asking, client_command
+from gradebox.cli.output import as_json, cell, errors, fail, say, summary, table
+
+if TYPE_CHECKING:
+    from gradebox.schemas import Batch
+
+app = typer.Typer(help="Shows and steers batches.", no_args_is_help=True)
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")]
+
+
+@client_command(app, "list")
+def list_batches(asking: Asking) -> None:
+    """The batches of the project."""
+    batches = asking.client.batches.list()
+    if asking.json:
+        return as_json(batches)
+    rows = [(b.id, b.state, _graders(b), b.done, b.total, errors(b.errors), b.created_at) for b in batches]
+    return table(["id", "state", "graders", "done", "total", "errors", "created"], rows)
+
+
+@client_command(app)
+def show(asking: Asking, batch: Id) -> None:
+    """One batch, with the summary of what is done."""
+    _show(asking, asking.client.batches.get(batch).status)
+
+
+@client_command(app)
+def watch(asking: Asking, batch: Id) -> None:
+    """Follows a batch to its end with a progress bar, then prints its summary."""
+    from gradebox.cli.score import watch as wait
+
+    handle = asking.client.batches.get(batch)
+    failure = wait(handle)
+    _show(asking, handle.status)
+    if failure:
+        fail(failure, 1)
+
+
+@client_command(app)
+def cancel(asking: Asking, batch: Id) -> None:
+    """Stops a batch; the outcomes that it has can be read."""
+    _show(asking, asking.client.batches.get(batch).cancel())
+
+
+@client_command(app)
+def delete(asking: Asking, batch: Id) -> None:
+    """Deletes a batch with its threads and outcomes."""
+    asking.client.batches.get(batch).delete()
+    as_json({"deleted": batch}) if asking.json else say(f"deleted {batch}")
+
+
+@client_command(app)
+def outcomes(
+    asking: Asking,
+    batch: Id,
+    after: Annotated[int | None, typer.Option(help="Only outcomes of threads after this position.")] = None,
+) -> None:
+    """Prints the outcomes so far as JSON lines, in the order of the threads."""
+    from gradebox.cli.score import write_outcomes
+
+    write_outcomes(asking.client.batches.get(batch).outcomes(after), sys.stdout.buffer)
+
+
+def _show(asking: Asking, batch: "Batch") -> None:
+    if asking.json:
+        return as_json(batch)
+    say(
+        f"{batch.id}  {batch.state}  {cell(batch.done)} of {cell(batch.total)} outcomes  errors: {errors(batch.errors)}"
+    )
+    return summary(batch)
+
+
+def _graders(batch: "Batch") -> str:
+    return ", ".join(f"{grader.key}@{grader.version}" for grader in batch.graders)

@@ -1,0 +1,63 @@
+"""What every client command shares: which service, which key, which project, and output for people or for programs."""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, ParamSpec
+
+import typer
+
+if TYPE_CHECKING:
+    from gradebox.client import Client
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The client that a command speaks through, and whether a program reads its output."""
+
+    client: "Client"
+    json: bool
+
+
+def _shared(
+    *,
+    url: Annotated[
+        str | None, typer.Option("--url", help="The service. [GRADEBOX_URL, or http://127.0.0.1:8000]")
+    ] = None,
+    api_key: Annotated[
+        str | None,
+        typer.Option("--api-key", help="The API key. [GRADEBOX_API_KEY, or that of a service on this machine]"),
+    ] = None,
+    project: Annotated[str, typer.Option("--project", help="The project.")] = "default",
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> Asking:
+    from gradebox.client import Client
+
+    return Asking(Client(url, api_key, project), json)
+
+
+def client_command(
+    app: typer.Typer, name: str | None = None
+) -> Callable[[Callable[Concatenate[Asking, P], None]], Callable[Concatenate[Asking, P], None]]:
+    """Adds a command that asks the service: its function's first parameter is replaced by the shared options."""
+    shared = inspect.signature(_shared).parameters
+
+    def add(function: Callable[Concatenate[Asking, P], None]) -> Callable[Concatenate[Asking, P], None]:
+        own = list(inspect.signature(function).parameters.values())[1:]
+
+        def run(**arguments: Any) -> None:
+            asking = _shared(**{option: arguments.pop(option) for option in shared})
+            with asking.client:
+                function(asking, **arguments)  # type: ignore[call-arg]  # arguments by name, as typer hands them over
+
+        parameters = [*own, *shared.values()]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
+        run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        run.__doc__ = function.__doc__
+        run.__name__ = function.__name__
+        app.command(name)(run)
+        return function
+
+    return add

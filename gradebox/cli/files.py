@@ -1,0 +1,51 @@
+"""The files that commands read."""
+
+import codecs
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+if TYPE_CHECKING:
+    from gradebox.client.threads import Thread
+
+GraderFile = Annotated[
+    Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file with `async def grade(thread)`.")
+]
+
+
+def read_source(path: Path) -> str:
+    """A grader's source. A mark of the byte order is no part of it.
+
+    Raises:
+        ValueError: the file is not UTF-8.
+    """
+    source = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+    try:
+        return source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = source.count(b"\n", 0, error.start) + 1
+        raise ValueError(
+            f"{path} is not UTF-8: byte 0x{source[error.start]:02x} in line {line}; save it as UTF-8"
+        ) from error
+
+
+def read_threads(path: Path) -> list["Thread"]:
+    """The threads of a file of JSON lines. Raises typer.BadParameter, which names the line."""
+    threads: list[Thread] = []
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
+        try:
+            thread = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise typer.BadParameter(f"line {number} of {path} is no JSON: {error}") from error
+        if not isinstance(thread, dict):
+            raise typer.BadParameter(f"line {number} of {path} is no thread: a thread is a JSON object")
+        threads.append(thread)
+    return threads
+
+
+def open_threads(path: Path) -> BinaryIO:
+    """The file of JSON lines, or standard input for `-`."""
+    return sys.stdin.buffer if str(path) == "-" else path.open("rb")

@@ -1,0 +1,137 @@
+"""`gradebox graders`"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from gradebox.cli.command import Asking, client_command
+from gradebox.cli.files import GraderFile, read_source
+from gradebox.cli.output import as_json, fail, say, table
+
+if TYPE_CHECKING:
+    from gradebox.schemas import Grader
+
+app = typer.Typer(help="Manages graders.", no_args_is_help=True)
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The grader's key.")]
+Name = Annotated[str | None, typer.Option(help="A name for people to read.")]
+Description = Annotated[str | None, typer.Option(help="What the grader looks for.")]
+Isolation = Literal["auto", "batch", "completion"]  # as in the schemas, which take too long to import for `--help`
+IsolationChoice = Annotated[Isolation | None, typer.Option("--isolation", help="Between completions.")]
+TimeoutS = Annotated[float | None, typer.Option("--timeout-s", help="Seconds for one completion.")]
+MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the grader.")]
+
+
+@client_command(app, "list")
+def list_graders(asking: Asking) -> None:
+    """The graders of the project."""
+    graders = asking.client.graders.list()
+    if asking.json:
+        return as_json(graders)
+    rows = [(g.key, str(g.version), g.locked, g.isolation, g.updated_at, g.description) for g in graders]
+    return table(["key", "version", "locked", "isolation", "updated", "description"], rows)
+
+
+@client_command(app)
+def show(
+    asking: Asking, key: Key, source: Annotated[bool, typer.Option(help="Print the newest version's source.")] = False
+) -> None:
+    """One grader and its versions."""
+    if source:
+        return typer.echo(asking.client.graders.versions(key)[-1].source, nl=False)
+    grader, versions = asking.client.graders.get(key), asking.client.graders.versions(key)
+    if asking.json:
+        return as_json({"grader": grader, "versions": versions})
+    _describe(grader)
+    rows = [(str(v.number), v.sha256[:12], v.isolation, v.timeout_s, v.memory_mb, v.created_at) for v in versions]
+    return table(["version", "sha256", "isolation", "timeout (s)", "memory (MiB)", "created"], rows)
+
+
+@client_command(app)
+def create(
+    asking: Asking,
+    key: Key,
+    file: GraderFile,
+    name: Name = None,
+    description: Description = None,
+    isolation: IsolationChoice = None,
+    timeout_s: TimeoutS = None,
+    memory_mb: MemoryMb = None,
+) -> None:
+    """Proves a grader and keeps it as its first version."""
+    grader = asking.client.graders.create.function(
+        key=key,
+        fn=_source(file),
+        name=name,
+        description=description,
+        isolation=isolation,
+        timeout_s=timeout_s,
+        memory_mb=memory_mb,
+    )
+    _report(asking, grader, "created")
+
+
+@client_command(app)
+def update(
+    asking: Asking,
+    key: Key,
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", exists=True, dir_okay=False, help="The new version, if there is one."),
+    ] = None,
+    name: Name = None,
+    description: Description = None,
+    isolation: IsolationChoice = None,
+    timeout_s: TimeoutS = None,
+    memory_mb: MemoryMb = None,
+) -> None:
+    """Gives a grader a new version, a name or a description."""
+    if file is None and (isolation, timeout_s, memory_mb) != (None, None, None):
+        raise typer.BadParameter("--isolation, --timeout-s and --memory-mb belong to a version: name its FILE too")
+    grader = asking.client.graders.update(
+        key,
+        fn=_source(file) if file else None,
+        name=name,
+        description=description,
+        isolation=isolation,
+        timeout_s=timeout_s,
+        memory_mb=memory_mb,
+    )
+    _report(asking, grader, "updated")
+
+
+@client_command(app)
+def delete(asking: Asking, key: Key) -> None:
+    """Deletes a grader and its versions."""
+    asking.client.graders.delete(key)
+    as_json({"deleted": key}) if asking.json else say(f"deleted {key}")
+
+
+@client_command(app)
+def lock(asking: Asking, key: Key) -> None:
+    """Keeps a grader from being changed or deleted."""
+    _report(asking, asking.client.graders.lock(key), "locked")
+
+
+@client_command(app)
+def unlock(asking: Asking, key: Key) -> None:
+    """Lets a grader be changed and deleted again."""
+    _report(asking, asking.client.graders.lock(key, locked=False), "unlocked")
+
+
+def _source(file: Path) -> str:
+    try:
+        return read_source(file)
+    except ValueError as error:
+        fail(str(error), 1)
+
+
+def _report(asking: Asking, grader: "Grader", what: str) -> None:
+    as_json(grader) if asking.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
+
+
+def _describe(grader: "Grader") -> None:
+    say(f"{grader.key}@{grader.version}  {grader.name}{'  (locked)' if grader.locked else ''}")
+    if grader.description:
+        say(grader.description)

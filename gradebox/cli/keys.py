@@ -1,0 +1,47 @@
+"""`gradebox keys`"""
+
+from typing import Annotated
+
+import typer
+
+from gradebox.cli.command import Asking, client_command
+from gradebox.cli.output import as_json, note, say, table
+
+app = typer.Typer(help="Manages API keys, by project. Needs a key that covers every project.", no_args_is_help=True)
+
+
+@client_command(app)
+def create(
+    asking: Asking,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what the key is for.")],
+    covers: Annotated[
+        list[str] | None,
+        typer.Option("--covers", metavar="PROJECT", help="A project that the key covers; may be repeated. [--project]"),
+    ] = None,
+    every_project: Annotated[
+        bool, typer.Option("--every-project", help="It covers every project, and may manage keys.")
+    ] = False,
+) -> None:
+    """Makes an API key and prints it, this once."""
+    key = asking.client.keys.create(name, ["*"] if every_project else covers or [asking.client.project])
+    if asking.json:
+        return as_json(key)
+    note(f"key {key.id} for {', '.join(key.projects)}; it is not shown again:")
+    return say(key.secret or "")
+
+
+@client_command(app, "list")
+def list_keys(asking: Asking) -> None:
+    """The API keys, without their secrets."""
+    keys = asking.client.keys.list()
+    if asking.json:
+        return as_json(keys)
+    rows = [(key.id, key.name, ", ".join(key.projects), key.revoked, key.created_at) for key in keys]
+    return table(["id", "name", "projects", "revoked", "created"], rows)
+
+
+@client_command(app)
+def revoke(asking: Asking, key: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")]) -> None:
+    """Revokes an API key: from now on it opens nothing."""
+    asking.client.keys.revoke(key)
+    as_json({"revoked": key}) if asking.json else say(f"revoked {key}")

@@ -1,0 +1,91 @@
+"""`gradebox score`"""
+
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from gradebox.cli.command import Asking, client_command
+from gradebox.cli.files import open_threads
+from gradebox.cli.output import as_json, fail, note, summary
+from gradebox.errors import BatchFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from gradebox.client import BatchHandle
+    from gradebox.outcome import Outcome
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    client_command(app)(score)
+
+
+def score(
+    asking: Asking,
+    grader: Annotated[str, typer.Argument(metavar="GRADER[@VERSION]", help="The grader; its newest version if none.")],
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE.jsonl", exists=True, dir_okay=False, allow_dash=True, help="Threads, one a line; - is stdin."
+        ),
+    ],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="Where outcomes go; - is stdout.")
+    ] = None,
+) -> None:
+    """Scores a file of threads as a batch, with a progress bar, and prints a summary."""
+    to_stdout = output is not None and str(output) == "-"
+    with _opened(output) as out, open_threads(file) as threads:
+        batch = asking.client.batches.create(grader, threads)
+        failure = watch(batch)
+        if out is not None:
+            write_outcomes(batch.outcomes(), out)
+    if asking.json and not to_stdout:
+        as_json(batch.status)
+    elif not asking.json:
+        summary(batch.status, stderr=to_stdout)
+    if failure:
+        fail(failure, 1)
+
+
+def watch(batch: "BatchHandle") -> BatchFailed | None:
+    """Waits for the end of a batch. Ctrl-C ends the waiting and not the batch, and says so."""
+    try:
+        batch.wait()
+    except BatchFailed as failure:
+        return failure
+    except KeyboardInterrupt:
+        note(
+            f"\nno longer watching; the batch goes on. Watch it with `gradebox batches watch {batch.id}`, "
+            f"or stop it with `gradebox batches cancel {batch.id}`"
+        )
+        raise typer.Exit(130) from None
+    return None
+
+
+def write_outcomes(outcomes: "Iterable[Outcome]", out: BinaryIO) -> None:
+    """Writes outcomes as JSON lines."""
+    from msgspec.json import Encoder
+
+    encode = Encoder().encode_into
+    line = bytearray()
+    for outcome in outcomes:
+        encode(outcome, line)
+        line += b"\n"
+        out.write(line)
+    out.flush()
+
+
+def _opened(output: Path | None) -> AbstractContextManager[BinaryIO | None]:
+    if output is None:
+        return nullcontext()
+    if str(output) == "-":
+        return nullcontext(sys.stdout.buffer)
+    try:
+        return output.open("wb")
+    except OSError as error:
+        raise typer.BadParameter(f"{output} cannot be written: {error.strerror}", param_hint="-o") from error

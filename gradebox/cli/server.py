@@ -1,0 +1,79 @@
+"""`gradebox serve`, and each of its roles alone: `api`, `worker`, `doctor`"""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+Backend = Literal["auto", "bubblewrap", "docker"]
+DataDir = Annotated[
+    Path | None, typer.Option(file_okay=False, help="The data folder. [GRADEBOX_DATA_DIR, or ~/.local/share/gradebox]")
+]
+# A role alone is run by deployments, which mostly speak through settings: what is not given here is left to them.
+RoleBackend = Annotated[
+    Backend | None, typer.Option("--backend", help="What builds sandboxes. [GRADEBOX_BACKEND, or auto]")
+]
+RoleRedisUrl = Annotated[str | None, typer.Option("--redis-url", help="The Redis to use. [GRADEBOX_REDIS_URL]")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    for command in (serve, api, worker, doctor):
+        app.command()(command)
+
+
+def serve(
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = 8000,
+    data_dir: DataDir = None,
+    workers: Annotated[
+        int, typer.Option(min=0, help="How many workers; 0 takes one for each core that may be used.")
+    ] = 0,
+    backend: Annotated[Backend, typer.Option(help="What builds sandboxes; auto takes what is safe here.")] = "auto",
+    redis_url: Annotated[str | None, typer.Option(help="A Redis of your own instead of the embedded one.")] = None,
+) -> None:
+    """Runs the whole service on this machine: the API, workers and a Redis."""
+    from gradebox.access import data_dir as usual_data_dir
+    from gradebox.service.serve import ServeOptions
+    from gradebox.service.serve import serve as run
+
+    run(ServeOptions(host, port, data_dir or usual_data_dir(), workers, backend, redis_url))
+
+
+def api(
+    host: Annotated[str | None, typer.Option(help="The address to listen on. [GRADEBOX_HOST, or 127.0.0.1]")] = None,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="The port to listen on. [GRADEBOX_PORT, or 8000]")
+    ] = None,
+    data_dir: DataDir = None,
+    backend: RoleBackend = None,
+    redis_url: RoleRedisUrl = None,
+) -> None:
+    """Runs the API alone, for deployments."""
+    _become("api", host=host, port=port, **_common(data_dir, backend, redis_url))
+
+
+def worker(data_dir: DataDir = None, backend: RoleBackend = None, redis_url: RoleRedisUrl = None) -> None:
+    """Runs one worker alone, for deployments."""
+    _become("worker", **_common(data_dir, backend, redis_url))
+
+
+def doctor(
+    backend: RoleBackend = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Says which layers of isolation are in force here, and how to get each missing one. Exits 1 when none is safe."""
+    _become("sandbox.doctor", *["--json"] * json, backend=backend)
+
+
+def _common(data_dir: Path | None, backend: Backend | None, redis_url: str | None) -> dict[str, str | None]:
+    from gradebox.access import data_dir as usual_data_dir
+
+    folder = (data_dir or usual_data_dir()).absolute()
+    return {"data_dir": str(folder), "backend": backend, "redis_url": redis_url}
+
+
+def _become(module: str, *arguments: str, **settings: object) -> None:
+    from gradebox.service.rooms import become
+
+    become(module, arguments, settings)

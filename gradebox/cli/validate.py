@@ -1,0 +1,67 @@
+"""`gradebox validate`"""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradebox.cli.command import Asking, client_command
+from gradebox.cli.files import GraderFile, read_source, read_threads
+from gradebox.cli.output import as_json, cell, fail, say
+from gradebox.errors import GradeboxError
+
+if TYPE_CHECKING:
+    from gradebox.schemas import Report
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    client_command(app)(validate)
+
+
+def validate(
+    asking: Asking,
+    file: GraderFile,
+    threads: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON lines to run the grader on.")
+    ] = None,
+) -> None:
+    """Runs the five checks on a grader; keeps nothing. Exits 0 when valid, 1 when not, 2 when it could not be asked."""
+    try:
+        source = read_source(file)
+    except ValueError as error:
+        fail(str(error), 1)
+    try:
+        report = asking.client.graders.validate(source, read_threads(threads) if threads else None)
+    except GradeboxError as error:
+        fail(error, 2)
+    as_json(report) if asking.json else show(report)
+    raise typer.Exit(0 if report.valid else 1)
+
+
+def show(report: "Report") -> None:
+    """Prints a line for each check, then what the test run gave and what is to be known of the grader."""
+    from gradebox.schemas import CHECKS
+
+    results = {check.name: check for check in report.checks}
+    for name in CHECKS:
+        check = results.get(name)
+        if check is None:
+            say(f"-  {name:<10} not reached")
+            continue
+        where = f"line {check.line}: " if check.line and not check.passed else ""
+        say(f"{'✓' if check.passed else '✗'}  {name:<10} {where}{check.message}")
+    if report.failed and report.failed.traceback:
+        say(report.failed.traceback.rstrip())
+    for outcome in report.outcomes if len(report.outcomes) > 1 else []:
+        say(f"   thread {outcome.get('index')}: {_result(outcome)}")
+    for warning in report.warnings:
+        say(f"warning: {warning}")
+
+
+def _result(outcome: dict[str, object]) -> str:
+    error = outcome.get("error")
+    if isinstance(error, dict):
+        return f"{error.get('kind')}: {error.get('message')}"
+    reason = outcome.get("reason")
+    return cell(outcome.get("score")) + (f" ({reason})" if reason else "")

@@ -1,0 +1,46 @@
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradebox.client.outcomes import OutcomeReader
+from gradebox.outcome import Outcome
+
+GRADERS = ("a@1", "b@2")
+OUTCOMES = [Outcome(index, grader, index / 2, 0.1) for index in range(5) for grader in GRADERS]
+
+
+def stream(outcomes: list[Outcome]) -> bytes:
+    return b"".join(msgspec.json.encode(outcome) + b"\n" for outcome in outcomes)
+
+
+def test_outcomes_are_read_however_the_stream_is_cut() -> None:
+    body = stream(OUTCOMES)
+    for size in (1, 7, 50, len(body)):
+        reader = OutcomeReader(None)
+        read = [outcome for at in range(0, len(body), size) for outcome in reader.feed(body[at : at + size])]
+        assert read == OUTCOMES
+        assert reader.end() == []
+
+
+def test_a_last_line_without_an_end_is_read() -> None:
+    reader = OutcomeReader(None)
+    reader.feed(stream(OUTCOMES)[:-1])
+    assert reader.end() == OUTCOMES[-1:]
+
+
+@given(st.lists(st.integers(0, 700), max_size=5), st.sampled_from([None, -1, 0, 2]))
+def test_a_stream_that_breaks_is_read_on_without_a_gap_or_a_repeat(breaks: list[int], after: int | None) -> None:
+    reader = OutcomeReader(after)
+    read = list[Outcome]()
+    for cut in [*breaks, None]:
+        start = reader.params.get("after", -1)
+        body = stream([outcome for outcome in OUTCOMES if outcome.index > start])
+        read += reader.feed(body[:cut])
+
+    assert read == [outcome for outcome in OUTCOMES if outcome.index > (-1 if after is None else after)]
+
+
+def test_what_is_no_outcome_is_an_error() -> None:
+    with pytest.raises(msgspec.DecodeError):
+        OutcomeReader(None).feed(b"<html>\n")

@@ -1,0 +1,106 @@
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gradebox.client.threads import SCORE_THREADS, Thread, blocks, pieces, to_line
+from gradebox.thread import StringThread
+
+
+def test_a_thread_goes_out_as_its_messages_and_metadata() -> None:
+    thread = StringThread([("user", "2+2?"), ("assistant", "4")], {"answer": 4})
+
+    assert json.loads(to_line(thread, 0)) == {
+        "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}],
+        "metadata": {"answer": 4},
+    }
+
+
+def test_a_list_of_pairs_is_a_thread_too() -> None:
+    line = to_line([("user", "hi"), ("assistant", "hello")], 0)
+    assert StringThread.from_json(line).completion() == "hello"
+
+
+def test_a_dict_goes_out_as_it_is() -> None:
+    assert json.loads(to_line({"completion": "4", "id": "a"}, 0)) == {"completion": "4", "id": "a"}
+
+
+def test_lone_surrogates_survive() -> None:
+    line = to_line([("assistant", "\ud83d oops")], 0)
+    assert StringThread.from_json(line).completion() == "\ud83d oops"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_what_is_no_number_is_refused_and_the_thread_is_named(value: float) -> None:
+    with pytest.raises(ValueError, match="thread 7 cannot be sent"):
+        to_line(StringThread([], {"reward": value}), 7)
+
+
+def test_what_json_cannot_say_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"thread 7 .* not JSON serializable; threads hold strings"):
+        to_line(StringThread([], {"when": object()}), 7)
+
+
+def test_a_circle_is_refused() -> None:
+    circle: dict[str, object] = {}
+    circle["self"] = circle
+    with pytest.raises(ValueError, match="thread 0"):
+        to_line(circle, 0)
+
+
+@pytest.mark.parametrize("value", ["a string", 3, [("user", "a", "b")], ["ab"], [("user", 1)]])
+def test_what_is_no_thread_is_refused(value: Thread) -> None:
+    with pytest.raises(TypeError, match="thread 0"):
+        to_line(value, 0)
+
+
+def test_threads_become_lines_in_blocks() -> None:
+    threads = [{"completion": "x" * 1000, "id": number} for number in range(1000)]
+
+    made = list(blocks(threads))
+
+    assert len(made) == 4
+    assert [json.loads(line)["id"] for line in b"".join(made).splitlines()] == list(range(1000))
+
+
+def test_threads_are_taken_from_a_generator_as_they_are_needed() -> None:
+    taken = 0
+
+    def generate() -> Iterator[Thread]:
+        nonlocal taken
+        for _ in range(10_000):
+            taken += 1
+            yield {"completion": "x" * 1000}
+
+    next(iter(blocks(generate())))
+
+    assert taken < 300
+
+
+def test_a_file_goes_out_byte_for_byte(tmp_path: Path) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_bytes(b'{"completion": "4"}\r\nnot json\n\xff\n')
+
+    assert b"".join(blocks(path)) == path.read_bytes()
+    assert b"".join(blocks(str(path))) == path.read_bytes()
+    with path.open("rb") as file:
+        assert b"".join(blocks(file)) == path.read_bytes()
+
+
+def test_a_file_opened_as_text_is_refused() -> None:
+    with pytest.raises(TypeError, match="rb"):
+        list(blocks(io.StringIO("{}")))  # type: ignore[arg-type]  # the point of the test
+
+
+def test_many_threads_are_cut_into_requests() -> None:
+    cut = list(pieces({"id": number} for number in range(2 * SCORE_THREADS + 1)))
+
+    assert [(first, len(lines)) for first, lines in cut] == [(0, 1000), (1000, 1000), (2000, 1)]
+
+
+def test_large_threads_are_cut_by_their_size() -> None:
+    cut = list(pieces({"completion": "x" * 4_000_000} for _ in range(5)))
+
+    assert [(first, len(lines)) for first, lines in cut] == [(0, 3), (3, 2)]

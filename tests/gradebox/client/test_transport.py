@@ -1,0 +1,221 @@
+"""The rules for requests and answers. What a real service does with them is tested in test_client.py."""
+
+import asyncio
+import json
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from gradebox.client import calls
+from gradebox.client.call import Call
+from gradebox.client.transport import AsyncTransport, Rules, Transport
+from gradebox.errors import (
+    ApiError,
+    Conflict,
+    ConnectionFailed,
+    GradeboxError,
+    NotAllowed,
+    NotFound,
+    TooLarge,
+    ValidationError,
+)
+
+PROJECT = b'{"key": "default", "created_at": "2026-01-01T00:00:00Z"}'
+Handler = Callable[[httpx.Request], httpx.Response]
+
+
+def transport(handler: Handler, url: str = "http://127.0.0.1:8000", key: str | None = "k") -> Transport:
+    return Transport(Rules(url, key, 5.0), httpx.MockTransport(handler))
+
+
+def problem(status: int, name: str, **more: object) -> httpx.Response:
+    type_ = f"urn:gradebox:problem:{name}"
+    body = {"type": type_, "title": name, "status": status, "detail": "do this", "request_id": "r1"}
+    return httpx.Response(status, json=body | more)
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What was slept between tries, without the sleeping."""
+    slept = list[float]()
+    monkeypatch.setattr("time.sleep", slept.append)
+    return slept
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(401, NotAllowed), (403, NotAllowed), (404, NotFound), (409, Conflict), (413, TooLarge), (415, ApiError)],
+)
+def test_a_problem_becomes_its_exception(status: int, kind: type[ApiError]) -> None:
+    with pytest.raises(kind, match=r"do this .*request r1") as raised:
+        transport(lambda _: problem(status, "some-name")).send(calls.list_graders("default"))
+
+    assert type(raised.value) is kind
+    assert raised.value.status == status
+    assert raised.value.type == "urn:gradebox:problem:some-name"
+
+
+def test_a_failed_validation_names_the_check_and_what_to_do() -> None:
+    check = {"name": "structure", "passed": False, "message": "write async def grade", "line": 3, "duration_ms": 1}
+    answer = problem(422, "validation-failed", report={"valid": False, "checks": [check]})
+
+    with pytest.raises(ValidationError, match=r"'structure' failed \(line 3\): write async def grade") as raised:
+        transport(lambda _: answer).send(calls.create_grader("default", {"key": "k", "source": ""}))
+
+    assert raised.value.report.failed is not None
+
+
+@pytest.mark.parametrize("answer", [httpx.Response(200, text="<html>"), httpx.Response(404, text="nginx")])
+def test_an_answer_that_is_not_gradeboxs_says_so(answer: httpx.Response) -> None:
+    with pytest.raises(ConnectionFailed, match="is the URL that of a gradebox service"):
+        transport(lambda _: answer).send(calls.list_graders("default"))
+
+
+def test_requests_carry_the_key_and_quoted_paths() -> None:
+    seen = list[httpx.Request]()
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(204)
+
+    transport(handler, "http://127.0.0.1:8000/graders").send(calls.delete_grader("a/b", "x?y"))
+
+    assert seen[0].headers["Authorization"] == "Bearer k"
+    assert seen[0].url.raw_path == b"/graders/v1/projects/a%2Fb/graders/x%3Fy"
+
+
+def test_compression_is_asked_for_only_across_machines() -> None:
+    for url, encoding in (("http://127.0.0.1:8000", "identity"), ("https://graders.example", "gzip, deflate")):
+        seen = list[str]()
+
+        def handler(request: httpx.Request, seen: list[str] = seen) -> httpx.Response:
+            seen.append(request.headers["Accept-Encoding"])
+            return httpx.Response(200, content=b"[]")
+
+        transport(handler, url).send(calls.list_graders("default"))
+        assert seen[0].startswith(encoding)
+
+
+def test_a_batch_names_its_graders_and_their_weights_in_one_order() -> None:
+    call = calls.create_batch("default", {"a": 1.0, "b@2": 0.5}, [])
+    assert list(call.params) == [("grader", "a"), ("grader", "b@2"), ("weight", "1.0"), ("weight", "0.5")]
+
+
+def test_threads_join_the_other_members_of_a_body() -> None:
+    assert json.loads(calls.score("p", "k", 3, [b'{"a":1}', b"{}"]).body or b"") == {
+        "version": 3,
+        "threads": [{"a": 1}, {}],
+    }
+    assert json.loads(calls.score("p", "k", None, [b"{}"]).body or b"") == {"threads": [{}]}
+
+
+def flaky(*failures: httpx.Response | Exception) -> tuple[Handler, list[int]]:
+    """Answers once, then fails in these ways, then answers; counts the requests."""
+    plan: list[httpx.Response | Exception] = [httpx.Response(200, content=b"[]"), *failures]
+    count = list[int]()
+
+    def handler(_: httpx.Request) -> httpx.Response:
+        count.append(1)
+        step = plan[len(count) - 1] if len(count) <= len(plan) else httpx.Response(200, content=b"[]")
+        if isinstance(step, Exception):
+            raise step
+        return step
+
+    return handler, count
+
+
+def test_what_may_be_sent_twice_is_tried_again(pauses: list[float]) -> None:
+    handler, count = flaky(problem(503, "unavailable"), httpx.ReadError("reset"), httpx.ConnectError("refused"))
+    sender = transport(handler)
+    sender.send(calls.list_graders("default"))
+
+    assert sender.send(calls.list_graders("default")) == []
+    assert len(count) == 5
+    assert pauses == sorted(pauses)
+
+
+def test_the_service_says_how_long_to_wait(pauses: list[float]) -> None:
+    busy = problem(429, "busy")
+    busy.headers["Retry-After"] = "3"
+    sender = transport(flaky(busy)[0])
+    sender.send(calls.list_graders("default"))
+
+    sender.send(calls.list_graders("default"))
+
+    assert pauses == [3.0]
+
+
+@pytest.mark.parametrize("failure", [problem(503, "unavailable"), httpx.ReadError("reset")])
+def test_what_may_not_be_sent_twice_is_not(failure: httpx.Response | Exception) -> None:
+    handler, count = flaky(failure)
+    sender = transport(handler)
+    sender.send(calls.list_graders("default"))
+
+    with pytest.raises(GradeboxError):
+        sender.send(calls.create_project("p"))
+    assert len(count) == 2
+
+
+def test_a_request_that_never_left_is_sent_again_whatever_it_is() -> None:
+    handler, count = flaky(httpx.ConnectError("refused"))
+    sender = transport(handler)
+    sender.send(calls.list_graders("default"))
+
+    with pytest.raises(ConnectionFailed, match="not as gradebox does"):
+        sender.send(calls.create_project("p"))  # answered by [], which is no project: but it was answered
+    assert len(count) == 3
+
+
+def test_a_service_that_never_answered_is_not_waited_for(pauses: list[float]) -> None:
+    def refuse(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    with pytest.raises(ConnectionFailed, match="Start one with `gradebox serve`"):
+        transport(refuse).send(calls.list_graders("default"))
+    assert pauses == []
+
+
+def test_the_tries_have_an_end(pauses: list[float]) -> None:
+    sender = transport(lambda _: problem(503, "unavailable"))
+
+    with pytest.raises(ApiError, match="do this"):
+        sender.send(calls.list_graders("default"))
+    assert len(pauses) == 6
+    assert 5 < sum(pauses) < 15
+
+
+def test_an_answer_that_takes_too_long_says_what_to_do() -> None:
+    def sleep(_: httpx.Request) -> httpx.Response:
+        raise httpx.ReadTimeout("")
+
+    with pytest.raises(ConnectionFailed, match="longer than 5 s"):
+        transport(sleep).send(calls.list_graders("default"))
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8000", "ftp://host", "http://", "http://[::1"])
+def test_what_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConnectionFailed, match="is no"):
+        Rules(url, "k", 5.0)
+
+
+def test_a_key_that_cannot_be_sent_is_refused_without_being_shown() -> None:
+    with pytest.raises(GradeboxError, match="API key") as raised:
+        transport(lambda _: httpx.Response(200), key="schlüssel")
+    assert "schl" not in str(raised.value)
+
+
+def test_the_client_that_awaits_follows_the_same_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def at_once(_: float) -> None:
+        pass
+
+    handler, count = flaky(problem(503, "unavailable"))
+    sender = AsyncTransport(Rules("http://127.0.0.1:8000", "k", 5.0), httpx.MockTransport(handler))
+    monkeypatch.setattr("gradebox.client.transport.asyncio.sleep", at_once)
+
+    async def run(call: Call[list[object]]) -> list[object]:
+        await sender.send(call)
+        return await sender.send(call)
+
+    assert asyncio.run(run(calls.list_graders("default"))) == []  # type: ignore[arg-type]  # lists are invariant
+    assert len(count) == 3

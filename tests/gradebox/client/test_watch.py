@@ -1,0 +1,102 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from gradebox.client.watch import LONGEST_S, Watch
+from gradebox.errors import BatchFailed, WaitTimeout
+from gradebox.schemas import Batch, BatchGrader, BatchState
+
+
+def batch(done: int, state: BatchState = "running", total: int = 1_000, **errors: int) -> Batch:
+    return Batch(
+        id="b1",
+        project="default",
+        state=state,
+        graders=[BatchGrader(key="exact-match", version=1)],
+        threads=total,
+        total=total,
+        done=done,
+        scored=done - sum(errors.values()),
+        errors=errors,
+        created_at=datetime.now(UTC),
+        weighted_mean=None,
+        summary=[],
+    )
+
+
+def pause(watch: Watch, state: Batch) -> float:
+    seconds = watch.saw(state)
+    assert seconds is not None
+    return seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [100.0]
+    monkeypatch.setattr("gradebox.client.watch.time.monotonic", lambda: now[0])
+    return now
+
+
+def test_the_end_is_looked_for_more_often_the_nearer_it_seems(clock: list[float]) -> None:
+    with Watch(batch(0), progress=False, timeout=None) as watch:
+        clock[0] += 1.0
+        assert pause(watch, batch(100)) == LONGEST_S  # nine seconds left
+        clock[0] += 8.0
+        assert pause(watch, batch(900)) == pytest.approx(0.5)  # one second left
+        clock[0] += 0.9
+        assert pause(watch, batch(990)) == pytest.approx(0.2)
+
+
+def test_a_short_batch_is_asked_for_at_once(clock: list[float]) -> None:
+    with Watch(batch(0), progress=False, timeout=None) as watch:
+        assert pause(watch, batch(0, "queued")) <= 0.02
+
+
+def test_a_finished_batch_is_waited_for_no_more() -> None:
+    with Watch(batch(0), progress=False, timeout=None) as watch:
+        assert watch.saw(batch(1_000, "finished")) is None
+
+
+@pytest.mark.parametrize("state", ["cancelled", "failed"])
+def test_a_batch_that_ends_without_its_outcomes_is_an_error(state: BatchState) -> None:
+    with (
+        Watch(batch(0), progress=False, timeout=None) as watch,
+        pytest.raises(BatchFailed, match="7 of 1000") as raised,
+    ):
+        watch.saw(batch(7, state))
+    assert raised.value.batch.state == state
+
+
+def test_waiting_has_the_end_that_was_asked_for(clock: list[float]) -> None:
+    with Watch(batch(0), progress=False, timeout=2.0) as watch:
+        clock[0] += 1.5
+        assert pause(watch, batch(1)) == 0.5
+        clock[0] += 0.5
+        with pytest.raises(WaitTimeout, match="within 2 s: 1 of 1000"):
+            watch.saw(batch(1))
+    assert issubclass(WaitTimeout, TimeoutError)
+
+
+def test_where_there_is_no_terminal_a_line_now_and_then_is_shown(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Watch(batch(0), progress=True, timeout=None) as watch:
+        for _ in range(100):
+            clock[0] += 0.25
+            watch.saw(batch(10))
+        watch.saw(batch(1_000, "finished", crash=2))
+
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 3
+    assert lines[-1] == "exact-match: 1,000 of 1,000, 40/s, 2 errors"
+
+
+def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    monkeypatch.setenv("COLUMNS", "120")
+    with Watch(batch(0), progress=True, timeout=None) as watch:
+        watch.saw(batch(1_000, "finished", timeout=1))
+
+    shown = capsys.readouterr().err
+    assert "1000/1000" in shown
+    assert "1 error" in shown

@@ -1,0 +1,87 @@
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import redis
+
+from gradebox.service.data_folder import DataFolder, hold
+from gradebox.service.redis import redis_answers, redis_child, redis_url
+
+ROOT = Path(__file__).parents[3]
+
+
+def wait_for_redis(folder: DataFolder) -> None:
+    deadline = time.monotonic() + 10
+    while not redis_answers(folder):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@contextmanager
+def running(path: Path) -> Iterator[tuple[DataFolder, "redis.Redis"]]:
+    with hold(path) as folder:
+        child = redis_child(folder)
+        child.start()
+        try:
+            wait_for_redis(folder)
+            with redis.Redis.from_url(redis_url(folder), decode_responses=True) as connection:
+                yield folder, connection
+        finally:
+            child.ask_to_stop()
+            while child.running:
+                time.sleep(0.01)
+
+
+def test_what_was_written_is_there_after_a_restart(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, connection):
+        connection.set("key", "value")
+    with running(tmp_path) as (_, connection):
+        assert connection.get("key") == "value"
+
+
+def test_what_was_answered_is_there_after_a_kill(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, connection):
+        pid = connection.info("server")["process_id"]
+        for number in range(1_000):
+            connection.rpush("list", number)
+        os.kill(pid, signal.SIGKILL)
+    with running(tmp_path) as (_, connection):
+        assert connection.llen("list") == 1_000
+
+
+def test_only_this_user_reaches_it(tmp_path: Path) -> None:
+    with running(tmp_path) as (folder, connection):
+        assert connection.config_get("port") == {"port": "0"}
+        assert stat.S_IMODE((folder.sockets / "redis.sock").stat().st_mode) == 0o700
+
+
+def test_it_refuses_to_forget(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, connection):
+        assert connection.config_get("maxmemory-policy") == {"maxmemory-policy": "noeviction"}
+
+
+def test_a_path_with_odd_characters_is_reached(tmp_path: Path) -> None:
+    with running(tmp_path / "a b?c#d%e") as (_, connection):
+        assert connection.ping()
+
+
+def test_it_ends_with_the_service_however_that_ends(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, time; from pathlib import Path\n"
+        "from gradebox.service.data_folder import hold\n"
+        "from gradebox.service.redis import redis_answers, redis_child\n"
+        "with hold(Path(sys.argv[1])) as folder:\n"
+        "    redis_child(folder).start()\n"
+        "    while not redis_answers(folder): time.sleep(0.01)\n"
+        "    os.kill(os.getpid(), 9)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=False, cwd=ROOT)
+
+    with hold(tmp_path) as folder:  # waits until the lock that Redis inherited is free
+        assert not redis_answers(folder)

@@ -1,0 +1,41 @@
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gradebox
+
+PACKAGE = Path(gradebox.__file__).parent
+
+
+def test_every_exported_name_can_be_had() -> None:
+    for name in gradebox.__all__:
+        assert getattr(gradebox, name) is not None
+
+
+def test_a_misspelt_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="Cleint"):
+        gradebox.Cleint  # type: ignore[attr-defined]  # noqa: B018  # the point of the test
+
+
+def test_graders_can_import_what_they_need_where_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / "gradebox").mkdir()
+    for name in ("__init__.py", "thread.py", "score.py"):
+        shutil.copy(PACKAGE / name, tmp_path / "gradebox")
+    code = (
+        f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; from gradebox import StringThread, Score; print(Score(0.5))"
+    )
+
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "0.5\n"
+
+
+def test_importing_gradebox_loads_neither_the_client_nor_its_libraries() -> None:
+    code = "import sys, gradebox; print(sorted({'httpx', 'pydantic', 'msgspec', 'rich'} & sys.modules.keys()))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "[]\n"
