@@ -1,0 +1,47 @@
+"""docs/cli.md names every command and every option."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from gradebox.cli import app
+
+TEXT = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+TOKENS = set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", TEXT))
+
+
+def commands(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield name, command
+    for part, each in (below or {}).items():
+        yield from commands(each, f"{name} {part}".strip())
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def test_the_commands_are_all_found() -> None:
+    assert {"serve", "validate", "score", "graders create", "batches watch", "keys revoke"} <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_command_is_documented(name: str) -> None:
+    assert re.search(rf"`(gradebox )?{name}\b", TEXT)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_its_options_are_documented(name: str) -> None:
+    named = {option for each in COMMANDS[name].params for option in [*each.opts, *each.secondary_opts]}
+    options = {option for option in named if option.startswith("-")}
+
+    assert options <= TOKENS
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_what_it_does(name: str) -> None:
+    assert COMMANDS[name].help
