@@ -22,7 +22,7 @@ from gradebox.service.redis import redis_answers, redis_child, redis_url
 READY_S = 60.0
 TICK_S = 0.05
 STOP_S = 10.0
-UNSAFE_HERE = 3  # the exit code of a process that can have no safe sandbox on this machine
+FINAL = {3, 4}  # exit codes: there is no safe sandbox on this machine; what is kept was written by a newer gradebox
 DEATHS_BEFORE_READY = 3
 
 
@@ -108,7 +108,7 @@ def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signal
 
 
 def _refuse_if_hopeless(child: Child) -> None:
-    if child.exit_code == UNSAFE_HERE:
+    if child.exit_code in FINAL:
         raise CannotServe(child.said())
     if child.exit_code is not None and child.deaths + 1 >= DEATHS_BEFORE_READY:
         raise CannotServe(f"{child.name} does not start (see {child.log}):\n{child.said()}")

@@ -1,0 +1,72 @@
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from gradebox.client import Client
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Service:
+    """A real `gradebox serve`, and the environment in which its clients find it."""
+
+    url: str
+    data_dir: Path
+    process: subprocess.Popen[str]
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
+        """Runs a client command against it."""
+        done = subprocess.run(
+            [sys.executable, "-m", "gradebox", *arguments],
+            env=self.environment | {"GRADEBOX_URL": self.url},
+            cwd=ROOT,
+            input=stdin,
+            capture_output=True,
+            timeout=120,
+        )
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    @property
+    def key(self) -> str:
+        """Its first API key."""
+        return (self.data_dir / "api-key").read_text().strip()
+
+    def client(self, project: str = "default") -> Client:
+        """A client of it."""
+        return Client(self.url, self.key, project)
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[Service]:
+    """Runs `gradebox serve` with its data in this folder; stops it at the end."""
+    gradebox_free = {name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
+    environment = gradebox_free | {"XDG_STATE_HOME": str(folder / "state"), "XDG_DATA_HOME": str(folder / "share")}
+    command = [sys.executable, "-m", "gradebox", "serve", "--port", "0", "--data-dir", str(folder / "data"), *arguments]
+    with (folder / "stderr").open("a") as stderr:
+        process = subprocess.Popen(
+            command, env=environment, cwd=ROOT, stdout=subprocess.PIPE, stderr=stderr, text=True, bufsize=1
+        )
+    assert process.stdout is not None
+    try:
+        line = process.stdout.readline()
+        assert line.startswith("gradebox is ready at http"), (folder / "stderr").read_text()
+        yield Service(line.split()[4], folder / "data", process, environment)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("service")) as running:
+        yield running

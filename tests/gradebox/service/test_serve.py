@@ -1,0 +1,162 @@
+"""`gradebox serve` as its users run it."""
+
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.gradebox.conftest import ROOT, Service, serving
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox]
+
+HALF = "async def grade(thread): return 0.5"
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Service]:
+    with serving(tmp_path, "--workers", "1") as service:
+        yield service
+
+
+def family(pid: int) -> dict[int, str]:
+    """The processes below this one, with their command lines."""
+    found = dict[int, str]()
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        found[int(child)] = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return found
+
+
+def one(pid: int, part: str) -> int:
+    return next(child for child, command in family(pid).items() if part in command)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_until(condition: object, seconds: float = 30.0) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ready(service: Service) -> bool:
+    try:
+        return httpx.get(f"{service.url}/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def refused(folder: Path, *arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "gradebox", "serve", "--data-dir", str(folder), *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    return done.stderr
+
+
+def test_it_is_ready_when_it_says_so_and_leaves_nothing_running(running: Service) -> None:
+    assert ready(running)
+    assert stat.S_IMODE((running.data_dir / "api-key").stat().st_mode) == 0o600
+    note = Path(running.environment["XDG_STATE_HOME"], "gradebox", "services", f"{httpx.URL(running.url).port}.json")
+    assert json.loads(note.read_text()) == {"url": running.url, "data_dir": str(running.data_dir)}
+    children = family(running.process.pid)
+    assert len(children) == 3
+
+    running.process.send_signal(signal.SIGTERM)
+
+    assert running.process.wait(30) == 0
+    assert not any(alive(child) for child in children)
+    assert not note.exists()
+    assert (running.data_dir.parent / "stderr").read_text() == ""
+
+
+def test_a_signal_while_it_starts_stops_it(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gradebox", "serve", "--port", "0", "--data-dir", str(tmp_path)],
+        cwd=ROOT,
+        stdout=subprocess.DEVNULL,
+    )
+    wait_until(lambda: (tmp_path / "redis.sock").exists())
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) == 0
+
+
+def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
+    with serving(tmp_path, "--workers", "1") as first, first.client() as client:
+        client.graders.create.function(key="half", fn=HALF)
+        key = first.key
+    with serving(tmp_path, "--workers", "1") as second, second.client() as client:
+        assert second.key == key
+        assert [outcome.score for outcome in client.score("half", [{"completion": "a"}])] == [0.5]
+
+
+@pytest.mark.parametrize("part", ["-m api", "-m worker", "redis-server"])
+def test_a_process_that_is_killed_comes_back_and_nothing_is_lost(running: Service, part: str) -> None:
+    with running.client() as client:
+        client.graders.create.function(key="half", fn=HALF)
+        victim = one(running.process.pid, part)
+        os.kill(victim, signal.SIGKILL)
+        wait_until(
+            lambda: any(part in command for pid, command in family(running.process.pid).items() if pid != victim)
+        )
+        wait_until(lambda: ready(running))
+
+        batch = client.batches.create("half", [{"completion": "a"}] * 10)
+        batch.wait(progress=False, timeout=30)
+        assert [outcome.score for outcome in batch.outcomes()] == [0.5] * 10
+    assert "was ended by SIGKILL and starts again" in (running.data_dir.parent / "stderr").read_text()
+
+
+def test_when_it_is_killed_all_of_it_ends(running: Service) -> None:
+    children = family(running.process.pid)
+    running.process.kill()
+    wait_until(lambda: not any(alive(child) for child in children))
+
+
+def test_a_second_signal_stops_it_at_once(running: Service) -> None:
+    children = family(running.process.pid)
+    os.kill(one(running.process.pid, "-m api"), signal.SIGSTOP)  # it will not stop when asked
+    running.process.send_signal(signal.SIGTERM)
+    time.sleep(1.0)
+    assert running.process.poll() is None
+    running.process.send_signal(signal.SIGTERM)
+
+    assert running.process.wait(5) == 0
+    assert not any(alive(child) for child in children)
+
+
+def test_a_second_service_in_the_same_folder_is_refused(running: Service) -> None:
+    assert f"another gradebox service (process {running.process.pid})" in refused(running.data_dir, "--port", "0")
+
+
+def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert f"127.0.0.1:{port} cannot be listened on" in refused(tmp_path, "--port", str(port))
+
+
+def test_a_redis_of_ones_own_is_used(tmp_path: Path, redis_url: str) -> None:
+    with serving(tmp_path, "--workers", "1", "--redis-url", redis_url) as service:
+        assert not any("redis-server" in command for command in family(service.process.pid).values())
+        assert ready(service)

@@ -1,0 +1,226 @@
+"""The client against a real service."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+import gradebox
+from gradebox import AsyncClient, Client, Score, StringThread
+from gradebox.errors import BatchFailed, Conflict, NotAllowed, NotFound, ValidationError, WaitTimeout
+from tests.gradebox.conftest import Service
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox]
+
+CONTAINS = """
+async def grade(thread: StringThread) -> float:
+    return float(thread.metadata["answer"] in thread.completion())
+"""
+SLEEPS = """
+import time
+
+async def grade(thread: StringThread) -> float:
+    time.sleep(0.05)
+    return 1.0
+"""
+
+
+async def exact(thread: StringThread) -> float:
+    hit = thread.completion() == thread.metadata["answer"]
+    return Score(float(hit), reason="equal" if hit else "different")
+
+
+def thread(said: str, answer: str = "4") -> StringThread:
+    return StringThread([("user", "2+2?"), ("assistant", said)], {"answer": answer})
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[Client]:
+    with service.client() as client:
+        yield client
+
+
+@pytest.fixture
+def contains(client: Client) -> str:
+    key = f"contains-{uuid4().hex[:8]}"
+    client.graders.create.function(key=key, fn=CONTAINS, description="looks for the answer")
+    return key
+
+
+def test_a_function_becomes_a_grader_and_scores(client: Client) -> None:
+    grader = client.graders.create.function(key="exact", fn=exact, description="equality")
+
+    right, wrong = client.score("exact", [thread("4"), thread("5")])
+
+    assert (grader.key, grader.version, grader.description) == ("exact", 1, "equality")
+    assert (right.score, right.reason, right.grader, right.index) == (1.0, "equal", "exact@1", 0)
+    assert (wrong.score, wrong.reason) == (0.0, "different")
+
+
+def test_a_grader_that_is_not_valid_is_not_saved(client: Client) -> None:
+    with pytest.raises(ValidationError, match="'structure' failed") as raised:
+        client.graders.create.function(key="not-saved", fn="def grade(thread): return 1.0")
+
+    assert [check.passed for check in raised.value.report.checks] == [True, False]
+    with pytest.raises(NotFound):
+        client.graders.get("not-saved")
+
+
+def test_validating_raises_nothing(client: Client) -> None:
+    assert client.graders.validate(CONTAINS, [thread("4")]).valid
+    assert not client.graders.validate("async def grade(").valid
+
+
+def test_a_key_is_taken_once(client: Client, contains: str) -> None:
+    with pytest.raises(Conflict):
+        client.graders.create.function(key=contains, fn=CONTAINS)
+
+
+def test_a_grader_changes_until_it_is_locked(client: Client, contains: str) -> None:
+    assert client.graders.update(contains, fn=CONTAINS).version == 1
+    assert client.graders.update(contains, fn=f"{CONTAINS}\n# changed").version == 2
+    assert client.graders.update(contains, name="Contains").name == "Contains"
+    assert [version.number for version in client.graders.versions(contains)] == [1, 2]
+
+    assert client.graders.lock(contains).locked
+    with pytest.raises(Conflict):
+        client.graders.update(contains, fn=CONTAINS)
+
+    assert not client.graders.lock(contains, locked=False).locked
+    client.graders.delete(contains)
+    assert contains not in [grader.key for grader in client.graders.list()]
+
+
+def test_settings_of_a_version_need_the_version(client: Client, contains: str) -> None:
+    with pytest.raises(TypeError, match="give its source too"):
+        client.graders.update(contains, timeout_s=1.0)
+
+
+def test_an_old_version_scores_on(client: Client, contains: str) -> None:
+    client.graders.update(contains, fn="async def grade(thread): return 0.25")
+
+    assert [o.score for o in client.score(contains, [thread("4")])] == [0.25]
+    assert [o.score for o in client.score(contains, [thread("4")], version=1)] == [1.0]
+    assert [o.score for o in client.score(f"{contains}@1", [thread("4")])] == [1.0]
+
+
+def test_more_threads_than_a_request_holds_are_scored_in_order(client: Client, contains: str) -> None:
+    outcomes = client.score(contains, (thread(str(number % 5)) for number in range(2_500)))
+
+    assert [outcome.index for outcome in outcomes] == list(range(2_500))
+    assert [outcome.score for outcome in outcomes] == [float(number % 5 == 4) for number in range(2_500)]
+
+
+def test_a_batch_scores_all_forms_of_threads(client: Client, contains: str) -> None:
+    threads: list[gradebox.client.threads.Thread] = [
+        thread("4"),
+        {"prompt": "2+2?", "completion": "5", "metadata": {"answer": "4"}, "id": "mine"},
+        {"completion": "\ud83d 4", "metadata": {"answer": "\ud83d"}},
+        [("assistant", "no metadata")],
+    ]
+
+    batch = client.batches.create(contains, threads)
+    batch.wait()
+
+    scores = [(outcome.score, outcome.error and outcome.error.kind) for outcome in batch.outcomes()]
+    assert scores == [(1.0, None), (0.0, None), (1.0, None), (None, "exception")]
+    assert [outcome.id for outcome in batch.outcomes()] == [None, "mine", None, None]
+    assert batch.state == "finished"
+    assert (batch.summary[0].count, batch.summary[0].scored, batch.summary[0].errors) == (4, 3, {"exception": 1})
+
+
+def test_a_batch_of_a_file_and_several_graders(client: Client, contains: str, tmp_path: Path) -> None:
+    client.graders.create.function(key=f"{contains}-2", fn="async def grade(thread): return 0.5")
+    path = tmp_path / "threads.jsonl"
+    lines = [json.dumps({"completion": str(n), "metadata": {"answer": "3"}}) for n in range(5)]
+    path.write_text("\n".join([*lines[:2], "no thread", *lines[2:]]))
+
+    batch = client.batches.create({contains: 2.0, f"{contains}-2": 1.0}, path)
+    batch.wait(progress=False)
+
+    outcomes = list(batch.outcomes())
+    assert [outcome.index for outcome in outcomes] == [n for n in range(6) for _ in range(2)]
+    assert [outcome.grader for outcome in outcomes[:2]] == [f"{contains}@1", f"{contains}-2@1"]
+    assert [o.error.kind for o in outcomes if o.error] == ["bad_input", "bad_input"]
+    assert list(batch.outcomes(after=3)) == outcomes[8:]
+    assert [summary.weight for summary in batch.summary] == [2.0, 1.0]
+    assert client.batches.get(batch.id).status == batch.status
+    assert batch.id in [each.id for each in client.batches.list()]
+
+
+def test_a_bad_thread_half_way_leaves_no_batch(client: Client, contains: str) -> None:
+    before = len(client.batches.list())
+
+    with pytest.raises(ValueError, match="thread 5000 cannot be sent"):
+        client.batches.create(
+            contains, ([("user", "x" * 1000)] if n != 5_000 else {"n": float("nan")} for n in range(9_999))
+        )
+
+    assert len(client.batches.list()) == before
+
+
+def test_a_large_batch_for_a_grader_that_does_not_exist_is_refused_with_its_reason(client: Client) -> None:
+    with pytest.raises(NotFound, match="no-such-grader"):
+        client.batches.create("no-such-grader", ({"completion": "x" * 10_000} for _ in range(5_000)))
+
+
+def test_a_batch_is_cancelled_and_keeps_what_it_has(client: Client) -> None:
+    client.graders.create.function(key="sleeps", fn=SLEEPS)
+    batch = client.batches.create("sleeps", (thread("4") for _ in range(5_000)))
+
+    with pytest.raises(WaitTimeout, match="It goes on"):
+        batch.wait(progress=False, timeout=0.2)
+    assert batch.cancel().state == "cancelled"
+    with pytest.raises(BatchFailed, match="cancelled"):
+        batch.wait(progress=False)
+
+    assert all(outcome.score == 1.0 for outcome in batch.outcomes())
+    batch.delete()
+    with pytest.raises(NotFound):
+        batch.refresh()
+
+
+def test_the_client_that_awaits_does_the_same(service: Service) -> None:
+    async def run() -> tuple[list[float | None], list[float | None], str]:
+        async with AsyncClient(service.url, service.key) as client:
+            await client.graders.create.function(key="awaited", fn=CONTAINS)
+            scored = await client.score("awaited", [thread("4"), thread("5")])
+            batch = await client.batches.create("awaited", [thread("5"), thread("4")])
+            await batch.wait(progress=False)
+            kept = [outcome.score async for outcome in batch.outcomes()]
+            return [outcome.score for outcome in scored], kept, batch.state
+
+    assert asyncio.run(run()) == ([1.0, 0.0], [0.0, 1.0], "finished")
+
+
+def test_keys_open_their_own_projects_until_they_are_revoked(client: Client, service: Service) -> None:
+    client.projects.create("team")
+    key = client.keys.create("for the team", ["team"])
+
+    with Client(service.url, key.secret, "team") as team:
+        assert team.graders.list() == []
+        with pytest.raises(NotAllowed):
+            team.keys.list()
+        with Client(service.url, key.secret) as elsewhere, pytest.raises(NotFound):
+            elsewhere.graders.list()
+        assert [each.revoked for each in client.keys.list() if each.id == key.id] == [False]
+        client.keys.revoke(key.id)
+        with pytest.raises(NotAllowed):
+            team.graders.list()
+    assert "team" in [project.key for project in client.projects.list()]
+
+
+def test_a_wrong_key_says_what_to_do(service: Service) -> None:
+    with Client(service.url, "gbx_wrong_key") as stranger, pytest.raises(NotAllowed):
+        stranger.graders.list()
+
+
+def test_the_key_is_found_by_itself(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", service.environment["XDG_STATE_HOME"])
+    monkeypatch.delenv("GRADEBOX_API_KEY", raising=False)
+    monkeypatch.delenv("GRADEBOX_DATA_DIR", raising=False)
+    with Client(service.url) as client:
+        assert isinstance(client.graders.list(), list)
