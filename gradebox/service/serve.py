@@ -58,10 +58,10 @@ def serve(options: ServeOptions) -> None:
     """
     signals = Signals()
     rooms.environment({})  # tells what is not installed before anything is started
-    with hold(options.data_dir) as folder:
-        port = _free_port(options.host, options.port)
+    with hold(options.data_dir) as folder, _listen(options.host, options.port) as listener:
+        port = listener.getsockname()[1]
         redis = [redis_child(folder)] if options.redis_url is None else []
-        servers = _servers(options, folder, port)
+        servers = _servers(options, folder, listener)
         try:
             _start(redis, lambda: redis_answers(folder), signals)
             _start(servers, lambda: _ready(options.host, port), signals)
@@ -74,20 +74,20 @@ def serve(options: ServeOptions) -> None:
                 _stop(group, signals)
 
 
-def _servers(options: ServeOptions, folder: DataFolder, port: int) -> list[Child]:
+def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[Child]:
     environment = rooms.environment(
         {
             "redis_url": options.redis_url or redis_url(folder),
             "data_dir": folder.path,
             "backend": options.backend,
-            "host": options.host,
-            "port": port,
+            "socket_fd": listener.fileno(),
             "supervised": 1,
         }
     )
-    workers = [f"worker-{number}" for number in range(1, (options.workers or len(os.sched_getaffinity(0))) + 1)]
-    names = {"api": "api"} | dict.fromkeys(workers, "worker")
-    return [Child(name, rooms.command(room), environment, folder.log(name), STOP_S) for name, room in names.items()]
+    api = Child("api", rooms.command("api"), environment, folder.log("api"), STOP_S, pass_fds=(listener.fileno(),))
+    names = [f"worker-{number}" for number in range(1, (options.workers or len(os.sched_getaffinity(0))) + 1)]
+    command = rooms.command("worker")
+    return [api, *(Child(name, command, environment, folder.log(name), STOP_S) for name in names)]
 
 
 def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signals) -> None:
@@ -148,21 +148,22 @@ def _announced(note: Note, port: int) -> Iterator[None]:
         file.unlink(missing_ok=True)
 
 
-def _free_port(host: str, port: int) -> int:
-    """The port, or a free one for 0. Raises CannotServe where it is taken."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            advice = "stop what listens there, or choose another with --port (0 takes a free one)"
-            raise CannotServe(f"{host}:{port} cannot be listened on ({error.strerror}): {advice}") from error
-        return int(probe.getsockname()[1])
+def _listen(host: str, port: int) -> socket.socket:
+    """The socket that the API serves. It stays open when the API dies, so that clients wait and are not refused.
+
+    Raises:
+        CannotServe: the address is taken, or is none of this machine's.
+    """
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=1024)
+    except OSError as error:
+        advice = "stop what listens there, or choose another with --port (0 takes a free one) or --host"
+        raise CannotServe(f"{host}:{port} cannot be listened on ({error.strerror}): {advice}") from error
 
 
 def _ready(host: str, port: int) -> bool:
-    connection = http.client.HTTPConnection(_reachable(host), port, timeout=5)
+    connection = http.client.HTTPConnection(_reachable(host), port, timeout=0.5)
     try:
         connection.request("GET", "/readyz")
         return connection.getresponse().status == http.client.OK
