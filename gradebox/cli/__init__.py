@@ -32,6 +32,8 @@ def main() -> None:
         fail(error, 2)
     except GradeboxError as error:
         fail(error, 1)
+    except OSError as error:  # a file: not there any more, or no room for it
+        fail(error, 2)
 
 
 def _print_version(asked: bool) -> None:

@@ -1,7 +1,8 @@
 """`gradebox score`"""
 
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
@@ -9,12 +10,10 @@ import typer
 
 from gradebox.cli.command import Asking, client_command
 from gradebox.cli.files import open_threads
-from gradebox.cli.output import as_json, fail, note, summary
+from gradebox.cli.output import as_json, console, fail, note, summary
 from gradebox.errors import BatchFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from gradebox.client import BatchHandle
     from gradebox.outcome import Outcome
 
@@ -39,8 +38,9 @@ def score(
 ) -> None:
     """Scores a file of threads as a batch, with a progress bar, and prints a summary."""
     to_stdout = output is not None and str(output) == "-"
-    with _opened(output) as out, open_threads(file) as threads:
-        batch = asking.client.batches.create(grader, threads)
+    with _opened(output) as out:
+        with _uploading(file) as threads:
+            batch = asking.client.batches.create(grader, threads)
         failure = watch(batch)
         if out is not None:
             write_outcomes(batch.outcomes(), out)
@@ -67,7 +67,7 @@ def watch(batch: "BatchHandle") -> BatchFailed | None:
     return None
 
 
-def write_outcomes(outcomes: "Iterable[Outcome]", out: BinaryIO) -> None:
+def write_outcomes(outcomes: Iterable["Outcome"], out: BinaryIO) -> None:
     """Writes outcomes as JSON lines."""
     from msgspec.json import Encoder
 
@@ -78,6 +78,21 @@ def write_outcomes(outcomes: "Iterable[Outcome]", out: BinaryIO) -> None:
         line += b"\n"
         out.write(line)
     out.flush()
+
+
+@contextmanager
+def _uploading(path: Path) -> Iterator[BinaryIO]:
+    """The file, with a bar that shows how much of it has been read."""
+    from rich.progress import wrap_file
+
+    bar = console(stderr=True)
+    with open_threads(path) as file:
+        if not bar.is_terminal or not path.is_file():
+            yield file
+            return
+        size = path.stat().st_size
+        with wrap_file(file, size, description="uploading", console=bar, transient=True) as reader:
+            yield reader
 
 
 def _opened(output: Path | None) -> AbstractContextManager[BinaryIO | None]:

@@ -1,7 +1,7 @@
 """`gradebox serve`, and each of its roles alone: `api`, `worker`, `doctor`"""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,6 +16,11 @@ RoleBackend = Annotated[
 RoleRedisUrl = Annotated[str | None, typer.Option("--redis-url", help="The Redis to use. [GRADEBOX_REDIS_URL]")]
 
 
+def _setting(name: str, text: str, least: int | None = None, most: int | None = None) -> Any:
+    """An option that is read from the environment where it is not given."""
+    return typer.Option(envvar=f"GRADEBOX_{name.upper()}", min=least, max=most, help=text)
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     for command in (serve, api, worker, doctor):
@@ -23,14 +28,12 @@ def add_to(app: typer.Typer) -> None:
 
 
 def serve(
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = 8000,
+    host: Annotated[str, _setting("host", "The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, _setting("port", "The port to listen on; 0 takes a free one.", 0, 65535)] = 8000,
     data_dir: DataDir = None,
-    workers: Annotated[
-        int, typer.Option(min=0, help="How many workers; 0 takes one for each core that may be used.")
-    ] = 0,
-    backend: Annotated[Backend, typer.Option(help="What builds sandboxes; auto takes what is safe here.")] = "auto",
-    redis_url: Annotated[str | None, typer.Option(help="A Redis of your own instead of the embedded one.")] = None,
+    workers: Annotated[int, _setting("workers", "How many; 0 takes one for each core that may be used.", 0)] = 0,
+    backend: Annotated[Backend, _setting("backend", "What builds sandboxes; auto takes what is safe here.")] = "auto",
+    redis_url: Annotated[str | None, _setting("redis_url", "A Redis of your own instead of the embedded one.")] = None,
 ) -> None:
     """Runs the whole service on this machine: the API, workers and a Redis."""
     from gradebox.access import data_dir as usual_data_dir

@@ -33,7 +33,7 @@ def validate(
         fail(str(error), 1)
     try:
         report = asking.client.graders.validate(source, read_threads(threads) if threads else None)
-    except GradeboxError as error:
+    except (GradeboxError, ValueError) as error:  # a ValueError names a thread that JSON cannot hold
         fail(error, 2)
     as_json(report) if asking.json else show(report)
     raise typer.Exit(0 if report.valid else 1)

@@ -4,6 +4,7 @@ from itertools import takewhile
 
 import msgspec
 
+from gradebox.errors import ConnectionFailed
 from gradebox.outcome import Outcome
 
 _decoder = msgspec.json.Decoder(Outcome)
@@ -36,7 +37,7 @@ class OutcomeReader:
         if not newline:
             self._rest += block
             return []
-        outcomes = _decoder.decode_lines(self._rest + whole)
+        outcomes = self._decode(self._rest + whole)
         self._rest = rest
         fresh = outcomes[self._skip :]
         self._skip -= len(outcomes) - len(fresh)
@@ -47,6 +48,15 @@ class OutcomeReader:
     def end(self) -> list[Outcome]:
         """The outcome that no line end followed, when the stream has ended well."""
         return self.feed(b"\n") if self._rest else []
+
+    def _decode(self, lines: bytes) -> list[Outcome]:
+        try:
+            return _decoder.decode_lines(lines)
+        except msgspec.DecodeError as error:
+            raise ConnectionFailed(
+                f"after the outcome of thread {self._index} came what is no outcome ({error}): "
+                "is the URL that of a gradebox service, and of this version?"
+            ) from error
 
     def _count(self, fresh: list[Outcome]) -> None:
         last = fresh[-1].index

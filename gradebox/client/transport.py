@@ -44,6 +44,7 @@ class Rules:
             "base_url": self.url,
             "headers": _headers(self.url, self.key),
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
+            "trust_env": not is_local(self.url),  # no proxy knows the way to this machine
             "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
         }
 

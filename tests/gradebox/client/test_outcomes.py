@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebox.client.outcomes import OutcomeReader
+from gradebox.errors import ConnectionFailed
 from gradebox.outcome import Outcome
 
 GRADERS = ("a@1", "b@2")
@@ -42,5 +43,5 @@ def test_a_stream_that_breaks_is_read_on_without_a_gap_or_a_repeat(breaks: list[
 
 
 def test_what_is_no_outcome_is_an_error() -> None:
-    with pytest.raises(msgspec.DecodeError):
+    with pytest.raises(ConnectionFailed, match="is no outcome"):
         OutcomeReader(None).feed(b"<html>\n")
