@@ -17,9 +17,13 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")]
 
 
 @client_command(app, "list")
-def list_batches(asking: Asking) -> None:
-    """The batches of the project."""
-    batches = asking.client.batches.list()
+def list_batches(
+    asking: Asking,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 50,
+    before: Annotated[str | None, typer.Option(metavar="ID", help="Only batches older than this one.")] = None,
+) -> None:
+    """The newest batches of the project."""
+    batches = asking.client.batches.list(limit, before)
     if asking.json:
         return as_json(batches)
     rows = [(b.id, b.state, _graders(b), b.done, b.total, errors(b.errors), b.created_at) for b in batches]

@@ -133,9 +133,9 @@ class Batches:
         """The batch of this id."""
         return BatchHandle(self._transport, self._transport.send(calls.get_batch(self._project, batch)))
 
-    def list(self) -> list[Batch]:
-        """The project's batches, as they are now."""
-        return self._transport.send(calls.list_batches(self._project))
+    def list(self, limit: int = 50, before: str | None = None) -> list[Batch]:
+        """The newest batches, or those older than the batch `before`; at most `limit` (200), without summaries."""
+        return self._transport.send(calls.list_batches(self._project, limit, before))
 
 
 class AsyncBatches:
@@ -154,9 +154,9 @@ class AsyncBatches:
         """The batch of this id."""
         return AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
 
-    async def list(self) -> list[Batch]:
-        """The project's batches, as they are now."""
-        return await self._transport.send(calls.list_batches(self._project))
+    async def list(self, limit: int = 50, before: str | None = None) -> list[Batch]:
+        """The newest batches, or those older than the batch `before`; at most `limit` (200), without summaries."""
+        return await self._transport.send(calls.list_batches(self._project, limit, before))
 
 
 def weights(graders: Graders) -> dict[str, float]:

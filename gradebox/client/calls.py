@@ -119,9 +119,10 @@ def create_batch(project: str, graders: Mapping[str, float], threads: Threads) -
     return Call("POST", path, Batch.model_validate_json, params=params, threads=threads, idempotent=False)
 
 
-def list_batches(project: str) -> Call[list[Batch]]:
-    """Asks for the project's batches."""
-    return Call("GET", _path(project, "batches"), _batches)
+def list_batches(project: str, limit: int, before: str | None) -> Call[list[Batch]]:
+    """Asks for the project's newest batches, or those that are older than `before`."""
+    params = [("limit", str(limit)), *([("before", before)] if before is not None else [])]
+    return Call("GET", _path(project, "batches"), _batches, params=params)
 
 
 def get_batch(project: str, batch: str) -> Call[Batch]:
