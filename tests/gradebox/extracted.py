@@ -45,7 +45,7 @@ def load(folder: Path, text: str, name: str | None = None) -> ModuleType:
     return module
 
 
-def run(folder: Path, source: str, completions: list[str]) -> list[float]:
+def run(folder: Path, source: str, completions: list[str], metadata: dict[str, Any] | None = None) -> list[float]:
     """The scores of `source` in an interpreter that has nothing but the standard library and what graders see."""
     package = folder / "given" / "gradebox"
     package.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,8 @@ def run(folder: Path, source: str, completions: list[str]) -> list[float]:
         "from gradebox.score import Score\nfrom gradebox.thread import StringThread, StringTurn\n"
     )
     (folder / "given" / "adaptive_harmony.py").write_text("from gradebox.thread import StringThread, StringTurn\n")
-    job = json.dumps({"source": source, "threads": [{"completion": text} for text in completions]})
+    threads = [{"completion": text, "metadata": metadata} for text in completions]
+    job = json.dumps({"source": source, "threads": threads})
     command = [sys.executable, "-I", "-S", "-c", _GUEST, str(folder / "given")]
     done = subprocess.run(command, input=job, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, f"{done.stderr}\n--- source\n{source}"

@@ -1,0 +1,188 @@
+"""The whole of gradebox in a minute: `make demo`, or `python -m examples.demo`.
+
+Starts the service in a fresh folder, uploads the example graders, scores the bundled completions with all of them,
+shows what came of it, and leaves nothing behind.
+"""
+
+import argparse
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Column, Table
+from rich.text import Text
+
+import gradebox
+
+HERE = Path(__file__).parent
+COMPLETIONS = HERE / "completions.jsonl"
+GRADERS = ["exact_match", "regex_match", "json_shape", "keywords", "gsm8k_answer", "code_execution"]
+START_S, STOP_S = 90.0, 20.0
+ENDLESS_REGEX_S = 2.0
+SAMPLES_EACH = 2
+
+REJECTED = """\
+async def grade(thread):
+    if thread.completion() == "4":
+        return "correct"
+    return "wrong"
+"""
+
+console = Console(highlight=False)
+
+
+class DemoFailed(Exception):
+    """The demo could not be shown; the message says what is wrong."""
+
+
+def main() -> int:
+    """Runs the demo. Returns the exit code."""
+    parser = argparse.ArgumentParser(prog="demo", description="Shows the whole of gradebox on this machine.")
+    parser.add_argument("--backend", choices=["auto", "bubblewrap", "docker"], default="auto")
+    backend = parser.parse_args().backend
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is stopped
+    try:
+        with service(backend) as (url, key), gradebox.Client(url=url, api_key=key) as client:
+            show(client)
+    except (DemoFailed, gradebox.GradeboxError) as error:
+        console.print(Text(f"The demo failed: {error}", style="red"))
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+@contextmanager
+def service(backend: str) -> Iterator[tuple[str, str]]:
+    """A service of its own on a free port, with its URL and API key; gone afterwards, with all that it kept."""
+    folder = Path(tempfile.mkdtemp(prefix="gradebox-demo-"))
+    try:
+        with (folder / "log").open("w+") as log:
+            command = [sys.executable, "-m", "gradebox", "serve", "--port", "0", "--backend", backend]
+            process = subprocess.Popen(
+                [*command, "--data-dir", str(folder / "data")], stdout=log, stderr=log, start_new_session=True
+            )
+            try:
+                url = wait_until_ready(process, folder / "log")
+                yield url, (folder / "data" / "api-key").read_text().strip()
+            finally:
+                stop(process)
+    finally:
+        shutil.rmtree(folder)
+
+
+def wait_until_ready(process: "subprocess.Popen[bytes]", log: Path) -> str:
+    """The URL that the service prints once it is ready.
+
+    Raises:
+        DemoFailed: it ended, or was not ready in time.
+    """
+    until = time.monotonic() + START_S
+    while time.monotonic() < until:
+        ended = process.poll()
+        text = log.read_text(errors="replace")
+        if found := re.search(r"is ready at (\S+)", text):
+            return found.group(1)
+        if ended is not None:
+            raise DemoFailed(f"`gradebox serve` ended with status {ended}:\n{text[-4000:]}")
+        time.sleep(0.05)
+    raise DemoFailed(f"`gradebox serve` was not ready after {START_S:g} s:\n{log.read_text(errors='replace')[-4000:]}")
+
+
+def stop(process: "subprocess.Popen[bytes]") -> None:
+    """Ends the service in good order, or at once where it takes too long."""
+    process.terminate()
+    try:
+        process.wait(STOP_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        raise DemoFailed(f"the service had not stopped {STOP_S:g} s after it was asked to") from None
+
+
+def show(client: gradebox.Client) -> None:
+    """The demo itself."""
+    heading("Uploading graders: each is proved in a sandbox before it is kept")
+    keys = [upload(client, name) for name in GRADERS]
+    heading("A grader that is not right is told so, and nothing of it is kept")
+    reject(client)
+    heading("Scoring the bundled completions with all of them")
+    batch = client.batches.create(keys, COMPLETIONS)
+    batch.wait(progress=True)
+    console.print(table(batch.summary))
+    for each in batch.summary:
+        for warning in each.warnings:
+            console.print(Text(f"{each.grader}: {warning}", style="yellow"))
+    heading("What graders said of single completions")
+    show_outcomes(batch.outcomes())
+
+
+def upload(client: gradebox.Client, name: str) -> str:
+    """Uploads one of the example graders; returns its key."""
+    module = import_module(f"examples.graders.{name}")
+    key = name.replace("_", "-")
+    description = (module.__doc__ or "").splitlines()[0]
+    # One sample has a pattern that takes for ever: this is how long that one sample may hold up the batch.
+    timeout_s = ENDLESS_REGEX_S if name == "regex_match" else None
+    grader = client.graders.create.function(key=key, fn=module.grade, description=description, timeout_s=timeout_s)
+    console.print(
+        Text.assemble((f"  {key}@{grader.version}", "bold"), f"  isolation {grader.isolation}  {description}")
+    )
+    return key
+
+
+def reject(client: gradebox.Client) -> None:
+    """Uploads a grader that returns words in place of numbers."""
+    console.print(Text(REJECTED, style="dim"))
+    try:
+        client.graders.create.function(key="rejected", fn=REJECTED)
+    except gradebox.ValidationError as error:
+        console.print(Text(str(error)))
+    else:
+        raise DemoFailed("a grader that returns no number was accepted")
+
+
+def table(summaries: list[gradebox.Summary]) -> Table:
+    """The scores of each grader in a line."""
+    drawn = Table(
+        "grader", *(Column(name, justify="right") for name in ("count", "mean", "p50", "errors", "time each"))
+    )
+    for each in summaries:
+        errors = ", ".join(f"{count} {kind}" for kind, count in each.errors.items() if count) or "none"
+        numbers = [f"{value:.3f}" if value is not None else "-" for value in (each.mean, each.quantiles.get("p50"))]
+        run_ms = f"{each.run_ms_mean:.2f} ms" if each.run_ms_mean is not None else "-"
+        drawn.add_row(each.grader, f"{each.count:,}", *numbers, errors, run_ms)
+    return drawn
+
+
+def show_outcomes(outcomes: Iterator[gradebox.Outcome]) -> None:
+    """A few outcomes of each grader that have something to say, and all errors."""
+    shown: dict[str, int] = {}
+    for outcome in outcomes:
+        if outcome.error is not None:
+            text = f"{outcome.error.kind}: {outcome.error.message}"
+        elif outcome.reason and outcome.score != 1 and shown.get(outcome.grader, 0) < SAMPLES_EACH:
+            shown[outcome.grader] = shown.get(outcome.grader, 0) + 1
+            text = outcome.reason
+        else:
+            continue
+        score = "no score" if outcome.score is None else f"{outcome.score:8.3f}"
+        console.print(Text(f"  {outcome.id}  {outcome.grader:<18} {score}  {' '.join(text.split())[:150]}"))
+
+
+def heading(text: str) -> None:
+    """Prints a heading."""
+    console.print(Text(f"\n{text}", style="bold cyan"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
