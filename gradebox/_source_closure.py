@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from gradebox import _source_imports as imports
 from gradebox._source_literal import literal, written
-from gradebox._source_live import check_definition, own_contents, wraps
+from gradebox._source_live import changes, check_definition, own_contents, wraps
 from gradebox._source_module import Module, Statement
 from gradebox._source_names import Names, is_definition
 from gradebox.errors import SourceError
@@ -72,10 +72,9 @@ class Closure:
 
     def _is_value_of_its_time(self, name: str) -> bool:
         """Whether what is uploaded changes the value itself, or read it before it was what it is now."""
-        changes = [s for s in self.module.statements if name in s.names.stores | s.names.calls]
         return any(
             change in self.taken or any(name in s.names.eager and s.index < change.index for s in self.taken)
-            for change in changes
+            for change in changes(name, self.module)
         )
 
     def _follow(self, needs: Iterable[Need]) -> None:
@@ -155,14 +154,8 @@ class Closure:
         yield from self._take_contents(need.name)
 
     def _take_changes(self, name: str, after: int) -> Iterator[Need]:
-        """Statements such as `TABLE["a"] = 1` and `@register.add`, which make the value of `name` what it is."""
-        live = self.module.globals.get(name)
-        if isinstance(live, ModuleType):
-            return
-        for statement in self.module.statements[after + 1 :]:
-            names = statement.names
-            called = name in names.calls and (is_definition(statement.node) or not isinstance(live, FunctionType))
-            if (called or name in names.stores) and statement not in self.taken:
+        for statement in changes(name, self.module):
+            if statement.index > after and statement not in self.taken:
                 yield from self._take_statement(statement, Need(name, name))
 
     def _take_contents(self, name: str) -> Iterator[Need]:

@@ -2,12 +2,13 @@
 
 import ast
 from collections.abc import Iterable, Iterator
-from types import FunctionType
+from types import FunctionType, ModuleType
 
 from gradebox._source_module import Module, Statement
 from gradebox._source_names import is_definition
 from gradebox.errors import SourceError
 
+_VALUES = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, FunctionType)
 _RESTART = "Start Python (or the kernel) again, or pass the source as a string"
 
 
@@ -20,17 +21,50 @@ def wraps(value: object, function: FunctionType) -> bool:
     return value is function
 
 
-def own_contents(container: object, module: Module, grader: FunctionType) -> Iterator[FunctionType | type]:
-    """The functions and classes of the module in a list, tuple, set or dict."""
-    items: Iterable[object] = ()
-    if isinstance(container, dict | list | tuple | set):
-        items = container.values() if isinstance(container, dict) else container
-    for item in items:
-        if not isinstance(item, FunctionType | type) or item.__module__ != module.globals.get("__name__"):
-            continue
-        # The grader's own decorator puts it there; a nested function has come by the code that made it.
-        if item.__name__ == item.__qualname__ != "<lambda>" and not wraps(item, grader):
-            yield item
+def changes(name: str, module: Module) -> Iterator[Statement]:
+    """Statements that make the value of `name` what it is: `TABLE["a"] = 1`, `@register.add`, `fill(TABLE)`."""
+    live = module.globals.get(name)
+    if isinstance(live, ModuleType):
+        return
+    names = {name}
+    if not isinstance(live, _VALUES):
+        names |= {other for other, value in module.globals.items() if value is live}
+    for statement in module.statements:
+        called = names & statement.names.calls and (is_definition(statement.node) or not isinstance(live, FunctionType))
+        if called or names & statement.names.stores or _fills(statement.node, names, module):
+            yield statement
+
+
+def _fills(node: ast.stmt, names: set[str], module: Module) -> bool:
+    """Whether this is a call of a function of the module that changes what it is given, and is given one of these."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return False
+    for binder in module.binders.get(call.func.id, [])[-1:]:
+        if isinstance(binder.node, ast.FunctionDef):
+            given = zip(binder.node.args.args, call.args, strict=False)
+            filled = {value.id for to, value in given if isinstance(value, ast.Name) and to.arg in binder.names.mutates}
+            return bool(filled & names)
+    return False
+
+
+def own_contents(value: object, module: Module, grader: FunctionType) -> Iterator[FunctionType | type]:
+    """The functions and classes of the module in a container, or in those that a class or an object of it holds."""
+    places = [value]
+    if getattr(value if isinstance(value, type) else type(value), "__module__", None) == module.globals.get("__name__"):
+        places += getattr(value, "__dict__", {}).values()
+    for place in places:
+        items: Iterable[object] = ()
+        if isinstance(place, dict | list | tuple | set):
+            items = place.values() if isinstance(place, dict) else place
+        for item in items:
+            if isinstance(item, FunctionType | type) and _is_own(item, module) and not wraps(item, grader):
+                yield item
+
+
+def _is_own(item: FunctionType | type, module: Module) -> bool:
+    # A nested function comes along with the code that made it.
+    return item.__module__ == module.globals.get("__name__") and item.__name__ == item.__qualname__ != "<lambda>"
 
 
 def check_definition(statement: Statement, name: str, module: Module, grader: FunctionType) -> None:

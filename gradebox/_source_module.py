@@ -119,7 +119,8 @@ def _texts(function: FunctionType) -> list[Text]:
         int.__or__, (getattr(__future__, feature).compiler_flag for feature in __future__.all_feature_names)
     )
     cells = function.__globals__.get("_ih")
-    if isinstance(cells, list) and not Path(code.co_filename).exists():
+    in_cell = "ipykernel_" in code.co_filename or not Path(code.co_filename).exists()  # debuggers write cells to files
+    if isinstance(cells, list) and in_cell:
         return [Text(f"cell {n}", cell, flags) for n, cell in enumerate(cells) if cell and _parses(cell)]
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)

@@ -203,6 +203,23 @@ def has_a(text): return "a" in text
 def has_b(text): return "b" in text
 def helper(): return helper.bonus
 helper.bonus = 0.5
+FILLED, ALIASED = {}, []
+def fill(table): table["a"] = re.compile("a")
+fill(FILLED)
+other = ALIASED
+other.append(re.compile("a"))
+class Base:
+    known = []
+    def __init_subclass__(cls): Base.known.append(cls)
+class Child(Base): pass
+class Registry:
+    def __init__(self): self.rules = {}
+REGISTRY = Registry()
+def register(fn):
+    REGISTRY.rules[fn.__name__] = fn
+    return fn
+@register
+def third(text): return 3
 @singledispatch
 def kind(x): return 1
 @kind.register
@@ -213,6 +230,8 @@ async def g(thread):
     text = thread.completion()
     score = sum(SQUARES.values()) + sum(bool(p.search(text)) for p in PATTERNS.values()) + helper()
     score += sum(f(text) for f in RULES.values()) + len(BOTH) * 10 + len(MIXED) * 100 + kind("") + kind(3)
+    score += len(FILLED) * 1000 + len(ALIASED) * 10000 + len(Base.known) * 100000
+    score += sum(f(text) for f in REGISTRY.rules.values())
     return float(Decimal(score) / 7)
 """,
     )
