@@ -1,6 +1,7 @@
 """The records of batches: accepting, reading, cancelling and deleting them. What workers do is in leases.py."""
 
 import hashlib
+import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
@@ -19,6 +20,7 @@ from storage.errors import NotFound
 from storage.summary import summarise
 from storage.tally import error_counts, from_redis
 
+_ID = re.compile(r"[0-9a-f]{20}")
 _UPLOAD_S = 24 * 3600  # an upload that takes longer is swept away
 _SWEEP_AGAIN_S = 60  # a worker that had a unit of a deleted batch may write its outcomes until then
 
@@ -106,7 +108,7 @@ class Batches:
         Raises:
             NotFound: there is none in this project.
         """
-        fields = self._fields(batch_id)
+        fields = self._fields(batch_id) if _ID.fullmatch(batch_id) else {}
         if fields.get("project") != project:
             raise NotFound(f"there is no batch {batch_id!r} in project {project!r}: list the batches to see their ids")
         return _batch(batch_id, fields, self._summaries(batch_id, fields) if summary else [])

@@ -53,11 +53,7 @@ class Graders:
         """
 
         def create(pipe: Pipeline) -> Grader:
-            if pipe.exists(names.grader(project, key)):
-                raise Conflict(
-                    f"there is a grader {key!r} in project {project!r} already: "
-                    "update it to make a new version, or choose another key"
-                )
+            _free(pipe, project, key)
             version = self._next_version(pipe, project, key, proved)
             pipe.multi()
             grader = _grader(project, key, name, description, version)
@@ -122,6 +118,14 @@ class Graders:
             pipe.srem(names.graders(project), key)
 
         self._change(project, key, delete)
+
+    def check_free(self, project: str, key: str) -> None:
+        """Raises Conflict where the key is taken now."""
+        _free(self._redis, project, key)
+
+    def check_unlocked(self, project: str, key: str) -> None:
+        """Raises NotFound or Locked where the grader cannot be changed now."""
+        _unlocked(self.get(project, key))
 
     def get(self, project: str, key: str) -> Grader:
         """One grader. Raises NotFound where there is none."""
@@ -207,6 +211,14 @@ def _read(redis: Redis, project: str, key: str) -> Grader:
     if value is None:
         raise NotFound(f"there is no grader {key!r} in project {project!r}: list the graders to see which there are")
     return Grader.model_validate_json(value)
+
+
+def _free(redis: Redis, project: str, key: str) -> None:
+    if redis.exists(names.grader(project, key)):
+        raise Conflict(
+            f"there is a grader {key!r} in project {project!r} already: "
+            "update it to make a new version, or choose another key"
+        )
 
 
 def _require(value: bytes | str | None) -> bytes | str:

@@ -41,4 +41,9 @@ class Projects:
     def check(self, key: str) -> None:
         """Raises NotFound where there is no such project."""
         if not self._redis.hexists(names.PROJECTS, key):
-            raise NotFound(f"there is no project {key!r}, or this API key does not cover it: check the project's key")
+            raise not_found(key)
+
+
+def not_found(key: str) -> NotFound:
+    """For a project that is not there, and word for word for one that the caller may not see."""
+    return NotFound(f"there is no project {key!r}, or this API key does not cover it: check the project's key")

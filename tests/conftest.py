@@ -1,4 +1,4 @@
-"""What every test may use: a real Redis, and stores in it."""
+"""What every test may use: a real Redis, stores in it, and sandboxes."""
 
 import subprocess
 import time
@@ -9,6 +9,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from sandbox.pool import Pool, open_pool
 from storage.connection import check_format
 from storage.settings import StorageSettings
 from storage.spool import Spool
@@ -63,3 +64,10 @@ def store(redis: Redis, storage_settings: StorageSettings) -> Store:
     store = Store(redis, Spool(storage_settings.spool))
     store.projects.ensure("default")
     return store
+
+
+@pytest.fixture(scope="session")
+def pool() -> Iterator[Pool]:
+    """Real sandboxes."""
+    with open_pool() as opened:
+        yield opened

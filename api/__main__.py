@@ -1,0 +1,61 @@
+"""`python -m api`: one API process, until SIGTERM."""
+
+import logging
+import socket
+import sys
+import time
+
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from api.server import server
+from api.services import Services
+from api.settings import ApiSettings
+from sandbox.errors import IsolationUnavailable
+from sandbox.pool import Pool, open_pool
+from storage.errors import UnknownFormat
+from storage.settings import StorageSettings
+from storage.store import Store, first_start, open_store
+from worker.supervised import stop_with_parent
+
+UNSAFE_HERE = 3
+UNKNOWN_FORMAT = 4
+_REDIS_WAIT_S = 1.0
+
+_log = logging.getLogger("api")
+
+
+def main() -> int:
+    """Opens the store and sandboxes, and serves. Returns the exit code."""
+    stop_with_parent()
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    try:
+        with open_pool() as pool:
+            _serve(ApiSettings(), _wait_for_store(StorageSettings()), pool)
+    except IsolationUnavailable as error:
+        _log.error("no sandbox is safe here: %s", error)
+        return UNSAFE_HERE
+    except UnknownFormat as error:
+        _log.error("%s", error)
+        return UNKNOWN_FORMAT
+    return 0
+
+
+def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
+    passed = None if settings.socket_fd is None else [socket.socket(fileno=settings.socket_fd)]
+    server(Services(store, pool), settings.host, settings.port).run(sockets=passed)
+
+
+def _wait_for_store(settings: StorageSettings) -> Store:
+    while True:
+        try:
+            store = open_store(settings)
+            first_start(store, settings)
+        except RedisConnectionError as error:
+            _log.warning("Redis does not answer, trying again: %s", error)
+            time.sleep(_REDIS_WAIT_S)
+        else:
+            return store
+
+
+if __name__ == "__main__":
+    sys.exit(main())

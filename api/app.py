@@ -1,0 +1,21 @@
+"""The API as an ASGI application."""
+
+from fastapi import APIRouter, FastAPI
+
+from api import batches, graders, health, keys, problems, projects, score, validate
+from api.request_id import RequestId
+from api.services import Services
+
+
+def create_app(services: Services) -> FastAPI:
+    """The API, with what its handlers work with."""
+    app = FastAPI(title="gradebox", version="1", redirect_slashes=False)
+    app.state.services = services
+    in_project = APIRouter(prefix="/v1/projects/{project}")
+    for part in (validate, graders, score, batches):
+        in_project.include_router(part.router)
+    for router in (projects.router, keys.router, in_project, health.router):
+        app.include_router(router)
+    app.add_middleware(RequestId)
+    problems.add_handlers(app)
+    return app

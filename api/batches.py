@@ -1,0 +1,141 @@
+"""Batches: made, watched, read, cancelled, deleted."""
+
+import zlib
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated
+
+from anyio import sleep
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi.responses import StreamingResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from redis.exceptions import RedisError
+
+from api import bodies, openapi, uploads
+from api.auth import InProject
+from api.services import Served, Services
+from gradebox.schemas import Batch
+from storage import outcomes
+
+POLL_S = 0.25
+PAGE = 50
+JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+OVER = ("finished", "cancelled", "failed")
+
+router = APIRouter(prefix="/batches", tags=["batches"])
+
+
+def _batch(services: Served, project: InProject, batch_id: str) -> Batch:
+    return services.store.batches.get(project, batch_id, summary=False)
+
+
+Known = Annotated[Batch, Depends(_batch)]
+
+
+@router.post("", status_code=202, openapi_extra=openapi.body(uploads.NewBatch, also=openapi.JSON_LINES))
+async def create(
+    request: Request,
+    services: Served,
+    project: InProject,
+    grader: Annotated[list[str], Query(description="key or key@version; for JSON lines")] = [],  # noqa: B006  # FastAPI copies it
+    weight: Annotated[list[float], Query(description="one for each grader, in the same order")] = [],  # noqa: B006  # as above
+) -> Batch:
+    """Takes threads to be scored. The answer means that they are kept, whatever happens next."""
+    if bodies.media_type(request) in JSON_LINES_TYPES:
+        wanted = await run_sync(uploads.resolve, services, project, uploads.named(grader, weight))
+        batch_id, chunks = await uploads.take_lines(request, services)
+    elif bodies.media_type(request) == "application/json":
+        body = await bodies.read(request, uploads.JSON_BYTES, "send it as JSON lines (application/x-ndjson)")
+        new, hidden = await run_sync(bodies.parse, body, uploads.NewBatch)
+        wanted = await run_sync(uploads.resolve, services, project, new.graders)
+        batch_id, chunks = await uploads.take_threads(services, new.threads, hidden)
+    else:
+        raise bodies.unsupported(request, "application/x-ndjson", "application/json")
+    # From here on the files stay: should the answer of Redis be lost, the batch may have been accepted.
+    await run_sync(services.dispatch.accept, batch_id, project, wanted, chunks)
+    return await run_sync(services.store.batches.get, project, batch_id)
+
+
+@router.get("")
+def list_newest(
+    services: Served, project: InProject, limit: Annotated[int, Query(ge=1, le=200)] = PAGE, before: str | None = None
+) -> list[Batch]:
+    """The newest batches first, without their summaries; `before` goes on after the batch of that id."""
+    return services.store.batches.newest(project, limit, before)
+
+
+@router.get("/{batch_id}")
+def get(services: Served, project: InProject, batch_id: str) -> Batch:
+    """One batch, with the summary of what is done so far."""
+    return services.store.batches.get(project, batch_id)
+
+
+@router.get("/{batch_id}/outcomes", response_class=StreamingResponse)
+def read_outcomes(
+    services: Served,
+    batch: Known,
+    after: Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")] = -1,
+    accept_encoding: Annotated[str, Header()] = "",
+) -> StreamingResponse:
+    """The outcomes as JSON lines in input order, as far as all threads up to there are done."""
+    blocks = outcomes.read(services.store.batches, services.store.spool, batch.id, after)
+    headers = {"Vary": "Accept-Encoding"}
+    if _takes_gzip(accept_encoding):
+        blocks = _gzip(blocks)
+        headers["Content-Encoding"] = "gzip"
+    return StreamingResponse(blocks, media_type="application/x-ndjson", headers=headers)
+
+
+@router.get("/{batch_id}/events", response_class=EventSourceResponse)
+async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEvent]:
+    """`progress` with the batch as it goes on, and `end` with its summary."""
+    shown: Batch | None = None
+    while batch.state not in OVER:
+        if batch != shown:
+            yield ServerSentEvent(event="progress", raw_data=batch.model_dump_json(exclude={"summary"}))
+            shown = batch
+        await sleep(POLL_S)
+        batch = await _again(services, batch)
+    batch = await run_sync(services.store.batches.get, batch.project, batch.id)
+    yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
+
+
+@router.post("/{batch_id}/cancel")
+def cancel(services: Served, project: InProject, batch_id: str) -> Batch:
+    """Ends a batch that is not over; its outcomes so far can be read."""
+    return services.store.batches.cancel(project, batch_id)
+
+
+@router.delete("/{batch_id}", status_code=204)
+def delete(services: Served, project: InProject, batch_id: str) -> None:
+    """Forgets a batch with its threads and outcomes."""
+    services.store.batches.delete(project, batch_id)
+    services.store.spool.remove(batch_id)
+
+
+async def _again(services: Services, batch: Batch) -> Batch:
+    try:
+        return await run_sync(lambda: services.store.batches.get(batch.project, batch.id, summary=False))
+    except RedisError:
+        return batch  # it comes back, or the client goes away
+
+
+def _takes_gzip(accept_encoding: str) -> bool:
+    asked = [part.replace(" ", "").lower() for part in accept_encoding.split(",")]
+    return any(part == "gzip" or (part.startswith("gzip;q=") and _quality(part[7:]) > 0) for part in asked)
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _gzip(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """At the fastest level: outcomes shrink to a tenth at any, and are made to be read at once."""
+    packer = zlib.compressobj(1, wbits=31)
+    for block in blocks:
+        if packed := packer.compress(block):
+            yield packed
+    yield packer.flush()

@@ -1,0 +1,108 @@
+"""Reads the bodies of requests within their limits. What tenants wrote inside threads is not looked at."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from fastapi import Request
+from starlette.datastructures import FormData
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from api import surrogates
+from api.problems import ProblemError, invalid, too_large
+from storage.chunks import LINE_BYTES
+
+MIB = 1024 * 1024
+BLOCK_BYTES = MIB
+_FIELDS = 16
+
+_T = TypeVar("_T")
+
+
+def media_type(request: Request) -> str:
+    """What the body claims to be, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def unsupported(request: Request, *types: str) -> ProblemError:
+    """The problem of a body of another type than these."""
+    found = media_type(request) or "nothing"
+    detail = f"the body is {found}, and this takes {' or '.join(types)}: set Content-Type to what you send"
+    return ProblemError(415, "unsupported-media-type", detail)
+
+
+async def read(request: Request, limit: int, advice: str = "send less") -> bytes:
+    """The whole body. Raises ProblemError where it is longer than `limit` bytes."""
+    return b"".join([block async for block in blocks(request, limit, advice)])
+
+
+async def blocks(request: Request, limit: int, advice: str = "send less") -> AsyncIterator[bytes]:
+    """The body in blocks of at least a MiB, the last one aside. Raises ProblemError as `read` does."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise ProblemError(
+            415, "unsupported-media-type", "compressed bodies are not taken: send it without Content-Encoding"
+        )
+    over = too_large(f"the body is longer than {limit} bytes: {advice}")
+    length = request.headers.get("content-length", "0")
+    if length.isdecimal() and int(length) > limit:
+        raise over
+    pieces: list[bytes] = []
+    total = waiting = 0
+    async for piece in request.stream():
+        total += len(piece)
+        waiting += len(piece)
+        if total > limit:
+            raise over
+        pieces.append(piece)
+        if waiting >= BLOCK_BYTES:
+            yield b"".join(pieces)
+            pieces, waiting = [], 0
+    if pieces:
+        yield b"".join(pieces)
+
+
+def parse(body: bytes, kind: type[_T]) -> tuple[_T, surrogates.Hidden]:
+    """A JSON body, and what was hidden in its raw parts. Raises ProblemError where it is none, or not of this kind."""
+    hidden: surrogates.Hidden = {}
+    if b"\\ud" in body or b"\\uD" in body:
+        body, hidden = surrogates.hide(body)
+    try:
+        return msgspec.json.decode(body, type=kind), hidden
+    except msgspec.ValidationError as error:
+        raise invalid(f"the body is not as it should be: {error}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid(f"the body is no JSON: {error}") from error
+
+
+def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
+    """Fields of a query or a form. Raises ProblemError where they are not of this kind."""
+    try:
+        return msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(f"the fields are not as they should be: {error}") from error
+
+
+async def form(request: Request, body: bytes) -> FormData:
+    """A multipart body with at most one file. Raises ProblemError where it is none."""
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield body
+
+    try:
+        parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=_FIELDS, max_part_size=len(body))  # type: ignore[arg-type]  # takes any async iterator
+        return await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        raise invalid(f"the body is no multipart form with at most one file: {error}") from error
+
+
+def lines(threads: list[msgspec.Raw], hidden: surrogates.Hidden, most: int) -> list[bytes]:
+    """Threads of a JSON body as JSON lines, unparsed. Raises ProblemError where there are none, or over a limit."""
+    if not threads:
+        raise invalid("there are no threads: send at least one")
+    if len(threads) > most:
+        raise too_large(f"these are {len(threads)} threads, and one request takes {most}: send a batch instead")
+    found = [surrogates.restore(bytes(thread), hidden).replace(b"\n", b" ").replace(b"\r", b" ") for thread in threads]
+    for number, line in enumerate(found):
+        if len(line) > LINE_BYTES:
+            raise too_large(f"thread {number} is longer than {LINE_BYTES} bytes: a thread is at most that long")
+    return found

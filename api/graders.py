@@ -1,0 +1,141 @@
+"""Graders and their versions."""
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from api import openapi
+from api.auth import InProject
+from api.problems import invalid, validation_failed
+from api.proofs import Options, Sent, prove, receive
+from api.services import Served, Services
+from api.sources import SourceRefused
+from gradebox.schemas import KEY_PATTERN, Grader, Version
+from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from storage.graders import Proved
+
+NAME_CHARACTERS = 200
+DESCRIPTION_CHARACTERS = 10_000
+
+Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
+Description = Annotated[str, msgspec.Meta(max_length=DESCRIPTION_CHARACTERS)]
+
+router = APIRouter(prefix="/graders", tags=["graders"])
+
+
+class NewVersion(Options, kw_only=True, forbid_unknown_fields=True):
+    """A source for a grader that is there. What is None stays as it was."""
+
+    name: Name | None = None
+    description: Description | None = None
+
+
+class NewGrader(NewVersion, kw_only=True, forbid_unknown_fields=True):
+    """A grader to be made."""
+
+    key: Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
+
+
+class Changes(BaseModel):
+    """What can be changed without a new version. What is not sent stays as it was."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str | None = Field(default=None, max_length=NAME_CHARACTERS)
+    description: str | None = Field(default=None, max_length=DESCRIPTION_CHARACTERS)
+    locked: bool | None = None
+
+
+_ALSO = openapi.SOURCE_FILE | openapi.FORM
+
+
+@router.post("", status_code=201, openapi_extra=openapi.body(NewGrader, also=_ALSO))
+async def create(request: Request, services: Served, project: InProject) -> Grader:
+    """Proves a source and keeps it as the first version of a new grader."""
+    sent, new = await receive(request, NewGrader)
+    return await services.grade(_create, services, project, sent, new)
+
+
+@router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
+async def update(request: Request, services: Served, project: InProject, key: str) -> Grader:
+    """Proves a source and keeps it as the next version. A source that is unchanged makes none."""
+    sent, new = await receive(request, NewVersion)
+    return await services.grade(_update, services, project, key, sent, new)
+
+
+@router.get("")
+def list_all(services: Served, project: InProject) -> list[Grader]:
+    """All graders of the project, by key."""
+    return services.store.graders.all(project)
+
+
+@router.get("/{key}")
+def get(services: Served, project: InProject, key: str) -> Grader:
+    """One grader, with what its newest version runs under."""
+    return services.store.graders.get(project, key)
+
+
+@router.patch("/{key}")
+def describe(services: Served, project: InProject, key: str, changes: Changes) -> Grader:
+    """Changes the name or the description, locks or unlocks."""
+    wanted = {name: value for name, value in changes.model_dump(exclude_unset=True).items() if value is not None}
+    return services.store.graders.describe(project, key, wanted)
+
+
+@router.delete("/{key}", status_code=204)
+def delete(services: Served, project: InProject, key: str) -> None:
+    """Forgets a grader and its versions. Batches that were accepted keep what they score with."""
+    services.store.graders.delete(project, key)
+
+
+@router.get("/{key}/versions")
+def versions(services: Served, project: InProject, key: str) -> list[Version]:
+    """All versions, oldest first, with their sources."""
+    return services.store.graders.versions(project, key)
+
+
+@router.get("/{key}/versions/{number}")
+def version(services: Served, project: InProject, key: str, number: int) -> Version:
+    """One version, with its source."""
+    if number < 1:
+        raise invalid("versions are numbered from 1")
+    return services.store.graders.version(project, key, number)
+
+
+def _create(services: Services, project: str, sent: Sent, new: NewGrader) -> Grader:
+    services.store.graders.check_free(project, new.key)  # before the work; `create` is what decides
+    options = Options(
+        isolation=new.isolation or "auto", timeout_s=new.timeout_s or TIMEOUT_S, memory_mb=new.memory_mb or MEMORY_MB
+    )
+    proved = _proved(services, sent, options)
+    return services.store.graders.create(project, new.key, new.name or new.key, new.description or "", proved)
+
+
+def _update(services: Services, project: str, key: str, sent: Sent, new: NewVersion) -> Grader:
+    graders = services.store.graders
+    graders.check_unlocked(project, key)
+    newest = graders.version(project, key)
+    options = Options(
+        isolation=new.isolation or newest.isolation_asked,
+        timeout_s=new.timeout_s or newest.timeout_s,
+        memory_mb=new.memory_mb or newest.memory_mb,
+    )
+    grader = graders.update(project, key, _proved(services, sent, options))
+    texts = {"name": new.name, "description": new.description}
+    changed = {name: value for name, value in texts.items() if value is not None and value != getattr(grader, name)}
+    return graders.describe(project, key, changed) if changed else grader
+
+
+def _proved(services: Services, sent: Sent, options: Options) -> Proved:
+    """Raises ProblemError with the report where a check fails."""
+    assert options.isolation and options.timeout_s and options.memory_mb
+    try:
+        source = sent.text()
+        report = prove(services, sent, options.isolation, options.timeout_s, options.memory_mb)
+    except SourceRefused as refused:
+        raise validation_failed(refused.report) from refused
+    if not report.valid:
+        raise validation_failed(report)
+    return Proved(source, options.isolation, options.timeout_s, options.memory_mb, report)

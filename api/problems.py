@@ -1,0 +1,128 @@
+"""Every error of the API, as problem details (RFC 9457). docs/http.md lists the types."""
+
+import logging
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from redis.exceptions import RedisError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+
+from api.request_id import HEADER, request_id
+from gradebox.schemas import Problem, Report
+from sandbox.errors import SandboxError
+from storage.errors import Conflict, Locked, NotFound, Refused, StorageError, TooLarge
+
+MEDIA_TYPE = "application/problem+json"
+RETRY = {"Retry-After": "1"}
+
+_log = logging.getLogger(__name__)
+_STORAGE = {NotFound: (404, "not-found"), Locked: (409, "locked"), Conflict: (409, "conflict")}
+_UPLOADS = {TooLarge: (413, "too-large"), Refused: (422, "invalid-request")}
+_HTTP = {404: "not-found", 405: "method-not-allowed"}
+
+
+class ProblemError(Exception):
+    """A refusal. `members` are what the problem tells beyond `detail`, such as the report of a validation."""
+
+    def __init__(
+        self, status: int, name: str, detail: str, headers: dict[str, str] | None = None, **members: object
+    ) -> None:
+        self.status = status
+        self.name = name
+        self.detail = detail
+        self.headers = headers
+        self.members = members
+        super().__init__(detail)
+
+
+def invalid(detail: str) -> ProblemError:
+    """What was asked for makes no sense."""
+    return ProblemError(422, "invalid-request", detail)
+
+
+def too_large(detail: str) -> ProblemError:
+    """Over a limit, which `detail` names."""
+    return ProblemError(413, "too-large", detail)
+
+
+def validation_failed(report: Report) -> ProblemError:
+    """A check failed, and nothing was saved."""
+    failed = report.failed
+    what = f"check {failed.name!r} failed: {failed.message}" if failed else "a check failed"
+    return ProblemError(422, "validation-failed", f"{what}. Nothing was saved.", report=report.model_dump(mode="json"))
+
+
+def answer(request: Request, problem: ProblemError) -> Response:
+    """The response for a problem."""
+    body = Problem(
+        type=f"urn:gradebox:problem:{problem.name}",
+        title=HTTPStatus(problem.status).phrase,
+        status=problem.status,
+        detail=problem.detail,
+        request_id=request_id(request.scope),
+        **problem.members,
+    )
+    headers = {HEADER: body.request_id, **(problem.headers or {})}
+    return JSONResponse(body.model_dump(mode="json"), problem.status, headers, MEDIA_TYPE)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Makes every error of this app a problem."""
+    app.add_exception_handler(ProblemError, _on_problem)
+    app.add_exception_handler(StorageError, _on_storage)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    for away in (RedisError, SandboxError, OSError):
+        app.add_exception_handler(away, _on_away)
+    app.add_exception_handler(Exception, _on_bug)
+
+
+def _on_problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProblemError)
+    return answer(request, error)
+
+
+def _on_storage(request: Request, error: Exception) -> Response:
+    found = (named for kind, named in (_STORAGE | _UPLOADS).items() if isinstance(error, kind))
+    status, name = next(found, (500, "internal"))
+    return answer(request, ProblemError(status, name, str(error)))
+
+
+def _on_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+    return answer(request, invalid("; ".join(faults)))
+
+
+def _on_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    details = {
+        404: "there is nothing at this path: /docs lists all there is",
+        405: "this path does not know this method: /docs lists those it knows",
+    }
+    name = _HTTP.get(error.status_code, "http")
+    detail = details.get(error.status_code, str(error.detail))
+    headers: Any = error.headers
+    return answer(request, ProblemError(error.status_code, name, detail, headers))
+
+
+def _on_disconnect(request: Request, _: Exception) -> Response:
+    """Nobody reads this; without it the log would call every broken upload a bug."""
+    return answer(request, ProblemError(400, "disconnected", "the connection closed before the body had arrived"))
+
+
+def _on_away(request: Request, error: Exception) -> Response:
+    _log.error("request %s met what is away", request_id(request.scope), exc_info=error)
+    detail = "the service cannot do this now, a part of it is away: try again in a moment"
+    return answer(request, ProblemError(503, "unavailable", detail, RETRY))
+
+
+def _on_bug(request: Request, _: Exception) -> Response:
+    """The server logs the traceback."""
+    detail = "the service has a fault: report it with the request's id, which the service's log has too"
+    return answer(request, ProblemError(500, "internal", detail))

@@ -1,0 +1,30 @@
+"""Projects."""
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict
+
+from api.auth import Caller, Manager, covers
+from api.services import Served
+from gradebox.schemas import Key, Project
+
+router = APIRouter(prefix="/v1/projects", tags=["projects"])
+
+
+class NewProject(BaseModel):
+    """A project to be made."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    key: Key
+
+
+@router.post("", status_code=201)
+def create(services: Served, manager: Manager, new: NewProject) -> Project:
+    """Makes a project."""
+    return services.store.projects.create(new.key)
+
+
+@router.get("")
+def list_covered(services: Served, caller: Caller) -> list[Project]:
+    """The projects that the API key covers, by key."""
+    return [project for project in services.store.projects.all() if covers(caller, project.key)]

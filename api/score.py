@@ -1,0 +1,66 @@
+"""Scores some threads while the caller waits."""
+
+import time
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from api import bodies, openapi
+from api.auth import InProject
+from api.problems import ProblemError
+from api.proofs import BODY_BYTES, THREADS
+from api.services import Served, Services
+from gradebox.outcome import Outcome
+from gradebox.schemas import ScoreAnswer
+from sandbox.grader_source import GraderSource
+from storage.summary import summarise
+from storage.tally import tally
+
+TIME_S = 600.0
+_AT_ONCE = 64  # threads between two looks at the clock
+
+router = APIRouter(tags=["graders"])
+
+
+class ToScore(msgspec.Struct, forbid_unknown_fields=True):
+    """Threads for one grader; the newest version where none is named."""
+
+    threads: list[msgspec.Raw]
+    version: int | None = None
+
+
+class _Answer(msgspec.Struct):
+    outcomes: list[Outcome]
+    summary: msgspec.Raw
+
+
+@router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
+async def score(request: Request, services: Served, project: InProject, key: str) -> Response:
+    """An outcome for each thread, in order."""
+    body = await bodies.read(request, BODY_BYTES, "send a batch instead")
+    answer = await services.grade(_score, services, project, key, body)
+    return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+def _score(services: Services, project: str, key: str, body: bytes) -> _Answer:
+    wanted, hidden = bodies.parse(body, ToScore)
+    lines = bodies.lines(wanted.threads, hidden, THREADS)
+    version = services.store.graders.version(project, key, wanted.version)
+    source = GraderSource(version.source, version.isolation, version.timeout_s, version.memory_mb)
+    label = f"{key}@{version.number}"
+    outcomes = _outcomes(services, source, lines, label)
+    summary = summarise(label, 1.0, tally(outcomes))
+    return _Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode()))
+
+
+def _outcomes(services: Services, source: GraderSource, lines: list[bytes], label: str) -> list[Outcome]:
+    ends = time.monotonic() + TIME_S
+    outcomes: list[Outcome] = []
+    with services.pool.grading(source) as grading:
+        for first in range(0, len(lines), _AT_ONCE):
+            if time.monotonic() > ends:
+                raise ProblemError(
+                    504, "timeout", f"{first} of {len(lines)} threads took {TIME_S:g} s: send them as a batch"
+                )
+            outcomes += grading.score(b"\n".join(lines[first : first + _AT_ONCE]), first, label)
+    return outcomes

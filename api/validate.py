@@ -1,0 +1,33 @@
+"""The five checks, without keeping anything."""
+
+from fastapi import APIRouter, Request
+
+from api import openapi
+from api.auth import InProject
+from api.proofs import Options, Sent, prove, receive
+from api.services import Served, Services
+from api.sources import SourceRefused
+from gradebox.schemas import Report
+from sandbox.limits import MEMORY_MB, TIMEOUT_S
+
+router = APIRouter(tags=["graders"])
+
+
+@router.post("/validate", openapi_extra=openapi.body(Options, also=openapi.SOURCE_FILE | openapi.FORM))
+async def validate(request: Request, services: Served, project: InProject) -> Report:
+    """Proves a source in a sandbox. What is wrong with it is in the report."""
+    sent, options = await receive(request, Options)
+    return await services.grade(_report, services, sent, options)
+
+
+def _report(services: Services, sent: Sent, options: Options) -> Report:
+    try:
+        return prove(
+            services,
+            sent,
+            options.isolation or "auto",
+            options.timeout_s or TIMEOUT_S,
+            options.memory_mb or MEMORY_MB,
+        )
+    except SourceRefused as refused:
+        return refused.report

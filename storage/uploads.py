@@ -1,0 +1,47 @@
+"""A batch's payload on its way into the spool, cut into chunks as it passes."""
+
+from contextlib import ExitStack
+
+from storage.chunks import Chunk, Cutter
+from storage.store import Store
+
+
+class Upload:
+    """One payload. Either it is finished, and then accepted, or nothing is left of it.
+
+    Attributes:
+        batch_id: what the batch will be called.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self.batch_id = store.batches.begin()
+        self._store = store
+        self._cutter = Cutter()
+        self._open = ExitStack()
+        self._file = self._open.enter_context(store.spool.writing_payload(self.batch_id))
+
+    def write(self, data: bytes) -> None:
+        """Takes the next bytes.
+
+        Raises:
+            TooLarge: a line, their number or the whole is over its limit.
+            OSError: the spool cannot be written.
+        """
+        self._cutter.feed(data)
+        self._file.write(data)
+
+    def finish(self) -> list[Chunk]:
+        """The chunks; the payload is on disk then.
+
+        Raises:
+            Refused: there is no line in it.
+        """
+        chunks = self._cutter.finish()
+        self._open.close()
+        return chunks
+
+    def abandon(self) -> None:
+        """Leaves nothing."""
+        self._open.close()
+        self._store.spool.remove(self.batch_id)
+        self._store.batches.swept(self.batch_id)

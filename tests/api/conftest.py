@@ -1,0 +1,110 @@
+"""A real server on a port of its own, and clients of it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from redis import Redis
+
+from api.server import server
+from api.services import Services
+from sandbox.pool import Pool
+from storage.settings import StorageSettings
+from storage.spool import Spool
+from storage.store import Store, first_start
+
+PROJECT = "/v1/projects/default"
+GOOD = "async def grade(thread):\n    return float(thread.completion() == thread.metadata.get('answer', '4'))\n"
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running API, and the store behind it."""
+
+    url: str
+    store: Store
+    settings: StorageSettings
+
+
+@pytest.fixture(scope="session")
+def running(redis_url: str, pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    settings = StorageSettings(redis_url=redis_url, data_dir=tmp_path_factory.mktemp("api"), spool_url="")
+    store = Store(Redis.from_url(redis_url), Spool(settings.spool))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        running = server(Services(store, pool), "127.0.0.1", 0)
+        thread = threading.Thread(target=running.run, args=([listening],))
+        thread.start()
+        yield Service(f"http://127.0.0.1:{listening.getsockname()[1]}", store, settings)
+        running.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def service(running: Service, redis: Redis) -> Service:
+    """The API with an empty store."""
+    (running.settings.data_dir / "api-key").unlink(missing_ok=True)
+    shutil.rmtree(running.settings.data_dir / "spool", ignore_errors=True)
+    first_start(running.store, running.settings)
+    return running
+
+
+@pytest.fixture
+def secret(service: Service) -> str:
+    """The first API key."""
+    return (service.settings.data_dir / "api-key").read_text().strip()
+
+
+@pytest.fixture
+def client(service: Service, secret: str) -> Iterator[httpx.Client]:
+    """Asks with the first API key."""
+    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {secret}"}, timeout=60) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def worker(running: Service) -> Iterator[None]:
+    """A real worker process."""
+    environment = {
+        **os.environ,
+        "GRADEBOX_REDIS_URL": running.settings.redis_url,
+        "GRADEBOX_DATA_DIR": str(running.settings.data_dir),
+    }
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen([sys.executable, "-m", "worker"], env=environment, cwd=root)
+    yield
+    process.terminate()
+    assert process.wait(20) == 0
+
+
+def problem(response: httpx.Response, status: int, name: str) -> str:
+    """The detail of a problem, which must be of this status and type."""
+    assert response.headers["content-type"] == "application/problem+json", response.text
+    body = response.json()
+    assert (response.status_code, body["status"], body["type"]) == (status, status, f"urn:gradebox:problem:{name}")
+    assert body["request_id"] == response.headers["x-request-id"]
+    return str(body["detail"])
+
+
+def create(client: httpx.Client, key: str = "exact", source: str = GOOD) -> None:
+    """A grader."""
+    response = client.post(f"{PROJECT}/graders", json={"key": key, "source": source})
+    assert response.status_code == 201, response.text
+
+
+def finished(client: httpx.Client, batch_id: str) -> dict[str, object]:
+    """The batch when it is over."""
+    for _ in range(600):
+        batch: dict[str, object] = client.get(f"{PROJECT}/batches/{batch_id}").json()
+        if batch["state"] not in ("queued", "running"):
+            return batch
+        time.sleep(0.05)
+    raise AssertionError(f"batch {batch_id} did not end: {batch}")

@@ -1,0 +1,188 @@
+import gzip
+import json
+import socket
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from storage import names
+from tests.api.conftest import PROJECT, Service, create, finished, problem
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
+URL = f"{PROJECT}/batches"
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+def lines(count: int) -> Iterator[bytes]:
+    for number in range(count):
+        yield b'{"id": "t%d", "completion": "%d"}\n' % (number, number % 8)
+
+
+def submit(client: httpx.Client, content: object, query: str = "grader=exact") -> str:
+    response = client.post(f"{URL}?{query}", content=content, headers=LINES)  # type: ignore[arg-type]  # httpx takes iterators
+    assert response.status_code == 202, response.text
+    return str(response.json()["id"])
+
+
+def outcomes(client: httpx.Client, batch: str, query: str = "") -> list[dict[str, object]]:
+    return [json.loads(line) for line in client.get(f"{URL}/{batch}/outcomes{query}").iter_lines()]
+
+
+def test_a_batch_goes_in_as_lines_and_comes_out_in_order(client: httpx.Client) -> None:
+    create(client)
+    batch = submit(client, lines(2500))
+    over = finished(client, batch)
+    assert (over["state"], over["done"], over["scored"], over["errors"]) == ("finished", 2500, 2500, {})
+    found = outcomes(client, batch)
+    assert [(one["index"], one["id"]) for one in found] == [(number, f"t{number}") for number in range(2500)]
+    assert [one["score"] for one in found] == [float(number % 8 == 4) for number in range(2500)]
+    assert {one["grader"] for one in found} == {"exact@1"}
+    assert outcomes(client, batch, "?after=2497") == found[2498:]
+    assert over["summary"][0]["mean"] == pytest.approx(0.125, abs=1e-3)  # type: ignore[index]
+
+
+def test_outcomes_are_packed_where_asked(client: httpx.Client) -> None:
+    create(client)
+    batch = submit(client, lines(1500))
+    finished(client, batch)
+    url = f"{URL}/{batch}/outcomes"
+    with client.stream("GET", url, headers={"Accept-Encoding": "gzip"}) as packed:
+        assert packed.headers["content-encoding"] == "gzip"
+        unpacked = gzip.decompress(b"".join(packed.iter_raw()))
+    plain = client.get(url, headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.content == unpacked
+
+
+def test_several_graders_score_one_batch(client: httpx.Client) -> None:
+    create(client, "exact")
+    create(client, "length", "async def grade(thread):\n    return len(thread.completion())\n")
+    query = "grader=exact@1&grader=length&weight=2&weight=0.5"
+    batch = submit(client, lines(1200), query)
+    over = finished(client, batch)
+    assert (over["total"], over["done"]) == (2400, 2400)
+    assert [one["grader"] for one in outcomes(client, batch)] == ["exact@1", "length@1"] * 1200
+    assert over["weighted_mean"] == pytest.approx(2 * 0.125 + 0.5 * 1)
+
+
+def test_a_batch_may_be_one_json_body(client: httpx.Client) -> None:
+    create(client)
+    body = {"graders": [{"key": "exact", "weight": 3}], "threads": [{"completion": "4"}, {"completion": "5"}]}
+    response = client.post(URL, content=json.dumps(body, indent=1), headers={"Content-Type": "application/json"})
+    assert response.status_code == 202, response.text
+    over = finished(client, response.json()["id"])
+    assert (over["done"], over["weighted_mean"]) == (2, 1.5)
+
+
+def test_a_line_that_is_no_thread_is_an_outcome(client: httpx.Client) -> None:
+    create(client)
+    content = b'{"completion": "4"}\r\n{broken\n\n\xff\xfe\n[1]\n{"completion": "5"}\n \n\n'
+    batch = submit(client, content)
+    assert finished(client, batch)["errors"] == {"bad_input": 4}
+    assert [one["score"] for one in outcomes(client, batch)] == [1.0, None, None, None, None, 0.0]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\t \n"])
+def test_an_empty_batch_is_refused(client: httpx.Client, service: Service, content: bytes) -> None:
+    create(client)
+    response = client.post(f"{URL}?grader=exact", content=content, headers=LINES)
+    assert "empty" in problem(response, 422, "invalid-request")
+    assert nothing_is_left(client, service)
+
+
+def nothing_is_left(client: httpx.Client, service: Service) -> bool:
+    folder = service.settings.data_dir / "spool" / "payloads"
+    files = list(folder.iterdir()) if folder.exists() else []
+    return not files and not client.get(URL).json() and not service.store.redis.exists(names.GARBAGE)
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "name", "says"),
+    [
+        ("", 422, "invalid-request", "names no grader"),
+        ("grader=nothing", 404, "not-found", "'nothing'"),
+        ("grader=exact@7", 404, "not-found", "no version 7"),
+        ("grader=exact@x", 422, "invalid-request", "names no version"),
+        ("grader=exact&grader=exact@1", 422, "invalid-request", "twice"),
+        ("grader=exact&weight=1&weight=2", 422, "invalid-request", "2 weights"),
+        ("grader=exact&weight=nan", 422, "invalid-request", "finite"),
+        ("&".join(["grader=exact"] * 17), 422, "invalid-request", "at most 16"),
+    ],
+)
+def test_graders_that_make_no_sense_are_refused_before_the_body(
+    client: httpx.Client, query: str, status: int, name: str, says: str
+) -> None:
+    create(client)
+    endless = (b'{"completion": "4"}\n' * 1000 for _ in range(2000))
+    assert says in problem(client.post(f"{URL}?{query}", content=endless, headers=LINES), status, name)
+
+
+def test_a_line_that_is_too_long_is_named(client: httpx.Client, service: Service) -> None:
+    create(client)
+    content = b'{}\n{"completion": "' + b"x" * (5 * 1024 * 1024)
+    response = client.post(f"{URL}?grader=exact", content=content, headers=LINES)
+    assert "line 2 is longer than 4194304 bytes" in problem(response, 413, "too-large")
+    assert nothing_is_left(client, service)
+
+
+def test_a_connection_that_breaks_leaves_nothing(client: httpx.Client, service: Service, secret: str) -> None:
+    create(client)
+    address = (httpx.URL(service.url).host, httpx.URL(service.url).port or 80)
+    head = (
+        f"POST {URL}?grader=exact HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n"
+        "Content-Type: application/x-ndjson\r\nContent-Length: 9000000\r\n\r\n"
+    )
+    with socket.create_connection(address) as connection:
+        connection.sendall(head.encode() + b"".join(lines(60_000)))
+    for _ in range(100):
+        if nothing_is_left(client, service):
+            break
+        time.sleep(0.05)
+    assert nothing_is_left(client, service)
+
+
+def test_events_tell_of_progress_until_the_end(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")
+    batch = submit(client, lines(60), "grader=slow")
+    with client.stream("GET", f"{URL}/{batch}/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        told = [line for line in stream.iter_lines() if line.startswith(("event:", "data:"))]
+    assert told[0] == "event: progress"
+    assert told[-2] == "event: end"
+    assert json.loads(told[-1].removeprefix("data: "))["state"] == "finished"
+
+
+def test_a_cancelled_batch_keeps_what_it_has(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.002)\n    return 1.0\n")
+    batch = submit(client, lines(5000), "grader=slow")
+    while not client.get(f"{URL}/{batch}").json()["done"]:
+        time.sleep(0.05)
+    cancelled = client.post(f"{URL}/{batch}/cancel").json()
+    assert cancelled["state"] == "cancelled"
+    assert 0 < cancelled["done"] < 5000
+    assert len(outcomes(client, batch)) == cancelled["done"]
+    assert client.delete(f"{URL}/{batch}").status_code == 204
+    for path in ("", "/outcomes", "/events"):
+        problem(client.get(f"{URL}/{batch}{path}"), 404, "not-found")
+
+
+def test_a_batch_outlives_its_grader(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.0005)\n    return 1.0\n")
+    batch = submit(client, lines(2000), "grader=slow")
+    assert client.delete(f"{PROJECT}/graders/slow").status_code == 204
+    assert finished(client, batch)["scored"] == 2000
+
+
+def test_batches_are_listed_newest_first(client: httpx.Client) -> None:
+    create(client)
+    ids = [submit(client, lines(1)) for _ in range(3)]
+    assert [batch["id"] for batch in client.get(f"{URL}?limit=2").json()] == [ids[2], ids[1]]
+    assert [batch["id"] for batch in client.get(f"{URL}?before={ids[1]}").json()] == [ids[0]]
+
+
+@pytest.mark.parametrize("batch", ["nothing", "0" * 20, "x:chunks"])
+def test_a_batch_that_is_not_there(client: httpx.Client, batch: str) -> None:
+    for path in ("", "/outcomes", "/events"):
+        problem(client.get(f"{URL}/{batch}{path}"), 404, "not-found")

@@ -1,0 +1,91 @@
+import httpx
+import pytest
+
+from tests.api.conftest import GOOD, PROJECT, create, problem
+
+pytestmark = pytest.mark.sandbox
+URL = f"{PROJECT}/graders"
+
+
+def test_a_grader_goes_up_and_reads_back(client: httpx.Client) -> None:
+    body = {
+        "key": "exact",
+        "source": GOOD,
+        "name": "Exact",
+        "description": "as it says",
+        "timeout_s": 2,
+        "memory_mb": 128,
+    }
+    made = client.post(URL, json=body)
+    assert made.status_code == 201
+    grader = made.json()
+    assert (grader["version"], grader["timeout_s"], grader["memory_mb"], grader["locked"]) == (1, 2.0, 128, False)
+    assert client.get(f"{URL}/exact").json() == grader
+    assert client.get(URL).json() == [grader]
+    version = client.get(f"{URL}/exact/versions/1").json()
+    assert (version["source"], version["isolation_asked"], version["sha256"]) == (GOOD, "auto", grader["sha256"])
+
+
+def test_a_file_may_be_sent_with_a_query_or_in_a_form(client: httpx.Client) -> None:
+    headers = {"Content-Type": "text/x-python"}
+    assert client.post(f"{URL}?key=a&timeout_s=3", content=GOOD, headers=headers).json()["timeout_s"] == 3
+    assert (
+        client.post(URL, files={"file": ("g.py", GOOD)}, data={"key": "b", "memory_mb": "64"}).json()["memory_mb"] == 64
+    )
+    assert "key" in problem(client.post(URL, content=GOOD, headers=headers), 422, "invalid-request")
+
+
+def test_nothing_is_kept_of_a_source_that_fails(client: httpx.Client) -> None:
+    response = client.post(URL, json={"key": "bad", "source": "def grade(): pass"})
+    assert "Nothing was saved" in problem(response, 422, "validation-failed")
+    report = response.json()["report"]
+    assert not report["valid"]
+    assert not report["checks"][-1]["passed"]
+    assert client.get(URL).json() == []
+
+
+def test_a_source_with_a_null_byte_is_not_kept(client: httpx.Client) -> None:
+    response = client.post(URL, json={"key": "bad", "source": "x = 1\0"})
+    problem(response, 422, "validation-failed")
+    assert response.json()["report"]["checks"][0]["name"] == "syntax"
+
+
+def test_a_key_is_taken_once(client: httpx.Client) -> None:
+    create(client)
+    assert "choose another key" in problem(client.post(URL, json={"key": "exact", "source": GOOD}), 409, "conflict")
+
+
+def test_an_update_makes_a_version_unless_nothing_changed(client: httpx.Client) -> None:
+    client.post(URL, json={"key": "exact", "source": GOOD, "timeout_s": 2}).raise_for_status()
+    assert client.put(f"{URL}/exact", json={"source": GOOD}).json()["version"] == 1
+    updated = client.put(f"{URL}/exact", json={"source": "# new\n" + GOOD, "name": "New"}).json()
+    assert (updated["version"], updated["timeout_s"], updated["name"]) == (2, 2.0, "New")
+    assert [version["number"] for version in client.get(f"{URL}/exact/versions").json()] == [1, 2]
+
+
+def test_a_bad_update_changes_nothing(client: httpx.Client) -> None:
+    create(client)
+    problem(client.put(f"{URL}/exact", json={"source": "x = ("}), 422, "validation-failed")
+    assert client.get(f"{URL}/exact").json()["version"] == 1
+
+
+def test_a_locked_grader_is_neither_changed_nor_deleted(client: httpx.Client) -> None:
+    create(client)
+    assert client.patch(f"{URL}/exact", json={"locked": True}).json()["locked"]
+    problem(client.put(f"{URL}/exact", json={"source": "# new\n" + GOOD}), 409, "locked")
+    problem(client.delete(f"{URL}/exact"), 409, "locked")
+    client.patch(f"{URL}/exact", json={"locked": False, "description": "now"}).raise_for_status()
+    assert client.delete(f"{URL}/exact").status_code == 204
+    problem(client.get(f"{URL}/exact"), 404, "not-found")
+
+
+@pytest.mark.parametrize("path", ["nothing", "nothing/versions", "exact/versions/7", "a:b", "%00", "x" * 500])
+def test_what_is_not_there(client: httpx.Client, path: str) -> None:
+    create(client)
+    problem(client.get(f"{URL}/{path}"), 404, "not-found")
+
+
+@pytest.mark.parametrize("key", ["", "-a", "A", "a b", "a/b", "é", "x" * 65])
+def test_a_key_that_breaks_the_pattern_is_told_the_pattern(client: httpx.Client, key: str) -> None:
+    response = client.post(URL, json={"key": key, "source": GOOD})
+    assert "^[a-z0-9][a-z0-9._-]{0,63}$" in problem(response, 422, "invalid-request")

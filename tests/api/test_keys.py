@@ -1,0 +1,19 @@
+import httpx
+
+from tests.api.conftest import problem
+
+
+def test_a_secret_is_shown_once(client: httpx.Client) -> None:
+    made = client.post("/v1/keys", json={"name": "ci", "projects": ["default"]})
+    assert made.status_code == 201
+    assert made.json()["secret"].startswith(f"gbx_{made.json()['id']}_")
+    listed = client.get("/v1/keys").json()
+    assert [(key["name"], key["secret"]) for key in listed] == [("first", None), ("ci", None)]
+
+
+def test_a_key_for_a_project_that_is_not_there(client: httpx.Client) -> None:
+    problem(client.post("/v1/keys", json={"name": "ci", "projects": ["nowhere"]}), 404, "not-found")
+
+
+def test_a_key_that_is_not_there_cannot_be_revoked(client: httpx.Client) -> None:
+    problem(client.delete("/v1/keys/nobody"), 404, "not-found")

@@ -1,0 +1,61 @@
+import httpx
+import pytest
+
+from tests.api.conftest import PROJECT, problem
+
+
+def test_a_path_that_is_not_there(client: httpx.Client) -> None:
+    assert "/docs" in problem(client.get("/v2/nothing"), 404, "not-found")
+
+
+def test_a_method_that_is_not_there(client: httpx.Client) -> None:
+    response = client.delete(f"{PROJECT}/graders")
+    problem(response, 405, "method-not-allowed")
+    assert response.headers["allow"]
+
+
+@pytest.mark.parametrize("query", ["limit=0", "limit=many"])
+def test_a_query_that_makes_no_sense_is_named(client: httpx.Client, query: str) -> None:
+    assert "query.limit" in problem(client.get(f"{PROJECT}/batches?{query}"), 422, "invalid-request")
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"{", "no JSON"),
+        (b"[]", "Expected `object`"),
+        (b"{}", "key"),
+        (b'{"key": "a"}', "no source"),
+        (b'{"key": "A", "source": ""}', "^[a-z0-9]"),
+        (b'{"key": "a", "source": 1}', "string"),
+        (b'{"key": "a", "source": "", "timeout_s": 121}', "<= 120"),
+        (b'{"key": "a", "source": "", "timeout_s": 0}', "> 0"),
+        (b'{"key": "a", "source": "", "memory_mb": 4096}', "<= 2048"),
+        (b'{"key": "a", "source": "", "timeout": 1}', "unknown field `timeout`"),
+        (b'{"key": "a", "source": "", "threads": []}', "no threads"),
+        (b'{"key": "a", "source": "", "threads": [' + b"[" * 100_000, "no JSON"),
+    ],
+)
+def test_a_body_that_makes_no_sense_is_told_why(client: httpx.Client, body: bytes, says: str) -> None:
+    response = client.post(f"{PROJECT}/graders", content=body, headers={"Content-Type": "application/json"})
+    assert says in problem(response, 422, "invalid-request")
+
+
+def test_a_body_of_another_type(client: httpx.Client) -> None:
+    response = client.post(f"{PROJECT}/graders", content=b"x", headers={"Content-Type": "image/png"})
+    assert "image/png" in problem(response, 415, "unsupported-media-type")
+
+
+def test_a_compressed_body(client: httpx.Client) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    assert "without Content-Encoding" in problem(
+        client.post(f"{PROJECT}/validate", content=b"x", headers=headers), 415, "unsupported-media-type"
+    )
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_body_over_its_limit(client: httpx.Client, stream: bool) -> None:
+    body = b" " * (17 * 1024 * 1024)
+    content = iter([body]) if stream else body
+    response = client.post(f"{PROJECT}/validate", content=content, headers={"Content-Type": "application/json"})
+    assert "16777216 bytes" in problem(response, 413, "too-large")

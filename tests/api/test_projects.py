@@ -1,0 +1,13 @@
+import httpx
+
+from tests.api.conftest import problem
+
+
+def test_a_project_is_made_once(client: httpx.Client) -> None:
+    assert client.post("/v1/projects", json={"key": "math"}).status_code == 201
+    problem(client.post("/v1/projects", json={"key": "math"}), 409, "conflict")
+    assert [project["key"] for project in client.get("/v1/projects").json()] == ["default", "math"]
+
+
+def test_a_key_that_breaks_the_pattern_is_told_the_pattern(client: httpx.Client) -> None:
+    assert "^[a-z0-9]" in problem(client.post("/v1/projects", json={"key": "My Team"}), 422, "invalid-request")

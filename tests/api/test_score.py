@@ -1,0 +1,67 @@
+import json
+
+import httpx
+import pytest
+
+from tests.api.conftest import GOOD, PROJECT, create, problem
+
+pytestmark = pytest.mark.sandbox
+URL = f"{PROJECT}/graders/exact/score"
+
+
+def test_each_thread_has_an_outcome_in_order(client: httpx.Client) -> None:
+    create(client)
+    threads = [{"completion": "4"}, {"completion": "5"}, {"no": "thread"}, {"id": "x", "completion": "4"}] * 50
+    answer = client.post(URL, json={"threads": threads}).json()
+    assert [outcome["index"] for outcome in answer["outcomes"]] == list(range(200))
+    assert [outcome["score"] for outcome in answer["outcomes"]] == [1.0, 0.0, None, 1.0] * 50
+    assert answer["outcomes"][2]["error"]["kind"] == "bad_input"
+    summary = answer["summary"]
+    assert (summary["grader"], summary["count"], summary["scored"], summary["errors"]) == (
+        "exact@1",
+        200,
+        150,
+        {"bad_input": 50},
+    )
+
+
+def test_threads_may_be_printed_over_several_lines(client: httpx.Client) -> None:
+    create(client)
+    body = json.dumps({"threads": [{"completion": "4", "metadata": {"a": ["b"]}}]}, indent=4).replace("\n", "\r\n")
+    answer = client.post(URL, content=body, headers={"Content-Type": "application/json"}).json()
+    assert [outcome["score"] for outcome in answer["outcomes"]] == [1.0]
+
+
+def test_half_an_emoji_is_for_the_sandbox_to_read(client: httpx.Client) -> None:
+    create(client, source="async def grade(thread):\n    return ord(thread.completion()[0])\n")
+    completions = [rb"\ud83d", rb"\uD83D\uDE00", rb"\ue000", b"x"]
+    body = b'{"threads": [%b]}' % b",".join(b'{"completion": "%b"}' % completion for completion in completions)
+    answer = client.post(URL, content=body, headers={"Content-Type": "application/json"}).json()
+    assert [outcome["score"] for outcome in answer["outcomes"]][1:] == [0x1F600, 0xE000, ord("x")]
+    first = answer["outcomes"][0]
+    assert first["score"] == 0xD83D or first["error"]["kind"] == "bad_input"
+
+
+def test_an_older_version_may_be_named(client: httpx.Client) -> None:
+    create(client)
+    client.put(f"{PROJECT}/graders/exact", json={"source": GOOD.replace("float", "-float")}).raise_for_status()
+    threads = [{"completion": "4"}]
+    for version, score in ((1, 1.0), (2, -1.0), (None, -1.0)):
+        answer = client.post(URL, json={"threads": threads, "version": version}).json()
+        assert answer["outcomes"][0]["score"] == score
+    problem(client.post(URL, json={"threads": threads, "version": 3}), 404, "not-found")
+
+
+def test_limits_are_named(client: httpx.Client) -> None:
+    create(client)
+    assert "no threads" in problem(client.post(URL, json={"threads": []}), 422, "invalid-request")
+    many = problem(client.post(URL, json={"threads": [{}] * 1001}), 413, "too-large")
+    assert "1001" in many and "1000" in many and "batch" in many
+    long = [{"completion": "4"}, {"completion": "x" * 4_194_304}]
+    assert "thread 1 is longer than 4194304 bytes" in problem(
+        client.post(URL, json={"threads": long}), 413, "too-large"
+    )
+
+
+def test_a_grader_that_is_not_there(client: httpx.Client) -> None:
+    problem(client.post(URL, json={"threads": [{}]}), 404, "not-found")

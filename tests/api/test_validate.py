@@ -1,0 +1,84 @@
+import json
+
+import httpx
+import pytest
+
+from tests.api.conftest import GOOD, PROJECT, problem
+
+pytestmark = pytest.mark.sandbox
+URL = f"{PROJECT}/validate"
+CHECKS = ["syntax", "structure", "signature", "execution", "test_run"]
+
+
+def test_a_good_source_passes_all_five(client: httpx.Client) -> None:
+    report = client.post(URL, json={"source": GOOD}).json()
+    assert report["valid"]
+    assert [check["name"] for check in report["checks"]] == CHECKS
+    assert [outcome["score"] for outcome in report["outcomes"]] == [1.0]
+
+
+def test_the_source_itself_may_be_the_body(client: httpx.Client) -> None:
+    headers = {"Content-Type": "text/x-python; charset=utf-8"}
+    assert client.post(f"{URL}?isolation=completion", content=GOOD.encode(), headers=headers).json()["valid"]
+    with_mark = b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode()
+    assert client.post(URL, content=with_mark, headers=headers).json()["valid"]
+
+
+def test_a_file_of_a_form_may_be_the_source(client: httpx.Client) -> None:
+    response = client.post(URL, files={"file": ("grader.py", GOOD)}, data={"timeout_s": "2.5"})
+    assert response.json()["valid"], response.text
+
+
+def test_threads_of_ones_own_are_reported_each(client: httpx.Client) -> None:
+    threads = [{"completion": "4"}, {"completion": "5", "metadata": {"answer": "5"}}, {"completion": "6"}]
+    report = client.post(
+        URL,
+        content=json.dumps({"source": GOOD, "threads": threads}, indent=2),
+        headers={"Content-Type": "application/json"},
+    ).json()
+    assert [outcome["score"] for outcome in report["outcomes"]] == [1.0, 1.0, 0.0]
+
+
+def test_what_fails_is_in_the_report(client: httpx.Client) -> None:
+    response = client.post(URL, json={"source": "async def grade(thread):\n    return 1 +\n"})
+    assert response.status_code == 200
+    (check,) = response.json()["checks"]
+    assert (check["name"], check["passed"]) == ("syntax", False)
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        (b"x = '\xff'\n", "not UTF-8 (byte 5 is 0xff)"),
+        (b"x = 1\n\0", "null byte"),
+        (b"#" * 65_537, "65537 bytes long, and at most 65536"),
+    ],
+)
+def test_bytes_that_are_no_source_fail_the_first_check_in_every_form(
+    client: httpx.Client, source: bytes, says: str
+) -> None:
+    text = source.decode("latin-1").replace("\xff", "\\udcff")
+    as_json = b'{"source": "%s"}' % text.replace("\n", "\\n").replace("\0", "\\u0000").encode()
+    raw_json = b'{"source": "%s"}' % source.replace(b"\n", b"\\n").replace(b"\0", b"\\u0000")
+    for response in (
+        client.post(URL, content=source, headers={"Content-Type": "text/x-python"}),
+        client.post(URL, files={"file": ("grader.py", source)}),
+        client.post(URL, content=as_json, headers={"Content-Type": "application/json"}),
+        client.post(URL, content=raw_json, headers={"Content-Type": "application/json"}),
+    ):
+        assert response.status_code == 200, response.text
+        (check,) = response.json()["checks"]
+        assert (check["name"], check["passed"]) == ("syntax", False)
+        assert says.partition(" (")[0] in check["message"]
+
+
+def test_64_kib_are_taken(client: httpx.Client) -> None:
+    source = GOOD + "#" * (65_536 - len(GOOD))
+    assert client.post(URL, json={"source": source}).json()["valid"]
+
+
+def test_a_form_without_a_source(client: httpx.Client) -> None:
+    response = client.post(URL, files={"other": (None, "x")})
+    assert "no source" in problem(response, 422, "invalid-request")
+    headers = {"Content-Type": "multipart/form-data"}
+    assert "no multipart form" in problem(client.post(URL, content=b"x", headers=headers), 422, "invalid-request")

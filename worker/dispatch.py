@@ -1,0 +1,45 @@
+"""Puts lease jobs on RQ's queue. A job carries nothing: a worker that gets one takes units until none is left."""
+
+from collections.abc import Sequence
+
+from redis.client import Pipeline
+from rq import Queue, Worker
+from rq.serializers import JSONSerializer
+
+from storage.batches import Wanted
+from storage.chunks import Chunk
+from storage.store import Store
+
+QUEUE = "gradebox"
+_DRAIN = "worker.jobs.drain"
+_KEEP_FAILED_S = 3600
+
+
+class Dispatch:
+    """The queue that workers listen on."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._queue = Queue(QUEUE, connection=store.redis, serializer=JSONSerializer)
+
+    def accept(self, batch_id: str, project: str, wanted: Sequence[Wanted], chunks: list[Chunk]) -> None:
+        """Makes an uploaded batch known, and calls as many workers as it has units for, in one transaction."""
+        workers = Worker.count(queue=self._queue)
+        jobs = max(1, min(len(wanted) * len(chunks), workers))
+
+        def enqueue(pipe: Pipeline) -> None:
+            for _ in range(jobs):
+                self._enqueue(pipe)
+
+        self._store.batches.accept(batch_id, project, wanted, chunks, enqueue)
+
+    def call(self) -> None:
+        """Calls one worker, unless one is called already."""
+        if not len(self._queue):
+            self._enqueue(None)
+
+    def _enqueue(self, pipe: Pipeline | None) -> None:
+        job = self._queue.create_job(
+            _DRAIN, timeout=-1, result_ttl=0, failure_ttl=_KEEP_FAILED_S, description="takes units of batches"
+        )
+        self._queue.enqueue_job(job, pipeline=pipe)

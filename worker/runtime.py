@@ -1,0 +1,38 @@
+"""What the jobs of one worker process share. RQ names a job by its function alone, so it is found here."""
+
+import threading
+from dataclasses import dataclass, field
+
+from sandbox.pool import Pool
+from storage.store import Store
+from worker.dispatch import Dispatch
+from worker.heartbeat import Heartbeat
+
+_current: list["Runtime"] = []
+
+
+@dataclass
+class Runtime:
+    """One worker process. `stopping` is set once it has been told to stop."""
+
+    store: Store
+    pool: Pool
+    dispatch: Dispatch
+    heartbeat: Heartbeat
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+
+def use(runtime: Runtime) -> None:
+    """Makes this the runtime of the process."""
+    _current[:] = [runtime]
+
+
+def current() -> Runtime:
+    """The runtime of this process.
+
+    Raises:
+        RuntimeError: the process is no worker of gradebox, but RQ's own.
+    """
+    if not _current:
+        raise RuntimeError("no sandboxes were set up in this process: start workers with `gradebox worker`")
+    return _current[0]
