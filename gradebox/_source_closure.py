@@ -32,7 +32,7 @@ class Closure:
     Attributes:
         taken: statements, with the names that they are needed for.
         values: assignments of values, each with the statement whose place it takes; None stands for no place.
-        calls_itself: whether the grader's own name is read anywhere.
+        calls_itself: whether the grader is used by name anywhere.
     """
 
     def __init__(self, module: Module, grader: FunctionType) -> None:
@@ -92,7 +92,7 @@ class Closure:
 
     def _take(self, need: Need) -> Iterator[Need]:
         name = need.name
-        if self._is_grader(name):
+        if name in ("grade", self.grader.__name__) and self._is_grader(name):
             self.calls_itself = True
             yield from self._take_changes(name, after=-1)
             return
@@ -244,8 +244,9 @@ class Closure:
         todo = [names]
         while todo:
             each = todo.pop()
-            changed |= each.rebinds | each.mutates
-            new = (each.eager | each.deferred) - seen
+            read = each.eager | each.deferred
+            changed |= each.rebinds | (each.mutates & read)
+            new = read - seen
             seen |= new
             todo.extend(statement.names for name in new for statement in self.module.binders.get(name, []))
         return changed

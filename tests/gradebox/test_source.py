@@ -130,6 +130,26 @@ async def shrink(thread):
     assert same(tmp_path, module.shrink).endswith("\n\n\nshrink = grade\n")
 
 
+def test_other_names_of_the_grader_go_on_working(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        "async def g(t): return 2 if len(t.last_content()) > 1 else await inner(t)\n"
+        "async def inner(t): return (other is g) + g.bonus\n"
+        "other = g\ng.bonus = 5\n",
+    )
+    same(tmp_path, module.g, "ab", "")
+
+
+def test_local_names_are_not_those_of_constants(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        "words = sorted({'b', 'a'})\n"
+        "def split(text):\n    words = []\n    words.append(text)\n    return words\n"
+        "async def g(t): return len(split('x')) + len(words)\n",
+    )
+    assert same(tmp_path, module.g).startswith("words = ['a', 'b']\n")
+
+
 def test_blocks_at_module_level_come_along_whole(tmp_path: Path) -> None:
     module = load(
         tmp_path,
