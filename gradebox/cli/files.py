@@ -47,5 +47,10 @@ def read_threads(path: Path) -> list["Thread"]:
 
 
 def open_threads(path: Path) -> BinaryIO:
-    """The file of JSON lines, or standard input for `-`."""
-    return sys.stdin.buffer if str(path) == "-" else path.open("rb")
+    """The file of JSON lines, or standard input for `-`. Raises typer.BadParameter where it cannot be read."""
+    if str(path) == "-":
+        return sys.stdin.buffer
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be read: {error.strerror}") from error

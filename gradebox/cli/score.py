@@ -28,9 +28,7 @@ def score(
     grader: Annotated[str, typer.Argument(metavar="GRADER[@VERSION]", help="The grader; its newest version if none.")],
     file: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE.jsonl", exists=True, dir_okay=False, allow_dash=True, help="Threads, one a line; - is stdin."
-        ),
+        typer.Argument(metavar="FILE.jsonl", help="Threads, one a line; - is stdin."),
     ],
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="Where outcomes go; - is stdout.")

@@ -23,7 +23,7 @@ SLEEPS = """
 import time
 
 async def grade(thread: StringThread) -> float:
-    time.sleep(0.05)
+    time.sleep(thread.metadata.get("sleep", 0))
     return 1.0
 """
 
@@ -152,14 +152,14 @@ def test_a_batch_of_a_file_and_several_graders(client: Client, contains: str, tm
 
 
 def test_a_bad_thread_half_way_leaves_no_batch(client: Client, contains: str) -> None:
-    before = len(client.batches.list())
+    before = len(client.batches.list(limit=200))
 
     with pytest.raises(ValueError, match="thread 5000 cannot be sent"):
         client.batches.create(
             contains, ([("user", "x" * 1000)] if n != 5_000 else {"n": float("nan")} for n in range(9_999))
         )
 
-    assert len(client.batches.list()) == before
+    assert len(client.batches.list(limit=200)) == before
 
 
 def test_a_large_batch_for_a_grader_that_does_not_exist_is_refused_with_its_reason(client: Client) -> None:
@@ -169,15 +169,16 @@ def test_a_large_batch_for_a_grader_that_does_not_exist_is_refused_with_its_reas
 
 def test_a_batch_is_cancelled_and_keeps_what_it_has(client: Client) -> None:
     client.graders.create.function(key="sleeps", fn=SLEEPS)
-    batch = client.batches.create("sleeps", (thread("4") for _ in range(5_000)))
+    quick, slow = StringThread([("assistant", "a")]), StringThread([("assistant", "a")], {"sleep": 0.2})
+    batch = client.batches.create("sleeps", [*[quick] * 3_000, *[slow] * 30])
 
     with pytest.raises(WaitTimeout, match="It goes on"):
-        batch.wait(progress=False, timeout=0.2)
+        batch.wait(progress=False, timeout=3.0)
     assert batch.cancel().state == "cancelled"
     with pytest.raises(BatchFailed, match="cancelled"):
         batch.wait(progress=False)
 
-    assert all(outcome.score == 1.0 for outcome in batch.outcomes())
+    assert 0 < len([outcome for outcome in batch.outcomes() if outcome.score == 1.0]) < 3_030
     batch.delete()
     with pytest.raises(NotFound):
         batch.refresh()

@@ -122,6 +122,15 @@ def test_standard_input_is_scored_to_standard_output(service: Service, grader: s
     assert f"{grader}@1" in done.stderr
 
 
+def test_a_file_that_is_not_there_is_named(service: Service, grader: str, tmp_path: Path) -> None:
+    missing = service.run("score", grader, str(tmp_path / "missing.jsonl"))
+    closed = service.run("score", grader, "-", "-o", str(tmp_path / "no-folder" / "out.jsonl"), stdin=THREADS)
+
+    assert [done.returncode for done in (missing, closed)] == [2, 2]
+    assert "missing.jsonl" in missing.stderr
+    assert "No such file" in closed.stderr
+
+
 def test_the_summary_is_there_for_programs(service: Service, grader: str) -> None:
     done = service.run("score", grader, "-", "--json", stdin=THREADS)
     batch = json.loads(done.stdout)
@@ -145,7 +154,7 @@ def test_an_unknown_grader_and_an_empty_batch_are_refused(service: Service, grad
 def test_ctrl_c_ends_the_watching_and_not_the_batch(service: Service, tmp_path: Path) -> None:
     slow = tmp_path / "slow.py"
     slow.write_text("import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return 1.0\n")
-    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 500)
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 30)
     key = f"slow-{uuid4().hex[:8]}"
     assert service.run("graders", "create", key, str(slow)).returncode == 0
 
@@ -184,12 +193,12 @@ def test_a_reader_that_goes_away_is_no_error(service: Service, grader: str) -> N
 def test_keys_are_made_and_revoked(service: Service) -> None:
     assert service.run("projects", "create", "cli-team").returncode == 0
     assert "cli-team" in service.run("projects", "list").stdout
-    key = service.run("keys", "create", "for the team", "--covers", "cli-team").stdout.strip()
+    key = service.run("keys", "create", "by command", "--covers", "cli-team").stdout.strip()
 
     assert service.run("graders", "list", "--project", "cli-team", "--api-key", key).returncode == 0
     assert service.run("graders", "list", "--api-key", key).returncode == 1
     made = next(
-        each for each in json.loads(service.run("keys", "list", "--json").stdout) if each["name"] == "for the team"
+        each for each in json.loads(service.run("keys", "list", "--json").stdout) if each["name"] == "by command"
     )
     assert service.run("keys", "revoke", made["id"]).returncode == 0
     assert service.run("graders", "list", "--project", "cli-team", "--api-key", key).returncode == 1
