@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -61,9 +62,10 @@ def ready(service: Service) -> bool:
         return False
 
 
-def refused(folder: Path, *arguments: str) -> str:
+def refused(folder: Path, *arguments: str, path: str | None = None) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "gradebox", "serve", "--data-dir", str(folder), *arguments],
+        env=os.environ | {"XDG_STATE_HOME": str(folder / "state")} | ({"PATH": path} if path else {}),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -154,6 +156,20 @@ def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"127.0.0.1:{port} cannot be listened on" in refused(tmp_path, "--port", str(port))
+
+
+def test_without_a_safe_sandbox_it_does_not_start_and_says_what_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    for program in ("redis-server", "setpriv"):
+        (tmp_path / "bin" / program).symlink_to(shutil.which(program) or "")
+
+    said = refused(tmp_path / "data", "--port", "0", "--backend", "bubblewrap", path=str(tmp_path / "bin"))
+
+    assert "apt-get install bubblewrap" in said
+
+
+def test_without_redis_it_says_how_to_get_it(tmp_path: Path) -> None:
+    assert "apt-get install redis-server" in refused(tmp_path, "--port", "0", path="/nowhere")
 
 
 def test_a_redis_of_ones_own_is_used(tmp_path: Path, redis_url: str) -> None:
