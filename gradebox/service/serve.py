@@ -110,7 +110,7 @@ def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signal
 
 def _refuse_if_hopeless(child: Child) -> None:
     if child.exit_code in FINAL:
-        raise CannotServe(child.said())
+        raise CannotServe(child.said().rpartition(" ERROR ")[2])  # without the log's time and level
     if child.exit_code is not None and child.deaths + 1 >= DEATHS_BEFORE_READY:
         raise CannotServe(f"{child.name} does not start (see {child.log}):\n{child.said()}")
 
