@@ -29,7 +29,7 @@ def changes(name: str, module: Module) -> Iterator[Statement]:
     names = {name}
     if not isinstance(live, _VALUES):
         names |= {other for other, value in module.globals.items() if value is live}
-    for statement in module.statements:
+    for statement in module.changing:
         called = names & statement.names.calls and (is_definition(statement.node) or not isinstance(live, FunctionType))
         if called or names & statement.names.stores or _fills(statement.node, names, module):
             yield statement

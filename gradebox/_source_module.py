@@ -66,10 +66,15 @@ class Module:
         self.statements: list[Statement] = []
         for text in _texts(function):
             self._read(text)
+        # Statements that may change a value in place.
+        self.changing = [s for s in self.statements if s.names.stores or s.names.calls or isinstance(s.node, ast.Expr)]
         self.binders: dict[str, list[Statement]] = {}
+        self._definitions: dict[tuple[str, int], list[tuple[Statement, Definition]]] = {}
         for statement in self.statements:
             for name in statement.names.binds:
                 self.binders.setdefault(name, []).append(statement)
+            for node in _definitions(statement.node):
+                self._definitions.setdefault((node.name, first_line(node)), []).append((statement, node))
 
     def definition(self, code: CodeType, name: str) -> tuple[Statement, Definition]:
         """The statement that holds the `def` of `code`, and the `def` itself.
@@ -77,14 +82,9 @@ class Module:
         Raises:
             SourceError: the text has no such `def`.
         """
-        for statement in reversed(self.statements):
-            for node in _definitions(statement.node):
-                if (
-                    node.name == code.co_name
-                    and first_line(node) == code.co_firstlineno
-                    and _is_code_of(code, node, statement.text)
-                ):
-                    return statement, node
+        for statement, node in reversed(self._definitions.get((code.co_name, code.co_firstlineno), [])):
+            if _is_code_of(code, node, statement.text):
+                return statement, node
         raise SourceError(
             f"{name} is not what {Path(code.co_filename).name}, line {code.co_firstlineno} says: the text was changed "
             "on disk since it was imported, or the function was replaced while the program ran. "
