@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,10 +17,9 @@ from storage.spool import Spool
 from storage.store import Store
 
 
-@pytest.fixture(scope="session")
-def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a Redis of this test run's own, with an append-only file."""
-    folder = tmp_path_factory.mktemp("redis")
+@contextmanager
+def redis_server(folder: Path) -> Iterator[str]:
+    """The URL of a Redis with an append-only file in this folder; it is killed when the block ends."""
     socket = folder / "redis.sock"
     command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--dir", str(folder), "--save", ""]
     server = subprocess.Popen([*command, "--appendonly", "yes"], stdout=subprocess.DEVNULL)
@@ -28,8 +28,15 @@ def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         _wait_until_up(Redis.from_url(url))
         yield url
     finally:
-        server.terminate()
+        server.kill()
         server.wait()
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The URL of a Redis of this test run's own."""
+    with redis_server(tmp_path_factory.mktemp("redis")) as url:
+        yield url
 
 
 def _wait_until_up(redis: Redis) -> None:
@@ -47,7 +54,7 @@ def _wait_until_up(redis: Redis) -> None:
 def redis(redis_url: str) -> Iterator[Redis]:
     """A client of an empty Redis."""
     with Redis.from_url(redis_url) as client:
-        client.flushall()
+        client.flushdb()
         check_format(client)
         yield client
 

@@ -80,6 +80,9 @@ def worker(running: Service) -> Iterator[None]:
     }
     root = Path(__file__).parents[2]
     process = subprocess.Popen([sys.executable, "-m", "worker"], env=environment, cwd=root)
+    while not running.store.redis.scard("rq:workers"):
+        assert process.poll() is None
+        time.sleep(0.02)
     yield
     process.terminate()
     assert process.wait(20) == 0

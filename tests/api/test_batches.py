@@ -2,7 +2,7 @@ import gzip
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import httpx
 import pytest
@@ -89,13 +89,14 @@ def test_an_empty_batch_is_refused(client: httpx.Client, service: Service, conte
     create(client)
     response = client.post(f"{URL}?grader=exact", content=content, headers=LINES)
     assert "empty" in problem(response, 422, "invalid-request")
-    assert nothing_is_left(client, service)
+    assert left(client, service) == []
 
 
-def nothing_is_left(client: httpx.Client, service: Service) -> bool:
+def left(client: httpx.Client, service: Service) -> list[object]:
+    """What there is of batches, in every place."""
     folder = service.settings.data_dir / "spool" / "payloads"
     files = list(folder.iterdir()) if folder.exists() else []
-    return not files and not client.get(URL).json() and not service.store.redis.exists(names.GARBAGE)
+    return [*files, *client.get(URL).json(), *service.store.redis.zrange(names.GARBAGE, 0, -1)]
 
 
 @pytest.mark.parametrize(
@@ -124,7 +125,7 @@ def test_a_line_that_is_too_long_is_named(client: httpx.Client, service: Service
     content = b'{}\n{"completion": "' + b"x" * (5 * 1024 * 1024)
     response = client.post(f"{URL}?grader=exact", content=content, headers=LINES)
     assert "line 2 is longer than 4194304 bytes" in problem(response, 413, "too-large")
-    assert nothing_is_left(client, service)
+    assert left(client, service) == []
 
 
 def test_a_connection_that_breaks_leaves_nothing(client: httpx.Client, service: Service, secret: str) -> None:
@@ -136,11 +137,16 @@ def test_a_connection_that_breaks_leaves_nothing(client: httpx.Client, service: 
     )
     with socket.create_connection(address) as connection:
         connection.sendall(head.encode() + b"".join(lines(60_000)))
-    for _ in range(100):
-        if nothing_is_left(client, service):
-            break
+        wait_until(lambda: left(client, service) != [])
+    wait_until(lambda: left(client, service) == [])
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if true():
+            return
         time.sleep(0.05)
-    assert nothing_is_left(client, service)
+    raise AssertionError("it never came true")
 
 
 def test_events_tell_of_progress_until_the_end(client: httpx.Client) -> None:

@@ -1,0 +1,102 @@
+"""Real worker processes."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gradebox.schemas import Batch
+from storage import outcomes
+from storage.batches import Wanted
+from storage.settings import StorageSettings
+from storage.store import Store
+from storage.uploads import Upload
+from tests.storage.making import proved
+from worker.dispatch import Dispatch
+
+Worker = subprocess.Popen[bytes]
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="session")
+def redis_url(redis_url: str) -> str:
+    """A database of these tests' own: workers of other tests may still be there."""
+    return f"{redis_url}?db=1"
+
+
+@pytest.fixture
+def dispatch(store: Store) -> Dispatch:
+    return Dispatch(store)
+
+
+@contextmanager
+def workers(store: Store, settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
+    """Starts a worker and waits until it listens; they are killed when the block ends."""
+    environment = {
+        **os.environ,
+        "GRADEBOX_REDIS_URL": settings.redis_url,
+        "GRADEBOX_DATA_DIR": str(settings.data_dir),
+    }
+    started: list[Worker] = []
+
+    def start() -> Worker:
+        before = store.redis.scard("rq:workers")
+        worker = subprocess.Popen([sys.executable, "-m", "worker"], env=environment, cwd=ROOT)
+        started.append(worker)
+        while store.redis.scard("rq:workers") == before:
+            assert worker.poll() is None
+            time.sleep(0.02)
+        return worker
+
+    try:
+        yield start
+    finally:
+        for worker in started:
+            worker.kill()
+            worker.wait()
+
+
+@pytest.fixture
+def start(store: Store, storage_settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
+    """Starts a worker and waits until it listens."""
+    with workers(store, storage_settings) as start:
+        yield start
+
+
+def submit(store: Store, dispatch: Dispatch, lines: int, source: str, timeout_s: float = 5.0) -> str:
+    """A batch whose completions are the numbers from 0, with a grader of its own."""
+    key = f"g{lines}"
+    store.graders.create("default", key, key, "", proved(source, timeout_s))
+    upload = Upload(store)
+    upload.write(b"".join(b'{"completion": "%d"}\n' % number for number in range(lines)))
+    chunks = upload.finish()
+    wanted = Wanted(key, store.graders.version("default", key))
+    dispatch.accept(upload.batch_id, "default", [wanted], chunks)
+    return upload.batch_id
+
+
+def scores(store: Store, batch_id: str) -> list[float | None]:
+    """The scores of a batch, one for each thread."""
+    lines = b"".join(outcomes.read(store.batches, store.spool, batch_id)).splitlines()
+    found = [json.loads(line) for line in lines]
+    assert [one["index"] for one in found] == list(range(len(found)))
+    return [one["score"] for one in found]
+
+
+def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
+    ends = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < ends, "it never came true"
+        time.sleep(0.02)
+
+
+def over(store: Store, batch_id: str) -> Batch:
+    """The batch when it is over."""
+    wait_until(lambda: store.batches.get("default", batch_id, summary=False).state not in ("queued", "running"))
+    return store.batches.get("default", batch_id)

@@ -1,0 +1,37 @@
+from redis import Redis
+from rq import Queue
+from rq.serializers import JSONSerializer
+
+from storage.store import Store
+from storage.uploads import Upload
+from tests.storage.making import wanted
+from worker.dispatch import QUEUE, Dispatch
+
+
+def accept(store: Store, dispatch: Dispatch) -> None:
+    upload = Upload(store)
+    upload.write(b"{}\n" * 3000)
+    dispatch.accept(upload.batch_id, "default", [wanted(store, "exact")], upload.finish())
+
+
+def queue(redis: Redis) -> Queue:
+    return Queue(QUEUE, connection=redis, serializer=JSONSerializer)
+
+
+def test_a_batch_and_its_job_come_together(store: Store, redis: Redis) -> None:
+    accept(store, Dispatch(store))
+    (job,) = queue(redis).jobs
+    assert (job.func_name, job.args, job.kwargs, job.timeout) == ("worker.jobs.drain", [], {}, -1)
+
+
+def test_a_batch_calls_as_many_workers_as_there_are_and_it_has_units_for(store: Store, redis: Redis) -> None:
+    redis.sadd(f"rq:workers:{QUEUE}", *[f"rq:worker:{number}" for number in range(5)])
+    accept(store, Dispatch(store))
+    assert len(queue(redis)) == 3
+
+
+def test_a_worker_is_called_once(store: Store, redis: Redis) -> None:
+    dispatch = Dispatch(store)
+    dispatch.call()
+    dispatch.call()
+    assert len(queue(redis)) == 1

@@ -1,0 +1,34 @@
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from storage.settings import StorageSettings
+from storage.store import first_start, open_store
+from tests.conftest import redis_server
+from tests.worker.conftest import over, scores, submit, wait_until, workers
+from worker.dispatch import Dispatch
+
+SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.001)\n    return float(thread.completion())\n"
+
+
+@pytest.mark.sandbox
+@pytest.mark.slow
+def test_a_redis_that_is_killed_and_comes_back_loses_nothing(tmp_path: Path) -> None:
+    with ExitStack() as first:
+        settings = StorageSettings(
+            redis_url=first.enter_context(redis_server(tmp_path)), data_dir=tmp_path / "data", spool_url=""
+        )
+        store = open_store(settings)
+        first_start(store, settings)
+        with workers(store, settings) as start:
+            worker = start()
+            batch = submit(store, Dispatch(store), 5000, SLOW)
+            wait_until(lambda: store.batches.get("default", batch, summary=False).done >= 1000)
+            first.close()
+            with redis_server(tmp_path):
+                found = over(store, batch)
+                assert (found.done, found.scored, found.errors) == (5000, 5000, {})
+                assert scores(store, batch) == [float(number) for number in range(5000)]
+                worker.terminate()
+                assert worker.wait(15) == 0

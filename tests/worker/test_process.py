@@ -1,0 +1,94 @@
+import json
+import signal
+import time
+from collections.abc import Callable
+
+import pytest
+
+from storage import outcomes
+from storage.store import Store
+from tests.storage.making import claim
+from tests.worker.conftest import Worker, over, scores, submit, wait_until
+from worker.dispatch import Dispatch
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.001)\n    return float(thread.completion())\n"
+STUCK = "import time\nasync def grade(thread):\n    time.sleep(60)\n    return 1.0\n"
+
+
+def files(store: Store, batch_id: str) -> int:
+    return len(store.spool._files.ls(f"{store.spool._root}/outcomes/{batch_id}"))
+
+
+def test_a_batch_is_scored_by_several_workers(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
+    start(), start()
+    batch = submit(store, dispatch, 4000, SLOW)
+    found = over(store, batch)
+    assert (found.state, found.done, found.scored) == ("finished", 4000, 4000)
+    assert scores(store, batch) == [float(number) for number in range(4000)]
+
+
+def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
+    victim = start()
+    batch = submit(store, dispatch, 6000, SLOW)
+    wait_until(lambda: store.batches.get("default", batch, summary=False).done >= 1000)
+    victim.kill()
+    start()
+    found = over(store, batch)
+    assert (found.done, found.scored, found.errors) == (6000, 6000, {})
+    assert scores(store, batch) == [float(number) for number in range(6000)]
+    assert files(store, batch) == 6
+
+
+def test_a_worker_told_to_stop_finishes_its_unit(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
+    worker = start()
+    batch = submit(store, dispatch, 5000, SLOW)
+    wait_until(lambda: store.batches.get("default", batch, summary=False).state == "running")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(10) == 0
+    done = store.batches.get("default", batch).done
+    assert done in (1000, 2000)
+    assert claim(store).unit == done / 1000
+
+
+def test_a_unit_that_takes_too_long_to_stop_is_given_back(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
+    worker = start()
+    submit(store, dispatch, 10, STUCK, timeout_s=100.0)
+    wait_until(lambda: bool(store.redis.exists("gradebox:leases")))
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(15) == 0
+    again = claim(store)
+    assert (again.unit, again.attempt) == (0, 2)
+
+
+def test_an_idle_worker_stops_at_once(start: Callable[[], Worker]) -> None:
+    worker = start()
+    time.sleep(0.2)
+    began = time.monotonic()
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(10) == 0
+    assert time.monotonic() - began < 3
+
+
+def test_work_whose_job_was_lost_is_found(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
+    batch = submit(store, dispatch, 10, SLOW)
+    store.redis.delete("rq:queue:gradebox")
+    start()
+    assert over(store, batch).done == 10
+
+
+def test_a_unit_that_never_ends_well_becomes_errors_that_may_be_tried_again(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
+    batch = submit(store, dispatch, 10, SLOW)
+    for _ in range(5):
+        store.leases.release(claim(store))
+    start()
+    found = over(store, batch)
+    assert (found.done, found.scored, found.errors) == (10, 0, {"infrastructure": 10})
+    line = json.loads(next(outcomes.read(store.batches, store.spool, batch)).splitlines()[0])
+    assert line["error"]["retryable"]
