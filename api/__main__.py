@@ -1,9 +1,11 @@
 """`python -m api`: one API process, until SIGTERM."""
 
 import logging
+import signal
 import socket
 import sys
 import time
+from types import FrameType
 
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -42,7 +44,15 @@ def main() -> int:
 
 def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     passed = None if settings.socket_fd is None else [socket.socket(fileno=settings.socket_fd)]
-    server(Services(store, pool), settings.host, settings.port).run(sockets=passed)
+    serving = server(Services(store, pool), settings.host, settings.port)
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        serving.should_exit = True
+
+    # uvicorn raises the signals that stopped it once more when it is done; a stop in good order is to exit with 0.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    serving.run(sockets=passed)
 
 
 def _wait_for_store(settings: StorageSettings) -> Store:

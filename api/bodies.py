@@ -1,5 +1,6 @@
 """Reads the bodies of requests within their limits. What tenants wrote inside threads is not looked at."""
 
+from asyncio import timeout
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from storage.chunks import LINE_BYTES
 
 MIB = 1024 * 1024
 BLOCK_BYTES = MIB
+IDLE_S = 60.0
 _FIELDS = 16
 
 _T = TypeVar("_T")
@@ -48,7 +50,7 @@ async def blocks(request: Request, limit: int, advice: str = "send less") -> Asy
         raise over
     pieces: list[bytes] = []
     total = waiting = 0
-    async for piece in request.stream():
+    async for piece in _pieces(request):
         total += len(piece)
         waiting += len(piece)
         if total > limit:
@@ -59,6 +61,20 @@ async def blocks(request: Request, limit: int, advice: str = "send less") -> Asy
             pieces, waiting = [], 0
     if pieces:
         yield b"".join(pieces)
+
+
+async def _pieces(request: Request) -> AsyncIterator[bytes]:
+    stream = request.stream()
+    while True:
+        try:
+            async with timeout(IDLE_S):
+                piece = await anext(stream, None)
+        except TimeoutError as error:
+            detail = f"nothing of the body came for {IDLE_S:g} s: send it without pauses"
+            raise ProblemError(408, "timeout", detail) from error
+        if piece is None:
+            return
+        yield piece
 
 
 def parse(body: bytes, kind: type[_T]) -> tuple[_T, surrogates.Hidden]:

@@ -4,7 +4,7 @@ import hashlib
 import re
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -82,6 +82,10 @@ class Batches:
         self._redis.zadd(names.GARBAGE, {batch_id: time.time() + _UPLOAD_S})
         return batch_id
 
+    def renew(self, batch_id: str) -> bool:
+        """Another day for an upload that has arrived; False where it was swept away already."""
+        return bool(self._redis.zadd(names.GARBAGE, {batch_id: time.time() + _UPLOAD_S}, xx=True, ch=True))
+
     def accept(
         self,
         batch_id: str,
@@ -119,8 +123,11 @@ class Batches:
         rank: Any = self._redis.zrevrank(name, before) if before else None
         start = 0 if rank is None else rank + 1
         ids = [_id(found) for found in self._redis.zrevrange(name, start, start + limit - 1)]
-        found = ((batch_id, self._fields(batch_id)) for batch_id in ids)
-        return [_batch(batch_id, fields, []) for batch_id, fields in found if fields]
+        with self._redis.pipeline() as pipe:
+            for batch_id in ids:
+                pipe.hgetall(names.batch(batch_id))
+            found = pipe.execute()
+        return [_batch(batch_id, _texts(fields), []) for batch_id, fields in zip(ids, found, strict=True) if fields]
 
     def cancel(self, project: str, batch_id: str) -> Batch:
         """Ends a batch that is not over; its outcomes so far can still be read.
@@ -170,7 +177,7 @@ class Batches:
         return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
 
     def _fields(self, batch_id: str) -> dict[str, str]:
-        return {text(name): text(value) for name, value in self._redis.hgetall(names.batch(batch_id)).items()}
+        return _texts(self._redis.hgetall(names.batch(batch_id)))
 
     def _summaries(self, batch_id: str, fields: dict[str, str]) -> list[Summary]:
         scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
@@ -232,6 +239,10 @@ def _weighted_mean(summaries: list[Summary]) -> float | None:
     if not means or any(mean is None for _, mean in means):
         return None
     return sum(weight * mean for weight, mean in means if mean is not None)
+
+
+def _texts(fields: Mapping[bytes | str, bytes | str]) -> dict[str, str]:
+    return {text(name): text(value) for name, value in fields.items()}
 
 
 def _id(found: Any) -> str:  # redis-py's types also allow for scores, which are not asked for

@@ -28,8 +28,8 @@ class Lease(msgspec.Struct, frozen=True):
 class Beat(msgspec.Struct, frozen=True):
     """What a heartbeat found."""
 
-    held: bool
     returned: int
+    """Leases that had run out."""
     waiting: int
     """Batches that have units no worker has taken."""
 
@@ -51,8 +51,8 @@ class Leases:
 
     def beat(self, lease: Lease | None) -> Beat:
         """Extends the lease, and gives back all those that ran out, whoever had them."""
-        held, returned, waiting = self._beat(args=[self._lease_ms, "" if lease is None else str(lease)])
-        return Beat(bool(held), returned, waiting)
+        returned, waiting = self._beat(args=[self._lease_ms, "" if lease is None else str(lease)])
+        return Beat(returned, waiting)
 
     def release(self, lease: Lease) -> None:
         """Gives the unit back at once, for any worker to take."""

@@ -3,6 +3,7 @@
 from contextlib import ExitStack
 
 from storage.chunks import Chunk, Cutter
+from storage.errors import Refused
 from storage.store import Store
 
 
@@ -34,10 +35,12 @@ class Upload:
         """The chunks; the payload is on disk then.
 
         Raises:
-            Refused: there is no line in it.
+            Refused: there is no line in it, or it took so long that it was swept away.
         """
         chunks = self._cutter.finish()
         self._open.close()
+        if not self._store.batches.renew(self.batch_id):
+            raise Refused("the upload took longer than a day: send it faster, or in several batches")
         return chunks
 
     def abandon(self) -> None:

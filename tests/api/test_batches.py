@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import httpx
 import pytest
 
+from api import bodies
 from storage import names
 from tests.api.conftest import PROJECT, Service, create, finished, problem
 
@@ -139,6 +140,22 @@ def test_a_connection_that_breaks_leaves_nothing(client: httpx.Client, service: 
         connection.sendall(head.encode() + b"".join(lines(60_000)))
         wait_until(lambda: left(client, service) != [])
     wait_until(lambda: left(client, service) == [])
+
+
+def test_an_upload_that_stands_still_is_given_up(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client)
+    monkeypatch.setattr(bodies, "IDLE_S", 0.3)
+
+    def halting() -> Iterator[bytes]:
+        yield b"{}\n"
+        time.sleep(1)
+        yield b"{}\n"
+
+    response = client.post(f"{URL}?grader=exact", content=halting(), headers=LINES)
+    assert "0.3 s" in problem(response, 408, "timeout")
+    assert left(client, service) == []
 
 
 def wait_until(true: Callable[[], bool]) -> None:

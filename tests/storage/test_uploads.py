@@ -1,0 +1,34 @@
+import pytest
+from redis import Redis
+
+from storage import names
+from storage.errors import Refused, TooLarge
+from storage.store import Store
+from storage.uploads import Upload
+
+
+def test_an_upload_ends_in_the_spool(store: Store) -> None:
+    upload = Upload(store)
+    upload.write(b"{}\n{")
+    upload.write(b"}\n\n")
+    (chunk,) = upload.finish()
+    assert chunk.lines == 2
+    assert store.spool.read_payload(upload.batch_id, chunk.offset, chunk.length) == b"{}\n{}\n"
+
+
+def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) -> None:
+    upload = Upload(store)
+    with pytest.raises(TooLarge):
+        upload.write(b"x" * 5_000_000)
+    upload.abandon()
+    with pytest.raises(FileNotFoundError):
+        store.spool.read_payload(upload.batch_id, 0, 1)
+    assert not redis.exists(names.GARBAGE)
+
+
+def test_one_that_was_swept_away_meanwhile_is_refused(store: Store) -> None:
+    upload = Upload(store)
+    upload.write(b"{}\n")
+    store.batches.swept(upload.batch_id)
+    with pytest.raises(Refused, match="longer than a day"):
+        upload.finish()
