@@ -6,6 +6,7 @@ StorageError
 │   └── Locked       the grader is locked
 ├── Refused          an upload that is over a limit or has no line in it
 │   └── TooLarge
+├── PayloadLost      the spool no longer has what a batch is to score
 └── UnknownFormat    the data was written by a newer gradebox
 """
 
@@ -32,6 +33,10 @@ class Refused(StorageError):
 
 class TooLarge(Refused):
     """An upload over a limit, which the message names."""
+
+
+class PayloadLost(StorageError):
+    """The spool does not have a payload that it had, or not all of it."""
 
 
 class UnknownFormat(StorageError):

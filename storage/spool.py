@@ -10,6 +10,8 @@ from typing import IO, cast
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from storage.errors import PayloadLost
+
 
 class Spool:
     """The files of all batches. Every method may raise OSError."""
@@ -27,10 +29,13 @@ class Spool:
             yield file
 
     def read_payload(self, batch_id: str, offset: int, length: int) -> bytes:
-        """`length` bytes of a payload, from `offset`."""
-        data: bytes = self._files.cat_file(self._payload(batch_id), offset, offset + length)
+        """`length` bytes of a payload, from `offset`. Raises PayloadLost where they are not there."""
+        try:
+            data: bytes = self._files.cat_file(self._payload(batch_id), offset, offset + length)
+        except FileNotFoundError as error:
+            raise PayloadLost(f"the payload of batch {batch_id} is gone from the spool") from error
         if len(data) != length:
-            raise OSError(f"the payload of batch {batch_id} is cut off in the spool at {offset + len(data)} bytes")
+            raise PayloadLost(f"the payload of batch {batch_id} is cut off in the spool at {offset + len(data)} bytes")
         return data
 
     def write_outcomes(self, batch_id: str, unit: int, attempt: int, data: bytes) -> None:

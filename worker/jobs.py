@@ -9,6 +9,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from sandbox.errors import InfrastructureError
+from storage.errors import PayloadLost
 from storage.leases import Lease
 from worker.bench import Bench
 from worker.runtime import Runtime, current
@@ -42,12 +43,15 @@ def drain() -> None:
 
 
 def _work(runtime: Runtime, bench: Bench, lease: Lease) -> None:
-    """Scores one unit, or gives it back after a while: what stands in the way may have passed by then."""
+    """Scores one unit, or gives it back after a while: what stands in the way may have passed by then.
+
+    A payload that is lost does not come back, so that is not waited for: other batches are.
+    """
     scored: Scored | None = None
     try:
         scored = _patiently(runtime, lambda: score(runtime.store, bench, lease))
-    except (InfrastructureError, OSError) as error:
-        pause = min(2.0**lease.attempt, _LONGEST_PAUSE_S)
+    except (InfrastructureError, PayloadLost, OSError) as error:
+        pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.attempt, _LONGEST_PAUSE_S)
         _log.warning("unit %s could not be scored, it is given back in %g s: %s", lease, pause, error)
         bench.put_away()
         runtime.stopping.wait(pause)

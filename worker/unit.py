@@ -26,6 +26,7 @@ def score(store: Store, bench: Bench, lease: Lease) -> Scored | None:
 
     Raises:
         InfrastructureError: no sandbox could be had.
+        PayloadLost: the spool no longer has the threads.
         OSError: the spool could not be read or written.
         RedisError: Redis could not be asked.
     """

@@ -8,7 +8,7 @@ from redis import Redis
 
 from storage import names
 from storage.chunks import Chunk
-from storage.errors import NotFound
+from storage.errors import NotFound, PayloadLost
 from storage.store import Store
 from tests.storage.making import accept, claim, failed, finish, outcomes_of, wanted
 
@@ -125,7 +125,7 @@ def test_an_upload_that_broke_off_is_swept_away(store: Store, monkeypatch: pytes
     later = time.time() + 25 * 3600
     monkeypatch.setattr(time, "time", lambda: later)
     store.sweep()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(PayloadLost):
         store.spool.read_payload(batch_id, 0, 3)
     assert store.spool.read_payload(kept, 0, 1) == b"{"
     assert store.batches.garbage() == []

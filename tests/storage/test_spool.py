@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from storage.errors import PayloadLost
 from storage.spool import Spool
 
 
@@ -19,7 +20,7 @@ def test_a_payload_is_read_by_range(spool: Spool) -> None:
 def test_a_payload_that_is_cut_off_is_noticed(spool: Spool) -> None:
     with spool.writing_payload("b1") as file:
         file.write(b"0123456789")
-    with pytest.raises(OSError, match="cut off"):
+    with pytest.raises(PayloadLost, match="cut off"):
         spool.read_payload("b1", 8, 5)
 
 
@@ -40,7 +41,7 @@ def test_nothing_is_left_of_a_removed_batch(spool: Spool) -> None:
     spool.write_outcomes("b1", 0, 1, b"{}\n")
     spool.remove("b1")
     spool.remove("b1")
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(PayloadLost):
         spool.read_payload("b1", 0, 1)
     with pytest.raises(FileNotFoundError):
         spool.open_outcomes("b1", 0, 1)

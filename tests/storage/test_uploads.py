@@ -2,7 +2,7 @@ import pytest
 from redis import Redis
 
 from storage import names
-from storage.errors import Refused, TooLarge
+from storage.errors import PayloadLost, Refused, TooLarge
 from storage.store import Store
 from storage.uploads import Upload
 
@@ -21,7 +21,7 @@ def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) ->
     with pytest.raises(TooLarge):
         upload.write(b"x" * 5_000_000)
     upload.abandon()
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(PayloadLost):
         store.spool.read_payload(upload.batch_id, 0, 1)
     assert not redis.exists(names.GARBAGE)
 

@@ -92,3 +92,14 @@ def test_a_unit_that_never_ends_well_becomes_errors_that_may_be_tried_again(
     assert (found.done, found.scored, found.errors) == (10, 0, {"infrastructure": 10})
     line = json.loads(next(outcomes.read(store.batches, store.spool, batch)).splitlines()[0])
     assert line["error"]["retryable"]
+
+
+def test_a_payload_that_is_lost_becomes_errors_and_holds_up_nothing(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
+    lost = submit(store, dispatch, 3000, SLOW)
+    store.spool.remove(lost)
+    good = submit(store, dispatch, 10, SLOW)
+    start()
+    assert over(store, lost).errors == {"infrastructure": 3000}
+    assert over(store, good).scored == 10
