@@ -25,12 +25,25 @@ local function merge(stats, n, mean, m2, low, high)
   redis.call('HINCRBY', stats, 'scored', n)
 end
 
--- Beyond 5000 distinct values, new ones are counted by one significant digit: the hash stays small.
-local function count_value(values, value, n)
-  if redis.call('HLEN', values) >= 5000 and redis.call('HEXISTS', values, value) == 0 then
-    value = string.format('%.1g', tonumber(value))
+-- Beyond 5000 distinct values, new ones are counted by one significant digit: the hash stays small. One command for
+-- many values, because a reward that is continuous gives almost every completion a value of its own.
+local function count_values(values, from, to)
+  local seen, counted, coarse = {}, {}, {}
+  for i = from, to, 2 do seen[#seen + 1] = ARGV[i] end
+  local old = redis.call('HMGET', values, unpack(seen))
+  local room = 5000 - redis.call('HLEN', values)
+  for i, value in ipairs(seen) do
+    local n = ARGV[from + 2 * i - 1]
+    if old[i] or room > 0 then
+      if not old[i] then room = room - 1 end
+      counted[#counted + 1] = value
+      counted[#counted + 1] = n + (old[i] or 0)
+    else
+      coarse[#coarse + 1] = {string.format('%.1g', tonumber(value)), n}
+    end
   end
-  redis.call('HINCRBY', values, value, n)
+  if #counted > 0 then redis.call('HSET', values, unpack(counted)) end
+  for _, pair in ipairs(coarse) do redis.call('HINCRBY', values, pair[1], pair[2]) end
 end
 
 local outcomes, scored = tonumber(ARGV[6]), tonumber(ARGV[7])
@@ -48,7 +61,7 @@ for i = 14, first_value - 2, 2 do
   redis.call('HINCRBY', batch, 'error:' .. ARGV[i], ARGV[i + 1])
   redis.call('HINCRBY', stats, 'error:' .. ARGV[i], ARGV[i + 1])
 end
-for i = first_value, #ARGV, 2 do count_value(values, ARGV[i], ARGV[i + 1]) end
+for i = first_value, #ARGV, 2000 do count_values(values, i, math.min(i + 1999, #ARGV)) end
 if redis.call('HINCRBY', batch, 'done', outcomes) == tonumber(redis.call('HGET', batch, 'total')) then
   end_batch(id, batch, 'finished', ARGV[5])
 end
