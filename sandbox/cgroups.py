@@ -1,0 +1,144 @@
+"""Control groups, where they can be written: they count all processes of a sandbox together, kernel memory too.
+
+Both hierarchies are spoken: v1 (a tree for each controller) and v2 (one tree, when it is delegated to this user).
+"""
+
+import os
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_ROOT = Path("/sys/fs/cgroup")
+_MIB = 1 << 20
+_PARENT = "gradebox"
+
+
+class Cgroup:
+    """The group of one sandbox."""
+
+    def __init__(self, folders: dict[str, Path], version: int) -> None:
+        self._folders = folders
+        self._version = version
+        self._kills = 0
+
+    def add(self, pid: int) -> None:
+        """Moves a process in; what it starts later is in too."""
+        for folder in set(self._folders.values()):
+            (folder / "cgroup.procs").write_text(str(pid))
+
+    def allow_memory(self, mebibytes: int) -> None:
+        """Bounds memory, without swap."""
+        folder, size = self._folders["memory"], str(mebibytes * _MIB)
+        if self._version == 2:
+            (folder / "memory.max").write_text(size)
+            return
+        # v1 refuses a limit above that of memory and swap together, and one below it: widen, set, narrow.
+        both = folder / "memory.memsw.limit_in_bytes"
+        if both.exists():
+            both.write_text("-1")
+        (folder / "memory.limit_in_bytes").write_text(size)
+        if both.exists():
+            both.write_text(size)
+
+    def allow_processes(self, number: int) -> None:
+        """Bounds processes and threads."""
+        (self._folders["pids"] / "pids.max").write_text(str(number))
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel has ended a process of this group for memory since the last call."""
+        name = "memory.events" if self._version == 2 else "memory.oom_control"
+        kills = 0
+        for line in (self._folders["memory"] / name).read_text().splitlines():
+            key, _, value = line.partition(" ")
+            if key == "oom_kill":
+                kills = int(value)
+        more, self._kills = kills > self._kills, kills
+        return more
+
+    def remove(self) -> None:
+        """Removes the group; its processes have been killed."""
+        for folder in set(self._folders.values()):
+            for _ in range(100):
+                try:
+                    folder.rmdir()
+                    break
+                except FileNotFoundError:
+                    break
+                except OSError:  # busy: the kernel has not yet buried the last process
+                    time.sleep(0.01)
+
+
+class Cgroups:
+    """Makes groups for sandboxes, below one group of this service's own."""
+
+    def __init__(self, parents: dict[str, Path], version: int) -> None:
+        self._parents = parents
+        self.version = version
+
+    @classmethod
+    def find(cls) -> "Cgroups | None":
+        """The hierarchy that this process may write, or None."""
+        for version, parents in ((2, _v2_parents()), (1, _v1_parents())):
+            if parents is not None and _works(parents):
+                return cls(parents, version)
+        return None
+
+    def make(self, processes: int) -> Cgroup:
+        """A new group with a bound on processes. Raises OSError when the kernel will not have it."""
+        name = f"{os.getpid()}-{secrets.token_hex(6)}"
+        folders = {controller: parent / name for controller, parent in self._parents.items()}
+        for folder in set(folders.values()):
+            folder.mkdir()
+        group = Cgroup(folders, self.version)
+        group.allow_processes(processes)
+        if self.version == 2:
+            with suppress(FileNotFoundError):  # a kernel without swap accounting
+                (folders["memory"] / "memory.swap.max").write_text("0")
+        return group
+
+    def remove_stale(self) -> None:
+        """Removes the groups that a killed service left behind: those of processes that are no more."""
+        for parent in set(self._parents.values()):
+            for folder in parent.iterdir():
+                owner = folder.name.partition("-")[0]
+                if folder.is_dir() and owner.isdigit() and not Path("/proc", owner).exists():
+                    with suppress(OSError):  # its processes are dying: the next start removes it
+                        folder.rmdir()
+
+
+def _v1_parents() -> dict[str, Path] | None:
+    parents = {controller: _ROOT / controller / _PARENT for controller in ("memory", "pids")}
+    return parents if all((parent.parent / "cgroup.procs").exists() for parent in parents.values()) else None
+
+
+def _v2_parents() -> dict[str, Path] | None:
+    """The group beside this process's own, when its controllers are delegated to us."""
+    if not (_ROOT / "cgroup.controllers").exists():
+        return None
+    with suppress(OSError, IndexError):
+        own = Path("/proc/self/cgroup").read_text().split("0::", 1)[1].splitlines()[0]
+        above = (_ROOT / own.lstrip("/")).parent if own != "/" else _ROOT
+        controllers = (above / "cgroup.subtree_control").read_text().split()
+        if {"memory", "pids"} <= set(controllers):
+            return {"memory": above / _PARENT, "pids": above / _PARENT}
+    return None
+
+
+def _works(parents: dict[str, Path]) -> bool:
+    """Really makes a group and sets a limit."""
+    try:
+        for parent in set(parents.values()):
+            parent.mkdir(exist_ok=True)
+            control = parent / "cgroup.subtree_control"
+            if control.exists():
+                control.write_text("+memory +pids")
+        version = 2 if len(set(parents.values())) == 1 else 1
+        group = Cgroups(parents, version).make(processes=64)
+        try:
+            group.allow_memory(64)
+        finally:
+            group.remove()
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,190 @@
+"""The process that grades: forked from the template, one for each completion or one for as many as it lives through.
+
+It tells each outcome as soon as it has it, so that a hang or a crash costs the completion it happened on and no other.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from os import getpid, write
+from socket import socket
+from struct import Struct
+from time import perf_counter_ns
+from typing import Any, Protocol
+
+from sandbox.guest.frames import (
+    BAD_INPUT,
+    COMPLETION,
+    MESSAGE,
+    RECORD,
+    SCORED,
+    STDOUT,
+    Limits,
+    encode,
+    pack_record,
+)
+from sandbox.guest.lines import BadInput, Reader
+from sandbox.guest.output import Output
+from sandbox.guest.repeatable import reseed
+from sandbox.guest.verdict import pack_identity, read_exception, read_reason, read_score
+
+CHUNK = Struct("!II")  # lines, bytes
+DONE, FULL = b"d", b"f"  # what a child tells the supervisor besides records
+
+_pack = RECORD.pack
+
+
+class _Runner(Protocol):
+    def run(self, coroutine: Coroutine[Any, Any, None]) -> None: ...
+
+
+class Grader(Protocol):
+    """What a child needs of the loaded grader."""
+
+    text: str
+    grade: Callable[[object], Coroutine[Any, Any, object]]
+    needs_loop: bool
+
+
+class Child:
+    """Grades the lines that come over `channel`, and writes a record of each to `results`."""
+
+    def __init__(self, grader: Grader, limits: Limits, channel: socket, results: int, output: int) -> None:
+        self._grader = grader
+        self._limits = limits
+        self._channel = channel
+        self._results = results
+        self._output = Output(output, limits.stdout_bytes)
+        self._reader = Reader(limits.line_bytes, limits.depth)
+        self._pid = getpid()
+        self._position = 0
+        self._runner: _Runner | None = None
+        self._suspended: list[Coroutine[Any, Any, None]] = []
+
+    def serve(self) -> None:
+        """Grades until the supervisor closes the channel; in completion isolation, once."""
+        once = self._limits.isolation == COMPLETION
+        while (lines := self._receive()) is not None:
+            if once:
+                self._channel.close()  # the next completion's line comes this way too
+            self._position = 0
+            self._run(lines)
+            if once:
+                return
+            self._channel.sendall(DONE)
+
+    def _receive(self) -> list[bytes] | None:
+        head = self._receive_bytes(CHUNK.size)
+        if head is None:
+            return None
+        count, length = CHUNK.unpack(head)
+        payload = self._receive_bytes(length)
+        return None if payload is None else payload.split(b"\n")[:count]
+
+    def _receive_bytes(self, length: int) -> bytes | None:
+        buffer = bytearray(length)
+        view = memoryview(buffer)
+        while view:
+            received = self._channel.recv_into(view)
+            if not received:
+                return None
+            view = view[received:]
+        return bytes(buffer)
+
+    def _run(self, lines: list[bytes]) -> None:
+        if not self._grader.needs_loop:
+            # Most graders never wait for anything: their coroutines can be moved by hand, 150 times cheaper.
+            driver = self._drive(lines)
+            try:
+                driver.send(None)
+            except StopIteration:
+                return
+            self._suspended.append(driver)  # kept, or closing it would run code of the grader's
+            self._grader.needs_loop = True
+        if self._runner is None:
+            import asyncio
+
+            self._runner = asyncio.Runner()
+        self._runner.run(self._drive(lines))
+
+    async def _drive(self, lines: list[bytes]) -> None:
+        grade, read = self._grader.grade, self._reader.read
+        modules, clock, pid = sys.modules, perf_counter_ns, self._pid
+        while self._position < len(lines):
+            try:
+                thread, identity = read(lines[self._position])
+            except BadInput as problem:
+                self._tell(pack_record(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))]))
+                self._position += 1
+                continue
+            if "random" in modules:
+                reseed()
+            started = clock()
+            try:
+                value = await grade(thread)
+                micros = (clock() - started) // 1000
+                kind, score, fields = SCORED, read_score(value), read_reason(value, self._limits.text_bytes)
+            except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
+                if self._lacks_loop(error):
+                    await _Suspend()
+                micros, score = (clock() - started) // 1000, 0.0
+                kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
+            if getpid() != pid:
+                os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
+            self._finish(kind, micros, score, fields, identity)
+            self._position += 1
+            if self._runner is not None:
+                _cancel_leftover_tasks()
+
+    def _lacks_loop(self, error: BaseException) -> bool:
+        return (
+            self._runner is None
+            and "asyncio" in sys.modules
+            and type(error) is RuntimeError
+            and error.args == ("no running event loop",)
+        )
+
+    def _finish(
+        self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]], identity: str | int | None
+    ) -> None:
+        printed = self._output.take()
+        if not fields and not printed and identity is None:
+            self._tell(_pack(kind, micros if micros < 0xFFFFFFFF else 0xFFFFFFFF, score, 0))
+            return
+        if printed:
+            fields.append((STDOUT, printed))
+        self._tell(pack_record(kind, micros, score, fields + pack_identity(identity)))
+
+    def _tell(self, record: bytes) -> None:
+        try:
+            written = write(self._results, record)
+        except BlockingIOError:
+            written = 0
+        if written < len(record):
+            self._tell_slowly(memoryview(record)[written:])
+
+    def _tell_slowly(self, rest: memoryview) -> None:
+        """The pipe is full: asks the supervisor to empty it now, rather than at its next look."""
+        os.set_blocking(self._results, True)
+        if self._limits.isolation != COMPLETION:
+            self._channel.send(FULL)
+        while rest:
+            rest = rest[write(self._results, rest) :]
+        os.set_blocking(self._results, False)
+
+
+class _Suspend:
+    """Awaited to leave the driver for good: the completion is graded again, in an event loop."""
+
+    def __await__(self) -> Any:
+        yield None
+
+
+def _cancel_leftover_tasks() -> None:
+    import asyncio
+
+    tasks = asyncio.all_tasks()
+    if len(tasks) > 1:
+        tasks.discard(asyncio.current_task())  # type: ignore[arg-type]  # None is no task and is not in the set
+        for task in tasks:
+            task.cancel()

@@ -1,0 +1,210 @@
+"""The supervisor's view of the processes below it: the template, and the child that grades."""
+
+import os
+import select
+import signal
+import socket
+from array import array
+from contextlib import suppress
+from time import monotonic
+from typing import NamedTuple
+
+from sandbox.guest import output, scratch
+from sandbox.guest.frames import BATCH, COMPLETION, Limits
+from sandbox.guest.template import (
+    FORK,
+    MOST_SAID,
+    NO_STATUS,
+    SAID_CHECK,
+    SAID_EXIT,
+    SAID_LOADED,
+    SAID_NOT_LOADED,
+    SAID_SWEPT,
+    STATUS,
+    SWEEP,
+    Template,
+)
+
+_GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
+_FAREWELL_S = 5.0  # for all processes to be gone once they were killed
+
+
+class Lost(Exception):
+    """The template has ended or does not answer."""
+
+
+class Child(NamedTuple):
+    """The supervisor's ends of a child's descriptors."""
+
+    channel: socket.socket
+    results: int
+    output: int
+
+    def close(self) -> None:
+        """Closes all three: a child that waits for lines ends by it."""
+        self.channel.close()
+        os.close(self.results)
+        os.close(self.output)
+
+
+class Loaded(NamedTuple):
+    """How loading went. `isolation` is settled when it is done; `status` is the template's when that has ended."""
+
+    done: bool
+    isolation: int
+    warnings: bytes
+    checks: list[bytes]
+    timed_out: bool
+    status: int
+
+
+class Family:
+    """One template, and at most one child at a time."""
+
+    def __init__(self, limits: Limits, source: bytes) -> None:
+        self._limits = limits
+        self._source = source
+        self._control: socket.socket | None = None
+        self._template = 0
+        self.keep: frozenset[str] = frozenset()
+
+    def load(self) -> Loaded:
+        """Starts a template and waits until it has loaded the grader, or has said why not."""
+        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        printed = output.make_file()
+        self._template = os.fork()
+        if self._template == 0:
+            control.close()
+            os.dup2(os.open("/dev/null", os.O_RDWR), 0)  # the host's channel is not for the template
+            os.setsid()
+            Template(theirs, self._limits).run(self._source, printed)
+        theirs.close()
+        os.close(printed)
+        self._control = control
+        loaded = self._hear_loading(monotonic() + self._limits.load_ms / 1000)
+        if loaded.done:
+            self._limits = self._limits._replace(isolation=loaded.isolation)
+            self.keep = scratch.names() if loaded.isolation == BATCH else frozenset()
+        else:
+            self.end()
+        return loaded
+
+    def _hear_loading(self, deadline: float) -> Loaded:
+        checks: list[bytes] = []
+        while True:
+            said = self._hear(deadline - monotonic())
+            if said is None:
+                return Loaded(False, 0, b"", checks, True, NO_STATUS)
+            kind, rest = said[:1], said[1:]
+            if kind == SAID_CHECK and len(checks) < 4:
+                checks.append(rest)
+            elif kind == SAID_LOADED and rest[:1] in (bytes([BATCH]), bytes([COMPLETION])):
+                return Loaded(True, rest[0], rest[1:], checks, False, NO_STATUS)
+            elif kind == SAID_NOT_LOADED:
+                return Loaded(False, 0, b"", checks, False, NO_STATUS)
+            else:
+                return Loaded(False, 0, b"", checks, False, self._reap_template())
+
+    def _hear(self, seconds: float) -> bytes | None:
+        """The template's next message: empty when it has ended, None when none came in time."""
+        assert self._control is not None
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        if not poll.poll(max(0, seconds) * 1000):
+            return None
+        try:
+            return self._control.recv(MOST_SAID)
+        except ConnectionError:
+            return b""
+
+    def _reap_template(self) -> int:
+        """How the template ended: it closed its channel, so it is killed in case it lives."""
+        with suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)
+        _, status = os.waitpid(self._template, 0)
+        self._template = 0
+        return status
+
+    @property
+    def alive(self) -> bool:
+        """Whether there is a template to ask."""
+        return self._control is not None
+
+    @property
+    def control(self) -> socket.socket:
+        """Where the template says how a child ended."""
+        assert self._control is not None
+        return self._control
+
+    def start_child(self) -> Child:
+        """Asks the template for a child.
+
+        Raises:
+            Lost: there is no template to ask.
+        """
+        ours, theirs = socket.socketpair()
+        results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        printed = output.make_file()
+        rights = array("i", [theirs.fileno(), results_in, printed])
+        try:
+            self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        except OSError as error:
+            Child(ours, results, printed).close()
+            raise Lost from error
+        finally:
+            theirs.close()
+            os.close(results_in)
+        ours.setblocking(False)
+        return Child(ours, results, printed)
+
+    def hear_exit(self) -> int:
+        """How the child ended, when the template has something to say.
+
+        Raises:
+            Lost: the template has ended, or says what it has no cause to say.
+        """
+        said = self._hear(0)
+        if said is None or said[:1] != SAID_EXIT or len(said) != 1 + STATUS.size:
+            raise Lost
+        return int(STATUS.unpack(said[1:])[0])
+
+    def sweep(self) -> int:
+        """Ends the child and all that it left, and says how it ended.
+
+        Raises:
+            Lost: the template did not answer; all processes are dead then, and it must be loaded again.
+        """
+        deadline = monotonic() + _GRACE_S
+        try:
+            self.control.send(SWEEP)
+            while (said := self._hear(deadline - monotonic())) is not None and said[:1] == SAID_EXIT:
+                pass  # the child ended by itself in between
+        except OSError:
+            said = None
+        if said is None or said[:1] != SAID_SWEPT or len(said) != 1 + STATUS.size:
+            self.end()
+            raise Lost
+        return int(STATUS.unpack(said[1:])[0])
+
+    def rest(self, resting: bool) -> None:
+        """Stops the template while nobody needs it, with the threads that the grader may have started."""
+        if self._template:
+            os.kill(self._template, signal.SIGSTOP if resting else signal.SIGCONT)
+
+    def end(self) -> None:
+        """Kills every process but this one, and reaps them.
+
+        Raises:
+            Lost: some did not go.
+        """
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        self._template = 0
+        deadline = monotonic() + _FAREWELL_S
+        with suppress(ChildProcessError):
+            while monotonic() < deadline:
+                with suppress(ProcessLookupError):
+                    os.kill(-1, signal.SIGKILL)
+                os.waitpid(-1, 0)
+            raise Lost

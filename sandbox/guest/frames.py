@@ -1,0 +1,164 @@
+"""What host, supervisor and children say to each other, and how it is bounded.
+
+Frames travel between host and supervisor, records from children through the supervisor to the host. Both have fixed
+headers and are bounded before anything is allocated: a record may come from a process that a completion has taken
+over. Neither says which completion it belongs to: the supervisor and the host count.
+"""
+
+from struct import Struct, error
+from typing import NamedTuple
+
+FRAME = Struct("!BI")  # kind, bytes that follow
+MAX_REPLY = 1 << 20  # no frame of the guest is longer
+
+# host to guest
+LOAD, GRADE, RESET = 1, 2, 3
+# guest to host
+READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED = 16, 17, 18, 19, 20, 21, 22
+
+AUTO, BATCH, COMPLETION = 0, 1, 2
+
+SCORED, EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, OUTPUT, BAD_INPUT = range(8)
+
+RECORD = Struct("<BxxxIdI")  # kind, run in µs, score, bytes of fields that follow
+FIELD = Struct("<BI")  # tag, length
+ID_TEXT, ID_NUMBER, REASON, MESSAGE, TRACE, STDOUT = range(1, 7)
+MAX_ID = 1024
+MAX_TEXT = 16384
+MAX_STDOUT = 65536
+MAX_FIELD = {
+    ID_TEXT: MAX_ID, ID_NUMBER: 20, REASON: MAX_TEXT, MESSAGE: MAX_TEXT, TRACE: MAX_TEXT, STDOUT: MAX_STDOUT,
+}  # fmt: skip
+MAX_FIELDS = sum(MAX_FIELD.values()) + len(MAX_FIELD) * FIELD.size
+
+
+class Malformed(Exception):
+    """Bytes that are no record: somebody else than our code wrote them."""
+
+
+class Limits(NamedTuple):
+    """What a grader may use. The host decides, the guest obeys: LOAD carries it."""
+
+    isolation: int
+    timeout_ms: int
+    load_ms: int
+    memory_bytes: int
+    processes: int
+    open_files: int
+    file_bytes: int
+    stack_bytes: int
+    scratch_files: int
+    stdout_bytes: int
+    text_bytes: int
+    line_bytes: int
+    depth: int
+
+
+LIMITS = Struct("!BIIQ9I")
+
+
+class CheckResult(NamedTuple):
+    """One check as it travels; `number` counts from 0 in the order of the checks."""
+
+    number: int
+    passed: bool
+    line: int
+    column: int
+    micros: int
+    message: str
+    trace: str
+
+
+CHECK_HEAD = Struct("!B?IIIII")
+
+
+def pack_check(check: CheckResult) -> bytes:
+    """The bytes of one check, its texts cut to what a frame may hold."""
+    message = encode(check.message, MAX_TEXT)
+    trace = encode(check.trace, MAX_TEXT)
+    head = CHECK_HEAD.pack(
+        check.number, check.passed, check.line, check.column, check.micros, len(message), len(trace)
+    )
+    return head + message + trace
+
+
+def unpack_check(payload: bytes) -> CheckResult:
+    """Reads what `pack_check` wrote.
+
+    Raises:
+        Malformed: the lengths do not add up, or there is no such check.
+    """
+    try:
+        number, passed, line, column, micros, message_length, trace_length = CHECK_HEAD.unpack_from(payload)
+    except error as problem:
+        raise Malformed("a check without a head") from problem
+    if number > 3 or len(payload) != CHECK_HEAD.size + message_length + trace_length:
+        raise Malformed("a check whose lengths do not add up")
+    message = payload[CHECK_HEAD.size : CHECK_HEAD.size + message_length]
+    trace = payload[CHECK_HEAD.size + message_length :]
+    return CheckResult(
+        number, passed, line, column, micros, message.decode("utf-8", "replace"), trace.decode("utf-8", "replace")
+    )
+
+
+def pack_record(kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> bytes:
+    """The bytes of one outcome. Fields must be within `MAX_FIELD`."""
+    body = b"".join(FIELD.pack(tag, len(value)) + value for tag, value in fields)
+    return RECORD.pack(kind, min(micros, 0xFFFFFFFF), score, len(body)) + body
+
+
+def count_records(data: bytes | bytearray) -> tuple[int, int]:
+    """How many whole records lie at the start of `data`, and how many bytes they take.
+
+    Raises:
+        Malformed: a record says that it is longer than any can be.
+    """
+    size = RECORD.size
+    whole = len(data) // size * size
+    if is_plain(data, whole):
+        return whole // size, whole
+    count = position = 0
+    while position + size <= len(data):
+        _, _, _, length = RECORD.unpack_from(data, position)
+        if length > MAX_FIELDS:
+            raise Malformed(f"a record of {length} bytes")
+        if position + size + length > len(data):
+            break
+        position += size + length
+        count += 1
+    return count, position
+
+
+def is_plain(data: bytes | bytearray, whole: int) -> bool:
+    """Whether no record of these whole ones has fields: true of nearly all that are ever sent."""
+    size = RECORD.size
+    return not any(data[size - offset : whole : size].strip(b"\0") for offset in (4, 3, 2, 1))
+
+
+def unpack_fields(body: bytes) -> dict[int, bytes]:
+    """The fields of one record, each within its bound.
+
+    Raises:
+        Malformed: an unknown tag, a field over its bound, or lengths that do not add up.
+    """
+    fields = {}
+    position = 0
+    while position < len(body):
+        try:
+            tag, length = FIELD.unpack_from(body, position)
+        except error as problem:
+            raise Malformed("a field without a head") from problem
+        position += FIELD.size
+        if tag in fields or length > MAX_FIELD.get(tag, -1) or position + length > len(body):
+            raise Malformed(f"field {tag} of {length} bytes")
+        fields[tag] = body[position : position + length]
+        position += length
+    return fields
+
+
+def encode(text: str, limit: int) -> bytes:
+    """UTF-8 of at most `limit` bytes, cut between characters and ended by an ellipsis where it was longer."""
+    data = text[:limit].encode("utf-8", "backslashreplace")
+    if len(data) <= limit and len(text) <= limit:
+        return data
+    return data[: limit - 3].decode("utf-8", "ignore").encode() + "…".encode()

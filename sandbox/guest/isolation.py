@@ -1,0 +1,54 @@
+"""What `auto` comes to: `completion` where the source can run code that a completion carries, else `batch`.
+
+It reads names, so it errs on the side of `completion`. A grader that hides what it does harms its own scores alone.
+"""
+
+import _ast
+from collections.abc import Iterator
+
+_CALLS = frozenset({"exec", "eval", "compile", "__import__"})
+_MODULES = frozenset({
+    "_ctypes", "_posixsubprocess", "_testcapi", "bdb", "builtins", "cProfile", "cffi", "code", "codeop", "concurrent",
+    "ctypes", "dbm", "distutils", "doctest", "ensurepip", "idlelib", "imp", "importlib", "lib2to3", "marshal",
+    "multiprocessing", "pdb", "pickle", "pkgutil", "posix", "profile", "pty", "pydoc", "runpy", "shelve", "subprocess",
+    "timeit", "trace", "unittest", "venv", "zipapp", "zipimport",
+})  # fmt: skip
+_OS = ("exec", "fork", "popen", "posix_spawn", "spawn", "startfile", "system")
+_ELSEWHERE = frozenset({"create_subprocess_exec", "create_subprocess_shell"})  # of asyncio
+
+
+def runs_code(tree: _ast.Module) -> bool:
+    """Whether anything in this source can run code that it is given."""
+    return any(_suspicious(node) for node in _nodes(tree))
+
+
+def _suspicious(node: _ast.AST) -> bool:
+    if isinstance(node, _ast.Name):
+        return node.id in _CALLS or node.id == "__builtins__"
+    if isinstance(node, _ast.Attribute):
+        return node.attr in _ELSEWHERE or (node.attr.startswith(_OS) and _is_os(node.value))
+    if isinstance(node, _ast.Import):
+        return any(alias.name.partition(".")[0] in _MODULES for alias in node.names)
+    if isinstance(node, _ast.ImportFrom):
+        module = (node.module or "").partition(".")[0]
+        return module in _MODULES or any(
+            (module == "os" and alias.name.startswith(_OS)) or alias.name in _ELSEWHERE for alias in node.names
+        )
+    return False
+
+
+def _is_os(node: _ast.expr) -> bool:
+    return isinstance(node, _ast.Name) and node.id in ("os", "_os")
+
+
+def _nodes(tree: _ast.AST) -> Iterator[_ast.AST]:
+    waiting: list[_ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for field in node._fields:
+            value = getattr(node, field, None)
+            if isinstance(value, _ast.AST):
+                waiting.append(value)
+            elif isinstance(value, list):
+                waiting.extend(item for item in value if isinstance(item, _ast.AST))

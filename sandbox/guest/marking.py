@@ -1,0 +1,223 @@
+"""Grades the lines of one chunk with as many children as it takes: each line comes to exactly one record."""
+
+import os
+import select
+import signal
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from time import monotonic
+from typing import NamedTuple
+
+from sandbox.guest import output, scratch
+from sandbox.guest.child import CHUNK, DONE
+from sandbox.guest.family import Child, Family, Lost
+from sandbox.guest.frames import (
+    COMPLETION,
+    CRASH,
+    MAX_FIELDS,
+    MEMORY,
+    MESSAGE,
+    RECORD,
+    STDOUT,
+    TIMEOUT,
+    Limits,
+    Malformed,
+    count_records,
+    encode,
+    pack_record,
+)
+from sandbox.guest.lines import BadInput, Reader
+from sandbox.guest.template import NO_STATUS, OUT_OF_MEMORY
+from sandbox.guest.verdict import pack_identity
+
+_LOOK_MS = 20  # between two looks at the results: what a deadline may come late
+_SEND_S = 10.0  # for a child to take its lines, which it does before any code of the grader runs
+_READ = 1 << 18
+
+Tell = Callable[[bytes], None]
+
+
+class Failure(NamedTuple):
+    """Why a completion has no record of its own: a kind of record, and what to say."""
+
+    kind: int
+    message: str
+
+
+_SPOILED = Failure(CRASH, "the completion wrote to the channel that carries its result, and spoiled it")
+_ORPHANED = Failure(CRASH, "the completion ended or stopped the process that had loaded the grader")
+
+
+class Marking:
+    """One chunk. `tell` is given whole records, in order."""
+
+    def __init__(self, family: Family, limits: Limits, lines: list[bytes], tell: Tell) -> None:
+        self._family = family
+        self._limits = limits
+        self._lines = lines
+        self._tell = tell
+        self._told = 0
+        self._share = 0  # up to here reach the lines of the child that grades now
+        self._data = bytearray()
+        self._since = 0.0
+
+    def grade(self, child: Child | None) -> Child | None:
+        """Grades every line, and returns the child where it can go on with the next chunk.
+
+        Raises:
+            Lost: the grader could not be loaded again.
+            NotClean: a scratch folder could not be emptied.
+        """
+        once = self._limits.isolation == COMPLETION
+        while self._told < len(self._lines):
+            if not self._family.alive and not self._family.load().done:
+                raise Lost
+            child = child or self._family.start_child()
+            self._data.clear()
+            self._share = self._told + 1 if once else len(self._lines)
+            failure = self._watch(child)
+            if failure is not None:
+                self._bury(child, failure)
+            if once or failure is not None:
+                child.close()
+                child = None
+                scratch.clean(self._family.keep)
+        return child
+
+    def _watch(self, child: Child) -> Failure | None:
+        """Follows the child through its share. None: it has done it; else what its current completion came to."""
+        poll = select.poll()
+        poll.register(child.channel, select.POLLIN)
+        poll.register(self._family.control, select.POLLIN)
+        try:
+            self._send(child.channel)
+            self._since = monotonic()
+            while True:
+                ready = dict(poll.poll(_LOOK_MS))
+                if self._family.control.fileno() in ready:
+                    return self._ended(child, self._family.hear_exit())
+                message = self._heard(child.channel, poll) if child.channel.fileno() in ready else b""
+                self._collect(child)
+                if DONE in message and self._limits.isolation != COMPLETION:
+                    return None if self._told == self._share else _SPOILED
+                if overdue := self._overdue():
+                    return overdue
+        except Malformed:
+            return _SPOILED
+        except Lost:
+            self._family.end()
+            return _ORPHANED
+
+    def _send(self, channel: socket.socket) -> None:
+        lines = self._lines[self._told : self._share]
+        payload = b"\n".join(lines)
+        waiting = memoryview(CHUNK.pack(len(lines), len(payload)) + payload)
+        deadline = monotonic() + _SEND_S
+        poll = select.poll()
+        poll.register(channel, select.POLLOUT)
+        while waiting:
+            if not poll.poll(max(0.0, deadline - monotonic()) * 1000):
+                raise Malformed("the child does not take its lines")
+            try:
+                waiting = waiting[channel.send(waiting) :]
+            except ConnectionError:
+                return  # it has died: the template will say how
+
+    def _heard(self, channel: socket.socket, poll: select.poll) -> bytes:
+        """What the child says besides records. It may be anything: only two bytes have a meaning."""
+        try:
+            message = channel.recv(4096)
+        except ConnectionError:
+            message = b""
+        if not message:
+            poll.unregister(channel)  # closed before grading, as in completion isolation, or by the grader
+        return message
+
+    def _collect(self, child: Child) -> None:
+        """Passes on the whole records that the child has written so far."""
+        before = self._told
+        while True:
+            try:
+                data = os.read(child.results, _READ)
+            except BlockingIOError:
+                break
+            if not data:
+                break
+            self._data += data
+            count, length = count_records(self._data)
+            if self._told + count > self._share or len(self._data) - length > RECORD.size + MAX_FIELDS:
+                raise Malformed("more records than lines")
+            if count:
+                self._tell(bytes(self._data[:length]))
+                del self._data[:length]
+                self._told += count
+        if self._told != before:
+            self._since = monotonic()
+
+    def _overdue(self) -> Failure | None:
+        if monotonic() - self._since > self._limits.timeout_ms / 1000:
+            seconds = self._limits.timeout_ms / 1000
+            return Failure(
+                TIMEOUT,
+                f"`grade` took longer than {seconds:g} s. Look for an endless loop or a slow regular expression, "
+                "or raise `timeout_s` of the grader.",
+            )
+        if scratch.count_files() > self._limits.scratch_files:
+            return Failure(
+                MEMORY, f"more than {self._limits.scratch_files} files in /tmp: remove what is no longer needed"
+            )
+        return None
+
+    def _ended(self, child: Child, status: int) -> Failure | None:
+        """The child has ended by itself: as it should after its share in completion isolation, or not."""
+        self._collect(child)
+        if self._told == self._share and self._limits.isolation == COMPLETION:
+            return None
+        return how_it_ended(status)
+
+    def _bury(self, child: Child, failure: Failure) -> None:
+        """Ends a child that failed, and gives its current completion the record that it could not write."""
+        told = self._told
+        if self._family.alive:
+            with suppress(Lost):
+                self._family.sweep()
+        with suppress(Malformed):
+            self._collect(child)
+        if self._told == told < self._share:  # else its record came just in time, and the failure is nobody's yet
+            self._record(child, failure)
+
+    def _record(self, child: Child, failure: Failure) -> None:
+        micros = int((monotonic() - self._since) * 1e6)
+        fields = [(MESSAGE, encode(failure.message, self._limits.text_bytes))]
+        if printed := output.take(child.output, self._limits.stdout_bytes):
+            fields.append((STDOUT, printed))
+        fields += identity_fields(self._lines[self._told], self._limits)
+        self._tell(pack_record(failure.kind, micros, 0.0, fields))
+        self._told += 1
+
+
+def identity_fields(line: bytes, limits: Limits) -> list[tuple[int, bytes]]:
+    """The "id" of a thread whose child can no longer say it."""
+    try:
+        _, identity = Reader(limits.line_bytes, limits.depth).read(line)
+    except (BadInput, MemoryError):
+        return []
+    return pack_identity(identity)
+
+
+def how_it_ended(status: int) -> Failure:
+    """A wait status in words."""
+    if status == NO_STATUS:
+        return Failure(CRASH, "the process ended, and nobody knows how")
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        try:
+            name = signal.Signals(number).name
+        except ValueError:
+            name = f"signal {number}"
+        return Failure(CRASH, f"the process was ended by {name}")
+    code = os.waitstatus_to_exitcode(status)
+    if code == OUT_OF_MEMORY:
+        return Failure(MEMORY, "the process had no memory left: use less, or raise `memory_mb` of the grader")
+    return Failure(CRASH, f"the process ended itself with exit code {code} before `grade` returned")

@@ -1,0 +1,148 @@
+"""Pid 1 of a sandbox: it alone holds the host's channel, keeps the deadlines, and never runs user code."""
+
+import os
+import signal
+import socket
+
+from sandbox.guest import lockdown, scratch
+from sandbox.guest.family import Child, Family, Loaded, Lost
+from sandbox.guest.frames import (
+    BATCH,
+    CHECK,
+    DONE,
+    FRAME,
+    GRADE,
+    LIMITS,
+    LOAD,
+    LOADED,
+    MAX_REPLY,
+    NOT_LOADED,
+    READY,
+    RECORDS,
+    RESET,
+    TAINTED,
+    CheckResult,
+    Limits,
+    encode,
+    pack_check,
+)
+from sandbox.guest.marking import Marking, how_it_ended
+from sandbox.guest.template import NO_STATUS
+
+
+class Supervisor:
+    """Does what the host asks, one thing after the other."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._family: Family | None = None
+        self._child: Child | None = None
+        self._limits: Limits
+        self._resting = False
+
+    def serve(self) -> None:
+        """Serves until the host closes the channel; the sandbox ends with this process."""
+        self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
+        while True:
+            kind, length = FRAME.unpack(self._receive(FRAME.size))
+            payload = self._receive(length)
+            try:
+                if kind == LOAD:
+                    self._load(payload)
+                elif kind == GRADE:
+                    self._grade(payload)
+                elif kind == RESET:
+                    self._reset()
+            except (Lost, scratch.NotClean) as problem:
+                self._say(TAINTED, encode(f"{type(problem).__name__}: {problem}", 1024))
+
+    def _receive(self, length: int) -> bytes:
+        buffer = bytearray(length)
+        view = memoryview(buffer)
+        while view:
+            received = self._channel.recv_into(view)
+            if not received:
+                os._exit(0)
+            view = view[received:]
+        return bytes(buffer)
+
+    def _say(self, kind: int, payload: bytes = b"") -> None:
+        self._channel.sendall(FRAME.pack(kind, len(payload)) + payload)
+
+    def _load(self, payload: bytes) -> None:
+        self._limits = Limits(*LIMITS.unpack_from(payload))
+        self._family = Family(self._limits, payload[LIMITS.size :])
+        loaded = self._family.load()
+        for check in loaded.checks:
+            self._say(CHECK, check)
+        if not loaded.done:
+            if failure := self._what_stopped(loaded):
+                self._say(CHECK, pack_check(failure))
+            self._say(NOT_LOADED)
+            return
+        self._limits = self._limits._replace(isolation=loaded.isolation)
+        scratch.clean(self._family.keep)
+        self._say(LOADED, bytes([loaded.isolation]) + loaded.warnings)
+
+    def _what_stopped(self, loaded: Loaded) -> CheckResult | None:
+        """The check that could not say itself how it failed: the one after the last that was heard of."""
+        number = len(loaded.checks)
+        seconds = self._limits.load_ms / 1000
+        if number > 3 or (not loaded.timed_out and loaded.status == NO_STATUS):
+            return None
+        if loaded.timed_out:
+            message = (
+                f"it did not end within {seconds:g} s. Look for an endless loop or a wait at module level."
+                if number == 3
+                else f"the source takes longer than {seconds:g} s to compile: take it apart."
+            )
+        else:
+            message = f"while it ran, {how_it_ended(loaded.status).message}"
+        return CheckResult(number, False, 0, 0, 0, message, "")
+
+    def _grade(self, payload: bytes) -> None:
+        assert self._family is not None
+        self._wake()
+        lines = payload.split(b"\n")
+        if lines[-1] == b"":
+            lines.pop()
+        marking = Marking(self._family, self._limits, lines, self._pass_on)
+        child, self._child = self._child, None
+        self._child = marking.grade(child)
+        self._say(DONE)
+
+    def _pass_on(self, records: bytes) -> None:
+        for start in range(0, len(records), MAX_REPLY):
+            self._say(RECORDS, records[start : start + MAX_REPLY])
+
+    def _wake(self) -> None:
+        if self._resting and self._family is not None:
+            self._family.rest(False)
+            self._resting = False
+
+    def _reset(self) -> None:
+        """Forgets all that came of the last batch: the child, what it started, and what it left in the scratch."""
+        assert self._family is not None
+        self._wake()
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+        if self._family.alive:
+            self._family.sweep()
+            scratch.clean(self._family.keep)
+            self._child = self._family.start_child() if self._limits.isolation == BATCH else None
+            self._family.rest(True)
+            self._resting = True
+        self._say(DONE)
+
+
+def main() -> None:
+    """What the sandbox runs."""
+    # As pid 1, a process ignores signals from inside unless it has a handler, and Python installs one for SIGINT.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    channel = socket.socket(fileno=os.dup(0))
+    null = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    lockdown.hide()
+    Supervisor(channel).serve()

@@ -1,0 +1,167 @@
+"""The process that has loaded the grader: it forks a child when the supervisor asks, and buries it.
+
+It never sees a completion. What a child leaves behind, however often it forked, ends up below this process, which
+kills and reaps all of it before it says that the child has ended.
+"""
+
+import gc
+import os
+import select
+import signal
+import sys
+from array import array
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from socket import CMSG_LEN, SCM_RIGHTS, SOL_SOCKET, socket
+from struct import Struct
+from time import perf_counter_ns
+from typing import Any, NoReturn, cast
+
+from sandbox.guest import lockdown
+from sandbox.guest.child import Child
+from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
+from sandbox.guest.isolation import runs_code
+from sandbox.guest.output import Output
+from sandbox.guest.repeatable import SeedAtImport
+from validators import BEFORE_TEST_RUN
+from validators.candidate import Candidate, CheckFailed
+
+# what the supervisor asks: a child, with its three descriptors; an end to all that runs
+FORK, SWEEP = b"F", b"S"
+# what the template says: a check, that it has loaded the grader or has not, how a child ended, that all has ended
+SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED, SAID_EXIT, SAID_SWEPT = b"c", b"l", b"n", b"x", b"s"
+STATUS = Struct("!I")  # a wait status
+NO_STATUS = 0xFFFFFFFF
+OUT_OF_MEMORY = 77  # exit code of a child that had no memory left to say so
+MOST_SAID = 1 << 16
+
+
+class Template:
+    """The loaded grader, and the children that grade with it."""
+
+    needs_loop = False
+    text = ""
+    grade: Callable[[object], Coroutine[Any, Any, object]]
+
+    def __init__(self, control: socket, limits: Limits) -> None:
+        self._control = control
+        self._limits = limits
+        self._child = 0
+        self._child_descriptor = -1
+        self._status = NO_STATUS
+
+    def run(self, source: bytes, output: int) -> NoReturn:
+        """Loads the grader, then serves the supervisor until it is killed."""
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
+        lockdown.adopt_orphans()
+        lockdown.set_rlimits(self._limits)
+        lockdown.restrict_files()
+        printed = Output(output, self._limits.stdout_bytes)
+        if self._load(source):
+            printed.take()
+            self._reap_all()  # processes that the module body started do not outlive it
+            self._serve()
+        os._exit(0)
+
+    def _load(self, source: bytes) -> bool:
+        candidate = Candidate(source)
+        for number, (_, check) in enumerate(BEFORE_TEST_RUN):
+            pid, started = os.getpid(), perf_counter_ns()
+            try:
+                message = check(candidate)
+                result = CheckResult(number, True, 0, 0, 0, message, "")
+            except CheckFailed as failed:
+                result = CheckResult(number, False, failed.line, failed.column, 0, failed.message, failed.trace)
+            if os.getpid() != pid:
+                os._exit(0)  # the module body forked, and this is the copy
+            micros = min((perf_counter_ns() - started) // 1000, 0xFFFFFFFF)
+            self._control.send(SAID_CHECK + pack_check(result._replace(micros=micros)))
+            if not result.passed:
+                self._control.send(SAID_NOT_LOADED)
+                return False
+        self._settle(candidate)
+        return True
+
+    def _settle(self, candidate: Candidate) -> None:
+        if self._limits.isolation == AUTO:
+            mode = COMPLETION if runs_code(candidate.tree) else BATCH
+            self._limits = self._limits._replace(isolation=mode)
+        self.text = candidate.text
+        self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
+        self.needs_loop = "asyncio" in sys.modules or "asyncio" in candidate.text
+        sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
+        warnings = "\n".join(candidate.warnings)
+        del candidate.tree, candidate.code
+        gc.collect()
+        gc.freeze()  # children then leave these pages shared
+        self._control.send(SAID_LOADED + bytes([self._limits.isolation]) + encode(warnings, 8192))
+
+    def _serve(self) -> None:
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == self._child_descriptor:
+                    poll.unregister(descriptor)
+                    self._bury()
+                    self._control.send(SAID_EXIT + STATUS.pack(self._status))
+                    break  # what else was ready may be of the past
+            else:
+                self._obey()
+                if self._child_descriptor >= 0:
+                    poll.register(self._child_descriptor, select.POLLIN)
+
+    def _obey(self) -> None:
+        message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(3 * 4))
+        if message == FORK:
+            descriptors = array("i")
+            for level, kind, data in ancillary:
+                if level == SOL_SOCKET and kind == SCM_RIGHTS:
+                    descriptors.frombytes(data)
+            self._fork(*descriptors)
+        elif message == SWEEP:
+            if self._child_descriptor >= 0:
+                self._bury()
+            self._control.send(SAID_SWEPT + STATUS.pack(self._status))
+            self._status = NO_STATUS
+        else:
+            os._exit(0)  # the supervisor has gone
+
+    def _fork(self, channel: int, results: int, output: int) -> None:
+        self._status = NO_STATUS
+        self._child = os.fork()
+        if self._child:
+            for descriptor in (channel, results, output):
+                os.close(descriptor)
+            self._child_descriptor = os.pidfd_open(self._child)
+            return
+        self._control.close()
+        os.setsid()  # os.kill(0, …) reaches this child's own group alone
+        try:
+            Child(self, self._limits, socket(fileno=channel), results, output).serve()
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
+        os._exit(0)
+
+    def _bury(self) -> None:
+        """Ends the child and all that it left, and keeps how it ended."""
+        os.close(self._child_descriptor)
+        self._child_descriptor = -1
+        pid, status = os.waitpid(self._child, os.WNOHANG)
+        self._reap_all()
+        if pid:
+            self._status = status
+
+    def _reap_all(self) -> None:
+        """Kills and reaps until this process has no child left: orphans come here, however often they forked."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                with suppress(ProcessLookupError):
+                    os.kill(-1, signal.SIGKILL)
+                pid, status = os.waitpid(-1, 0)
+            if pid == self._child:
+                self._status = status

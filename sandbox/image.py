@@ -1,0 +1,197 @@
+"""What a sandbox sees as its file system: a copy of the interpreter and its standard library, and the guest.
+
+A copy rather than binds of the host's folders: it holds nothing else, so that nothing of the host can be read by
+mistake; other users can reach it even where the interpreter lies in root's home; and it is one mount instead of thirty.
+Copies are made once and named by what they hold.
+"""
+
+import compileall
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.errors import IsolationUnavailable
+
+GUEST = Path("/opt/gradebox")  # where the guest's code is seen inside
+_ROOMS = Path(__file__).parent.parent
+_LEFT_OUT = {
+    "site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter",
+    "turtledemo", "turtle.py", "pydoc_data", "EXTERNALLY-MANAGED", "sitecustomize.py", "usercustomize.py",
+}  # fmt: skip
+_LEFT_OUT_PREFIXES = ("_test", "_tkinter", "_xx", "config-", "xxlimited")
+_LIBRARY_LINE = re.compile(r"(?:=> )?(/\S+) \(0x")
+
+
+@dataclass(frozen=True)
+class Image:
+    """Two folders to be mounted read-only, and the interpreter's path as it is seen inside."""
+
+    root: Path
+    guest: Path
+    python: Path
+
+
+def build(folder: Path) -> Image:
+    """Makes the image below `folder`, or finds the one that is there.
+
+    Raises:
+        IsolationUnavailable: the folder cannot be written, or others could change what lies in it.
+    """
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _check_owner(folder)
+        root = _made_once(folder / f"python-{_interpreter_hash()}", _copy_interpreter)
+        guest = _made_once(folder / f"guest-{_guest_hash()}", _copy_guest)
+    except OSError as error:
+        raise IsolationUnavailable(
+            f"the image of the sandbox cannot be made in {folder}: {error}. "
+            "Name a folder of your own with GRADEBOX_IMAGE_DIR."
+        ) from error
+    return Image(root, guest, _executable())
+
+
+def _check_owner(folder: Path) -> None:
+    status = folder.stat()
+    if status.st_uid != os.geteuid() or status.st_mode & 0o022:
+        raise IsolationUnavailable(
+            f"{folder} could be changed by others: it must belong to you and be writable by you alone. "
+            f"Run `chmod go-w {folder}`, or name another folder with GRADEBOX_IMAGE_DIR."
+        )
+
+
+def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
+    if target.is_dir():
+        return target
+    with _locked(target.parent):
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as new:
+                content = Path(new) / "content"
+                content.mkdir()
+                make(content)
+                content.chmod(0o755)
+                content.rename(target)
+    return target
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _executable() -> Path:
+    """The real interpreter, not the link in a virtual environment."""
+    return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+
+
+def _library() -> Path:
+    return Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix}))
+
+
+def _interpreter_hash() -> str:
+    told = [sys.version, str(sorted(_LEFT_OUT)), Path(__file__).read_text()]
+    for path in (_executable(), _library(), _library() / "lib-dynload"):
+        status = path.stat()
+        told.append(f"{path} {status.st_mtime_ns} {status.st_size}")
+    return _short_hash("\n".join(told).encode())
+
+
+def _guest_hash() -> str:
+    return _short_hash(b"\0".join(path.name.encode() + b"\0" + path.read_bytes() for path, _ in _guest_files()))
+
+
+def _short_hash(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:16]
+
+
+def _guest_files() -> list[tuple[Path, Path]]:
+    """Each file of the guest, and its place below `GUEST`."""
+    rooms = [
+        *sorted((_ROOMS / "sandbox" / "guest").glob("*.py")),
+        *sorted((_ROOMS / "validators").glob("*.py")),
+    ]
+    files = [(path, path.relative_to(_ROOMS)) for path in rooms]
+    files.append((_ROOMS / "sandbox" / "__init__.py", Path("sandbox/__init__.py")))
+    package = _gradebox_package()
+    files += [(package / name, Path("gradebox") / name) for name in ("__init__.py", "score.py", "thread.py")]
+    return files
+
+
+def _gradebox_package() -> Path:
+    import gradebox
+
+    return Path(str(gradebox.__file__)).parent
+
+
+def _copy_guest(target: Path) -> None:
+    for source, place in _guest_files():
+        (target / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target / place)
+    (target / "adaptive_harmony.py").write_text(
+        '"""So that graders written for Adaptive run unchanged."""\n\n'
+        "from gradebox.thread import StringThread, StringTurn\n\n"
+        '__all__ = ["StringThread", "StringTurn"]\n'
+    )
+    (target / "start.py").write_text(
+        f'import sys\n\nsys.path.insert(0, "{GUEST}")\n\nfrom sandbox.guest.supervisor import main\n\nmain()\n'
+    )
+    compileall.compile_dir(target, quiet=1, stripdir=str(target), prependdir=str(GUEST))
+    _open_to_read(target)
+
+
+def _copy_interpreter(target: Path) -> None:
+    library = _library()
+    shutil.copytree(
+        library,
+        _inside(target, library),
+        ignore=lambda folder, names: {name for name in names if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)},
+    )
+    compileall.compile_dir(_inside(target, library), quiet=2, stripdir=str(target), prependdir="/")
+    _copy_file(_executable(), target)
+    for needed in _shared_libraries(target, library):
+        _copy_file(needed, target)
+    for name in ("python3", "python"):
+        link = target / "usr/bin" / name
+        link.parent.mkdir(parents=True, exist_ok=True)
+        if not link.exists():
+            link.symlink_to(_executable())
+    for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/")):
+        (target / folder).mkdir(parents=True, exist_ok=True)
+    (target / "dev/null").touch()
+    _open_to_read(target)
+
+
+def _shared_libraries(target: Path, library: Path) -> set[Path]:
+    """What the interpreter and its extension modules are linked with, by the paths that the loader will look at."""
+    binaries = [str(_executable()), *map(str, (_inside(target, library) / "lib-dynload").glob("*.so"))]
+    listed = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=False, env={"LC_ALL": "C"})
+    return {Path(path) for path in _LIBRARY_LINE.findall(listed.stdout)}
+
+
+def _copy_file(path: Path, target: Path) -> None:
+    """Copies what a path leads to, to the same path below `target`."""
+    copy = _inside(target, path)
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(path, copy)
+
+
+def _inside(target: Path, path: Path) -> Path:
+    return target / path.relative_to("/")
+
+
+def _open_to_read(target: Path) -> None:
+    """Readable by the user that a sandbox runs as, whatever the umask, and writable by nobody else."""
+    for path in (target, *target.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)

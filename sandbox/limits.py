@@ -1,0 +1,45 @@
+"""What a grader may use. Each default and maximum as it stands in the documentation, in one place."""
+
+from sandbox.grader_source import GraderSource
+from sandbox.guest.frames import AUTO, BATCH, COMPLETION, Limits
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+
+SOURCE_BYTES = 64 * KIB
+TIMEOUT_S, MAX_TIMEOUT_S = 5.0, 120.0
+MEMORY_MB, MIN_MEMORY_MB, MAX_MEMORY_MB = 256, 32, 2048
+LOAD_S, MAX_LOAD_S = 10.0, 120.0
+PROCESSES, MAX_PROCESSES = 32, 64
+SCRATCH_BYTES, MAX_SCRATCH_BYTES = 16 * MIB, 256 * MIB
+SCRATCH_FILES = 1024
+SHARED_MEMORY_BYTES = 1 * MIB  # /dev/shm: enough for the locks of multiprocessing
+STDOUT_BYTES, MAX_STDOUT_BYTES = 4 * KIB, 64 * KIB
+TEXT_BYTES, MAX_TEXT_BYTES = 4 * KIB, 16 * KIB
+LINE_BYTES, MAX_LINE_BYTES = 4 * MIB, 16 * MIB
+DEPTH = 64
+OPEN_FILES = 128
+FILE_BYTES = 8 * MIB
+STACK_BYTES = 8 * MIB
+SANDBOX_MIB = 48  # what the supervisor, the template and the scratch need beside a grader's own memory
+OWN_PROCESSES = 3  # supervisor, template, child
+
+_ISOLATION = {"auto": AUTO, "batch": BATCH, "completion": COMPLETION}
+
+
+def limits_of(source: GraderSource, load_s: float, line_bytes: int, stdout_bytes: int) -> Limits:
+    """What the guest is told for one grader."""
+    return Limits(
+        isolation=_ISOLATION[source.isolation],
+        timeout_ms=int(source.timeout_s * 1000),
+        load_ms=int(load_s * 1000),
+        memory_bytes=source.memory_mb * MIB,
+        processes=PROCESSES + OWN_PROCESSES,
+        open_files=OPEN_FILES,
+        file_bytes=FILE_BYTES,
+        stack_bytes=STACK_BYTES,
+        scratch_files=SCRATCH_FILES,
+        stdout_bytes=stdout_bytes,
+        text_bytes=TEXT_BYTES,
+        line_bytes=line_bytes,
+        depth=DEPTH,
+    )

@@ -1,0 +1,74 @@
+"""The seccomp filter, compiled from `syscalls.toml` by libseccomp."""
+
+import errno
+import os
+import tempfile
+import tomllib
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sandbox.errors import IsolationUnavailable
+
+_POLICY = Path(__file__).with_name("syscalls.toml")
+_HOW = "Install libseccomp: `apt-get install libseccomp2`, or your system's package of that name."
+
+
+@lru_cache(maxsize=1)
+def program() -> bytes:
+    """The BPF program of the policy.
+
+    Raises:
+        IsolationUnavailable: there is no libseccomp.
+    """
+    try:
+        import pyseccomp as seccomp  # loads the C library, which may be missing
+    except (ImportError, OSError, RuntimeError) as error:
+        raise IsolationUnavailable(f"libseccomp cannot be loaded ({error}). {_HOW}") from error
+    policy = tomllib.loads(_POLICY.read_text())
+    bpf = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))
+    bpf.set_attr(seccomp.Attr.ACT_BADARCH, seccomp.KILL_PROCESS)
+    _allow(bpf, seccomp, policy["allow"])
+    for name in policy["absent"]:
+        _rule(bpf, seccomp, seccomp.ERRNO(errno.ENOSYS), name)
+    _allow_by_argument(bpf, seccomp, policy)
+    with tempfile.TemporaryFile() as file:
+        bpf.export_bpf(file)
+        file.seek(0)
+        return file.read()
+
+
+def _allow(bpf: Any, seccomp: Any, names: Iterable[str]) -> None:
+    for name in names:
+        _rule(bpf, seccomp, seccomp.ALLOW, name)
+
+
+def _rule(bpf: Any, seccomp: Any, action: Any, name: str, *arguments: Any) -> None:
+    try:
+        number = seccomp.resolve_syscall(seccomp.Arch.NATIVE, name)
+    except (ValueError, OSError):
+        return  # not a call of this architecture, or newer than this libseccomp: stays refused
+    bpf.add_rule(action, number, *arguments)
+
+
+def _allow_by_argument(bpf: Any, seccomp: Any, policy: dict[str, Any]) -> None:
+    allow, masked = seccomp.ALLOW, seccomp.MASKED_EQ
+    namespaces = sum(policy["clone"]["refuse_flags"])
+    _rule(bpf, seccomp, allow, "clone", seccomp.Arg(0, masked, namespaces, 0))
+    # Allowed are the maps that are not both shared and anonymous: one of the two bits is missing.
+    for bit in policy["mmap"]["not_together"]:
+        _rule(bpf, seccomp, allow, "mmap", seccomp.Arg(3, masked, bit, 0))
+    for name, position in (("socketpair", 0), ("prctl", 0), ("fcntl", 1), ("ioctl", 1)):
+        for value in policy[name]["values"]:  # these are C ints: the upper half of the register says nothing
+            _rule(bpf, seccomp, allow, name, seccomp.Arg(position, masked, 0xFFFFFFFF, value))
+    # Python's resource module asks this way, of its own process (0) and of no other.
+    _rule(bpf, seccomp, allow, "prlimit64", seccomp.Arg(0, masked, 0xFFFFFFFF, 0))
+
+
+def program_file() -> int:
+    """A descriptor that holds the program, at its start, for one sandbox to read."""
+    descriptor = os.memfd_create("seccomp")
+    os.write(descriptor, program())
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return descriptor

@@ -1,0 +1,45 @@
+"""The settings of the sandbox, from the environment: `GRADEBOX_BACKEND` and so on."""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from sandbox import limits
+
+
+def _image_dir() -> Path:
+    """A folder that the user of a sandbox can reach: root's home is closed to others."""
+    if os.geteuid() == 0:
+        return Path("/var/cache/gradebox")
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gradebox"
+
+
+class SandboxSettings(BaseSettings):
+    """What people tune of the sandbox."""
+
+    model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
+
+    backend: Literal["auto", "bubblewrap", "docker"] = Field("auto", description="what builds sandboxes")
+    image_dir: Path = Field(
+        default_factory=_image_dir, description="where the interpreter that sandboxes see is copied to, once"
+    )
+    warm_sandboxes: int = Field(2, ge=0, le=64, description="empty sandboxes kept ready, for each process")
+    loaded_sandboxes: int = Field(8, ge=0, le=256, description="graders kept loaded, for each process")
+    most_sandboxes: int = Field(16, ge=1, le=512, description="sandboxes at once, for each process")
+    idle_s: float = Field(60.0, gt=0, description="after which a loaded grader that nobody uses is closed")
+    load_s: float = Field(
+        limits.LOAD_S, gt=0, le=limits.MAX_LOAD_S, description="for the checks and the module body of a grader"
+    )
+    line_bytes: int = Field(limits.LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="of one thread")
+    stdout_bytes: int = Field(
+        limits.STDOUT_BYTES, ge=0, le=limits.MAX_STDOUT_BYTES, description="kept of what one completion prints"
+    )
+    scratch_bytes: int = Field(
+        limits.SCRATCH_BYTES, ge=limits.MIB, le=limits.MAX_SCRATCH_BYTES, description="size of a sandbox's /tmp"
+    )
+    first_uid: int = Field(
+        200_000, ge=1000, description="where root starts sandboxes, each has a user id from here up"
+    )

@@ -1,0 +1,75 @@
+"""Check 4: the module body runs, and leaves `grade` a coroutine function."""
+
+import sys
+from types import FunctionType, MethodType, ModuleType
+
+from validators.candidate import FILENAME, MODULE, Candidate, CheckFailed
+from validators.explain import explain
+
+_CO_COROUTINE = 0x80
+
+
+def check(candidate: Candidate) -> str:
+    """Runs the body in a module that can be imported by its name, as dataclasses and multiprocessing need."""
+    module = _module(candidate)
+    try:
+        exec(candidate.code, module.__dict__)  # noqa: S102  # what this check is for; the process is isolated
+    except BaseException as error:  # noqa: BLE001  # whatever a grader's module raises is the finding
+        explained = explain(error, candidate.text)
+        raise CheckFailed(
+            f"the module body raised {explained.message}", explained.line, 0, explained.trace
+        ) from None
+    grade = module.__dict__.get("grade")
+    if grade is None:
+        raise CheckFailed(
+            "after the module body ran, `grade` is not defined: its definition was not reached, or it was deleted.",
+            candidate.definition.lineno,
+        )
+    if not _is_coroutine_function(grade):
+        raise CheckFailed(
+            f"after the module body ran, `grade` is no coroutine function but {_kind(grade)}. "
+            "A decorator must return an `async def`, and `grade` must not be bound again.",
+            candidate.definition.lineno,
+        )
+    candidate.module = module
+    candidate.grade = grade
+    return "the module body runs"
+
+
+def _module(candidate: Candidate) -> ModuleType:
+    from gradebox.thread import StringThread
+
+    module = ModuleType(MODULE)
+    module.__file__ = FILENAME
+    module.__loader__ = _Loader(candidate.text)
+    module.__dict__["StringThread"] = StringThread
+    sys.modules[MODULE] = module
+    return module
+
+
+class _Loader:
+    """Lets `linecache`, and so `traceback` and `inspect`, find the source."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def get_source(self, name: str) -> str:
+        return self._text
+
+
+def _is_coroutine_function(value: object) -> bool:
+    """What `inspect.iscoroutinefunction` says, without its 10 ms of imports."""
+    while True:
+        if type(value) is MethodType:
+            value = value.__func__
+        elif type(value).__name__ == "partial" and type(value).__module__ == "functools":
+            value = getattr(value, "func", None)
+        else:
+            break
+    return type(value) is FunctionType and bool(value.__code__.co_flags & _CO_COROUTINE)
+
+
+def _kind(value: object) -> str:
+    if type(value) is FunctionType:
+        return "an async generator (it has a `yield`)" if value.__code__.co_flags & 0x200 else "a plain function"
+    return f"of type `{type(value).__name__[:100]}`"

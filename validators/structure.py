@@ -1,0 +1,82 @@
+"""Check 2: a top-level `async def grade`.
+
+Inside `if`, `try`, `with`, `for`, `while` and `match` at module level counts; inside a function or a class does not.
+"""
+
+import _ast
+from collections.abc import Iterator
+
+from validators.candidate import Candidate, CheckFailed
+
+_EXAMPLE = "Write `async def grade(thread: StringThread) -> float:` at the top level of the source."
+
+
+def check(candidate: Candidate) -> str:
+    """Takes the last top-level definition of the name: that is the one that Python would leave bound."""
+    definitions = [node for node in _top_level(candidate.tree.body) if getattr(node, "name", None) == "grade"]
+    if not definitions:
+        raise CheckFailed(_missing(candidate.tree))
+    last = definitions[-1]
+    if isinstance(last, _ast.FunctionDef):
+        raise CheckFailed(
+            "`grade` is a plain `def`. Make it `async def grade(...)`: nothing else needs to change.",
+            last.lineno,
+            last.col_offset + 1,
+        )
+    if isinstance(last, _ast.ClassDef):
+        raise CheckFailed(f"`grade` is a class. {_EXAMPLE}", last.lineno, last.col_offset + 1)
+    candidate.definition = last
+    return f"has `async def grade` on line {last.lineno}"
+
+
+_Definition = _ast.FunctionDef | _ast.AsyncFunctionDef | _ast.ClassDef
+
+
+def _top_level(body: list[_ast.stmt]) -> Iterator[_Definition]:
+    """Definitions in the order of the text, through blocks that open no scope."""
+    waiting: list[_ast.AST] = list(reversed(body))
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, _Definition):
+            yield node
+        else:
+            waiting.extend(reversed(_blocks(node)))
+
+
+def _blocks(node: _ast.AST) -> list[_ast.AST]:
+    inside: list[_ast.AST] = []
+    for field in ("body", "handlers", "orelse", "cases", "finalbody"):
+        value = getattr(node, field, None)
+        if isinstance(value, list):
+            inside.extend(value)
+    return inside
+
+
+def _missing(tree: _ast.Module) -> str:
+    for node in _walk(tree):
+        if isinstance(node, _ast.FunctionDef | _ast.AsyncFunctionDef) and node.name == "grade":
+            return f"`grade` on line {node.lineno} is inside a function or a class. {_EXAMPLE}"
+    names = [node.name for node in _top_level(tree.body) if isinstance(node, _ast.AsyncFunctionDef)]
+    if names:
+        return f"there is no `async def grade`, but `async def {names[-1][:100]}`: call it `grade`."
+    return f"there is no `async def grade`. {_EXAMPLE}"
+
+
+def _walk(tree: _ast.AST) -> Iterator[_ast.AST]:
+    waiting: list[_ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting.extend(
+            child
+            for field in node._fields
+            for child in _children(getattr(node, field, None))
+        )
+
+
+def _children(value: object) -> list[_ast.AST]:
+    if isinstance(value, _ast.AST):
+        return [value]
+    if isinstance(value, list):
+        return [item for item in value if isinstance(item, _ast.AST)]
+    return []

@@ -1,0 +1,53 @@
+"""Check 1: the source compiles.
+
+`compile` itself can be attacked: 825 bytes of nested `try/finally` take it 9 s and 3.2 GB. So this runs where time and
+memory are bounded, like everything here.
+"""
+
+from _ast import Module, PyCF_ONLY_AST
+from typing import cast
+
+from validators.candidate import FILENAME, Candidate, CheckFailed
+
+
+def check(candidate: Candidate) -> str:
+    """Decodes once, strictly, and compiles that one string: a coding cookie cannot make it mean something else."""
+    try:
+        candidate.text = candidate.source.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        line = candidate.source.count(b"\n", 0, error.start) + 1
+        raise CheckFailed(
+            f"the source is not UTF-8: byte 0x{candidate.source[error.start]:02x} on line {line}. "
+            "Save the file as UTF-8 and upload it again.",
+            line,
+        ) from None
+    if "\0" in candidate.text:
+        line = candidate.text.count("\n", 0, candidate.text.index("\0")) + 1
+        raise CheckFailed(f"the source has a null byte on line {line}. Remove it: Python source cannot hold one.", line)
+    try:
+        candidate.tree = cast("Module", compile(candidate.text, FILENAME, "exec", PyCF_ONLY_AST, dont_inherit=True))
+        candidate.code = compile(candidate.tree, FILENAME, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise CheckFailed(
+            f"{type(error).__name__}: {_short(error.msg)}{_shown(error)}",
+            error.lineno or 0,
+            error.offset or 0,
+        ) from None
+    except (RecursionError, MemoryError, OverflowError) as error:
+        raise CheckFailed(
+            f"the source is nested too deeply to be compiled ({type(error).__name__}). "
+            "Take the deepest expression or block apart."
+        ) from None
+    except (ValueError, UnicodeError) as error:
+        raise CheckFailed(f"the source cannot be compiled: {_short(str(error))}") from None
+    return "compiles"
+
+
+def _shown(error: SyntaxError) -> str:
+    if not error.text or not error.lineno:
+        return f", line {error.lineno}" if error.lineno else ""
+    return f", line {error.lineno}: {_short(error.text.strip())}"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 200 else text[:200] + "…"

@@ -1,0 +1,46 @@
+"""Check 5: `grade`, awaited on threads, gives finite numbers, and the same ones again.
+
+This judges what came of the run: the run itself is that of any batch.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from validators.candidate import CheckFailed
+
+DEFAULT_THREAD = (
+    b'{"messages":[{"role":"user","content":"What is 2+2?"},{"role":"assistant","content":"4"}],"metadata":{}}'
+)
+
+
+class Run(NamedTuple):
+    """What one thread of the test run came to: a score, or an error with its trace."""
+
+    score: float | None
+    kind: str
+    message: str
+    trace: str
+
+
+def check(runs: Sequence[Run]) -> str:
+    """Every thread must have a score."""
+    for number, run in enumerate(runs):
+        if run.score is None:
+            where = f" on thread {number}" if len(runs) > 1 else ""
+            raise CheckFailed(f"`grade` gave no score{where} ({run.kind}): {run.message}", 0, 0, run.trace)
+    if len(runs) == 1:
+        return f"`grade` returned {runs[0].score}"
+    return f"`grade` returned a finite number for each of {len(runs)} threads"
+
+
+def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
+    """Where the two runs disagree: scores that are no function of the thread teach a model noise."""
+    found = []
+    for number, (one, two) in enumerate(zip(first, second, strict=True)):
+        if one.score != two.score and one.score is not None:
+            again = two.score if two.score is not None else f"an error ({two.kind})"
+            found.append(
+                f"thread {number} was scored {one.score} the first time and {again} the second: "
+                "the same completion should always get the same score"
+            )
+    return found[:10]
