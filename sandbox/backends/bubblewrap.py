@@ -203,4 +203,20 @@ def _read_pid(info: int, process: subprocess.Popen[bytes]) -> int:
 def _complaint(process: subprocess.Popen[bytes]) -> str:
     process.kill()
     _, complaint = process.communicate()
-    return complaint.decode("utf-8", "replace").strip()[:500] or "bubblewrap did not answer in time"
+    text = complaint.decode("utf-8", "replace").strip()[:500]
+    return f"{text}.{_advice(text)}" if text else "bubblewrap did not answer in time"
+
+
+def _advice(complaint: str) -> str:
+    """What to do about bubblewrap's commonest complaints."""
+    if "Permission denied" in complaint and "uid map" in complaint:
+        return (
+            " AppArmor keeps ordinary users from user namespaces here: "
+            "run `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or give bwrap a profile that allows them."
+        )
+    if "namespace" in complaint:
+        return (
+            " User namespaces are off: run `sysctl -w user.max_user_namespaces=15000` "
+            "(and `kernel.unprivileged_userns_clone=1` where it exists); inside a container they need its permission."
+        )
+    return ""

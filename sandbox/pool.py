@@ -1,0 +1,219 @@
+"""Sandboxes, started ahead of need and kept while they hold a grader that is used."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from time import monotonic
+from types import TracebackType
+from typing import Self
+
+from gradebox.schemas import Report
+from sandbox import proof
+from sandbox.backends.base import Backend
+from sandbox.choice import choose
+from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
+from sandbox.grading import Grading
+from sandbox.guest.frames import Limits
+from sandbox.limits import limits_of
+from sandbox.session import Ended, Session
+from sandbox.settings import SandboxSettings
+
+_WAIT_S = 60.0  # for a sandbox, when as many as may be are busy
+_LOOK_S = 1.0  # between two looks for sandboxes that have idled long enough
+_TRIES = 3  # to load a grader, when its sandbox ends meanwhile
+
+
+class Pool:
+    """Thread-safe. A sandbox holds one grader ever; after anything odd it is made anew."""
+
+    def __init__(self, backend: Backend, settings: SandboxSettings) -> None:
+        self._backend = backend
+        self._settings = settings
+        self._changed = threading.Condition()
+        self._empty: list[Session] = []
+        self._idle: list[Session] = []  # loaded; the one used last comes last
+        self._alive = 0  # all of them, busy ones and those being started too
+        self._waiting = 0
+        self._failure: InfrastructureError | None = None
+        self._closed = False
+        # A sandbox dies with the thread that started it, so one thread that lives as long as the pool starts them all.
+        self._builder = threading.Thread(target=self._build, name="sandbox-builder", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._builder.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends every sandbox that is not in use, and all others when they are given back."""
+        with self._changed:
+            self._closed = True
+            ending, self._empty, self._idle = self._empty + self._idle, [], []
+            self._changed.notify_all()
+        self._end(*ending)
+        self._builder.join()
+        self._backend.close()
+
+    def prove(self, source: GraderSource, threads: Sequence[bytes] | None = None) -> Report:
+        """The five checks. Each thread is one line of JSON.
+
+        Raises:
+            InfrastructureError: no sandbox could be had.
+        """
+        with self.grading(source) as grading:
+            return proof.prove(grading, threads)
+
+    @contextmanager
+    def grading(self, source: GraderSource) -> Iterator[Grading]:
+        """A sandbox that has loaded this grader. What cannot be loaded gives outcomes that say so.
+
+        Raises:
+            InfrastructureError: no sandbox could be had.
+        """
+        grading = Grading(lambda: self._loaded(source), self._end)
+        try:
+            yield grading
+        except BaseException:
+            if session := grading.release():
+                self._end(session)  # who knows what it is still doing
+            raise
+        if session := grading.release():
+            self._give_back(session)
+
+    def _loaded(self, source: GraderSource) -> Session:
+        if session := self._take_idle(source):
+            return session
+        for _ in range(_TRIES):
+            session = self._take_empty()
+            try:
+                session.load(source, self._limits(source))
+            except Ended as ended:
+                error: Exception = ended
+                self._end(session)
+            except BaseException:
+                self._end(session)
+                raise
+            else:
+                return session
+        raise InfrastructureError(f"a grader could not be loaded in {_TRIES} sandboxes: {error}")
+
+    def _limits(self, source: GraderSource) -> Limits:
+        settings = self._settings
+        return limits_of(source, settings.load_s, settings.line_bytes, settings.stdout_bytes)
+
+    def _take_idle(self, source: GraderSource) -> Session | None:
+        while True:
+            with self._changed:
+                found = next((session for session in reversed(self._idle) if session.source == source), None)
+                if found is None:
+                    return None
+                self._idle.remove(found)
+            try:
+                found.settle()
+            except Ended:
+                self._end(found)
+            else:
+                return found
+
+    def _take_empty(self) -> Session:
+        deadline = monotonic() + _WAIT_S
+        with self._changed:
+            self._waiting += 1
+            self._changed.notify_all()
+            try:
+                while not self._empty:
+                    if self._closed:
+                        raise InfrastructureError("the service is stopping")
+                    if self._failure is not None:
+                        raise self._failure
+                    if not self._changed.wait(deadline - monotonic()):
+                        raise InfrastructureError(
+                            f"all {self._settings.most_sandboxes} sandboxes were busy for {_WAIT_S:g} s: try again, or "
+                            "raise GRADEBOX_MOST_SANDBOXES"
+                        )
+                return self._empty.pop()
+            finally:
+                self._waiting -= 1
+                self._changed.notify_all()
+
+    def _give_back(self, session: Session) -> None:
+        try:
+            if session.loaded is None or session.loaded.isolation is None:
+                raise Ended("it holds no grader")
+            session.reset()
+        except Ended:
+            self._end(session)
+            return
+        with self._changed:
+            if not self._closed:
+                self._idle.append(session)
+                self._changed.notify_all()
+                return
+        self._end(session)
+
+    def _end(self, *sessions: Session) -> None:
+        for session in sessions:
+            session.end()
+        with self._changed:
+            self._alive -= len(sessions)
+            self._changed.notify_all()
+
+    def _build(self) -> None:
+        """The builder's life: starts what is lacking, ends what has had its time."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._may_start(), _LOOK_S)
+                if self._closed:
+                    return
+                ending = self._outdated()
+                starting = self._may_start()
+                self._alive += starting
+            self._end(*ending)
+            if starting:
+                self._start_one()
+
+    def _may_start(self) -> bool:
+        lacking = len(self._empty) < max(self._settings.warm_sandboxes, self._waiting)
+        room = self._alive < self._settings.most_sandboxes or bool(self._waiting and self._idle)
+        return lacking and room
+
+    def _outdated(self) -> list[Session]:
+        """Takes off the shelf: what idled too long, what is too many, and what is in the way of somebody waiting."""
+        idle, now = self._idle, monotonic()
+        surplus = len(idle) - self._settings.loaded_sandboxes
+        in_the_way = 1 if self._waiting and self._alive >= self._settings.most_sandboxes else 0
+        number = max(surplus, in_the_way, sum(now - session.used_at > self._settings.idle_s for session in idle))
+        outdated = idle[:number] if number > 0 else []
+        del idle[: len(outdated)]
+        return outdated
+
+    def _start_one(self) -> None:
+        try:
+            session = Session(self._backend.start())
+        except InfrastructureError as error:
+            with self._changed:
+                self._alive -= 1
+                self._failure = error
+                self._changed.notify_all()
+                self._changed.wait(_LOOK_S)
+                self._failure = None
+            return
+        with self._changed:
+            if not self._closed:
+                self._empty.append(session)
+                self._changed.notify_all()
+                return
+        self._end(session)
+
+
+def open_pool(settings: SandboxSettings | None = None) -> Pool:
+    """A pool on the backend that the settings name.
+
+    Raises:
+        IsolationUnavailable: it is not safe here; the message says how to make it so.
+    """
+    settings = settings or SandboxSettings()
+    return Pool(choose(settings), settings)

@@ -1,0 +1,207 @@
+"""The host's side of one sandbox: it says what is to be done, and believes nothing that it has not bounded."""
+
+from collections.abc import Iterator
+from time import monotonic
+from typing import Literal, NamedTuple
+
+from sandbox.backends.base import Sandbox
+from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
+from sandbox.guest.frames import (
+    BATCH,
+    CHECK,
+    DONE,
+    FRAME,
+    GRADE,
+    LIMITS,
+    LOAD,
+    LOADED,
+    MAX_REPLY,
+    NOT_LOADED,
+    READY,
+    RECORDS,
+    RESET,
+    TAINTED,
+    CheckResult,
+    Limits,
+    Malformed,
+    count_records,
+    unpack_check,
+)
+from sandbox.limits import SANDBOX_MIB
+
+_READY_S = 20.0
+_SLACK_S = 5.0  # beyond what the guest's own deadlines add up to
+_GRACE_S = 2.0  # the guest's own, for processes that do not go at once
+
+
+class Ended(Exception):
+    """The sandbox is of no more use. `overdue` says that it did not answer in time."""
+
+    def __init__(self, message: str, overdue: bool = False) -> None:
+        super().__init__(message)
+        self.overdue = overdue
+
+
+class Loaded(NamedTuple):
+    """What the first four checks said. `isolation` is None where one failed."""
+
+    checks: list[CheckResult]
+    isolation: Literal["batch", "completion"] | None
+    warnings: list[str]
+
+
+class Session:
+    """One sandbox, which ever holds the code of at most one grader."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self.sandbox = sandbox
+        self.source: GraderSource | None = None
+        self.loaded: Loaded | None = None
+        self.used_at = monotonic()
+        self._channel = sandbox.channel
+        self._limits: Limits
+        self._unsettled = False
+        self._ready = False
+
+    def await_ready(self) -> None:
+        """Waits for the guest's first word. Raises InfrastructureError when it does not come."""
+        if self._ready:
+            return
+        try:
+            kind, _ = self._receive(monotonic() + _READY_S)
+        except Ended as error:
+            raise InfrastructureError(f"a sandbox did not start: {error}") from error
+        if kind != READY:
+            raise InfrastructureError(f"a sandbox did not start: its first word was {kind}")
+        self._ready = True
+
+    def load(self, source: GraderSource, limits: Limits) -> Loaded:
+        """Loads a grader into an empty sandbox.
+
+        Raises:
+            Ended: the sandbox did not survive it.
+            InfrastructureError: it had not even started.
+        """
+        self.await_ready()
+        self.source, self._limits = source, limits
+        self.sandbox.allow_memory(source.memory_mb + SANDBOX_MIB)
+        self._send(LOAD, LIMITS.pack(*limits) + source.text.encode())
+        checks: list[CheckResult] = []
+        deadline = monotonic() + limits.load_ms / 1000 + _SLACK_S
+        while True:
+            kind, payload = self._receive(deadline)
+            if kind == CHECK and len(checks) < 4:
+                checks.append(unpack_check(payload))
+            elif kind in (LOADED, NOT_LOADED):
+                self.loaded = self._judge(checks, payload if kind == LOADED else None)
+                return self.loaded
+            else:
+                raise Ended(f"the guest said {kind} while it loaded")
+
+    def _judge(self, checks: list[CheckResult], loaded: bytes | None) -> Loaded:
+        all_passed = len(checks) == 4 and all(check.passed for check in checks)
+        in_order = [check.number for check in checks] == list(range(len(checks)))
+        if not in_order or not checks or all_passed != (loaded is not None):
+            raise Ended("the checks that the guest told do not fit together")
+        if loaded is None:
+            return Loaded(checks, None, [])
+        warnings = [line for line in loaded[1:].decode("utf-8", "replace").split("\n") if line]
+        return Loaded(checks, "batch" if loaded[:1] == bytes([BATCH]) else "completion", warnings)
+
+    def grade(self, payload: bytes, lines: int) -> Iterator[bytes]:
+        """Whole records, as they come; in all, one for each line.
+
+        Raises:
+            Ended: the sandbox did not survive it. What was yielded before counts.
+        """
+        self._send(GRADE, payload)
+        patience = self._limits.timeout_ms / 1000 + self._limits.load_ms / 1000 + _GRACE_S + _SLACK_S
+        pending = bytearray()
+        done = 0
+        while True:
+            kind, data = self._receive(monotonic() + patience)
+            if kind == DONE:
+                if done != lines or pending:
+                    raise Ended(f"the guest told {done} outcomes for {lines} threads")
+                return
+            if kind != RECORDS:
+                raise Ended(f"the guest said {kind} while it graded: {data[:200]!r}")
+            pending += data
+            try:
+                count, length = count_records(pending)
+            except Malformed as error:
+                raise Ended(str(error)) from error
+            done += count
+            if done > lines:
+                raise Ended(f"the guest told {done} outcomes for {lines} threads")
+            if count:
+                yield bytes(pending[:length])
+                del pending[:length]
+
+    def reset(self) -> None:
+        """Forgets what came of the last batch. It is not waited for: `settle` does that, before the next."""
+        self._send(RESET)
+        self._unsettled = True
+        self.used_at = monotonic()
+
+    def settle(self) -> None:
+        """Waits until a reset is done.
+
+        Raises:
+            Ended: the sandbox could not be reset.
+        """
+        if self._unsettled:
+            kind, payload = self._receive(monotonic() + _GRACE_S + _SLACK_S)
+            if kind != DONE:
+                raise Ended(f"the sandbox could not be reset: {payload[:200]!r}")
+            self._unsettled = False
+
+    def end(self) -> None:
+        """Ends the sandbox."""
+        self.sandbox.end()
+
+    def _send(self, kind: int, payload: bytes = b"") -> None:
+        self._channel.settimeout(_READY_S)
+        try:
+            self._channel.sendall(FRAME.pack(kind, len(payload)))
+            if payload:
+                self._channel.sendall(payload)
+        except OSError as error:
+            raise Ended(f"the sandbox takes nothing: {error}") from error
+
+    def _receive(self, deadline: float) -> tuple[int, bytes]:
+        kind, length = FRAME.unpack(self._receive_bytes(FRAME.size, deadline))
+        if length > MAX_REPLY:
+            raise Ended(f"a frame of {length} bytes")
+        payload = self._receive_bytes(length, deadline)
+        if kind == TAINTED:
+            raise Ended(f"the guest gave up: {payload[:200].decode('utf-8', 'replace')}")
+        return kind, payload
+
+    def _receive_bytes(self, length: int, deadline: float) -> bytes:
+        buffer = bytearray(length)
+        view = memoryview(buffer)
+        while view:
+            self._channel.settimeout(max(0.001, deadline - monotonic()))
+            try:
+                received = self._channel.recv_into(view)
+            except TimeoutError:
+                raise Ended("the sandbox did not answer in time", overdue=True) from None
+            except OSError as error:
+                raise Ended(f"the sandbox is gone: {error}") from error
+            if not received:
+                raise Ended("the sandbox is gone")
+            view = view[received:]
+        return bytes(buffer)
+
+
+def count_lines(payload: bytes) -> int:
+    """How many lines the guest will see: the last one may lack its end."""
+    return payload.count(b"\n") + (not payload.endswith(b"\n") and bool(payload))
+
+
+def after(payload: bytes, lines: int) -> bytes:
+    """What follows the first so many lines."""
+    return payload.split(b"\n", lines)[lines]
+
