@@ -1,0 +1,34 @@
+# Two commands do all the set-up: `make demo` and `make test`.
+.DEFAULT_GOAL := help
+READY := .venv/.ready
+
+help:  ## what there is
+	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
+
+$(READY): requirements.lock pyproject.toml scripts/setup
+	@scripts/setup
+
+demo: $(READY)  ## start the service, score 1,200 completions with six graders, stop
+	@.venv/bin/python -m examples.demo $(DEMO)
+
+test: $(READY)  ## every test that this machine can run
+	@.venv/bin/pytest $(TESTS)
+
+lint: $(READY)  ## ruff and mypy
+	@.venv/bin/ruff check .
+	@.venv/bin/ruff format --check .
+	@.venv/bin/mypy
+
+bench: $(READY)  ## how fast, against bare Python in the same run: table and plots in benchmarks/results
+	@.venv/bin/python -m benchmarks
+
+bench-quick: $(READY)  ## the same in two minutes
+	@.venv/bin/python -m benchmarks --quick
+
+lock: $(READY)  ## pin the newest versions that pyproject.toml allows
+	@scripts/lock
+
+clean:  ## remove the virtual environment and what tools left
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: help demo test lint bench bench-quick lock clean
