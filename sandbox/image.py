@@ -1,7 +1,8 @@
 """What a sandbox sees as its file system: a copy of the interpreter and its standard library, and the guest.
 
 A copy rather than binds of the host's folders: it holds nothing else, so that nothing of the host can be read by
-mistake; other users can reach it even where the interpreter lies in root's home; and it is one mount instead of thirty.
+mistake, not even the name of a home; other users can reach it where the interpreter lies in root's home; and it is one
+mount instead of thirty.
 Copies are made once and named by what they hold.
 """
 
@@ -22,7 +23,9 @@ from pathlib import Path
 
 from sandbox.errors import IsolationUnavailable
 
-GUEST = Path("/opt/gradebox")  # where the guest's code is seen inside
+GUEST = Path("/usr/lib/gradebox")  # where the guest's code is seen inside
+PYTHON = Path("/usr/bin/python3")
+_PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
 _LEFT_OUT = {
     "site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter",
@@ -34,11 +37,10 @@ _LIBRARY_LINE = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 @dataclass(frozen=True)
 class Image:
-    """Two folders to be mounted read-only, and the interpreter's path as it is seen inside."""
+    """Two folders to be mounted read-only."""
 
     root: Path
     guest: Path
-    python: Path
 
 
 def build(folder: Path) -> Image:
@@ -57,7 +59,7 @@ def build(folder: Path) -> Image:
             f"the image of the sandbox cannot be made in {folder}: {error}. "
             "Name a folder of your own with GRADEBOX_IMAGE_DIR."
         ) from error
-    return Image(root, guest, _executable())
+    return Image(root, guest)
 
 
 def _check_owner(folder: Path) -> None:
@@ -151,43 +153,43 @@ def _copy_guest(target: Path) -> None:
 
 
 def _copy_interpreter(target: Path) -> None:
-    library = _library()
+    """Lays the interpreter out as a system's own: CPython finds its library from where it lies itself."""
+    executable, library = _executable(), _library()
+    inside = target / _PREFIX.relative_to("/") / "lib" / library.name
     shutil.copytree(
         library,
-        _inside(target, library),
-        ignore=lambda folder, names: {name for name in names if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)},
+        inside,
+        ignore=lambda folder, names: {
+            name for name in names if name in _LEFT_OUT or name.startswith(_LEFT_OUT_PREFIXES)
+        },
     )
-    compileall.compile_dir(_inside(target, library), quiet=2, stripdir=str(target), prependdir="/")
-    _copy_file(_executable(), target)
-    for needed in _shared_libraries(target, library):
-        _copy_file(needed, target)
-    for name in ("python3", "python"):
-        link = target / "usr/bin" / name
-        link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.exists():
-            link.symlink_to(_executable())
+    compileall.compile_dir(inside, quiet=2, stripdir=str(target), prependdir="/")
+    programs = target / _PREFIX.relative_to("/") / "bin"
+    programs.mkdir()
+    shutil.copy2(executable, programs / "python3")
+    (programs / "python").symlink_to("python3")
+    (programs / library.name).symlink_to("python3")
+    for needed in _shared_libraries(executable, inside):
+        _copy_library(needed, target)
     for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)
     (target / "dev/null").touch()
     _open_to_read(target)
 
 
-def _shared_libraries(target: Path, library: Path) -> set[Path]:
-    """What the interpreter and its extension modules are linked with, by the paths that the loader will look at."""
-    binaries = [str(_executable()), *map(str, (_inside(target, library) / "lib-dynload").glob("*.so"))]
+def _shared_libraries(executable: Path, library: Path) -> set[Path]:
+    """What the interpreter and its extension modules are linked with, by the paths that the loader looks at."""
+    binaries = [str(executable), *map(str, (library / "lib-dynload").glob("*.so"))]
     listed = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=False, env={"LC_ALL": "C"})
     return {Path(path) for path in _LIBRARY_LINE.findall(listed.stdout)}
 
 
-def _copy_file(path: Path, target: Path) -> None:
-    """Copies what a path leads to, to the same path below `target`."""
-    copy = _inside(target, path)
+def _copy_library(path: Path, target: Path) -> None:
+    """Copies a library to its own path, where that is the system's, else to where the loader looks by default."""
+    is_system = path.is_relative_to("/lib") or path.is_relative_to("/lib64") or path.is_relative_to("/usr")
+    copy = target / (path.relative_to("/") if is_system else Path("usr/lib") / path.name)
     copy.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy2(path, copy)
-
-
-def _inside(target: Path, path: Path) -> Path:
-    return target / path.relative_to("/")
 
 
 def _open_to_read(target: Path) -> None:

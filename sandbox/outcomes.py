@@ -12,10 +12,11 @@ from sandbox.guest.frames import (
     EXCEPTION,
     ID_NUMBER,
     ID_TEXT,
+    MARK,
     MEMORY,
     MESSAGE,
-    RECORD,
     REASON,
+    RECORD,
     SCORED,
     STDOUT,
     TIMEOUT,
@@ -34,6 +35,7 @@ KINDS: dict[int, ErrorKind] = {
     BAD_INPUT: "bad_input",
 }
 _INFINITY = float("inf")
+_SCORED = MARK | SCORED
 _NOT_FINITE = OutcomeError("bad_return", "the score that came out of the sandbox is not finite")
 _OUT_OF_MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 
@@ -60,7 +62,7 @@ class Decoder:
             outcomes = [
                 Outcome(index, label, score, micros / 1000)
                 for index, (kind, micros, score, _) in enumerate(RECORD.iter_unpack(data), first_index)
-                if kind == SCORED and -_INFINITY < score < _INFINITY
+                if kind == _SCORED and -_INFINITY < score < _INFINITY
             ]
             if len(outcomes) * RECORD.size == len(data):
                 return outcomes
@@ -74,7 +76,7 @@ class Decoder:
             position += RECORD.size
             fields = unpack_fields(data[position : position + length])
             position += length
-            outcomes.append(self._outcome(first_index + len(outcomes), kind, micros, score, fields))
+            outcomes.append(self._outcome(first_index + len(outcomes), kind ^ MARK, micros, score, fields))
         return outcomes
 
     def _outcome(self, index: int, kind: int, micros: int, score: float, fields: dict[int, bytes]) -> Outcome:

@@ -29,7 +29,8 @@ def prove(grading: Grading, threads: Sequence[bytes] | None) -> Report:
     if loaded.isolation is None:
         return Report(valid=False, checks=checks)
     started = monotonic()
-    outcomes, warnings, trace = [], list(loaded.warnings), ""
+    outcomes: list[Outcome] = []
+    warnings, trace = list(loaded.warnings), ""
     lines = list(threads) if threads else [test_run.DEFAULT_THREAD]
     try:
         outcomes, traces = _grade(grading, lines, started + _TEST_RUN_S)

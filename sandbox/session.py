@@ -204,4 +204,3 @@ def count_lines(payload: bytes) -> int:
 def after(payload: bytes, lines: int) -> bytes:
     """What follows the first so many lines."""
     return payload.split(b"\n", lines)[lines]
-

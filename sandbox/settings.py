@@ -40,6 +40,4 @@ class SandboxSettings(BaseSettings):
     scratch_bytes: int = Field(
         limits.SCRATCH_BYTES, ge=limits.MIB, le=limits.MAX_SCRATCH_BYTES, description="size of a sandbox's /tmp"
     )
-    first_uid: int = Field(
-        200_000, ge=1000, description="where root starts sandboxes, each has a user id from here up"
-    )
+    first_uid: int = Field(200_000, ge=1000, description="where root starts sandboxes, each has a user id from here up")

@@ -16,9 +16,7 @@ def check(candidate: Candidate) -> str:
         exec(candidate.code, module.__dict__)  # noqa: S102  # what this check is for; the process is isolated
     except BaseException as error:  # noqa: BLE001  # whatever a grader's module raises is the finding
         explained = explain(error, candidate.text)
-        raise CheckFailed(
-            f"the module body raised {explained.message}", explained.line, 0, explained.trace
-        ) from None
+        raise CheckFailed(f"the module body raised {explained.message}", explained.line, 0, explained.trace) from None
     grade = module.__dict__.get("grade")
     if grade is None:
         raise CheckFailed(
@@ -41,7 +39,7 @@ def _module(candidate: Candidate) -> ModuleType:
 
     module = ModuleType(MODULE)
     module.__file__ = FILENAME
-    module.__loader__ = _Loader(candidate.text)
+    module.__dict__["__loader__"] = _Loader(candidate.text)
     module.__dict__["StringThread"] = StringThread
     sys.modules[MODULE] = module
     return module

@@ -67,11 +67,7 @@ def _walk(tree: _ast.AST) -> Iterator[_ast.AST]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting.extend(
-            child
-            for field in node._fields
-            for child in _children(getattr(node, field, None))
-        )
+        waiting.extend(child for field in node._fields for child in _children(getattr(node, field, None)))
 
 
 def _children(value: object) -> list[_ast.AST]:

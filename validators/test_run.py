@@ -26,11 +26,21 @@ def check(runs: Sequence[Run]) -> str:
     """Every thread must have a score."""
     for number, run in enumerate(runs):
         if run.score is None:
-            where = f" on thread {number}" if len(runs) > 1 else ""
-            raise CheckFailed(f"`grade` gave no score{where} ({run.kind}): {run.message}", 0, 0, run.trace)
+            where, hint = (f" on thread {number}", "") if len(runs) > 1 else ("", _hint(run))
+            raise CheckFailed(f"`grade` gave no score{where} ({run.kind}): {run.message}{hint}", 0, 0, run.trace)
     if len(runs) == 1:
         return f"`grade` returned {runs[0].score}"
     return f"`grade` returned a finite number for each of {len(runs)} threads"
+
+
+def _hint(run: Run) -> str:
+    """What to do where metadata seems to be lacking, as the default thread has none."""
+    if not run.message.startswith("KeyError") and "metadata" not in run.trace:
+        return ""
+    return (
+        ". The default thread of the test run has no metadata: send threads that have some "
+        "(`threads=`, `--threads FILE.jsonl`), or read it with `thread.metadata.get(...)`."
+    )
 
 
 def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:

@@ -13,7 +13,6 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
-from pathlib import Path
 
 from sandbox import image, limits, seccomp
 from sandbox.cgroups import Cgroup, Cgroups
@@ -105,7 +104,7 @@ class Bubblewrap:
         try:
             process = subprocess.Popen(
                 self._command(filter_file, info_in, block_out),
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 pass_fds=(filter_file, info_in, block_out),
@@ -139,7 +138,7 @@ class Bubblewrap:
 
     def _command(self, filter_file: int, info: int, block: int) -> list[str]:
         return [*self._become_nobody(), self._program, *self._mounts(), *_isolation(filter_file, info, block), "--",
-                str(self._image.python), *_INTERPRETER]  # fmt: skip
+                str(image.PYTHON), *_INTERPRETER]  # fmt: skip
 
     def _become_nobody(self) -> list[str]:
         """As root, a user id of the sandbox's own first: the kernel counts no processes of root."""
@@ -182,7 +181,7 @@ def _find(program: str, package: str) -> str:
     found = shutil.which(program)
     if found is None:
         raise IsolationUnavailable(
-            f"`{program}` is not installed. Install it: `apt-get install {package}`, or your system's package of that name."
+            f"`{program}` is not installed: `apt-get install {package}`, or your system's package of that name."
         )
     return found
 

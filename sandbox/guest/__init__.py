@@ -1,6 +1,6 @@
 """What runs inside a sandbox: standard library only, mounted read-only.
 
-    supervisor   pid 1: never runs user code, alone holds the host's channel, keeps the deadlines
-      template   has loaded the grader once; forks when the supervisor asks
-        child    grades: one completion, or as many as it lives through
+supervisor   pid 1: never runs user code, alone holds the host's channel, keeps the deadlines
+  template   has loaded the grader once; forks when the supervisor asks
+    child    grades: one completion, or as many as it lives through
 """

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from sandbox.guest.frames import (
     BAD_INPUT,
     COMPLETION,
+    MARK,
     MESSAGE,
     RECORD,
     SCORED,
@@ -49,12 +50,12 @@ class Grader(Protocol):
 class Child:
     """Grades the lines that come over `channel`, and writes a record of each to `results`."""
 
-    def __init__(self, grader: Grader, limits: Limits, channel: socket, results: int, output: int) -> None:
+    def __init__(self, grader: Grader, limits: Limits, channel: socket, results: int, output: Output) -> None:
         self._grader = grader
         self._limits = limits
         self._channel = channel
         self._results = results
-        self._output = Output(output, limits.stdout_bytes)
+        self._output = output
         self._reader = Reader(limits.line_bytes, limits.depth)
         self._pid = getpid()
         self._position = 0
@@ -149,7 +150,7 @@ class Child:
     ) -> None:
         printed = self._output.take()
         if not fields and not printed and identity is None:
-            self._tell(_pack(kind, micros if micros < 0xFFFFFFFF else 0xFFFFFFFF, score, 0))
+            self._tell(_pack(MARK | kind, micros if micros < 0xFFFFFFFF else 0xFFFFFFFF, score, 0))
             return
         if printed:
             fields.append((STDOUT, printed))
@@ -185,6 +186,7 @@ def _cancel_leftover_tasks() -> None:
 
     tasks = asyncio.all_tasks()
     if len(tasks) > 1:
-        tasks.discard(asyncio.current_task())  # type: ignore[arg-type]  # None is no task and is not in the set
+        own = asyncio.current_task()
         for task in tasks:
-            task.cancel()
+            if task is not own:
+                task.cancel()

@@ -38,13 +38,13 @@ class Child(NamedTuple):
 
     channel: socket.socket
     results: int
-    output: int
+    printed: int
 
     def close(self) -> None:
         """Closes all three: a child that waits for lines ends by it."""
         self.channel.close()
         os.close(self.results)
-        os.close(self.output)
+        os.close(self.printed)
 
 
 class Loaded(NamedTuple):
@@ -71,15 +71,11 @@ class Family:
     def load(self) -> Loaded:
         """Starts a template and waits until it has loaded the grader, or has said why not."""
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        printed = output.make_file()
         self._template = os.fork()
         if self._template == 0:
-            control.close()
-            os.dup2(os.open("/dev/null", os.O_RDWR), 0)  # the host's channel is not for the template
             os.setsid()
-            Template(theirs, self._limits).run(self._source, printed)
+            Template(_only(theirs), self._limits).run(self._source)
         theirs.close()
-        os.close(printed)
         self._control = control
         loaded = self._hear_loading(monotonic() + self._limits.load_ms / 1000)
         if loaded.done:
@@ -144,8 +140,8 @@ class Family:
         """
         ours, theirs = socket.socketpair()
         results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        printed = output.make_file()
-        rights = array("i", [theirs.fileno(), results_in, printed])
+        printed, printed_in = output.make_pipe()
+        rights = array("i", [theirs.fileno(), results_in, printed, printed_in])
         try:
             self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         except OSError as error:
@@ -154,6 +150,7 @@ class Family:
         finally:
             theirs.close()
             os.close(results_in)
+            os.close(printed_in)
         ours.setblocking(False)
         return Child(ours, results, printed)
 
@@ -208,3 +205,10 @@ class Family:
                     os.kill(-1, signal.SIGKILL)
                 os.waitpid(-1, 0)
             raise Lost
+
+
+def _only(control: socket.socket) -> socket.socket:
+    """The one descriptor that a template keeps beside the standard ones: the host's channel above all is closed."""
+    kept = os.dup2(control.detach(), 3, inheritable=False)
+    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+    return socket.socket(fileno=kept)

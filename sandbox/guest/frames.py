@@ -18,9 +18,13 @@ READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED = 16, 17, 18, 19, 20, 2
 
 AUTO, BATCH, COMPLETION = 0, 1, 2
 
-SCORED, EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, OUTPUT, BAD_INPUT = range(8)
+SCORED, EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, BAD_INPUT = range(1, 8)
 
-RECORD = Struct("<BxxxIdI")  # kind, run in µs, score, bytes of fields that follow
+RECORD = Struct("<IIdI")  # kind with a mark, run in µs, score, bytes of fields that follow
+# The mark keeps what a completion writes to every descriptor it finds from being read as a score, of 0.0 say. It is no
+# secret: code that a grader runs in its own process can always forge its own score, and no other.
+MARK = 0x9BC5A700
+_MARK_BYTES = MARK.to_bytes(4, "little")
 FIELD = Struct("<BI")  # tag, length
 ID_TEXT, ID_NUMBER, REASON, MESSAGE, TRACE, STDOUT = range(1, 7)
 MAX_ID = 1024
@@ -76,9 +80,7 @@ def pack_check(check: CheckResult) -> bytes:
     """The bytes of one check, its texts cut to what a frame may hold."""
     message = encode(check.message, MAX_TEXT)
     trace = encode(check.trace, MAX_TEXT)
-    head = CHECK_HEAD.pack(
-        check.number, check.passed, check.line, check.column, check.micros, len(message), len(trace)
-    )
+    head = CHECK_HEAD.pack(check.number, check.passed, check.line, check.column, check.micros, len(message), len(trace))
     return head + message + trace
 
 
@@ -104,14 +106,14 @@ def unpack_check(payload: bytes) -> CheckResult:
 def pack_record(kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> bytes:
     """The bytes of one outcome. Fields must be within `MAX_FIELD`."""
     body = b"".join(FIELD.pack(tag, len(value)) + value for tag, value in fields)
-    return RECORD.pack(kind, min(micros, 0xFFFFFFFF), score, len(body)) + body
+    return RECORD.pack(MARK | kind, min(micros, 0xFFFFFFFF), score, len(body)) + body
 
 
 def count_records(data: bytes | bytearray) -> tuple[int, int]:
     """How many whole records lie at the start of `data`, and how many bytes they take.
 
     Raises:
-        Malformed: a record says that it is longer than any can be.
+        Malformed: these are no records.
     """
     size = RECORD.size
     whole = len(data) // size * size
@@ -119,9 +121,9 @@ def count_records(data: bytes | bytearray) -> tuple[int, int]:
         return whole // size, whole
     count = position = 0
     while position + size <= len(data):
-        _, _, _, length = RECORD.unpack_from(data, position)
-        if length > MAX_FIELDS:
-            raise Malformed(f"a record of {length} bytes")
+        kind, _, _, length = RECORD.unpack_from(data, position)
+        if kind & ~0xFF != MARK or length > MAX_FIELDS:
+            raise Malformed("these bytes are no record")
         if position + size + length > len(data):
             break
         position += size + length
@@ -130,9 +132,11 @@ def count_records(data: bytes | bytearray) -> tuple[int, int]:
 
 
 def is_plain(data: bytes | bytearray, whole: int) -> bool:
-    """Whether no record of these whole ones has fields: true of nearly all that are ever sent."""
+    """Whether all of these are whole records without fields: true of nearly all that are ever sent."""
     size = RECORD.size
-    return not any(data[size - offset : whole : size].strip(b"\0") for offset in (4, 3, 2, 1))
+    return not any(data[size - offset : whole : size].strip(b"\0") for offset in (4, 3, 2, 1)) and not any(
+        data[offset:whole:size].strip(_MARK_BYTES[offset : offset + 1]) for offset in (1, 2, 3)
+    )
 
 
 def unpack_fields(body: bytes) -> dict[int, bytes]:

@@ -3,6 +3,7 @@
 from _json import make_scanner  # what `json` itself uses; importing all of `json` would cost a cold sandbox 10 ms
 from collections.abc import Callable
 from types import SimpleNamespace
+from typing import Any
 
 from gradebox.thread import StringThread
 
@@ -19,17 +20,16 @@ class Reader:
     def __init__(self, most_bytes: int, deepest: int) -> None:
         self._most_bytes = most_bytes
         self._deepest = deepest
-        self._scan: Callable[[str, int], tuple[object, int]] = make_scanner(
-            SimpleNamespace(
-                strict=False,  # newlines and tabs inside strings are common in hand-made files
-                object_hook=None,
-                object_pairs_hook=None,
-                parse_float=float,
-                parse_int=int,
-                parse_constant={"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}.__getitem__,
-                memo={},
-            )
+        context: Any = SimpleNamespace(
+            strict=True,
+            object_hook=None,
+            object_pairs_hook=None,
+            parse_float=float,
+            parse_int=int,
+            parse_constant={"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}.__getitem__,
+            memo={},
         )
+        self._scan: Callable[[str, int], tuple[object, int]] = make_scanner(context)
 
     def read(self, line: bytes) -> tuple[StringThread, str | int | None]:
         """The thread of a line, and its "id" where it has one.
@@ -96,4 +96,3 @@ def _identity(value: object) -> str | int | None:
     if type(identity) is int and abs(identity) < 1 << 63:
         return identity
     raise BadInput('"id" must be a string of at most 256 characters, or a whole number of 64 bits')
-

@@ -18,6 +18,9 @@ _SCOPE_ABSTRACT_UNIX_SOCKET = 0b01
 _WRITABLE = ("/tmp", "/dev/shm")  # noqa: S108  # the sandbox's own
 
 
+_LIFETIME_S = 1 << 20  # of a child that grades whole batches: deadlines end it, not this
+
+
 class _RulesetAttr(ctypes.Structure):
     _fields_ = (
         ("handled_access_fs", ctypes.c_uint64),
@@ -61,6 +64,7 @@ def set_rlimits(limits: Limits) -> None:
         (resource.RLIMIT_NPROC, limits.processes),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_STACK, limits.stack_bytes),
+        (resource.RLIMIT_CPU, _LIFETIME_S),
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
@@ -69,6 +73,11 @@ def set_rlimits(limits: Limits) -> None:
         (resource.RLIMIT_RTPRIO, 0),
     ):
         resource.setrlimit(what, (soft, soft))
+
+
+def limit_cpu(seconds: int) -> None:
+    """Bounds the processor time of this process and of each one that it starts; never to be raised again."""
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
 
 
 def landlock_abi() -> int:

@@ -93,8 +93,9 @@ class Marking:
         try:
             self._send(child.channel)
             self._since = monotonic()
+            look_ms = _LOOK_MS
             while True:
-                ready = dict(poll.poll(_LOOK_MS))
+                ready = dict(poll.poll(look_ms))
                 if self._family.control.fileno() in ready:
                     return self._ended(child, self._family.hear_exit())
                 message = self._heard(child.channel, poll) if child.channel.fileno() in ready else b""
@@ -103,6 +104,7 @@ class Marking:
                     return None if self._told == self._share else _SPOILED
                 if overdue := self._overdue():
                     return overdue
+                look_ms = self._make_room(child)
         except Malformed:
             return _SPOILED
         except Lost:
@@ -155,6 +157,13 @@ class Marking:
         if self._told != before:
             self._since = monotonic()
 
+    def _make_room(self, child: Child) -> int:
+        """Empties a full output pipe, so that who prints a lot need not wait; returns when to look again, in ms."""
+        if not output.is_full(child.printed):
+            return _LOOK_MS
+        output.take(child.printed, 0)
+        return 1
+
     def _overdue(self) -> Failure | None:
         if monotonic() - self._since > self._limits.timeout_ms / 1000:
             seconds = self._limits.timeout_ms / 1000
@@ -190,7 +199,7 @@ class Marking:
     def _record(self, child: Child, failure: Failure) -> None:
         micros = int((monotonic() - self._since) * 1e6)
         fields = [(MESSAGE, encode(failure.message, self._limits.text_bytes))]
-        if printed := output.take(child.output, self._limits.stdout_bytes):
+        if printed := output.take(child.printed, self._limits.stdout_bytes):
             fields.append((STDOUT, printed))
         fields += identity_fields(self._lines[self._told], self._limits)
         self._tell(pack_record(failure.kind, micros, 0.0, fields))

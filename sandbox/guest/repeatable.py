@@ -26,7 +26,7 @@ class SeedAtImport:
         if name != "random":
             return None
         for finder in sys.meta_path:
-            spec = None if finder is cls else finder.find_spec(name, None)
+            spec = None if getattr(finder, "__name__", "") == cls.__name__ else finder.find_spec(name, None)
             if spec is not None and spec.loader is not None:
                 _seed_after(spec.loader)
                 return spec

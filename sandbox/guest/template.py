@@ -21,7 +21,7 @@ from sandbox.guest import lockdown
 from sandbox.guest.child import Child
 from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
 from sandbox.guest.isolation import runs_code
-from sandbox.guest.output import Output
+from sandbox.guest.output import Output, make_pipe, may_write_descriptors
 from sandbox.guest.repeatable import SeedAtImport
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed
@@ -34,12 +34,14 @@ STATUS = Struct("!I")  # a wait status
 NO_STATUS = 0xFFFFFFFF
 OUT_OF_MEMORY = 77  # exit code of a child that had no memory left to say so
 MOST_SAID = 1 << 16
+_MOST_AT_IMPORT = 4096  # of what a module body prints: nobody reads it, and a pipe that is full would make it wait
 
 
 class Template:
     """The loaded grader, and the children that grade with it."""
 
     needs_loop = False
+    writes_descriptors = True
     text = ""
     grade: Callable[[object], Coroutine[Any, Any, object]]
 
@@ -50,15 +52,16 @@ class Template:
         self._child_descriptor = -1
         self._status = NO_STATUS
 
-    def run(self, source: bytes, output: int) -> NoReturn:
+    def run(self, source: bytes) -> NoReturn:
         """Loads the grader, then serves the supervisor until it is killed."""
         signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
         lockdown.adopt_orphans()
         lockdown.set_rlimits(self._limits)
         lockdown.restrict_files()
-        printed = Output(output, self._limits.stdout_bytes)
+        reading, writing = make_pipe()
+        Output(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
         if self._load(source):
-            printed.take()
+            os.close(reading)
             self._reap_all()  # processes that the module body started do not outlive it
             self._serve()
         os._exit(0)
@@ -88,6 +91,7 @@ class Template:
             self._limits = self._limits._replace(isolation=mode)
         self.text = candidate.text
         self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
+        self.writes_descriptors = may_write_descriptors(candidate.text)
         self.needs_loop = "asyncio" in sys.modules or "asyncio" in candidate.text
         sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
         warnings = "\n".join(candidate.warnings)
@@ -112,7 +116,7 @@ class Template:
                     poll.register(self._child_descriptor, select.POLLIN)
 
     def _obey(self) -> None:
-        message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(3 * 4))
+        message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(4 * 4))
         if message == FORK:
             descriptors = array("i")
             for level, kind, data in ancillary:
@@ -127,18 +131,21 @@ class Template:
         else:
             os._exit(0)  # the supervisor has gone
 
-    def _fork(self, channel: int, results: int, output: int) -> None:
+    def _fork(self, channel: int, results: int, reading: int, writing: int) -> None:
         self._status = NO_STATUS
         self._child = os.fork()
         if self._child:
-            for descriptor in (channel, results, output):
+            for descriptor in (channel, results, reading, writing):
                 os.close(descriptor)
             self._child_descriptor = os.pidfd_open(self._child)
             return
         self._control.close()
         os.setsid()  # os.kill(0, …) reaches this child's own group alone
+        if self._limits.isolation == COMPLETION:
+            lockdown.limit_cpu(2 * self._limits.timeout_ms // 1000 + 2)
         try:
-            Child(self, self._limits, socket(fileno=channel), results, output).serve()
+            printed = Output(reading, writing, self._limits.stdout_bytes, self.writes_descriptors)
+            Child(self, self._limits, socket(fileno=channel), results, printed).serve()
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)
