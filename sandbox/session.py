@@ -59,6 +59,7 @@ class Session:
         self.source: GraderSource | None = None
         self.loaded: Loaded | None = None
         self.used_at = monotonic()
+        self.landlock_abi = 0
         self._channel = sandbox.channel
         self._limits: Limits
         self._unsettled = False
@@ -69,11 +70,12 @@ class Session:
         if self._ready:
             return
         try:
-            kind, _ = self._receive(monotonic() + _READY_S)
+            kind, told = self._receive(monotonic() + _READY_S)
         except Ended as error:
             raise InfrastructureError(f"a sandbox did not start: {error}") from error
         if kind != READY:
             raise InfrastructureError(f"a sandbox did not start: its first word was {kind}")
+        self.landlock_abi = told[0] if told else 0
         self._ready = True
 
     def load(self, source: GraderSource, limits: Limits) -> Loaded:

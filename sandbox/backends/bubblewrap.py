@@ -17,6 +17,7 @@ from contextlib import suppress
 from sandbox import image, limits, seccomp
 from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError, IsolationUnavailable
+from sandbox.monitor import Monitor
 from sandbox.settings import SandboxSettings
 
 _START_S = 10.0
@@ -34,12 +35,17 @@ _ENVIRONMENT = {
 class BubblewrapSandbox:
     """One running sandbox."""
 
-    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket, cgroup: Cgroup | None) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], channel: socket.socket, cgroup: Cgroup | None, monitor: Monitor
+    ) -> None:
         self.channel = channel
         self._process = process
         self._cgroup = cgroup
+        self._monitor = monitor
         self._pidfd = -1
+        self._killed_for_memory = False
         self.pid = 0
+        self.memory_bytes = 0
 
     def hold(self, pid: int) -> None:
         """Takes hold of the sandbox's pid 1: when it is killed, the kernel kills all that lives in its namespace."""
@@ -47,25 +53,38 @@ class BubblewrapSandbox:
         self.pid = pid
         if self._cgroup is not None:
             self._cgroup.add(pid)
+        else:
+            self._monitor.watch(self)
 
     def allow_memory(self, mebibytes: int) -> None:
-        """Bounds all processes together, where there is a control group; each for itself is bounded anyway."""
+        """Bounds all processes together: by a control group where there is one, else by the monitor."""
+        self.memory_bytes = mebibytes << 20
         if self._cgroup is not None:
             self._cgroup.allow_memory(mebibytes)
 
     def ran_out_of_memory(self) -> bool:
-        """Whether the kernel has ended a process for memory since the last call."""
-        return self._cgroup is not None and self._cgroup.ran_out_of_memory()
+        """Whether a process was ended for memory since the last call."""
+        return self._killed_for_memory or (self._cgroup is not None and self._cgroup.ran_out_of_memory())
+
+    def kill_for_memory(self) -> None:
+        """What the monitor does to a sandbox that wants too much."""
+        self._killed_for_memory = True
+        self._kill()
+
+    def _kill(self) -> None:
+        if self._pidfd < 0:
+            self._process.kill()
+            return
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def end(self) -> None:
         """Kills everything inside and gives back all that the sandbox held."""
+        self._monitor.forget(self)
+        self._kill()
         if self._pidfd >= 0:
-            with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
             os.close(self._pidfd)
             self._pidfd = -1
-        else:
-            self._process.kill()
         self.channel.close()
         self._process.wait()
         if self._process.stderr is not None:
@@ -90,9 +109,12 @@ class Bubblewrap:
         self.cgroups = Cgroups.find()
         if self.cgroups is not None:
             self.cgroups.remove_stale()
+        self._monitor = Monitor()
+        self._monitor.start()
 
     def close(self) -> None:
-        """Nothing of it outlives its sandboxes."""
+        """Ends the monitor."""
+        self._monitor.end()
 
     def start(self) -> BubblewrapSandbox:
         """A new sandbox; its supervisor is about to say that it is ready."""
@@ -113,7 +135,7 @@ class Bubblewrap:
             )
             os.close(info_in)
             info_in = -1
-            sandbox = BubblewrapSandbox(process, ours, self._make_cgroup())
+            sandbox = BubblewrapSandbox(process, ours, self._make_cgroup(), self._monitor)
             sandbox.hold(_read_pid(info, process))
             os.write(block, b"\n")
         except OSError as error:
