@@ -14,7 +14,7 @@ class Score(float):
 
     reason: str | None
 
-    def __new__(cls, value: float, reason: str | None = None) -> "Score":
+    def __new__(cls, value: float, reason: str | None = None) -> "Score":  # noqa: D102  # the class says it
         score = super().__new__(cls, value)
         score.reason = reason
         return score

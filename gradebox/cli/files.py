@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 GraderFile = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file with `async def grade(thread)`.")
 ]
+ThreadsFile = Annotated[
+    Path | None,
+    typer.Option("--threads", metavar="FILE", exists=True, dir_okay=False, help="JSON lines for the test run."),
+]
 
 
 def read_source(path: Path) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gradebox.cli.command import Asking, client_command
-from gradebox.cli.files import GraderFile, read_source
+from gradebox.cli.files import GraderFile, ThreadsFile, read_source, read_threads
 from gradebox.cli.output import as_json, fail, say, table
 
 if TYPE_CHECKING:
@@ -58,6 +58,7 @@ def create(
     isolation: IsolationChoice = None,
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
+    threads: ThreadsFile = None,
 ) -> None:
     """Proves a grader and keeps it as its first version."""
     grader = asking.client.graders.create.function(
@@ -68,6 +69,7 @@ def create(
         isolation=isolation,
         timeout_s=timeout_s,
         memory_mb=memory_mb,
+        threads=read_threads(threads) if threads else None,
     )
     _report(asking, grader, "created")
 
@@ -85,10 +87,12 @@ def update(
     isolation: IsolationChoice = None,
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
+    threads: ThreadsFile = None,
 ) -> None:
     """Gives a grader a new version, a name or a description."""
-    if file is None and (isolation, timeout_s, memory_mb) != (None, None, None):
-        raise typer.BadParameter("--isolation, --timeout-s and --memory-mb belong to a version: name its FILE too")
+    if file is None and any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
+        options = "--isolation, --timeout-s, --memory-mb and --threads"
+        raise typer.BadParameter(f"{options} belong to a version: name its FILE too")
     grader = asking.client.graders.update(
         key,
         fn=_source(file) if file else None,
@@ -97,6 +101,7 @@ def update(
         isolation=isolation,
         timeout_s=timeout_s,
         memory_mb=memory_mb,
+        threads=read_threads(threads) if threads else None,
     )
     _report(asking, grader, "updated")
 

@@ -1,12 +1,11 @@
 """`gradebox validate`"""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from gradebox.cli.command import Asking, client_command
-from gradebox.cli.files import GraderFile, read_source, read_threads
+from gradebox.cli.files import GraderFile, ThreadsFile, read_source, read_threads
 from gradebox.cli.output import as_json, cell, fail, say
 from gradebox.errors import GradeboxError
 
@@ -22,9 +21,7 @@ def add_to(app: typer.Typer) -> None:
 def validate(
     asking: Asking,
     file: GraderFile,
-    threads: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="JSON lines to run the grader on.")
-    ] = None,
+    threads: ThreadsFile = None,
 ) -> None:
     """Runs the five checks on a grader; keeps nothing. Exits 0 when valid, 1 when not, 2 when it could not be asked."""
     try:

@@ -12,7 +12,7 @@ from gradebox.client.threads import Thread, Threads, to_line
 from gradebox.outcome import Outcome
 from gradebox.schemas import ApiKey, Batch, Grader, Isolation, Project, Report, Version
 
-IMPORT_AND_TEST_RUN_S = 120.0  # the most that a validation may take
+PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
 
 _graders = TypeAdapter(list[Grader]).validate_json
@@ -49,23 +49,14 @@ def validate(
     project: str, source: str, threads: Sequence[Thread] | None = None, isolation: Isolation | None = None
 ) -> Call[Report]:
     """Asks for the five checks."""
-    head = encode({"source": source, "isolation": isolation})
-    body = head if threads is None else _with_threads(head, [to_line(t, number) for number, t in enumerate(threads)])
-    work_s = IMPORT_AND_TEST_RUN_S + COMPLETION_S * len(threads or ())
-    path = _path(project, "validate")
-    return Call("POST", path, Report.model_validate_json, body=body, work_s=work_s)
+    body = _to_prove({"source": source, "isolation": isolation}, threads)
+    return Call("POST", _path(project, "validate"), Report.model_validate_json, body=body, work_s=PROOF_S)
 
 
-def create_grader(project: str, fields: Mapping[str, Any]) -> Call[Grader]:
+def create_grader(project: str, fields: Mapping[str, Any], threads: Sequence[Thread] | None = None) -> Call[Grader]:
     """Makes a grader with its first version."""
-    return Call(
-        "POST",
-        _path(project, "graders"),
-        Grader.model_validate_json,
-        body=encode(fields),
-        idempotent=False,
-        work_s=IMPORT_AND_TEST_RUN_S,
-    )
+    path, body = _path(project, "graders"), _to_prove(fields, threads)
+    return Call("POST", path, Grader.model_validate_json, body=body, idempotent=False, work_s=PROOF_S)
 
 
 def list_graders(project: str) -> Call[list[Grader]]:
@@ -78,10 +69,12 @@ def get_grader(project: str, key: str) -> Call[Grader]:
     return Call("GET", _path(project, "graders", key), Grader.model_validate_json)
 
 
-def put_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[Grader]:
+def put_grader(
+    project: str, key: str, fields: Mapping[str, Any], threads: Sequence[Thread] | None = None
+) -> Call[Grader]:
     """Gives a grader a new version, unless the source is unchanged."""
-    path = _path(project, "graders", key)
-    return Call("PUT", path, Grader.model_validate_json, body=encode(fields), work_s=IMPORT_AND_TEST_RUN_S)
+    path, body = _path(project, "graders", key), _to_prove(fields, threads)
+    return Call("PUT", path, Grader.model_validate_json, body=body, work_s=PROOF_S)
 
 
 def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[Grader]:
@@ -173,6 +166,13 @@ def list_projects() -> Call[list[Project]]:
 
 def _path(project: str, *parts: str) -> str:
     return "/v1/projects/" + "/".join(quote(part, safe="") for part in (project, *parts))
+
+
+def _to_prove(fields: Mapping[str, Any], threads: Sequence[Thread] | None) -> bytes:
+    """A JSON body with a source, and with the threads of its test run where there are some."""
+    if threads is None:
+        return encode(fields)
+    return _with_threads(encode(fields), [to_line(thread, number) for number, thread in enumerate(threads)])
 
 
 def _with_threads(head: bytes, lines: Sequence[bytes]) -> bytes:

@@ -29,10 +29,12 @@ class Creation:
         isolation: Isolation | None = None,
         timeout_s: float | None = None,
         memory_mb: int | None = None,
+        threads: Sequence[Thread] | None = None,
     ) -> Grader:
         """Proves a function and keeps it as the first version of a new grader.
 
-        `timeout_s` is for one completion, in seconds; `memory_mb` is in MiB.
+        `timeout_s` is for one completion, in seconds; `memory_mb` is in MiB. The test run is made on `threads`, where
+        the grader needs metadata that the default thread lacks.
 
         Raises:
             SourceError: the function cannot stand alone; the message says what to change.
@@ -41,7 +43,7 @@ class Creation:
         """
         version = _version(fn, isolation, timeout_s, memory_mb)
         fields = {"key": key, "name": name, "description": description, **version}
-        return self._transport.send(calls.create_grader(self._project, fields))
+        return self._transport.send(calls.create_grader(self._project, fields, threads))
 
 
 class Graders:
@@ -72,6 +74,7 @@ class Graders:
         isolation: Isolation | None = None,
         timeout_s: float | None = None,
         memory_mb: int | None = None,
+        threads: Sequence[Thread] | None = None,
     ) -> Grader:
         """Gives a grader a new version, a name or a description. An unchanged source makes no new version.
 
@@ -79,9 +82,8 @@ class Graders:
             SourceError, ValidationError: as for `create.function`; the grader stays as it was.
             Conflict: the grader is locked.
         """
-        return self._transport.send(
-            _update(self._project, key, name, description, fn, isolation, timeout_s, memory_mb),
-        )
+        version = fn, isolation, timeout_s, memory_mb, threads
+        return self._transport.send(_update(self._project, key, name, description, *version))
 
     def delete(self, key: str) -> None:
         """Deletes a grader. Batches that run keep the version they began with."""
@@ -117,11 +119,12 @@ class AsyncCreation:
         isolation: Isolation | None = None,
         timeout_s: float | None = None,
         memory_mb: int | None = None,
+        threads: Sequence[Thread] | None = None,
     ) -> Grader:
         """As `Creation.function`."""
         version = _version(fn, isolation, timeout_s, memory_mb)
         fields = {"key": key, "name": name, "description": description, **version}
-        return await self._transport.send(calls.create_grader(self._project, fields))
+        return await self._transport.send(calls.create_grader(self._project, fields, threads))
 
 
 class AsyncGraders:
@@ -152,11 +155,11 @@ class AsyncGraders:
         isolation: Isolation | None = None,
         timeout_s: float | None = None,
         memory_mb: int | None = None,
+        threads: Sequence[Thread] | None = None,
     ) -> Grader:
         """As `Graders.update`."""
-        return await self._transport.send(
-            _update(self._project, key, name, description, fn, isolation, timeout_s, memory_mb)
-        )
+        version = fn, isolation, timeout_s, memory_mb, threads
+        return await self._transport.send(_update(self._project, key, name, description, *version))
 
     async def delete(self, key: str) -> None:
         """As `Graders.delete`."""
@@ -199,10 +202,11 @@ def _update(
     isolation: Isolation | None,
     timeout_s: float | None,
     memory_mb: int | None,
+    threads: Sequence[Thread] | None,
 ) -> Call[Grader]:
     fields = {"name": name, "description": description}
     if fn is not None:
-        return calls.put_grader(project, key, fields | _version(fn, isolation, timeout_s, memory_mb))
-    if (isolation, timeout_s, memory_mb) != (None, None, None):
-        raise TypeError("isolation, timeout_s and memory_mb belong to a version: give its source too, as fn=")
+        return calls.put_grader(project, key, fields | _version(fn, isolation, timeout_s, memory_mb), threads)
+    if any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
+        raise TypeError("isolation, timeout_s, memory_mb and threads belong to a version: give its source too, as fn=")
     return calls.patch_grader(project, key, fields)

@@ -46,12 +46,12 @@ def client(service: Service) -> Iterator[Client]:
 @pytest.fixture
 def contains(client: Client) -> str:
     key = f"contains-{uuid4().hex[:8]}"
-    client.graders.create.function(key=key, fn=CONTAINS, description="looks for the answer")
+    client.graders.create.function(key=key, fn=CONTAINS, description="looks for the answer", threads=[thread("4")])
     return key
 
 
 def test_a_function_becomes_a_grader_and_scores(client: Client) -> None:
-    grader = client.graders.create.function(key="exact", fn=exact, description="equality")
+    grader = client.graders.create.function(key="exact", fn=exact, description="equality", threads=[thread("4")])
 
     right, wrong = client.score("exact", [thread("4"), thread("5")])
 
@@ -69,6 +69,16 @@ def test_a_grader_that_is_not_valid_is_not_saved(client: Client) -> None:
         client.graders.get("not-saved")
 
 
+def test_a_grader_that_reads_metadata_is_told_to_bring_threads(client: Client) -> None:
+    with pytest.raises(ValidationError, match=r"KeyError: 'answer'.*send threads that have some \(`threads=`"):
+        client.graders.create.function(key="reads-metadata", fn=CONTAINS)
+
+    with pytest.raises(ValidationError, match="no score on thread 1"):
+        client.graders.create.function(key="reads-metadata", fn=CONTAINS, threads=[thread("4"), {"completion": "4"}])
+
+    assert client.graders.create.function(key="reads-metadata", fn=CONTAINS, threads=[thread("5")]).version == 1
+
+
 def test_validating_raises_nothing(client: Client) -> None:
     assert client.graders.validate(CONTAINS, [thread("4")]).valid
     assert not client.graders.validate("async def grade(").valid
@@ -80,8 +90,8 @@ def test_a_key_is_taken_once(client: Client, contains: str) -> None:
 
 
 def test_a_grader_changes_until_it_is_locked(client: Client, contains: str) -> None:
-    assert client.graders.update(contains, fn=CONTAINS).version == 1
-    assert client.graders.update(contains, fn=f"{CONTAINS}\n# changed").version == 2
+    assert client.graders.update(contains, fn=CONTAINS, threads=[thread("4")]).version == 1
+    assert client.graders.update(contains, fn=f"{CONTAINS}\n# changed", threads=[thread("4")]).version == 2
     assert client.graders.update(contains, name="Contains").name == "Contains"
     assert [version.number for version in client.graders.versions(contains)] == [1, 2]
 
@@ -97,6 +107,8 @@ def test_a_grader_changes_until_it_is_locked(client: Client, contains: str) -> N
 def test_settings_of_a_version_need_the_version(client: Client, contains: str) -> None:
     with pytest.raises(TypeError, match="give its source too"):
         client.graders.update(contains, timeout_s=1.0)
+    with pytest.raises(TypeError, match="give its source too"):
+        client.graders.update(contains, threads=[thread("4")])
 
 
 def test_an_old_version_scores_on(client: Client, contains: str) -> None:
@@ -187,7 +199,7 @@ def test_a_batch_is_cancelled_and_keeps_what_it_has(client: Client) -> None:
 def test_the_client_that_awaits_does_the_same(service: Service) -> None:
     async def run() -> tuple[list[float | None], list[float | None], str]:
         async with AsyncClient(service.url, service.key) as client:
-            await client.graders.create.function(key="awaited", fn=CONTAINS)
+            await client.graders.create.function(key="awaited", fn=CONTAINS, threads=[thread("4")])
             scored = await client.score("awaited", [thread("4"), thread("5")])
             batch = await client.batches.create("awaited", [thread("5"), thread("4")])
             await batch.wait(progress=False)

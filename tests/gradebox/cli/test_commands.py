@@ -62,6 +62,22 @@ def test_threads_of_ones_own_are_each_reported(service: Service, half: Path, tmp
     assert "thread 1: 0.5" in done.stdout
 
 
+def test_a_grader_that_reads_metadata_is_proved_on_threads_that_have_some(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "reads.py").write_text('async def grade(thread): return float(thread.metadata["answer"] == "4")\n')
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a", "metadata": {"answer": "4"}}\n')
+    create = ["graders", "create", f"reads-{uuid4().hex[:8]}", str(tmp_path / "reads.py")]
+    threads = ["--threads", str(tmp_path / "threads.jsonl")]
+
+    alone = service.run(*create)
+    proved = service.run(*create, *threads)
+    updated = service.run("graders", "update", *create[2:], "--timeout-s", "3", *threads)
+    no_file = service.run("graders", "update", create[2], *threads)
+
+    assert alone.returncode == 1
+    assert "--threads FILE.jsonl" in alone.stderr
+    assert [done.returncode for done in (proved, updated, no_file)] == [0, 0, 2], proved.stderr + updated.stderr
+
+
 def test_what_could_not_be_asked_exits_2(service: Service, half: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("{}\n{")
     nobody = service.run("validate", str(half), "--url", "http://127.0.0.1:1")

@@ -1,0 +1,40 @@
+import pytest
+
+from validators import test_run
+from validators.candidate import CheckFailed
+from validators.test_run import Run
+
+GOOD = Run(1.0, "", "", "")
+LACKS_KEY = Run(None, "exception", "KeyError: 'answer' (line 2)", 'answer = thread.metadata["answer"]')
+LACKS_VALUE = Run(None, "exception", "AttributeError: no 'lower'", 'thread.metadata.get("answer").lower()')
+DIVIDES = Run(None, "exception", "ZeroDivisionError: division by zero (line 2)", "return 1 / 0")
+
+
+@pytest.mark.parametrize(
+    ("run", "hinted"), [(LACKS_KEY, True), (LACKS_KEY._replace(trace=""), True), (LACKS_VALUE, True), (DIVIDES, False)]
+)
+def test_who_lacks_metadata_is_told_how_to_send_some(run: Run, hinted: bool) -> None:
+    with pytest.raises(CheckFailed) as raised:
+        test_run.check([run])
+    assert raised.value.message.startswith(f"`grade` gave no score (exception): {run.message}")
+    assert ("`threads=`, `--threads FILE.jsonl`" in raised.value.message) == hinted
+    assert raised.value.trace == run.trace
+
+
+def test_who_sent_threads_is_told_which_one_fails() -> None:
+    with pytest.raises(CheckFailed) as raised:
+        test_run.check([GOOD, LACKS_KEY, DIVIDES])
+    assert raised.value.message == f"`grade` gave no score on thread 1 (exception): {LACKS_KEY.message}"
+
+
+def test_scores_of_all_threads_pass() -> None:
+    assert test_run.check([GOOD]) == "`grade` returned 1.0"
+    assert "each of 2 threads" in test_run.check([GOOD, GOOD])
+
+
+def test_a_grader_that_disagrees_with_itself_is_told_where() -> None:
+    assert test_run.warnings([GOOD, GOOD], [GOOD, GOOD]) == []
+    (other,) = test_run.warnings([GOOD, GOOD], [GOOD, Run(0.5, "", "", "")])
+    assert other.startswith("thread 1 was scored 1.0 the first time and 0.5 the second")
+    (error,) = test_run.warnings([GOOD], [DIVIDES])
+    assert "an error (exception) the second" in error
