@@ -121,7 +121,8 @@ class Batch(_Schema):
     graders: list[BatchGrader]
     threads: int
     total: int = Field(description="outcomes in the end: threads times graders")
-    done: int = Field(description="outcomes so far")
+    done: int = Field(description="outcomes so far, which can be read")
+    underway: int = Field(0, description="outcomes beyond those, of chunks that are not complete yet")
     scored: int
     errors: dict[str, int]
     created_at: datetime

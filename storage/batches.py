@@ -112,10 +112,10 @@ class Batches:
         Raises:
             NotFound: there is none in this project.
         """
-        fields = self._fields(batch_id) if _ID.fullmatch(batch_id) else {}
+        fields, underway = self._fields(batch_id) if _ID.fullmatch(batch_id) else ({}, 0)
         if fields.get("project") != project:
             raise NotFound(f"there is no batch {batch_id!r} in project {project!r}: list the batches to see their ids")
-        return _batch(batch_id, fields, self._summaries(batch_id, fields) if summary else [])
+        return _batch(batch_id, fields, underway, self._summaries(batch_id, fields) if summary else [])
 
     def newest(self, project: str, limit: int, before: str | None = None) -> list[Batch]:
         """The newest batches first, without summaries; `before` continues after that batch."""
@@ -126,8 +126,12 @@ class Batches:
         with self._redis.pipeline() as pipe:
             for batch_id in ids:
                 pipe.hgetall(names.batch(batch_id))
+                pipe.hvals(names.underway(batch_id))
             found = pipe.execute()
-        return [_batch(batch_id, _texts(fields), []) for batch_id, fields in zip(ids, found, strict=True) if fields]
+        records = zip(ids, found[::2], found[1::2], strict=True)
+        return [
+            _batch(batch_id, _texts(fields), sum(map(int, under)), []) for batch_id, fields, under in records if fields
+        ]
 
     def cancel(self, project: str, batch_id: str) -> Batch:
         """Ends a batch that is not over; its outcomes so far can still be read.
@@ -176,8 +180,13 @@ class Batches:
         packed = packed if isinstance(packed, bytes) else b""
         return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
 
-    def _fields(self, batch_id: str) -> dict[str, str]:
-        return _texts(self._redis.hgetall(names.batch(batch_id)))
+    def _fields(self, batch_id: str) -> tuple[dict[str, str], int]:
+        """The record of a batch, and how many outcomes of it are under way, from one moment."""
+        with self._redis.pipeline() as pipe:
+            pipe.hgetall(names.batch(batch_id))
+            pipe.hvals(names.underway(batch_id))
+            fields, underway = pipe.execute()
+        return _texts(fields), sum(map(int, underway))
 
     def _summaries(self, batch_id: str, fields: dict[str, str]) -> list[Summary]:
         scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
@@ -219,13 +228,14 @@ def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk]) -> dict[An
     }
 
 
-def _batch(batch_id: str, fields: dict[str, str], summaries: list[Summary]) -> Batch:
+def _batch(batch_id: str, fields: dict[str, str], underway: int, summaries: list[Summary]) -> Batch:
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
     return Batch.model_validate(
         {
             **{name: fields.get(name) for name in ("project", "state", "created_at", "started_at", "finished_at")},
             **{name: int(fields[name]) for name in ("threads", "total", "done", "scored")},
             "id": batch_id,
+            "underway": underway,
             "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
             "errors": error_counts(fields),
             "weighted_mean": _weighted_mean(summaries),

@@ -41,6 +41,7 @@ class Leases:
         self._lease_ms = lease_ms
         self._claim = script(redis, "claim")
         self._beat = script(redis, "beat")
+        self._advance = script(redis, "advance")
         self._release = script(redis, "release")
         self._complete = script(redis, "complete")
 
@@ -54,9 +55,17 @@ class Leases:
         returned, waiting = self._beat(args=[self._lease_ms, "" if lease is None else str(lease)])
         return Beat(returned, waiting)
 
-    def release(self, lease: Lease) -> None:
-        """Gives the unit back at once, for any worker to take."""
-        self._release(args=[lease.batch, lease.unit, lease.attempt])
+    def advance(self, lease: Lease, outcomes: int) -> bool:
+        """Notes how many outcomes of the unit there are; False where no more are wanted: the lease was lost, or the
+        batch is over.
+        """
+        return bool(self._advance(args=[lease.batch, lease.unit, lease.attempt, outcomes]))
+
+    def release(self, lease: Lease, *, tried: bool = True) -> None:
+        """Gives the unit back at once, for any worker to take; as if it had never been lent, where it was not tried
+        to its end and wrote nothing.
+        """
+        self._release(args=[lease.batch, lease.unit, lease.attempt, int(tried)])
 
     def complete(self, lease: Lease, grader_number: int, counted: Tally) -> bool:
         """Makes this attempt's outcomes the ones that count; False where they do not: the lease was lost, or the

@@ -50,6 +50,11 @@ def done(batch_id: str) -> str:
     return f"gradebox:batch:{batch_id}:done"
 
 
+def underway(batch_id: str) -> str:
+    """How many outcomes there are of units that are not done: unit to count."""
+    return f"gradebox:batch:{batch_id}:underway"
+
+
 def stats(batch_id: str, grader_number: int) -> str:
     """The mergeable statistics of one grader of a batch."""
     return f"gradebox:batch:{batch_id}:stats:{grader_number}"

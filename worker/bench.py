@@ -1,25 +1,39 @@
 """What one worker has at hand: the plans of the batches it works on, and the grader that is loaded."""
 
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 from sandbox.grader_source import GraderSource
-from sandbox.pool import Grading, Pool
+from sandbox.grading import Grading
+from sandbox.pool import Pool
 from storage.batches import Plan, Scorer
+from storage.leases import Lease
 from storage.store import Store
+from worker.pace import Pace
 
 _PLANS = 64
 
 
+@dataclass(frozen=True)
+class Loaded:
+    """A grader in a sandbox, with what one batch left in it."""
+
+    batch: str
+    source: str
+    grading: Grading
+    pace: Pace = field(default_factory=Pace)
+
+
 class Bench:
-    """Keeps the sandbox of the last grader open, because the next unit is most often for the same one."""
+    """Keeps the sandbox of the last unit open, because the next one is most often of the same batch and grader."""
 
     def __init__(self, store: Store, pool: Pool) -> None:
         self._store = store
         self._pool = pool
         self._plans: dict[str, Plan] = {}
-        self._loaded: tuple[str, Grading] | None = None
+        self._loaded: Loaded | None = None
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -39,22 +53,23 @@ class Bench:
             self._plans[batch_id] = plan
         return self._plans[batch_id]
 
-    def grading(self, scorer: Scorer) -> Grading | None:
+    def load(self, lease: Lease, scorer: Scorer) -> Loaded | None:
         """A sandbox with this grader loaded, or None where its batch is over.
 
         Raises:
             InfrastructureError: no sandbox could be had.
         """
-        if self._loaded is not None and self._loaded[0] == scorer.source:
-            return self._loaded[1]
+        loaded = self._loaded
+        if loaded is not None and (loaded.batch, loaded.source) == (lease.batch, scorer.source):
+            return loaded
         self.put_away()
         version = self._store.batches.source(scorer)
         if version is None:
             return None
         source = GraderSource(version.source, version.isolation, version.timeout_s, version.memory_mb)
         grading = self._open.enter_context(self._pool.grading(source))
-        self._loaded = scorer.source, grading
-        return grading
+        self._loaded = Loaded(lease.batch, scorer.source, grading)
+        return self._loaded
 
     def put_away(self) -> None:
         """Gives the sandbox back to the pool."""

@@ -49,14 +49,15 @@ def _work(runtime: Runtime, bench: Bench, lease: Lease) -> None:
     """
     scored: Scored | None = None
     try:
-        scored = _patiently(runtime, lambda: score(runtime.store, bench, lease))
+        scored = _patiently(runtime, lambda: score(runtime, bench, lease))
     except (InfrastructureError, PayloadLost, OSError) as error:
         pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.attempt, _LONGEST_PAUSE_S)
         _log.warning("unit %s could not be scored, it is given back in %g s: %s", lease, pause, error)
         bench.put_away()
         runtime.stopping.wait(pause)
     if scored is None:
-        _patiently(runtime, lambda: runtime.store.leases.release(lease))
+        tried = not runtime.stopping.is_set()
+        _patiently(runtime, lambda: runtime.store.leases.release(lease, tried=tried))
     else:
         result = scored
         _patiently(runtime, lambda: settle(runtime.store, lease, result))

@@ -1,6 +1,10 @@
 """One unit of work: the lines of one chunk, scored by one grader."""
 
+from time import monotonic
+
 import msgspec
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError
@@ -9,7 +13,8 @@ from storage.chunks import Chunk
 from storage.leases import ATTEMPTS, Lease
 from storage.store import Store
 from storage.tally import Tally, tally
-from worker.bench import Bench
+from worker.bench import Bench, Loaded
+from worker.runtime import Runtime
 
 _encoder = msgspec.json.Encoder()
 
@@ -21,8 +26,9 @@ class Scored(msgspec.Struct, frozen=True):
     counted: Tally
 
 
-def score(store: Store, bench: Bench, lease: Lease) -> Scored | None:
-    """Scores a unit and writes its outcomes; None where its batch is over.
+def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
+    """Scores a unit and writes its outcomes; None where it is not to be: its batch is over, the lease was lost, or
+    the worker is stopping.
 
     Raises:
         InfrastructureError: no sandbox could be had.
@@ -30,6 +36,7 @@ def score(store: Store, bench: Bench, lease: Lease) -> Scored | None:
         OSError: the spool could not be read or written.
         RedisError: Redis could not be asked.
     """
+    store = runtime.store
     plan = bench.plan(lease.batch)
     if plan is None:
         return None
@@ -38,15 +45,54 @@ def score(store: Store, bench: Bench, lease: Lease) -> Scored | None:
     if lease.attempt > ATTEMPTS:
         outcomes = _given_up(scorer, chunk)
     else:
-        grading = bench.grading(scorer)
-        if grading is None:
+        loaded = bench.load(lease, scorer)
+        if loaded is None:
             return None
         payload = store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
-        outcomes = grading.score(payload, chunk.first_index, scorer.label)
+        found = _grade(runtime, lease, loaded, payload, chunk.first_index, scorer.label)
+        if found is None:
+            return None
+        outcomes = found
     if len(outcomes) != chunk.lines:
         raise InfrastructureError(f"{len(outcomes)} outcomes came back for {chunk.lines} threads")
     store.spool.write_outcomes(lease.batch, lease.unit, lease.attempt, _encoder.encode_lines(outcomes))
     return Scored(number, tally(outcomes))
+
+
+def _grade(
+    runtime: Runtime, lease: Lease, loaded: Loaded, payload: bytes, first_index: int, label: str
+) -> list[Outcome] | None:
+    """Slice by slice; None where it was stopped between two of them."""
+    outcomes: list[Outcome] = []
+    start = 0
+    while start < len(payload):
+        end = _end_of(payload, start, loaded.pace.lines)
+        began, before = monotonic(), len(outcomes)
+        outcomes += loaded.grading.score(payload[start:end], first_index + before, label)
+        loaded.pace.took(len(outcomes) - before, monotonic() - began)
+        start = end
+        if start < len(payload) and not _goes_on(runtime, lease, len(outcomes)):
+            return None
+    return outcomes
+
+
+def _end_of(payload: bytes, start: int, lines: int) -> int:
+    """Where so many lines end."""
+    end = start
+    for _ in range(lines):
+        end = payload.find(b"\n", end) + 1
+        if end == 0:
+            return len(payload)
+    return end
+
+
+def _goes_on(runtime: Runtime, lease: Lease, outcomes: int) -> bool:
+    if runtime.stopping.is_set():
+        return False
+    try:
+        return runtime.store.leases.advance(lease, outcomes)
+    except (RedisConnectionError, RedisTimeoutError):
+        return True  # it may be back when the unit is done
 
 
 def settle(store: Store, lease: Lease, scored: Scored) -> None:

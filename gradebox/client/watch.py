@@ -20,7 +20,7 @@ class Watch:
 
     def __init__(self, batch: Batch, progress: bool, timeout: float | None) -> None:
         self._started = time.monotonic()
-        self._done_before = batch.done
+        self._done_before = _scored(batch)
         self._timeout = timeout
         self._display: _Bar | _Lines | None = _display(batch) if progress else None
 
@@ -40,7 +40,7 @@ class Watch:
         """
         elapsed = time.monotonic() - self._started
         if self._display:
-            self._display.show(batch, _rate(batch.done - self._done_before, elapsed))
+            self._display.show(batch, _rate(_scored(batch) - self._done_before, elapsed))
         if batch.state in ENDED:
             if batch.state != "finished":
                 raise BatchFailed(batch)
@@ -53,8 +53,8 @@ class Watch:
     def _sleep(self, batch: Batch, elapsed: float) -> float:
         # Half of the time that seems left: few questions of a long batch, and its end is seen at once.
         floor = min(0.2, max(SHORTEST_S, elapsed / 20))
-        rate = _rate(batch.done - self._done_before, elapsed)
-        left = (batch.total - batch.done) / rate if rate else 0.0
+        rate = _rate(_scored(batch) - self._done_before, elapsed)
+        left = (batch.total - _scored(batch)) / rate if rate else 0.0
         return min(LONGEST_S, max(floor, left / 2))
 
 
@@ -75,7 +75,7 @@ class _Bar:
         self._progress.start()
 
     def show(self, batch: Batch, rate: float) -> None:
-        self._progress.update(self._task, completed=batch.done, rate=f"{rate:,.0f}/s", errors=_errors(batch))
+        self._progress.update(self._task, completed=_scored(batch), rate=f"{rate:,.0f}/s", errors=_errors(batch))
 
     def close(self) -> None:
         self._progress.stop()
@@ -93,7 +93,7 @@ class _Lines:
         if now < self._next and batch.state not in ENDED:
             return
         self._next = now + LINE_EVERY_S
-        parts = [f"{_label(batch)}: {batch.done:,} of {batch.total:,}", f"{rate:,.0f}/s", _errors(batch)]
+        parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", f"{rate:,.0f}/s", _errors(batch)]
         self._console.print(", ".join(filter(None, parts)), highlight=False, markup=False, soft_wrap=True)
 
     def close(self) -> None:
@@ -112,6 +112,11 @@ def _label(batch: Batch) -> str:
 def _errors(batch: Batch) -> str:
     count = sum(batch.errors.values())
     return f"{count:,} errors" if count > 1 else f"{count} error" if count else ""
+
+
+def _scored(batch: Batch) -> int:
+    """Outcomes that there are, also those that cannot be read yet: a slow grader is seen to move."""
+    return batch.done + batch.underway
 
 
 def _rate(done: int, elapsed: float) -> float:

@@ -27,6 +27,7 @@ end
 local function give_back(id, unit)
   local batch = batch_key(id)
   if is_active(batch) then
+    redis.call('HDEL', batch .. ':underway', unit)
     redis.call('RPUSH', batch .. ':returned', unit)
     rotate(id, batch)
   end
@@ -46,7 +47,7 @@ local function end_batch(id, batch, state, at)
   redis.call('HSET', batch, 'state', state, 'finished_at', at)
   redis.call('HDEL', batch, 'rotating')
   redis.call('LREM', ROTATION, 0, id)
-  redis.call('DEL', batch .. ':returned', batch .. ':attempts')
+  redis.call('DEL', batch .. ':returned', batch .. ':attempts', batch .. ':underway')
   release_sources(batch)
 end
 

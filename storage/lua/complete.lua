@@ -50,6 +50,7 @@ local outcomes, scored = tonumber(ARGV[6]), tonumber(ARGV[7])
 local stats, values = batch .. ':stats:' .. grader, batch .. ':values:' .. grader
 redis.call('SETRANGE', batch .. ':done', unit * 2, mark)
 redis.call('HDEL', batch .. ':attempts', unit)
+redis.call('HDEL', batch .. ':underway', unit)
 redis.call('HINCRBY', batch, 'scored', scored)
 redis.call('HINCRBY', stats, 'count', outcomes)
 redis.call('HINCRBYFLOAT', stats, 'run_ms', ARGV[12])

@@ -47,6 +47,41 @@ def test_the_last_unit_finishes_the_batch(store: Store) -> None:
     assert found.finished_at is not None
 
 
+def test_a_unit_that_takes_long_is_seen_to_move(store: Store) -> None:
+    batch = accept(store, 1500)
+    first, second = claim(store), claim(store)
+    assert store.leases.advance(first, 300)
+    assert store.leases.advance(second, 20)
+    assert store.leases.advance(first, 600)
+    found = store.batches.get("default", batch)
+    assert (found.done, found.underway) == (0, 620)
+    assert store.batches.newest("default", 1)[0].underway == 620
+    assert finish(store, first)
+    store.leases.release(second)
+    found = store.batches.get("default", batch)
+    assert (found.done, found.underway) == (1000, 0)
+
+
+def test_nobody_goes_on_with_a_unit_that_is_lost_or_not_wanted(store: Store) -> None:
+    batch = accept(store, 1500)
+    lost, unwanted = claim(store), claim(store)
+    store.leases.release(lost)
+    assert not store.leases.advance(lost, 1)
+    assert store.leases.advance(unwanted, 1)
+    store.batches.cancel("default", batch)
+    assert not store.leases.advance(unwanted, 2)
+    assert store.batches.get("default", batch).underway == 0
+
+
+def test_a_unit_that_was_not_tried_to_its_end_has_as_many_tries_left(store: Store) -> None:
+    accept(store, 10)
+    store.leases.release(claim(store), tried=False)
+    again = claim(store)
+    assert again.attempt == 1
+    store.leases.release(again)
+    assert claim(store).attempt == 2
+
+
 def test_a_lease_that_ran_out_goes_to_another_and_counts_once(store: Store, redis: Redis) -> None:
     hasty = Leases(redis, lease_ms=1)
     batch = accept(store, 10)

@@ -13,6 +13,7 @@ from worker.dispatch import Dispatch
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.001)\n    return float(thread.completion())\n"
+SLOWER = "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n"
 STUCK = "import time\nasync def grade(thread):\n    time.sleep(60)\n    return 1.0\n"
 
 
@@ -42,15 +43,30 @@ def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(
     assert files(store, batch) == 6
 
 
-def test_a_worker_told_to_stop_finishes_its_unit(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
+def test_a_worker_told_to_stop_gives_its_unit_back_as_if_it_had_never_had_it(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
     worker = start()
-    batch = submit(store, dispatch, 5000, SLOW)
-    wait_until(lambda: store.batches.get("default", batch, summary=False).state == "running")
+    batch = submit(store, dispatch, 1000, SLOWER)
+    wait_until(lambda: store.batches.get("default", batch, summary=False).underway > 0)
     worker.send_signal(signal.SIGTERM)
-    assert worker.wait(10) == 0
-    done = store.batches.get("default", batch).done
-    assert done in (1000, 2000)
-    assert claim(store).unit == done / 1000
+    assert worker.wait(3) == 0
+    found = store.batches.get("default", batch)
+    assert (found.done, found.underway) == (0, 0)
+    again = claim(store)
+    assert (again.unit, again.attempt) == (0, 1)
+
+
+def test_a_cancelled_batch_keeps_no_worker(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
+    start()
+    slow = submit(store, dispatch, 1000, SLOWER)
+    wait_until(lambda: store.batches.get("default", slow, summary=False).underway > 0)
+    store.batches.cancel("default", slow)
+    began = time.monotonic()
+    assert over(store, submit(store, dispatch, 10, SLOW)).scored == 10
+    assert time.monotonic() - began < 5
+    found = store.batches.get("default", slow)
+    assert (found.state, found.done, found.underway) == ("cancelled", 0, 0)
 
 
 def test_a_unit_that_takes_too_long_to_stop_is_given_back(
