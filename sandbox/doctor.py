@@ -36,7 +36,8 @@ async def grade(thread: StringThread) -> float:
         "network": refused(lambda: socket.socket(socket.AF_INET)),
         "read_only": refused(lambda: open("/usr/written", "w")),
         "environment": not set(os.environ) - {
-            "PATH", "HOME", "LANG", "TZ", "PWD", "LC_CTYPE", "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX"
+            "PATH", "HOME", "LANG", "TZ", "PWD", "LC_CTYPE",
+            "PYTHONHASHSEED", "PYTHONDONTWRITEBYTECODE", "MALLOC_ARENA_MAX",
         },
         "processes": os.getpid() < 100 and not os.path.exists("/proc/1"),
         "nobody": os.getuid() == 65534,
@@ -71,7 +72,8 @@ def examine(settings: SandboxSettings) -> list[Layer]:
 
 _NAMESPACES = (
     "Ordinary users must be allowed user namespaces: `sysctl -w user.max_user_namespaces=15000`, where it exists "
-    "`sysctl -w kernel.unprivileged_userns_clone=1`, on Ubuntu `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` "
+    "`sysctl -w kernel.unprivileged_userns_clone=1`, on Ubuntu "
+    "`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` "
     "or an AppArmor profile for bwrap that has `userns,`. Inside a container: run it with `--security-opt "
     "seccomp=unconfined --security-opt apparmor=unconfined`."
 )

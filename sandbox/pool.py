@@ -48,12 +48,10 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """Ends every sandbox that is not in use, and all others when they are given back."""
+        """Ends every sandbox; what is still graded in one comes to an InfrastructureError."""
         with self._changed:
             self._closed = True
-            ending, self._empty, self._idle = self._empty + self._idle, [], []
             self._changed.notify_all()
-        self._end(*ending)
         self._builder.join()
         self._backend.close()
 
@@ -166,14 +164,19 @@ class Pool:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._may_start(), _LOOK_S)
-                if self._closed:
-                    return
-                ending = self._outdated()
-                starting = self._may_start()
+                closed = self._closed
+                ending = self._all_unused() if closed else self._outdated()
+                starting = not closed and self._may_start()
                 self._alive += starting
             self._end(*ending)
+            if closed:
+                return  # not before they have ended: bubblewrap dies with this thread, and would leave zombies
             if starting:
                 self._start_one()
+
+    def _all_unused(self) -> list[Session]:
+        unused, self._empty, self._idle = self._empty + self._idle, [], []
+        return unused
 
     def _may_start(self) -> bool:
         lacking = len(self._empty) < max(self._settings.warm_sandboxes, self._waiting)

@@ -61,8 +61,9 @@ class Loaded(NamedTuple):
 class Family:
     """One template, and at most one child at a time."""
 
-    def __init__(self, limits: Limits, source: bytes) -> None:
+    def __init__(self, limits: Limits, source: bytes, shared: int) -> None:
         self._limits = limits
+        self._shared = shared
         self._source = source
         self._control: socket.socket | None = None
         self._template = 0
@@ -142,6 +143,8 @@ class Family:
         results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         printed, printed_in = output.make_pipe()
         rights = array("i", [theirs.fileno(), results_in, printed, printed_in])
+        if self._limits.isolation == BATCH and self._shared >= 0:
+            rights.append(self._shared)  # never in completion isolation: it holds the other completions
         try:
             self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         except OSError as error:

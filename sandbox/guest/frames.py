@@ -11,8 +11,9 @@ from typing import NamedTuple
 FRAME = Struct("!BI")  # kind, bytes that follow
 MAX_REPLY = 1 << 20  # no frame of the guest is longer
 
-# host to guest
-LOAD, GRADE, RESET = 1, 2, 3
+# host to guest. SHARE comes with the descriptor of the shared memory; GRADE says how many lines there are in how many
+# bytes, which follow, unless they lie in the shared memory.
+LOAD, GRADE, RESET, SHARE, GRADE_SHARED = 1, 2, 3, 4, 5
 # guest to host
 READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED = 16, 17, 18, 19, 20, 21, 22
 
@@ -58,6 +59,7 @@ class Limits(NamedTuple):
     depth: int
 
 
+CHUNK = Struct("!II")  # lines, bytes
 LIMITS = Struct("!BIIQ9I")
 
 

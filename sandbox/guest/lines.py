@@ -8,6 +8,7 @@ from typing import Any
 from gradebox.thread import StringThread
 
 _BLANK = " \t\r\n"
+_CONTAINERS = (dict, list)
 
 
 class BadInput(Exception):
@@ -43,55 +44,61 @@ class Reader:
         try:
             thread = StringThread.from_object(value)
         except ValueError as error:
-            raise BadInput(str(error)) from None
-        return thread, _identity(value)
+            raise BadInput(f"the line is no thread: {error}") from None
+        metadata = thread.metadata
+        for member in metadata.values():
+            if type(member) in _CONTAINERS:
+                self._check_depth(metadata)
+                break
+        identity = value.get("id")  # type: ignore[attr-defined]  # a thread was read from it
+        return thread, identity if identity is None else _checked(identity)
 
     def _parse(self, line: bytes) -> object:
         try:
             text = line.decode()
+            value, end = self._scan(text, 0 if text[:1] == "{" else _start(text))
         except UnicodeDecodeError as error:
             raise BadInput(f"the line is not UTF-8: byte 0x{line[error.start]:02x} at position {error.start}") from None
-        start = 0
-        if text[:1] != "{":
-            start = len(text) - len(text.lstrip(_BLANK + "\ufeff"))
-            if start == len(text):
-                raise BadInput("the line is blank")
-        if text.count("{") + text.count("[") > self._deepest:
-            self._check_depth(text)
-        try:
-            value, end = self._scan(text, start)
         except StopIteration as error:
             raise BadInput(f"the line is not JSON: a value is missing at position {error.value}") from None
-        except (ValueError, RecursionError) as error:
-            raise BadInput(f"the line is not JSON: {error}"[:300]) from None
+        except RecursionError:
+            raise BadInput(f"the line is nested more than {self._deepest} levels deep") from None
+        except ValueError as error:
+            raise BadInput(f"the line is not JSON: {error}"[:400]) from None
+        except SystemError:  # CPython 3.11 has no words for the error until this module is there
+            import json.decoder  # noqa: F401
+
+            return self._parse(line)
         if end != len(text) and text[end:].strip(_BLANK):
             raise BadInput(f"the line is not JSON: something follows the value at position {end}")
         return value
 
-    def _check_depth(self, text: str) -> None:
-        """Counts nesting without recursion, brackets inside strings left out."""
-        depth = deepest = 0
-        for number, part in enumerate(_unescaped(text).split('"')):
-            if number % 2:
-                continue
-            for character in part:
-                if character in "[{":
-                    depth += 1
-                    deepest = max(deepest, depth)
-                elif character in "]}":
-                    depth -= 1
-        if deepest > self._deepest:
-            raise BadInput(f"the line is nested {deepest} levels deep, and a thread may have {self._deepest}")
+    def _check_depth(self, metadata: object) -> None:
+        """Refuses metadata that recursive code might choke on; the rest of a thread is flat."""
+        level: list[object] = [metadata]
+        depth = 1  # the thread itself
+        while level:
+            depth += 1
+            if depth > self._deepest:
+                raise BadInput(f"the line is nested more than {self._deepest} levels deep")
+            level = [
+                member
+                for container in level
+                for member in (container.values() if type(container) is dict else container)  # type: ignore[attr-defined]
+                if type(member) in _CONTAINERS
+            ]
 
 
-def _unescaped(text: str) -> str:
-    """The text with its escaped backslashes and quotes taken out, so that every quote opens or closes a string."""
-    return text.replace("\\\\", "").replace('\\"', "")
+def _start(text: str) -> int:
+    """Where the value begins, behind white space and a byte order mark."""
+    start = len(text) - len(text.lstrip(_BLANK + "\ufeff"))
+    if start == len(text):
+        raise BadInput("the line is blank")
+    return start
 
 
-def _identity(value: object) -> str | int | None:
-    identity = value.get("id") if type(value) is dict else None
-    if identity is None or (type(identity) is str and len(identity) <= 256):
+def _checked(identity: object) -> str | int:
+    if type(identity) is str and len(identity) <= 256:
         return identity
     if type(identity) is int and abs(identity) < 1 << 63:
         return identity

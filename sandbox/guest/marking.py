@@ -10,7 +10,8 @@ from time import monotonic
 from typing import NamedTuple
 
 from sandbox.guest import output, scratch
-from sandbox.guest.child import CHUNK, DONE
+from sandbox.guest.child import DONE, SHARE
+from sandbox.guest.chunk import Chunk
 from sandbox.guest.family import Child, Family, Lost
 from sandbox.guest.frames import (
     COMPLETION,
@@ -52,10 +53,10 @@ _ORPHANED = Failure(CRASH, "the completion ended or stopped the process that had
 class Marking:
     """One chunk. `tell` is given whole records, in order."""
 
-    def __init__(self, family: Family, limits: Limits, lines: list[bytes], tell: Tell) -> None:
+    def __init__(self, family: Family, limits: Limits, chunk: Chunk, tell: Tell) -> None:
         self._family = family
         self._limits = limits
-        self._lines = lines
+        self._chunk = chunk
         self._tell = tell
         self._told = 0
         self._share = 0  # up to here reach the lines of the child that grades now
@@ -70,12 +71,12 @@ class Marking:
             NotClean: a scratch folder could not be emptied.
         """
         once = self._limits.isolation == COMPLETION
-        while self._told < len(self._lines):
+        while self._told < self._chunk.count:
             if not self._family.alive and not self._family.load().done:
                 raise Lost
             child = child or self._family.start_child()
             self._data.clear()
-            self._share = self._told + 1 if once else len(self._lines)
+            self._share = self._told + 1 if once else self._chunk.count
             failure = self._watch(child)
             if failure is not None:
                 self._bury(child, failure)
@@ -112,9 +113,12 @@ class Marking:
             return _ORPHANED
 
     def _send(self, channel: socket.socket) -> None:
-        lines = self._lines[self._told : self._share]
-        payload = b"\n".join(lines)
-        waiting = memoryview(CHUNK.pack(len(lines), len(payload)) + payload)
+        chunk = self._chunk
+        if chunk.shared and self._limits.isolation != COMPLETION:
+            waiting = memoryview(SHARE.pack(self._share, self._told, chunk.length, True))
+        else:
+            payload = b"\n".join(chunk.lines[self._told : self._share])
+            waiting = memoryview(SHARE.pack(self._share - self._told, 0, len(payload), False) + payload)
         deadline = monotonic() + _SEND_S
         poll = select.poll()
         poll.register(channel, select.POLLOUT)
@@ -201,7 +205,7 @@ class Marking:
         fields = [(MESSAGE, encode(failure.message, self._limits.text_bytes))]
         if printed := output.take(child.printed, self._limits.stdout_bytes):
             fields.append((STDOUT, printed))
-        fields += identity_fields(self._lines[self._told], self._limits)
+        fields += identity_fields(self._chunk.lines[self._told], self._limits)
         self._tell(pack_record(failure.kind, micros, 0.0, fields))
         self._told += 1
 

@@ -21,16 +21,17 @@ if TYPE_CHECKING:
 _FULL = 1 << 15  # of the 64 KiB that a pipe holds
 _MOST = 1 << 16
 
-# A source without any of these prints through sys.stdout alone, which can be asked without a system call.
-_DESCRIPTOR_WORDS = (
+# A source without any of these prints through sys.stdout alone, which can be asked without a system call, and forks
+# no process.
+_SYSTEM_WORDS = (
     "__import__", "builtins", "ctypes", "eval", "exec", "fileno", "fork", "import_module", "modules", "multiprocessing",
     "os", "pty", "signal", "socket", "subprocess", "test", "venv",
 )  # fmt: skip
 
 
-def may_write_descriptors(text: str) -> bool:
-    """Whether a source might print in another way than through `sys.stdout`."""
-    return any(word in text for word in _DESCRIPTOR_WORDS)
+def may_touch_system(text: str) -> bool:
+    """Whether a source might print in another way than through `sys.stdout`, or fork."""
+    return any(word in text for word in _SYSTEM_WORDS)
 
 
 def make_pipe() -> tuple[int, int]:

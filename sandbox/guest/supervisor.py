@@ -3,15 +3,19 @@
 import os
 import signal
 import socket
+from array import array
 
 from sandbox.guest import lockdown, scratch
+from sandbox.guest.chunk import Chunk
 from sandbox.guest.family import Child, Family, Loaded, Lost
 from sandbox.guest.frames import (
     BATCH,
     CHECK,
+    CHUNK,
     DONE,
     FRAME,
     GRADE,
+    GRADE_SHARED,
     LIMITS,
     LOAD,
     LOADED,
@@ -39,22 +43,31 @@ class Supervisor:
         self._child: Child | None = None
         self._limits: Limits
         self._resting = False
+        self._shared = -1
 
     def serve(self) -> None:
         """Serves until the host closes the channel; the sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
         while True:
-            kind, length = FRAME.unpack(self._receive(FRAME.size))
+            kind, length = FRAME.unpack(self._receive_head())
             payload = self._receive(length)
             try:
                 if kind == LOAD:
                     self._load(payload)
-                elif kind == GRADE:
-                    self._grade(payload)
+                elif kind in (GRADE, GRADE_SHARED):
+                    self._grade(kind, payload)
                 elif kind == RESET:
                     self._reset()
             except (Lost, scratch.NotClean) as problem:
                 self._say(TAINTED, encode(f"{type(problem).__name__}: {problem}", 1024))
+
+    def _receive_head(self) -> bytes:
+        """The head of a frame, and the descriptor of the shared memory where that comes with it."""
+        head, ancillary, _, _ = self._channel.recvmsg(FRAME.size, socket.CMSG_LEN(4), socket.MSG_CMSG_CLOEXEC)
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                (self._shared,) = array("i", data)
+        return head + self._receive(FRAME.size - len(head))
 
     def _receive(self, length: int) -> bytes:
         buffer = bytearray(length)
@@ -71,7 +84,7 @@ class Supervisor:
 
     def _load(self, payload: bytes) -> None:
         self._limits = Limits(*LIMITS.unpack_from(payload))
-        self._family = Family(self._limits, payload[LIMITS.size :])
+        self._family = Family(self._limits, payload[LIMITS.size :], self._shared)
         loaded = self._family.load()
         for check in loaded.checks:
             self._say(CHECK, check)
@@ -100,13 +113,12 @@ class Supervisor:
             message = f"while it ran, {how_it_ended(loaded.status).message}"
         return CheckResult(number, False, 0, 0, 0, message, "")
 
-    def _grade(self, payload: bytes) -> None:
+    def _grade(self, kind: int, payload: bytes) -> None:
         assert self._family is not None
         self._wake()
-        lines = payload.split(b"\n")
-        if lines[-1] == b"":
-            lines.pop()
-        marking = Marking(self._family, self._limits, lines, self._pass_on)
+        count, length = CHUNK.unpack_from(payload)
+        chunk = Chunk(count, length, payload[CHUNK.size :] if kind == GRADE else None, self._shared)
+        marking = Marking(self._family, self._limits, chunk, self._pass_on)
         child, self._child = self._child, None
         self._child = marking.grade(child)
         self._say(DONE)

@@ -21,7 +21,7 @@ from sandbox.guest import lockdown
 from sandbox.guest.child import Child
 from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
 from sandbox.guest.isolation import runs_code
-from sandbox.guest.output import Output, make_pipe, may_write_descriptors
+from sandbox.guest.output import Output, make_pipe, may_touch_system
 from sandbox.guest.repeatable import SeedAtImport
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed
@@ -41,7 +41,7 @@ class Template:
     """The loaded grader, and the children that grade with it."""
 
     needs_loop = False
-    writes_descriptors = True
+    touches_system = True
     text = ""
     grade: Callable[[object], Coroutine[Any, Any, object]]
 
@@ -91,7 +91,7 @@ class Template:
             self._limits = self._limits._replace(isolation=mode)
         self.text = candidate.text
         self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
-        self.writes_descriptors = may_write_descriptors(candidate.text)
+        self.touches_system = may_touch_system(candidate.text)
         self.needs_loop = "asyncio" in sys.modules or "asyncio" in candidate.text
         sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
         warnings = "\n".join(candidate.warnings)
@@ -116,7 +116,7 @@ class Template:
                     poll.register(self._child_descriptor, select.POLLIN)
 
     def _obey(self) -> None:
-        message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(4 * 4))
+        message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(5 * 4))
         if message == FORK:
             descriptors = array("i")
             for level, kind, data in ancillary:
@@ -131,12 +131,13 @@ class Template:
         else:
             os._exit(0)  # the supervisor has gone
 
-    def _fork(self, channel: int, results: int, reading: int, writing: int) -> None:
+    def _fork(self, channel: int, results: int, reading: int, writing: int, shared: int = -1) -> None:
         self._status = NO_STATUS
         self._child = os.fork()
         if self._child:
-            for descriptor in (channel, results, reading, writing):
-                os.close(descriptor)
+            for descriptor in (channel, results, reading, writing, shared):
+                if descriptor >= 0:
+                    os.close(descriptor)
             self._child_descriptor = os.pidfd_open(self._child)
             return
         self._control.close()
@@ -144,8 +145,8 @@ class Template:
         if self._limits.isolation == COMPLETION:
             lockdown.limit_cpu(2 * self._limits.timeout_ms // 1000 + 2)
         try:
-            printed = Output(reading, writing, self._limits.stdout_bytes, self.writes_descriptors)
-            Child(self, self._limits, socket(fileno=channel), results, printed).serve()
+            printed = Output(reading, writing, self._limits.stdout_bytes, self.touches_system)
+            Child(self, self._limits, socket(fileno=channel), results, printed, shared).serve()
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)
