@@ -11,8 +11,8 @@ class SourceRefused(Exception):
     """Bytes that can be no source. `report` says so as the check `syntax` would."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
-        check = Check(name="syntax", passed=False, message=message, line=line, traceback=None, duration_ms=0.0)
-        self.report = Report(valid=False, checks=[check], isolation=None, outcomes=[])
+        check = Check(name="syntax", passed=False, message=message, line=line, duration_ms=0.0)
+        self.report = Report(valid=False, checks=[check])
         super().__init__(message)
 
 

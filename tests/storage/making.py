@@ -16,7 +16,7 @@ SOURCE = "async def grade(thread):\n    return 1.0\n"
 
 def proved(source: str = SOURCE, timeout_s: float = 5.0) -> Proved:
     """A source as if the five checks had passed it."""
-    check = Check(name="syntax", passed=True, message="compiles", traceback=None, duration_ms=0.1)
+    check = Check(name="syntax", passed=True, message="compiles", duration_ms=0.1)
     report = Report(valid=True, checks=[check], isolation="batch", outcomes=[])
     return Proved(source=source, isolation="auto", timeout_s=timeout_s, memory_mb=256, report=report)
 

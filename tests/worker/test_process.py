@@ -17,30 +17,12 @@ SLOWER = "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    retur
 STUCK = "import time\nasync def grade(thread):\n    time.sleep(60)\n    return 1.0\n"
 
 
-def files(store: Store, batch_id: str) -> int:
-    return len(store.spool._files.ls(f"{store.spool._root}/outcomes/{batch_id}"))
-
-
 def test_a_batch_is_scored_by_several_workers(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
     start(), start()
     batch = submit(store, dispatch, 4000, SLOW)
     found = over(store, batch)
     assert (found.state, found.done, found.scored) == ("finished", 4000, 4000)
     assert scores(store, batch) == [float(number) for number in range(4000)]
-
-
-def test_a_killed_worker_loses_nothing_and_counts_nothing_twice(
-    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
-) -> None:
-    victim = start()
-    batch = submit(store, dispatch, 6000, SLOW)
-    wait_until(lambda: store.batches.get("default", batch, summary=False).done >= 1000)
-    victim.kill()
-    start()
-    found = over(store, batch)
-    assert (found.done, found.scored, found.errors) == (6000, 6000, {})
-    assert scores(store, batch) == [float(number) for number in range(6000)]
-    assert files(store, batch) == 6
 
 
 def test_a_worker_told_to_stop_gives_its_unit_back_as_if_it_had_never_had_it(

@@ -19,8 +19,6 @@ def batch(done: int, state: BatchState = "running", total: int = 1_000, **errors
         scored=done - sum(errors.values()),
         errors=errors,
         created_at=datetime.now(UTC),
-        weighted_mean=None,
-        summary=[],
     )
 
 

@@ -20,6 +20,13 @@ from tests.gradebox.conftest import ROOT, Service, serving
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
+SLOW = """
+import time
+
+async def grade(thread):
+    time.sleep(0.001)
+    return float(thread.completion())
+"""
 HALF = "async def grade(thread): return 0.5"
 
 
@@ -130,6 +137,23 @@ def test_a_process_that_is_killed_comes_back_and_nothing_is_lost(running: Servic
         batch.wait(progress=False, timeout=30)
         assert [outcome.score for outcome in batch.outcomes()] == [0.5] * 10
     assert "was ended by SIGKILL and starts again" in (running.data_dir.parent / "stderr").read_text()
+
+
+@pytest.mark.slow
+def test_a_worker_killed_in_the_middle_of_a_batch_loses_nothing_and_scores_nothing_twice(tmp_path: Path) -> None:
+    threads = [{"id": f"t{number}", "completion": str(number)} for number in range(6_000)]
+    with serving(tmp_path, "--workers", "2") as service, service.client() as client:
+        client.graders.create.function(key="slow", fn=SLOW)
+        batch = client.batches.create("slow", threads)
+        wait_until(lambda: batch.refresh().done >= 1_000)
+        os.kill(one(service.process.pid, "-m worker"), signal.SIGKILL)
+        batch.wait(progress=False, timeout=90)
+
+        found = list(batch.outcomes())
+        assert [(each.index, each.id, each.score) for each in found] == [(n, f"t{n}", n) for n in range(6_000)]
+        assert (batch.status.done, batch.status.scored, batch.status.errors) == (6_000, 6_000, {})
+        assert batch.summary[0].mean == pytest.approx(2_999.5)
+    assert len(list((tmp_path / "data" / "spool" / "outcomes" / batch.id).iterdir())) == 6  # one file for each chunk
 
 
 def test_when_it_is_killed_all_of_it_ends(running: Service) -> None:
