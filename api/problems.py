@@ -53,7 +53,9 @@ def validation_failed(report: Report) -> ProblemError:
     """A check failed, and nothing was saved."""
     failed = report.failed
     what = f"check {failed.name!r} failed: {failed.message}" if failed else "a check failed"
-    return ProblemError(422, "validation-failed", f"{what}. Nothing was saved.", report=report.model_dump(mode="json"))
+    return ProblemError(
+        422, "validation-failed", f"{what.rstrip('.')}. Nothing was saved.", report=report.model_dump(mode="json")
+    )
 
 
 def answer(request: Request, problem: ProblemError) -> Response:

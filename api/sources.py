@@ -28,7 +28,9 @@ def from_bytes(data: bytes) -> str:
             "move data out of it, into the threads' metadata"
         )
     if b"\0" in data:
-        raise SourceRefused("the source holds a null byte: is it a Python file?", _line(data, data.index(b"\0")))
+        raise SourceRefused(
+            "the source holds a null byte: remove it, or send a Python file", _line(data, data.index(b"\0"))
+        )
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
