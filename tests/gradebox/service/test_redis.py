@@ -55,6 +55,11 @@ def test_what_was_answered_is_there_after_a_kill(tmp_path: Path) -> None:
         assert connection.llen("list") == 1_000
 
 
+def test_what_was_answered_is_on_disk(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, connection):
+        assert connection.config_get("appendfsync") == {"appendfsync": "always"}
+
+
 def test_only_this_user_reaches_it(tmp_path: Path) -> None:
     with running(tmp_path) as (folder, connection):
         assert connection.config_get("port") == {"port": "0"}
