@@ -140,6 +140,8 @@ class Session:
         Raises:
             Ended: the sandbox did not survive it. What was yielded before counts.
         """
+        if not payload.endswith(b"\n"):
+            payload += b"\n"  # what lies behind it in the shared memory is of an earlier chunk
         head = CHUNK.pack(lines, len(payload))
         if self._shared is not None and len(payload) <= SHARED_BYTES:
             self._shared[: len(payload)] = payload

@@ -13,7 +13,7 @@ from validators.candidate import FILENAME, Candidate, CheckFailed
 def check(candidate: Candidate) -> str:
     """Decodes once, strictly, and compiles that one string: a coding cookie cannot make it mean something else."""
     try:
-        candidate.text = candidate.source.decode("utf-8").removeprefix("\ufeff")
+        candidate.text = candidate.source.decode("utf-8")
     except UnicodeDecodeError as error:
         line = candidate.source.count(b"\n", 0, error.start) + 1
         raise CheckFailed(

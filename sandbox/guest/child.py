@@ -6,6 +6,7 @@ It tells each outcome as soon as it has it, so that a hang or a crash costs the 
 import os
 import sys
 from collections.abc import Callable, Coroutine
+from io import BytesIO
 from os import getpid, write
 from socket import socket
 from struct import Struct
@@ -34,6 +35,7 @@ SHARE = Struct("!III?")  # lines, those of them that are done, bytes; whether th
 DONE, FULL = b"d", b"f"  # what a child tells the supervisor besides records
 
 _INFINITY = float("inf")
+_MOST_MICROS = 0xFFFFFFFF
 _pack = RECORD.pack
 
 
@@ -64,32 +66,41 @@ class Child:
         self._shared = map_shared(shared) if shared >= 0 else None
         self._reader = Reader(limits.line_bytes, limits.depth)
         self._pid = getpid()
-        self._position = 0
+        self._left = 0
+        self._line: bytes | None = None
+        self._readline: Callable[[], bytes]
         self._runner: _Runner | None = None
         self._suspended: list[Coroutine[Any, Any, None]] = []
 
     def serve(self) -> None:
         """Grades until the supervisor closes the channel; in completion isolation, once."""
         once = self._limits.isolation == COMPLETION
-        while (lines := self._receive()) is not None:
+        while self._receive():
             if once:
                 self._channel.close()  # the next completion's line comes this way too
-            self._position = 0
-            self._run(lines)
+            self._run()
             if once:
                 return
             self._channel.sendall(DONE)
 
-    def _receive(self) -> list[bytes] | None:
+    def _receive(self) -> bool:
+        """Takes what is to be graded next. Lines are read where they lie, one at a time: that keeps them in cache."""
         head = self._receive_bytes(SHARE.size)
         if head is None:
-            return None
-        count, done, length, shared = SHARE.unpack(head)
+            return False
+        self._left, done, length, shared = SHARE.unpack(head)
         if shared and self._shared is not None:
-            payload: bytes | None = self._shared[:length]
+            self._shared.seek(0)
+            self._readline = self._shared.readline
+        elif (payload := self._receive_bytes(length)) is not None:
+            self._readline = BytesIO(payload).readline
         else:
-            payload = self._receive_bytes(length)
-        return None if payload is None else payload.split(b"\n")[done:count]
+            return False
+        for _ in range(done):
+            self._readline()
+        self._left -= done
+        self._line = None
+        return True
 
     def _receive_bytes(self, length: int) -> bytes | None:
         buffer = bytearray(length)
@@ -101,10 +112,10 @@ class Child:
             view = view[received:]
         return bytes(buffer)
 
-    def _run(self, lines: list[bytes]) -> None:
+    def _run(self) -> None:
         if not self._grader.needs_loop:
             # Most graders never wait for anything: their coroutines can be moved by hand, 150 times cheaper.
-            driver = self._drive(lines)
+            driver = self._drive()
             try:
                 driver.send(None)
             except StopIteration:
@@ -115,22 +126,25 @@ class Child:
             import asyncio
 
             self._runner = asyncio.Runner()
-        self._runner.run(self._drive(lines))
+        self._runner.run(self._drive())
 
-    async def _drive(self, lines: list[bytes]) -> None:
-        grade, read = self._grader.grade, self._reader.read
+    async def _drive(self) -> None:
+        grade, read, readline = self._grader.grade, self._reader.read, self._readline
         modules, clock, pid, careful = sys.modules, perf_counter_ns, self._pid, self._grader.touches_system
-        while self._position < len(lines):
+        while self._left:
+            if self._line is None:  # else it is graded again, in an event loop
+                self._line = readline()
             try:
-                thread, identity = read(lines[self._position])
+                thread, identity = read(self._line)
             except BadInput as problem:
                 self._tell(pack_record(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))]))
-                self._position += 1
+                self._line = None
+                self._left -= 1
                 continue
             if "random" in modules:
                 reseed()
-            started = clock()
             fields: list[tuple[int, bytes]] = []
+            started = clock()
             try:
                 value = await grade(thread)
                 micros = (clock() - started) // 1000
@@ -146,8 +160,12 @@ class Child:
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
             if careful and getpid() != pid:
                 os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
-            self._finish(kind, micros, score, fields, identity)
-            self._position += 1
+            if fields or identity is not None or self._output.may_hold():
+                self._finish(kind, micros, score, fields, identity)
+            else:
+                self._tell(_pack(MARK | kind, micros if micros < _MOST_MICROS else _MOST_MICROS, score, 0))
+            self._line = None
+            self._left -= 1
             if self._runner is not None:
                 _cancel_leftover_tasks()
 
@@ -162,11 +180,7 @@ class Child:
     def _finish(
         self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]], identity: str | int | None
     ) -> None:
-        printed = self._output.take()
-        if not fields and not printed and identity is None:
-            self._tell(_pack(MARK | kind, micros if micros < 0xFFFFFFFF else 0xFFFFFFFF, score, 0))
-            return
-        if printed:
+        if printed := self._output.take():
             fields.append((STDOUT, printed))
         self._tell(pack_record(kind, micros, score, fields + pack_identity(identity)))
 

@@ -9,6 +9,7 @@ from gradebox.thread import StringThread
 
 _BLANK = " \t\r\n"
 _CONTAINERS = (dict, list)
+_new_thread = StringThread.__new__
 
 
 class BadInput(Exception):
@@ -30,7 +31,7 @@ class Reader:
             parse_constant={"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}.__getitem__,
             memo={},
         )
-        self._scan: Callable[[str, int], tuple[object, int]] = make_scanner(context)
+        self._scan: Callable[[str, int], tuple[Any, int]] = make_scanner(context)
 
     def read(self, line: bytes) -> tuple[StringThread, str | int | None]:
         """The thread of a line, and its "id" where it has one.
@@ -38,6 +39,31 @@ class Reader:
         Raises:
             BadInput: the line is no thread; the message says why.
         """
+        # What nearly every line looks like is read here in one go; anything else comes to the same by the careful way.
+        try:
+            text = line.decode()
+            value, end = self._scan(text, 0)
+            turns = [(message["role"], message["content"]) for message in value["messages"]]
+            for role, content in turns:
+                if type(role) is not str or type(content) is not str:
+                    return self._read_carefully(line)
+            metadata = value["metadata"]
+            if type(value["messages"]) is not list or len(text) - end > 1 or len(line) > self._most_bytes:
+                return self._read_carefully(line)
+            for member in metadata.values():
+                if type(member) in _CONTAINERS:
+                    return self._read_carefully(line)
+            if text[end:].strip(_BLANK):
+                return self._read_carefully(line)
+            identity = value.get("id")
+        except (LookupError, TypeError, AttributeError, ValueError, StopIteration, RecursionError, SystemError):
+            return self._read_carefully(line)
+        thread = _new_thread(StringThread)
+        thread._turns = turns
+        thread.metadata = metadata
+        return thread, None if identity is None else _checked(identity)
+
+    def _read_carefully(self, line: bytes) -> tuple[StringThread, str | int | None]:
         if len(line) > self._most_bytes:
             raise BadInput(f"the line has {len(line)} bytes, and a thread may have {self._most_bytes}")
         value = self._parse(line)
@@ -45,15 +71,12 @@ class Reader:
             thread = StringThread.from_object(value)
         except ValueError as error:
             raise BadInput(f"the line is no thread: {error}") from None
-        metadata = thread.metadata
-        for member in metadata.values():
-            if type(member) in _CONTAINERS:
-                self._check_depth(metadata)
-                break
-        identity = value.get("id")  # type: ignore[attr-defined]  # a thread was read from it
+        if any(type(member) in _CONTAINERS for member in thread.metadata.values()):
+            self._check_depth(thread.metadata)
+        identity = value.get("id")
         return thread, identity if identity is None else _checked(identity)
 
-    def _parse(self, line: bytes) -> object:
+    def _parse(self, line: bytes) -> Any:
         try:
             text = line.decode()
             value, end = self._scan(text, 0 if text[:1] == "{" else _start(text))
@@ -69,7 +92,7 @@ class Reader:
             import json.decoder  # noqa: F401
 
             return self._parse(line)
-        if end != len(text) and text[end:].strip(_BLANK):
+        if end != len(text) and (rest := text[end:]) != "\n" and rest.strip(_BLANK):
             raise BadInput(f"the line is not JSON: something follows the value at position {end}")
         return value
 

@@ -96,9 +96,11 @@ class Output:
         for name in ("stdout", "__stdout__", "stderr", "__stderr__"):
             setattr(sys, name, self._text)
 
+    def may_hold(self) -> bool:
+        """Whether anything may have been printed since `take`."""
+        return self._watch or self._raw.left != self._most
+
     def take(self) -> bytes:
         """What was printed since the last call."""
-        if self._raw.left == self._most and not self._watch:
-            return b""
         self._raw.left = self._most
         return take(self._reading, self._most)
