@@ -1,0 +1,112 @@
+"""A pool to be attacked, with something to find around it, and a look at what it leaves behind."""
+
+import os
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox
+from sandbox.pool import Pool
+from sandbox.settings import SandboxSettings
+
+
+class Watched(Bubblewrap):
+    """Remembers the pid namespace of every sandbox that it starts."""
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        super().__init__(settings)
+        self.namespaces: set[str] = set()
+
+    def start(self) -> BubblewrapSandbox:
+        sandbox = super().start()
+        self.namespaces.add(os.readlink(f"/proc/{sandbox.pid}/ns/pid"))
+        return sandbox
+
+    def survivors(self) -> list[str]:
+        """The processes that still live in one of its sandboxes."""
+        found = []
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if os.readlink(process / "ns" / "pid") in self.namespaces:
+                    found.append((process / "status").read_text()[:200])
+        return found
+
+
+class Listeners:
+    """What a sandbox must not be able to reach: an abstract socket, and ports of the loopback."""
+
+    def __init__(self) -> None:
+        self.connections: list[str] = []
+        self._sockets = [self._abstract()]
+        self.port = self._loopback(socket.AF_INET, "127.0.0.1", 0)
+        with suppress(OSError):  # a machine without IPv6
+            self._loopback(socket.AF_INET6, "::1", self.port)
+        for listener in self._sockets:
+            listener.listen()
+            threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
+
+    def _abstract(self) -> socket.socket:
+        listener = socket.socket(socket.AF_UNIX)
+        for _ in range(600):  # another run of this suite may have the name
+            try:
+                listener.bind("\0canary_socket")
+            except OSError:
+                time.sleep(0.1)
+            else:
+                return listener
+        raise AssertionError("somebody else has the abstract socket \\0canary_socket")
+
+    def _loopback(self, family: socket.AddressFamily, address: str, port: int) -> int:
+        listener = socket.socket(family)
+        listener.bind((address, port))
+        self._sockets.append(listener)
+        return int(listener.getsockname()[1])
+
+    def _accept(self, listener: socket.socket) -> None:
+        with suppress(OSError):
+            while True:
+                _, peer = listener.accept()
+                self.connections.append(str(peer))
+
+    def close(self) -> None:
+        for listener in self._sockets:
+            listener.close()
+
+
+@pytest.fixture(scope="session")
+def listeners() -> Iterator[Listeners]:
+    listeners = Listeners()
+    yield listeners
+    listeners.close()
+
+
+@pytest.fixture(scope="session")
+def canaries(listeners: Listeners) -> dict[str, str]:
+    """What the sources call a thing of this machine, and its real name."""
+    return {"CANARY_HOSTNAME": socket.gethostname(), "6379": str(listeners.port)}
+
+
+@pytest.fixture(scope="session")
+def attacked(listeners: Listeners, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+    """Sandboxes; when the last test has ended, nothing may be left of them, and nobody may have called."""
+    with pytest.MonkeyPatch.context() as patch:
+        temporary = tmp_path_factory.mktemp("attacked")
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        patch.setenv("CANARY_SECRET", "s3cr3t-canary")
+        mounts = Path("/proc/self/mounts").read_text()
+        settings = SandboxSettings(load_s=4)
+        backend = Watched(settings)
+        with Pool(backend, settings) as pool:
+            yield pool
+        assert len(backend.namespaces) > 1
+        assert backend.survivors() == []
+        assert list(Path("/sys/fs/cgroup").glob(f"**/gradebox/{os.getpid()}-*")) == []
+        assert list(temporary.iterdir()) == []
+        assert Path("/proc/self/mounts").read_text() == mounts
+        assert listeners.connections == []
