@@ -6,11 +6,12 @@ each process that has them; only where that is too much is the sum of proportion
 
 import os
 import threading
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 _LOOK_S = 0.05
+_MOST_PROCESSES = 1024  # more than a sandbox may have
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -66,18 +67,21 @@ class Monitor(threading.Thread):
 
 def memory_of(pid: int, enough: int) -> int:
     """The memory of a process and all below it, in bytes: exact where it is more than `enough`, else an upper bound."""
-    pids = list(_family(pid))
+    pids = _family(pid)
     resident = sum(_resident(one) for one in pids)
     return resident if resident <= enough else sum(_proportional(one) for one in pids)
 
 
-def _family(pid: int) -> Iterator[int]:
-    waiting = [pid]
-    while waiting:
-        current = waiting.pop()
-        yield current
-        for children in Path(f"/proc/{current}/task").glob("*/children"):
-            waiting.extend(map(int, _read(children).split()))
+def _family(pid: int) -> list[int]:
+    """A process and all below it; not without an end where they fork faster than they can be followed."""
+    found = [pid]
+    for current in found:  # which grows meanwhile
+        with suppress(OSError):  # it has ended meanwhile
+            for children in Path(f"/proc/{current}/task").glob("*/children"):
+                found.extend(map(int, _read(children).split()))
+        if len(found) > _MOST_PROCESSES:
+            break
+    return found
 
 
 def _resident(pid: int) -> int:

@@ -115,6 +115,9 @@ def _identity(fields: dict[int, bytes]) -> str | int | None:
     if number is None:
         return _text(fields.get(ID_TEXT))
     try:
-        return int(number)
+        value = int(number)
     except ValueError:
         raise Malformed("an id that is no number") from None
+    if abs(value) >= 1 << 63:
+        raise Malformed("an id of more than 64 bits")
+    return value

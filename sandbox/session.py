@@ -117,7 +117,7 @@ class Session:
         while True:
             kind, payload = self._receive(deadline)
             if kind == CHECK and len(checks) < 4:
-                checks.append(unpack_check(payload))
+                checks.append(_read_check(payload))
             elif kind in (LOADED, NOT_LOADED):
                 self.loaded = self._judge(checks, payload if kind == LOADED else None)
                 return self.loaded
@@ -228,6 +228,13 @@ class Session:
                 raise Ended("the sandbox is gone")
             view = view[received:]
         return bytes(buffer)
+
+
+def _read_check(payload: bytes) -> CheckResult:
+    try:
+        return unpack_check(payload)
+    except Malformed as error:
+        raise Ended(str(error)) from error
 
 
 def count_lines(payload: bytes) -> int:

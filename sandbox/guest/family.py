@@ -10,7 +10,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from sandbox.guest import output, scratch
-from sandbox.guest.frames import BATCH, COMPLETION, Limits
+from sandbox.guest.frames import BATCH, COMPLETION, Limits, Malformed, unpack_check
 from sandbox.guest.template import (
     FORK,
     MOST_SAID,
@@ -27,6 +27,7 @@ from sandbox.guest.template import (
 
 _GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
 _FAREWELL_S = 5.0  # for all processes to be gone once they were killed
+_SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
 
 
 class Lost(Exception):
@@ -88,19 +89,21 @@ class Family:
 
     def _hear_loading(self, deadline: float) -> Loaded:
         checks: list[bytes] = []
+        passed = True
         while True:
             said = self._hear(deadline - monotonic())
             if said is None:
-                return Loaded(False, 0, b"", checks, True, NO_STATUS)
+                return Loaded(False, 0, b"", checks[:3], True, NO_STATUS)
             kind, rest = said[:1], said[1:]
-            if kind == SAID_CHECK and len(checks) < 4:
+            if kind == SAID_CHECK and passed and _is_check(rest, len(checks)):
                 checks.append(rest)
-            elif kind == SAID_LOADED and rest[:1] in (bytes([BATCH]), bytes([COMPLETION])):
+                passed = unpack_check(rest).passed
+            elif kind == SAID_LOADED and passed and len(checks) == 4 and rest[:1] in _SETTLED:
                 return Loaded(True, rest[0], rest[1:], checks, False, NO_STATUS)
-            elif kind == SAID_NOT_LOADED:
+            elif kind == SAID_NOT_LOADED and not passed:
                 return Loaded(False, 0, b"", checks, False, NO_STATUS)
-            else:
-                return Loaded(False, 0, b"", checks, False, self._reap_template())
+            else:  # it has ended, or the module body speaks in its place
+                return Loaded(False, 0, b"", checks[:3], False, self._reap_template())
 
     def _hear(self, seconds: float) -> bytes | None:
         """The template's next message: empty when it has ended, None when none came in time."""
@@ -208,6 +211,13 @@ class Family:
                     os.kill(-1, signal.SIGKILL)
                 os.waitpid(-1, 0)
             raise Lost
+
+
+def _is_check(said: bytes, number: int) -> bool:
+    try:
+        return unpack_check(said).number == number
+    except Malformed:
+        return False
 
 
 def _only(control: socket.socket) -> socket.socket:

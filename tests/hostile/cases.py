@@ -41,8 +41,9 @@ class Case:
         if "source_b64" in self.row:
             return base64.b64decode(self.row["source_b64"])
         if made := self.row.get("source_gen"):
-            prefix, pad = made["prefix"].encode(), made["pad"].encode()
-            return prefix + pad * -(-(made["total_bytes"] - len(prefix)) // len(pad))
+            prefix: bytes = made["prefix"].encode()
+            pad: bytes = made["pad"].encode()
+            return prefix + pad * -(-(int(made["total_bytes"]) - len(prefix)) // len(pad))
         text: str = self.row["source"]
         for placeholder, value in canaries.items():
             text = text.replace(placeholder, value)

@@ -25,7 +25,7 @@ class Watched(Bubblewrap):
 
     def start(self) -> BubblewrapSandbox:
         sandbox = super().start()
-        self.namespaces.add(os.readlink(f"/proc/{sandbox.pid}/ns/pid"))
+        self.namespaces.add(_pid_namespace(sandbox.pid))
         return sandbox
 
     def survivors(self) -> list[str]:
@@ -33,9 +33,17 @@ class Watched(Bubblewrap):
         found = []
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                if os.readlink(process / "ns" / "pid") in self.namespaces:
+                if str((process / "ns" / "pid").readlink()) in self.namespaces:
                     found.append((process / "status").read_text()[:200])
         return found
+
+
+def _pid_namespace(pid: int) -> str:
+    for _ in range(1000):
+        with suppress(PermissionError):  # to an ordinary user, until the sandbox has its user namespace
+            return str(Path(f"/proc/{pid}/ns/pid").readlink())
+        time.sleep(0.001)
+    raise AssertionError(f"nobody may look at process {pid}")
 
 
 class Listeners:

@@ -4,23 +4,30 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterable
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(200)]
 _HERE = Path(__file__).parent
 _USER = 65533
 
 
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Not one of pytest's own, which every run closes to others again."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="the suite runs as an ordinary user already")
-def test_an_ordinary_user_is_as_safe(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_an_ordinary_user_is_as_safe(open_folder: Path) -> None:
+    home = open_folder / "home"
     home.mkdir()
     os.chown(home, _USER, _USER)
-    for folder in (tmp_path, *tmp_path.parents[:2]):
-        folder.chmod(0o755)
     root = _HERE.parent.parent
     suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/hostile"]
     command = [
@@ -28,7 +35,7 @@ def test_an_ordinary_user_is_as_safe(tmp_path: Path) -> None:
         *("env", "-i", f"HOME={home}", f"TMPDIR={home}", "PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1"),
         *(*suite, "--deselect", f"tests/hostile/{Path(__file__).name}"),
     ]
-    script = [*_open_homes([root, Path(sys.prefix), Path(sys.base_prefix)], tmp_path), ["cd", str(root)], command]
+    script = [*_open_homes([root, Path(sys.prefix), Path(sys.base_prefix)], open_folder), ["cd", str(root)], command]
     done = subprocess.run(
         ["unshare", "--mount", "--propagation", "private", "sh", "-c", " && ".join(map(shlex.join, script))],
         capture_output=True,
@@ -39,7 +46,7 @@ def test_an_ordinary_user_is_as_safe(tmp_path: Path) -> None:
 
 
 def _open_homes(needed: Iterable[Path], aside: Path) -> list[list[str]]:
-    """Commands for a mount namespace of the test's own: homes are closed to others, so one shows only what is needed."""
+    """Commands for a mount namespace of the test's own, where a home that is closed to others shows what is needed."""
     there = {path: folder for path in needed if (folder := _closed(path)) is not None}
     keep = [["mount", "--bind", str(path), str(aside / f"kept-{number}")] for number, path in enumerate(there)]
     hide = [["mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", str(folder)] for folder in set(there.values())]
