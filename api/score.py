@@ -62,5 +62,6 @@ def _outcomes(services: Services, source: GraderSource, lines: list[bytes], labe
                 raise ProblemError(
                     504, "timeout", f"{first} of {len(lines)} threads took {TIME_S:g} s: send them as a batch"
                 )
-            outcomes += grading.score(b"\n".join(lines[first : first + _AT_ONCE]), first, label)
+            part = lines[first : first + _AT_ONCE]
+            outcomes += grading.score(b"\n".join(part), first, label, len(part))
     return outcomes

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from storage.errors import Refused, TooLarge
 
 CHUNK_LINES = 1000
+FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that one of a few hundred threads keeps several workers busy
 CHUNK_BYTES = 2 * 1024 * 1024  # a chunk ends with the first line that takes it here
 LINE_BYTES = 4 * 1024 * 1024
 BATCH_LINES = 1_000_000
@@ -45,12 +46,15 @@ class Cutter:
     Every line is a thread, also a blank one in the middle; white space at the very end is none.
     """
 
-    def __init__(self, max_lines: int = BATCH_LINES, max_bytes: int = BATCH_BYTES) -> None:
+    def __init__(
+        self, max_lines: int = BATCH_LINES, max_bytes: int = BATCH_BYTES, first_lines: int = FIRST_CHUNK_LINES
+    ) -> None:
         self._max_lines = max_lines
         self._max_bytes = max_bytes
         self._chunks: list[Chunk] = []
         self._chunk_offset = self._chunk_first = 0
         self._offset = self._lines = 0  # up to the last line end
+        self._first_lines = self._most_lines = first_lines
         self._partial = 0  # bytes of the line that has no end yet
         self._blank = True  # whether they are white space
         self._text_end = self._text_lines = 0  # up to the end of the last line that is not blank
@@ -105,7 +109,7 @@ class Cutter:
         if not self._blank:
             self._text_end, self._text_lines = self._offset, self._lines
         self._partial, self._blank = 0, True
-        if self._lines - self._chunk_first >= CHUNK_LINES or self._offset - self._chunk_offset >= CHUNK_BYTES:
+        if self._lines - self._chunk_first >= self._most_lines or self._offset - self._chunk_offset >= CHUNK_BYTES:
             self._cut()
 
     def _cut(self) -> None:
@@ -113,3 +117,4 @@ class Cutter:
         if lines:
             self._chunks.append(Chunk(self._chunk_offset, self._offset - self._chunk_offset, self._chunk_first, lines))
         self._chunk_offset, self._chunk_first = self._offset, self._lines
+        self._most_lines = min(CHUNK_LINES, max(self._first_lines, self._lines // 4))

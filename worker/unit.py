@@ -49,7 +49,7 @@ def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
         if loaded is None:
             return None
         payload = store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
-        found = _grade(runtime, lease, loaded, payload, chunk.first_index, scorer.label)
+        found = _grade(runtime, lease, loaded, payload, chunk, scorer.label)
         if found is None:
             return None
         outcomes = found
@@ -60,16 +60,17 @@ def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
 
 
 def _grade(
-    runtime: Runtime, lease: Lease, loaded: Loaded, payload: bytes, first_index: int, label: str
+    runtime: Runtime, lease: Lease, loaded: Loaded, payload: bytes, chunk: Chunk, label: str
 ) -> list[Outcome] | None:
     """Slice by slice; None where it was stopped between two of them."""
     outcomes: list[Outcome] = []
     start = 0
     while start < len(payload):
-        end = _end_of(payload, start, loaded.pace.lines)
         began, before = monotonic(), len(outcomes)
-        outcomes += loaded.grading.score(payload[start:end], first_index + before, label)
-        loaded.pace.took(len(outcomes) - before, monotonic() - began)
+        lines = min(loaded.pace.lines, chunk.lines - before)
+        end = _end_of(payload, start, lines) if lines < chunk.lines - before else len(payload)
+        outcomes += loaded.grading.score(payload[start:end], chunk.first_index + before, label, lines)
+        loaded.pace.took(lines, monotonic() - began)
         start = end
         if start < len(payload) and not _goes_on(runtime, lease, len(outcomes)):
             return None

@@ -5,7 +5,7 @@ import msgspec
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Check, Report
 from storage.batches import Wanted
-from storage.chunks import Cutter
+from storage.chunks import CHUNK_LINES, Cutter
 from storage.graders import Proved
 from storage.leases import Lease
 from storage.store import Store
@@ -31,7 +31,7 @@ def accept(store: Store, lines: int, *graders: Wanted) -> str:
     """A batch of this many threads, accepted."""
     payload = b"".join(b'{"turns": [["assistant", "%d"]]}\n' % number for number in range(lines))
     batch_id = store.batches.begin()
-    cutter = Cutter()
+    cutter = Cutter(first_lines=CHUNK_LINES)
     cutter.feed(payload)
     with store.spool.writing_payload(batch_id) as file:
         file.write(payload)

@@ -1,3 +1,5 @@
+from itertools import accumulate
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,9 +24,17 @@ def lines_of(payload: bytes, chunk: Chunk) -> list[bytes]:
 def test_every_line_is_in_one_chunk() -> None:
     payload = b"".join(b'{"n": %d}\n' % number for number in range(2500))
     found = cut(payload)
-    assert [chunk.lines for chunk in found] == [1000, 1000, 500]
-    assert [chunk.first_index for chunk in found] == [0, 1000, 2000]
+    assert sum(chunk.lines for chunk in found) == 2500
+    assert [chunk.first_index for chunk in found] == [0, *accumulate(chunk.lines for chunk in found)][:-1]
     assert [line for chunk in found for line in lines_of(payload, chunk)] == payload.splitlines()
+
+
+def test_chunks_grow_with_the_batch_up_to_their_bound() -> None:
+    few = [chunk.lines for chunk in cut(b"{}\n" * 800)]
+    assert few == [200, 200, 200, 200]
+    many = [chunk.lines for chunk in cut(b"{}\n" * 20_000)]
+    assert many[:-1] == sorted(many[:-1])
+    assert max(many) == 1000
 
 
 def test_the_last_line_may_lack_its_end() -> None:
