@@ -1,0 +1,1 @@
+"""How fast gradebox is, against bare Python in the same run."""

@@ -1,0 +1,44 @@
+"""`python -m benchmarks`: measures everything, shows a table, writes it with plots to benchmarks/results."""
+
+import argparse
+from collections.abc import Callable
+
+from rich.console import Console
+
+from benchmarks import alternatives, batches, latency, machine, plots, report, resources, speed
+from benchmarks.results import Results
+from benchmarks.scale import FULL, LONG, QUICK, Scale
+
+PARTS: dict[str, Callable[[Results, Scale], None]] = {
+    "speed": speed.measure,
+    "batches": batches.measure,
+    "latency": latency.measure,
+    "resources": resources.measure,
+    "alternatives": alternatives.measure,
+}
+
+
+def main() -> None:
+    """Runs the parts that are asked for; only a run of all of them is written."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="two minutes: smaller batches, fewer rounds")
+    parser.add_argument("--long", action="store_true", help="memory and CPU up to a million completions")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"any of {', '.join(PARTS)}; all by default")
+    asked = parser.parse_args()
+    if unknown := set(asked.parts) - set(PARTS):
+        parser.error(f"there is no part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
+    scale = QUICK if asked.quick else LONG if asked.long else FULL
+    results = Results(machine.describe())
+    console = Console(stderr=True)
+    for name in asked.parts or PARTS:
+        with console.status(f"measuring {name} …"):
+            PARTS[name](results, scale)
+    report.show(results)
+    if not asked.parts:
+        report.write(results)
+        plots.draw(results)
+        console.print(f"written to {report.FOLDER}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""What a user does without gradebox. `python -m benchmarks.bare GRADER FILE` prints the seconds that it took.
+
+Read the file, parse each line, build a thread, await `grade`; all in one event loop, in a process of its own. Starting
+the interpreter and loading the grader are not counted.
+"""
+
+import asyncio
+import gc
+import json
+import runpy
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from benchmarks import threads
+from gradebox.thread import StringThread
+
+Grade = Callable[[StringThread], Awaitable[float]]
+
+
+def load(grader: str) -> Grade:
+    """The function of one of the graders."""
+    grade: Grade = runpy.run_path(str(threads.FOLDER / f"{grader}.py"))["grade"]
+    return grade
+
+
+def to_thread(value: dict[str, Any]) -> StringThread:
+    """The thread of a parsed line."""
+    return StringThread([(turn["role"], turn["content"]) for turn in value["messages"]], value["metadata"])
+
+
+async def score(grade: Grade, path: Path) -> list[float]:
+    """The score of each line."""
+    with path.open("rb") as file:
+        return [await grade(to_thread(json.loads(line))) for line in file]
+
+
+def main() -> None:
+    """Prints seconds and the mean score."""
+    grader, file = sys.argv[1:]
+    grade = load(grader)
+    gc.collect()
+    started = perf_counter()
+    scores = asyncio.run(score(grade, Path(file)))
+    print(json.dumps({"seconds": perf_counter() - started, "count": len(scores), "mean": sum(scores) / len(scores)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""What the figures were measured on."""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+_ROOT = Path(__file__).parent.parent
+_DISTRIBUTIONS = ("httpx", "msgspec", "uvicorn", "fastapi", "redis", "rq")
+
+
+def describe() -> dict[str, object]:
+    """Machine, kernel, versions, date and load."""
+    return {
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "commit": _said("git", "-C", str(_ROOT), "describe", "--always", "--dirty"),
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "bubblewrap": _said("bwrap", "--version").removeprefix("bubblewrap "),
+        "redis_server": _said("redis-server", "--version").partition("v=")[2].partition(" ")[0],
+        **{name: importlib.metadata.version(name) for name in _DISTRIBUTIONS},
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def _said(*command: str) -> str:
+    if shutil.which(command[0]) is None:
+        return "none"
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()

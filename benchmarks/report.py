@@ -1,0 +1,90 @@
+"""Writes what was found: a table on the terminal, results.json, results.md."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.results import Results, Row
+
+FOLDER = Path(__file__).parent / "results"
+CAVEATS = (
+    "Ratios are of medians over interleaved runs in one process tree, with the quartiles of the ratios round by round. "
+    "Between machines, and between runs on a busy one, ratios hold; seconds do not.",
+    "Bare is: read the file, `json.loads` each line, build a `StringThread`, `await grade(thread)`, all in one "
+    "`asyncio.run`, in a fresh process of the same interpreter. Starting it is not counted.",
+    "Threads are made up, of 1.5 KB each. The graders are cheap ones, except difflib: a costlier grader hides more of "
+    "what isolation costs.",
+    "The whole service is pinned with its client: API, worker, Redis, sandboxes and client share one core, or two where "
+    "that is said. Uploads and outcomes are on disk (fsync) before they count, so the disk matters.",
+    "Threads of a batch share a process (isolation `batch`) except where isolation per completion is named.",
+)
+
+
+def show(results: Results) -> None:
+    """The table."""
+    table = Table(title="gradebox benchmarks", title_justify="left")
+    for name in ("", "measure", "value", "quartiles", "target", "", "how"):
+        table.add_column(name, justify="right" if name in ("value", "quartiles", "target") else "left")
+    group = ""
+    for row in results.rows:
+        if row.group != group:
+            table.add_section()
+        colour = {True: "green", False: "red", None: "default"}[row.met]
+        value = f"[{colour}]{_number(row.value)} {row.unit}[/]"
+        shown = row.group if row.group != group else ""
+        table.add_row(shown, row.name, value, _quartiles(row), _target(row), _verdict(row), f"[dim]{row.note}")
+        group = row.group
+    console = Console()
+    console.print(table)
+    for line in results.skipped:
+        console.print(f"[yellow]not measured:[/] {line}")
+
+
+def write(results: Results) -> None:
+    """Both files."""
+    FOLDER.mkdir(exist_ok=True)
+    (FOLDER / "results.json").write_text(json.dumps(asdict(results), indent=1, default=str) + "\n")
+    (FOLDER / "results.md").write_text("\n".join(_markdown(results)) + "\n")
+
+
+def _markdown(results: Results) -> Iterable[str]:
+    machine = results.machine
+    yield "# Benchmark results"
+    yield ""
+    yield f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}."
+    yield f"{machine['date']}, commit {machine['commit']}, load before {machine['load_before']}."
+    yield "Versions: " + ", ".join(f"{name} {machine[name]}" for name in list(machine)[7:-1]) + "."
+    yield ""
+    yield "| | measure | value | quartiles | target | | how |"
+    yield "| --- | --- | ---: | ---: | ---: | --- | --- |"
+    group = ""
+    for row in results.rows:
+        value = f"**{_number(row.value)}** {row.unit}"
+        cells = (row.group if row.group != group else "", row.name, value, _quartiles(row), _target(row), _verdict(row))
+        yield f"| {' | '.join(cells)} | {row.note} |"
+        group = row.group
+    yield ""
+    yield from (f"- Not measured: {line}." for line in results.skipped)
+    yield from (f"- {line}" for line in CAVEATS)
+
+
+def _number(value: float) -> str:
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def _quartiles(row: Row) -> str:
+    return "" if row.low is None or row.high is None else f"{_number(row.low)} … {_number(row.high)}"
+
+
+def _target(row: Row) -> str:
+    return "" if row.target is None else f"{'≤' if row.at_most else '≥'} {row.target:g}"
+
+
+def _verdict(row: Row) -> str:
+    return {True: "met", False: "missed", None: ""}[row.met]

@@ -1,0 +1,45 @@
+"""How much of everything: two minutes, the whole, or the whole with a million completions."""
+
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Counts of threads, rounds of interleaved runs, and requests.
+
+    Attributes:
+        batches: sizes of the batches that are timed against bare.
+        sizes: sizes of the batches whose memory and CPU are looked at.
+    """
+
+    threads: int = 20_000
+    slow_threads: int = 2_000
+    rounds: int = 11
+    batches: tuple[int, ...] = (20_000, 200_000)
+    two_workers: int = 200_000
+    several: int = 20_000
+    isolated: int = 3_000
+    requests: int = 1_000
+    steps: int = 300
+    proofs: int = 60
+    sizes: tuple[int, ...] = (1_000, 5_000, 20_000, 200_000)
+    idle_s: float = 10.0
+    each: int = 40
+
+
+FULL = Scale()
+LONG = replace(FULL, sizes=(*FULL.sizes, 1_000_000))
+QUICK = Scale(
+    slow_threads=1_000,
+    rounds=5,
+    batches=(20_000,),
+    two_workers=40_000,
+    several=10_000,
+    isolated=1_000,
+    requests=200,
+    steps=60,
+    proofs=15,
+    sizes=(1_000, 5_000, 20_000),
+    idle_s=5.0,
+    each=10,
+)

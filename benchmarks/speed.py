@@ -1,0 +1,55 @@
+"""The sandbox layer against bare Python, and completion isolation."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks import threads, timing
+from benchmarks.layer import Layer, cut
+from benchmarks.results import BARE, MICROS, RATE, Results
+from benchmarks.scale import Scale
+from sandbox.pool import Pool, open_pool
+
+LAYER, ISOLATED = "sandbox layer", "completion isolation"
+_SLOW = "difflib_ratio"
+_TARGETS = {"exact_match": 1.10, "regex": 1.10, "json_shape": 1.10, _SLOW: 0.98}
+_ISOLATED_TARGET = 1500
+
+
+def bare(grader: str, path: Path) -> float:
+    """Seconds that bare Python needs, in a fresh process."""
+    command = [sys.executable, "-m", "benchmarks.bare", grader, str(path)]
+    told = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    return float(json.loads(told)["seconds"])
+
+
+def measure(results: Results, scale: Scale) -> None:
+    """On one core."""
+    with timing.pinned(1), open_pool() as pool:
+        for grader in threads.GRADERS:
+            _against_bare(results, scale, pool, grader)
+        _isolated(results, scale, pool)
+
+
+def _against_bare(results: Results, scale: Scale, pool: Pool, grader: str) -> None:
+    count = scale.slow_threads if grader == _SLOW else scale.threads
+    path = threads.file(count, grader)
+    chunks, layer = cut(path), Layer(pool, grader)
+    layer.seconds(path, chunks)
+    spent = timing.interleaved(
+        scale.rounds, {"bare": lambda: bare(grader, path), "layer": lambda: layer.seconds(path, chunks)}
+    )
+    note = f"{count:,} threads; bare {timing.spread(spent['bare']).median / count * 1e6:.1f} µs a completion"
+    results.add(LAYER, grader, timing.ratio(spent["bare"], spent["layer"]), BARE, target=_TARGETS[grader], note=note)
+    for name, seconds in spent.items():
+        results.add("per completion", f"{name}: {grader}", timing.spread(seconds).times(1e6 / count), MICROS)
+
+
+def _isolated(results: Results, scale: Scale, pool: Pool) -> None:
+    path = threads.file(scale.isolated)
+    chunks, layer = cut(path), Layer(pool, "regex", "completion")
+    layer.seconds(path, chunks)
+    rates = [scale.isolated / layer.seconds(path, chunks) for _ in range(min(scale.rounds, 5))]
+    note = f"{scale.isolated:,} threads, a fork for each"
+    results.add(ISOLATED, "completions a second a core", timing.spread(rates), RATE, target=_ISOLATED_TARGET, note=note)

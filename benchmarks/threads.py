@@ -1,0 +1,93 @@
+"""The threads that are graded: made up, of some 1.5 KB each, and the same on every machine."""
+
+import json
+import random
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+GRADERS = ("exact_match", "regex", "json_shape", "difflib_ratio")
+FOLDER = Path(__file__).parent / "graders"
+
+Thread = dict[str, object]
+
+_WORDS = str.split(
+    "so then the we first know that each of them has about apples baskets hours price total number per week after "
+    "which remaining therefore adding multiply together and subtract what was left gives altogether half twice many "
+    "Natalia café sold bought walked every day distance speed minutes cost dollars answer step because if now let us"
+)
+_SYSTEM = "You are a careful assistant. Think step by step, and end with the answer alone on a line after four hashes."
+_SHAPE = {"steps": "array", "answer": "number", "unit": "string", "check": "object", "confidence": "number"}
+
+
+def source(grader: str) -> str:
+    """The source of one of the graders."""
+    return (FOLDER / f"{grader}.py").read_text()
+
+
+@cache
+def _temporary() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="gradebox-bench-")
+
+
+def folder() -> Path:
+    """Where files of threads and the data of services lie while this process runs; nothing is left of it."""
+    return Path(_temporary().name)
+
+
+def file(count: int, grader: str = "regex") -> Path:
+    """A file of so many threads as JSON lines, for this grader; it is made once."""
+    path = folder() / f"{'json' if grader == 'json_shape' else 'text'}-{count}.jsonl"
+    if not path.exists():
+        with path.open("w", encoding="utf-8") as lines:
+            lines.writelines(_lines(count, grader))
+    return path
+
+
+def some(count: int, grader: str = "regex") -> list[Thread]:
+    """So many threads, for this grader."""
+    return [json.loads(line) for line in _lines(count, grader)]
+
+
+def _lines(count: int, grader: str) -> Iterator[str]:
+    """They come round again after 2,000, each with a number of its own: no two are equal."""
+    chance = random.Random(1)
+    made = [_thread(chance, grader == "json_shape") for _ in range(min(count, 2000))]
+    for number in range(count):
+        yield json.dumps({**made[number % len(made)], "sample": number}, ensure_ascii=False) + "\n"
+
+
+def _thread(chance: random.Random, as_json: bool) -> Thread:
+    answer = chance.randrange(2, 20_000)
+    told = answer if chance.random() < 0.6 else chance.randrange(2, 20_000)
+    steps = [_sentence(chance) for _ in range(7)]
+    messages = [
+        {"role": "system", "content": _SYSTEM},
+        {"role": "user", "content": " ".join(_sentence(chance) for _ in range(4))},
+        {"role": "assistant", "content": _json(chance, steps, told) if as_json else _text(chance, steps, told)},
+    ]
+    metadata = {
+        "answer": str(answer),
+        "expected": f"#### {answer:,}",
+        "reference": "\n".join([*steps[-2:], f"#### {answer:,}"])[-200:],
+        "shape": _SHAPE,
+    }
+    return {"messages": messages, "metadata": metadata}
+
+
+def _text(chance: random.Random, steps: list[str], told: int) -> str:
+    marker = "####" if chance.random() < 0.9 else "The answer is"
+    return "\n".join([*steps, f"{marker} {told:,}"])
+
+
+def _json(chance: random.Random, steps: list[str], told: int) -> str:
+    """An object in a code block, from which one key may be missing."""
+    value = {"steps": steps[2:], "answer": told, "unit": "apples", "check": {"sum": told}, "confidence": 0.9}
+    value.pop(chance.choice([*value, "nothing"]), None)
+    return f"Here it is:\n```json\n{json.dumps(value, indent=1)}\n```"
+
+
+def _sentence(chance: random.Random) -> str:
+    words = " ".join(chance.choices(_WORDS, k=12)).replace("café", "café" if chance.random() < 0.05 else "shop")
+    return f"{words.capitalize()}, {chance.randrange(2, 90)} + {chance.randrange(2, 90)}."
