@@ -61,7 +61,7 @@ class Decoder:
         if is_plain(data, len(data)):
             outcomes = [
                 Outcome(index, label, score, micros / 1000)
-                for index, (kind, micros, score, _) in enumerate(RECORD.iter_unpack(data), first_index)
+                for index, (micros, score, _, kind) in enumerate(RECORD.iter_unpack(data), first_index)
                 if kind == _SCORED and -_INFINITY < score < _INFINITY
             ]
             if len(outcomes) * RECORD.size == len(data):
@@ -72,7 +72,7 @@ class Decoder:
         outcomes: list[Outcome] = []
         position = 0
         while position < len(data):
-            kind, micros, score, length = RECORD.unpack_from(data, position)
+            micros, score, length, kind = RECORD.unpack_from(data, position)
             position += RECORD.size
             fields = unpack_fields(data[position : position + length])
             position += length

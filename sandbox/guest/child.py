@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Coroutine
 from io import BytesIO
+from mmap import mmap
 from os import getpid, write
 from socket import socket
 from struct import Struct
@@ -17,6 +18,7 @@ from sandbox.guest.chunk import map_shared
 from sandbox.guest.frames import (
     BAD_INPUT,
     COMPLETION,
+    ELSEWHERE,
     MARK,
     MESSAGE,
     RECORD,
@@ -29,14 +31,17 @@ from sandbox.guest.frames import (
 from sandbox.guest.lines import BadInput, Reader
 from sandbox.guest.output import Output
 from sandbox.guest.repeatable import reseed
+from sandbox.guest.slots import map_file
 from sandbox.guest.verdict import pack_identity, read_exception, read_reason, read_score
 
-SHARE = Struct("!III?")  # lines, those of them that are done, bytes; whether these lie in the shared memory
+# lines, those of them that are done, bytes; whether these lie in the shared memory, and whether there are slots
+SHARE = Struct("!III??")
 DONE, FULL = b"d", b"f"  # what a child tells the supervisor besides records
 
 _INFINITY = float("inf")
 _MOST_MICROS = 0xFFFFFFFF
-_pack = RECORD.pack
+_pack_into = RECORD.pack_into
+_SLOT_BYTES = RECORD.size
 
 
 class _Runner(Protocol):
@@ -56,7 +61,7 @@ class Child:
     """Grades the lines that come over `channel`, and writes a record of each to `results`."""
 
     def __init__(
-        self, grader: Grader, limits: Limits, channel: socket, results: int, output: Output, shared: int
+        self, grader: Grader, limits: Limits, channel: socket, results: int, output: Output, shared: int, slots: int
     ) -> None:
         self._grader = grader
         self._limits = limits
@@ -64,6 +69,9 @@ class Child:
         self._results = results
         self._output = output
         self._shared = map_shared(shared) if shared >= 0 else None
+        self._memory = map_file(slots) if slots >= 0 else None
+        self._slots: mmap | None = None
+        self._slot = 0
         self._reader = Reader(limits.line_bytes, limits.depth)
         self._pid = getpid()
         self._left = 0
@@ -88,7 +96,9 @@ class Child:
         head = self._receive_bytes(SHARE.size)
         if head is None:
             return False
-        self._left, done, length, shared = SHARE.unpack(head)
+        self._left, done, length, shared, slotted = SHARE.unpack(head)
+        self._slots = self._memory if slotted else None
+        self._slot = done * RECORD.size
         if shared and self._shared is not None:
             self._shared.seek(0)
             self._readline = self._shared.readline
@@ -130,6 +140,7 @@ class Child:
 
     async def _drive(self) -> None:
         grade, read, readline = self._grader.grade, self._reader.read, self._readline
+        slots = self._slots
         modules, clock, pid, careful = sys.modules, perf_counter_ns, self._pid, self._grader.touches_system
         while self._left:
             if self._line is None:  # else it is graded again, in an event loop
@@ -137,7 +148,7 @@ class Child:
             try:
                 thread, identity = read(self._line)
             except BadInput as problem:
-                self._tell(pack_record(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))]))
+                self._finish(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))], None)
                 self._line = None
                 self._left -= 1
                 continue
@@ -160,10 +171,11 @@ class Child:
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
             if careful and getpid() != pid:
                 os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
-            if fields or identity is not None or self._output.may_hold():
+            if slots is None or fields or identity is not None or self._output.may_hold() or micros > _MOST_MICROS:
                 self._finish(kind, micros, score, fields, identity)
             else:
-                self._tell(_pack(MARK | kind, micros if micros < _MOST_MICROS else _MOST_MICROS, score, 0))
+                _pack_into(slots, self._slot, micros, score, 0, MARK | kind)
+                self._slot += _SLOT_BYTES
             self._line = None
             self._left -= 1
             if self._runner is not None:
@@ -183,6 +195,9 @@ class Child:
         if printed := self._output.take():
             fields.append((STDOUT, printed))
         self._tell(pack_record(kind, micros, score, fields + pack_identity(identity)))
+        if self._slots is not None:
+            _pack_into(self._slots, self._slot, 0, 0.0, 0, MARK | ELSEWHERE)
+            self._slot += _SLOT_BYTES
 
     def _tell(self, record: bytes) -> None:
         try:

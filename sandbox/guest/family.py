@@ -9,7 +9,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
-from sandbox.guest import output, scratch
+from sandbox.guest import output, scratch, slots
 from sandbox.guest.frames import BATCH, COMPLETION, Limits, Malformed, unpack_check
 from sandbox.guest.template import (
     FORK,
@@ -40,12 +40,15 @@ class Child(NamedTuple):
     channel: socket.socket
     results: int
     printed: int
+    slots: int
 
     def close(self) -> None:
-        """Closes all three: a child that waits for lines ends by it."""
+        """Closes all: a child that waits for lines ends by it."""
         self.channel.close()
         os.close(self.results)
         os.close(self.printed)
+        if self.slots >= 0:
+            os.close(self.slots)
 
 
 class Loaded(NamedTuple):
@@ -146,19 +149,22 @@ class Family:
         results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         printed, printed_in = output.make_pipe()
         rights = array("i", [theirs.fileno(), results_in, printed, printed_in])
+        slot_file = -1
         if self._limits.isolation == BATCH and self._shared >= 0:
-            rights.append(self._shared)  # never in completion isolation: it holds the other completions
+            # Never in completion isolation: these hold the other completions, and their outcomes.
+            slot_file = slots.make_file()
+            rights.extend((self._shared, slot_file))
         try:
             self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         except OSError as error:
-            Child(ours, results, printed).close()
+            Child(ours, results, printed, slot_file).close()
             raise Lost from error
         finally:
             theirs.close()
             os.close(results_in)
             os.close(printed_in)
         ours.setblocking(False)
-        return Child(ours, results, printed)
+        return Child(ours, results, printed, slot_file)
 
     def hear_exit(self) -> int:
         """How the child ended, when the template has something to say.

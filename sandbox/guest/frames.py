@@ -21,7 +21,8 @@ AUTO, BATCH, COMPLETION = 0, 1, 2
 
 SCORED, EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, BAD_INPUT = range(1, 8)
 
-RECORD = Struct("<IIdI")  # kind with a mark, run in µs, score, bytes of fields that follow
+RECORD = Struct("<IdII")  # run in µs, score, bytes of fields that follow, kind with a mark
+ELSEWHERE = 0  # the kind of a slot whose record came another way
 # The mark keeps what a completion writes to every descriptor it finds from being read as a score, of 0.0 say. It is no
 # secret: code that a grader runs in its own process can always forge its own score, and no other.
 MARK = 0x9BC5A700
@@ -108,7 +109,7 @@ def unpack_check(payload: bytes) -> CheckResult:
 def pack_record(kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> bytes:
     """The bytes of one outcome. Fields must be within `MAX_FIELD`."""
     body = b"".join(FIELD.pack(tag, len(value)) + value for tag, value in fields)
-    return RECORD.pack(MARK | kind, min(micros, 0xFFFFFFFF), score, len(body)) + body
+    return RECORD.pack(min(micros, 0xFFFFFFFF), score, len(body), MARK | kind) + body
 
 
 def count_records(data: bytes | bytearray) -> tuple[int, int]:
@@ -123,21 +124,31 @@ def count_records(data: bytes | bytearray) -> tuple[int, int]:
         return whole // size, whole
     count = position = 0
     while position + size <= len(data):
-        kind, _, _, length = RECORD.unpack_from(data, position)
-        if kind & ~0xFF != MARK or length > MAX_FIELDS:
-            raise Malformed("these bytes are no record")
-        if position + size + length > len(data):
+        length = record_length(data, position)
+        if position + length > len(data):
             break
-        position += size + length
+        position += length
         count += 1
     return count, position
+
+
+def record_length(data: bytes | bytearray, position: int) -> int:
+    """How many bytes the record takes whose head lies at `position`.
+
+    Raises:
+        Malformed: it is none.
+    """
+    _, _, length, kind = RECORD.unpack_from(data, position)
+    if kind & ~0xFF != MARK or length > MAX_FIELDS:
+        raise Malformed("these bytes are no record")
+    return RECORD.size + int(length)
 
 
 def is_plain(data: bytes | bytearray, whole: int) -> bool:
     """Whether all of these are whole records without fields: true of nearly all that are ever sent."""
     size = RECORD.size
-    return not any(data[size - offset : whole : size].strip(b"\0") for offset in (4, 3, 2, 1)) and not any(
-        data[offset:whole:size].strip(_MARK_BYTES[offset : offset + 1]) for offset in (1, 2, 3)
+    return not any(data[offset:whole:size].strip(b"\0") for offset in (12, 13, 14, 15)) and not any(
+        data[16 + offset : whole : size].strip(_MARK_BYTES[offset : offset + 1]) for offset in (1, 2, 3)
     )
 
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
 
-from sandbox.guest import output, scratch
+from sandbox.guest import output, scratch, slots
 from sandbox.guest.child import DONE, SHARE
 from sandbox.guest.chunk import Chunk
 from sandbox.guest.family import Child, Family, Lost
@@ -26,7 +26,9 @@ from sandbox.guest.frames import (
     Malformed,
     count_records,
     encode,
+    is_plain,
     pack_record,
+    record_length,
 )
 from sandbox.guest.lines import BadInput, Reader
 from sandbox.guest.template import NO_STATUS, OUT_OF_MEMORY
@@ -35,6 +37,7 @@ from sandbox.guest.verdict import pack_identity
 _LOOK_MS = 20  # between two looks at the results: what a deadline may come late
 _SEND_S = 10.0  # for a child to take its lines, which it does before any code of the grader runs
 _READ = 1 << 18
+_MOST_RECORD = RECORD.size + MAX_FIELDS
 
 Tell = Callable[[bytes], None]
 
@@ -58,7 +61,9 @@ class Marking:
         self._limits = limits
         self._chunk = chunk
         self._tell = tell
-        self._told = 0
+        self._told = 0  # records passed on
+        self._seen = 0  # records told by children; the last of them may not be passed on yet
+        self._slotted = chunk.shared and limits.isolation != COMPLETION and chunk.count <= slots.MOST
         self._share = 0  # up to here reach the lines of the child that grades now
         self._data = bytearray()
         self._since = 0.0
@@ -71,12 +76,15 @@ class Marking:
             NotClean: a scratch folder could not be emptied.
         """
         once = self._limits.isolation == COMPLETION
-        while self._told < self._chunk.count:
+        chunk = self._chunk
+        while self._told < chunk.count:
             if not self._family.alive and not self._family.load().done:
                 raise Lost
             child = child or self._family.start_child()
             self._data.clear()
-            self._share = self._told + 1 if once else self._chunk.count
+            if self._slotted:
+                slots.clear(child.slots, chunk.count)
+            self._share = self._told + 1 if once else chunk.count
             failure = self._watch(child)
             if failure is not None:
                 self._bury(child, failure)
@@ -100,9 +108,10 @@ class Marking:
                 if self._family.control.fileno() in ready:
                     return self._ended(child, self._family.hear_exit())
                 message = self._heard(child.channel, poll) if child.channel.fileno() in ready else b""
-                self._collect(child)
-                if DONE in message and self._limits.isolation != COMPLETION:
-                    return None if self._told == self._share else _SPOILED
+                done = DONE in message and self._limits.isolation != COMPLETION
+                self._collect(child, settled=done)
+                if done:
+                    return None if self._told == self._share and not self._data else _SPOILED
                 if overdue := self._overdue():
                     return overdue
                 look_ms = self._make_room(child)
@@ -115,10 +124,10 @@ class Marking:
     def _send(self, channel: socket.socket) -> None:
         chunk = self._chunk
         if chunk.shared and self._limits.isolation != COMPLETION:
-            waiting = memoryview(SHARE.pack(self._share, self._told, chunk.length, True))
+            waiting = memoryview(SHARE.pack(self._share, self._told, chunk.length, True, self._slotted))
         else:
             payload = b"\n".join(chunk.lines[self._told : self._share])
-            waiting = memoryview(SHARE.pack(self._share - self._told, 0, len(payload), False) + payload)
+            waiting = memoryview(SHARE.pack(self._share - self._told, 0, len(payload), False, False) + payload)
         deadline = monotonic() + _SEND_S
         poll = select.poll()
         poll.register(channel, select.POLLOUT)
@@ -140,26 +149,68 @@ class Marking:
             poll.unregister(channel)  # closed before grading, as in completion isolation, or by the grader
         return message
 
-    def _collect(self, child: Child) -> None:
-        """Passes on the whole records that the child has written so far."""
-        before = self._told
-        while True:
-            try:
-                data = os.read(child.results, _READ)
-            except BlockingIOError:
-                break
-            if not data:
-                break
-            self._data += data
-            count, length = count_records(self._data)
-            if self._told + count > self._share or len(self._data) - length > RECORD.size + MAX_FIELDS:
-                raise Malformed("more records than lines")
-            if count:
-                self._tell(bytes(self._data[:length]))
-                del self._data[:length]
-                self._told += count
-        if self._told != before:
+    def _collect(self, child: Child, settled: bool) -> None:
+        """Passes on the records that the child has told so far. `settled`: it is not telling any just now."""
+        before = self._seen
+        more = True
+        while more:
+            more = self._read(child)
+            if self._slotted:
+                self._take_slots(child, settled)
+            else:
+                self._take_records()
+        if self._seen != before:
             self._since = monotonic()
+
+    def _read(self, child: Child) -> bool:
+        try:
+            data = os.read(child.results, _READ)
+        except BlockingIOError:
+            return False
+        self._data += data
+        return bool(data)
+
+    def _take_records(self) -> None:
+        count, length = count_records(self._data)
+        if self._told + count > self._share or len(self._data) - length > _MOST_RECORD:
+            raise Malformed("more records than lines")
+        self._pass_on(bytes(self._data[:length]), count)
+        del self._data[:length]
+        self._seen = self._told
+
+    def _take_slots(self, child: Child, settled: bool) -> None:
+        data = slots.read(child.slots, self._told, self._share)
+        self._seen = self._told + len(data) // RECORD.size
+        if not settled:
+            data = data[: -RECORD.size]  # the last one may be half written, as this processor sees it
+        while data:
+            count = slots.plain(data)
+            if count == 0:
+                record = self._take_one()
+                if record is None:
+                    return
+                self._pass_on(record, 1)
+                count = 1
+            elif is_plain(data, count * RECORD.size):
+                self._pass_on(data[: count * RECORD.size], count)
+            else:
+                raise Malformed("a slot that holds no record")
+            data = data[count * RECORD.size :]
+        if len(self._data) > 2 * _MOST_RECORD:
+            raise Malformed("more records than slots")
+
+    def _take_one(self) -> bytes | None:
+        """The first record that came through the pipe, once it is whole."""
+        if len(self._data) < RECORD.size or len(self._data) < (length := record_length(self._data, 0)):
+            return None
+        record = bytes(self._data[:length])
+        del self._data[:length]
+        return record
+
+    def _pass_on(self, records: bytes, count: int) -> None:
+        if count:
+            self._tell(records)
+            self._told += count
 
     def _make_room(self, child: Child) -> int:
         """Empties a full output pipe, so that who prints a lot need not wait; returns when to look again, in ms."""
@@ -184,20 +235,20 @@ class Marking:
 
     def _ended(self, child: Child, status: int) -> Failure | None:
         """The child has ended by itself: as it should after its share in completion isolation, or not."""
-        self._collect(child)
+        self._collect(child, settled=True)
         if self._told == self._share and self._limits.isolation == COMPLETION:
             return None
         return how_it_ended(status)
 
     def _bury(self, child: Child, failure: Failure) -> None:
         """Ends a child that failed, and gives its current completion the record that it could not write."""
-        told = self._told
+        seen = self._seen
         if self._family.alive:
             with suppress(Lost):
                 self._family.sweep()
         with suppress(Malformed):
-            self._collect(child)
-        if self._told == told < self._share:  # else its record came just in time, and the failure is nobody's yet
+            self._collect(child, settled=True)
+        if self._told <= seen and self._told < self._share:  # else its record came just in time
             self._record(child, failure)
 
     def _record(self, child: Child, failure: Failure) -> None:
@@ -208,6 +259,7 @@ class Marking:
         fields += identity_fields(self._chunk.lines[self._told], self._limits)
         self._tell(pack_record(failure.kind, micros, 0.0, fields))
         self._told += 1
+        self._seen = self._told
 
 
 def identity_fields(line: bytes, limits: Limits) -> list[tuple[int, bytes]]:

@@ -116,7 +116,7 @@ class Template:
                     poll.register(self._child_descriptor, select.POLLIN)
 
     def _obey(self) -> None:
-        message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(5 * 4))
+        message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(6 * 4))
         if message == FORK:
             descriptors = array("i")
             for level, kind, data in ancillary:
@@ -131,11 +131,11 @@ class Template:
         else:
             os._exit(0)  # the supervisor has gone
 
-    def _fork(self, channel: int, results: int, reading: int, writing: int, shared: int = -1) -> None:
+    def _fork(self, channel: int, results: int, reading: int, writing: int, shared: int = -1, slots: int = -1) -> None:
         self._status = NO_STATUS
         self._child = os.fork()
         if self._child:
-            for descriptor in (channel, results, reading, writing, shared):
+            for descriptor in (channel, results, reading, writing, shared, slots):
                 if descriptor >= 0:
                     os.close(descriptor)
             self._child_descriptor = os.pidfd_open(self._child)
@@ -146,7 +146,7 @@ class Template:
             lockdown.limit_cpu(2 * self._limits.timeout_ms // 1000 + 2)
         try:
             printed = Output(reading, writing, self._limits.stdout_bytes, self.touches_system)
-            Child(self, self._limits, socket(fileno=channel), results, printed, shared).serve()
+            Child(self, self._limits, socket(fileno=channel), results, printed, shared, slots).serve()
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)
