@@ -16,10 +16,10 @@ CAVEATS = (
     "Between machines, and between runs on a busy one, ratios hold; seconds do not.",
     "Bare is: read the file, `json.loads` each line, build a `StringThread`, `await grade(thread)`, all in one "
     "`asyncio.run`, in a fresh process of the same interpreter. Starting it is not counted.",
-    "Threads are made up, of 1.5 KB each. The graders are cheap ones, except difflib: a costlier grader hides more of "
+    "Threads are made up, of 1.5 KB each. The graders are cheap ones, except difflib: a costlier one hides more of "
     "what isolation costs.",
-    "The whole service is pinned with its client: API, worker, Redis, sandboxes and client share one core, or two where "
-    "that is said. Uploads and outcomes are on disk (fsync) before they count, so the disk matters.",
+    "The whole service is pinned with its client: API, worker, Redis, sandboxes and client share one core, or two "
+    "where that is said. Uploads and outcomes are on disk (fsync) before they count, so the disk matters.",
     "Threads of a batch share a process (isolation `batch`) except where isolation per completion is named.",
 )
 
