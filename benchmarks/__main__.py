@@ -7,7 +7,7 @@ from rich.console import Console
 
 from benchmarks import alternatives, batches, latency, machine, plots, report, resources, speed
 from benchmarks.results import Results
-from benchmarks.scale import FULL, LONG, QUICK, Scale
+from benchmarks.scale import SCALES, Scale
 
 PARTS: dict[str, Callable[[Results, Scale], None]] = {
     "speed": speed.measure,
@@ -27,12 +27,13 @@ def main() -> None:
     asked = parser.parse_args()
     if unknown := set(asked.parts) - set(PARTS):
         parser.error(f"there is no part {', '.join(unknown)}: choose from {', '.join(PARTS)}")
-    scale = QUICK if asked.quick else LONG if asked.long else FULL
-    results = Results(machine.describe())
+    size = "quick" if asked.quick else "long" if asked.long else "full"
+    scale = SCALES[size]
+    results = Results(machine.describe(size))
     console = Console(stderr=True)
-    for name in asked.parts or PARTS:
-        with console.status(f"measuring {name} …"):
-            PARTS[name](results, scale)
+    for part in asked.parts or PARTS:
+        with console.status(f"measuring {part} …"):
+            PARTS[part](results, scale)
     report.show(results)
     if not asked.parts:
         report.write(results)

@@ -7,66 +7,85 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter
+from typing import Literal, NamedTuple
 
 import gradebox.thread
-from benchmarks import bare, threads, timing
+from benchmarks import bare, speed, threads, timing
 from benchmarks.layer import Layer, cut
 from benchmarks.results import MICROS, Results
 from benchmarks.scale import Scale
 from sandbox.pool import Pool, open_pool
 
 ALTERNATIVES = "instead of gradebox"
+_BATCH = 4_000
 _IMAGE = "python:3.11-slim"
-_ONE = Path(__file__).parent / "one.py"
+_LINES = Path(__file__).parent / "lines.py"
 _THREAD = Path(gradebox.thread.__file__)
 _GRADER = threads.FOLDER / "regex.py"
-_INSIDE = ("/bench/one.py", "/bench/thread.py", "/bench/regex.py")
-_MOUNTS = tuple(zip((_ONE, _THREAD, _GRADER), _INSIDE, strict=True))
+_INSIDE = ("/bench/lines.py", "/bench/thread.py", "/bench/regex.py")
+_MOUNTS = tuple(zip((_LINES, _THREAD, _GRADER), _INSIDE, strict=True))
 
 
 def measure(results: Results, scale: Scale) -> None:
     """Interleaved on one core. Each is run for a while and told per completion."""
-    lines = threads.file(scale.each).read_bytes().splitlines()
-    few = lines[: max(3, scale.each // 4)]
     with timing.pinned(1), open_pool() as pool:
-        ways: dict[str, Callable[[], float]] = {
-            "bare, one process": lambda: _bare(scale),
-            "gradebox, isolation per batch": _layer(pool, scale, "batch"),
-            "gradebox, isolation per completion": _layer(pool, scale, "completion"),
-            "asyncio.run for each": lambda: _asyncio_run(lines),
-            "subprocess for each, no isolation": lambda: _each([sys.executable, "-I", "-S", *_here()], lines),
-        }
-        if bubblewrap := shutil.which("bwrap"):
-            ways["bubblewrap + python for each"] = lambda: _each(_in_bubblewrap(bubblewrap), lines)
-        if why := _no_docker():
-            results.skipped.append(f"docker run for each: {why}")
-        else:
-            ways["docker run for each"] = lambda: _each(_in_docker(), few)
-        spent = timing.interleaved(3, ways)
+        ways = _ours(pool, scale) | _others(results, scale)
+        spent = timing.interleaved(3, {name: way.micros for name, way in ways.items()})
     results.skipped.append("llm-sandbox: it is not installed here; docker run for each is what it does underneath")
     for name, micros in spent.items():
-        results.add(ALTERNATIVES, name, timing.spread(micros), MICROS, note=_note(scale, name, len(lines), len(few)))
+        results.add(ALTERNATIVES, name, timing.spread(micros), MICROS, note=ways[name].note)
 
 
-def _note(scale: Scale, name: str, many: int, few: int) -> str:
-    if name.startswith("bare") or name.endswith("batch"):
-        return f"{scale.threads:,} threads"
-    return f"extrapolated from {few if name.startswith('docker') else many} threads, regex grader"
+class Way(NamedTuple):
+    """One way to grade, and what to know of its figure."""
+
+    micros: Callable[[], float]
+    note: str
+
+
+def _ours(pool: Pool, scale: Scale) -> dict[str, Way]:
+    return {
+        "gradebox, isolation per batch": Way(_layer(pool, scale.threads, "batch"), f"{scale.threads:,} threads"),
+        "gradebox, isolation per completion": Way(
+            _layer(pool, scale.isolated, "completion"), f"{scale.isolated:,} threads"
+        ),
+    }
+
+
+def _others(results: Results, scale: Scale) -> dict[str, Way]:
+    lines = threads.file(_BATCH).read_bytes().splitlines(keepends=True)
+    each, few = lines[: scale.each], lines[: max(3, scale.each // 4)]
+    ways = {
+        "bare, one process": Way(lambda: _bare(scale), f"{scale.threads:,} threads"),
+        "asyncio.run for each": Way(lambda: _asyncio_run(each), _extrapolated(each)),
+    }
+    commands = {"subprocess, no isolation,": (here(), each)}
+    if bubblewrap := shutil.which("bwrap"):
+        commands["bubblewrap + python"] = _in_bubblewrap(bubblewrap), each
+    if why := _no_docker():
+        results.skipped.append(f"docker run: {why}")
+    else:
+        commands["docker run"] = _in_docker(), few
+    for name, (command, some) in commands.items():
+        ways[f"{name} for each"] = Way(partial(_each, command, some), _extrapolated(some))
+        ways[f"{name} per batch"] = Way(partial(_each, command, [b"".join(lines)]), f"{_BATCH:,} threads at once")
+    return ways
+
+
+def _extrapolated(lines: Sequence[bytes]) -> str:
+    return f"extrapolated from {len(lines)} threads"
 
 
 def _bare(scale: Scale) -> float:
-    from benchmarks.speed import bare as seconds
-
-    return seconds("regex", threads.file(scale.threads)) / scale.threads * 1e6
+    return speed.bare("regex", threads.file(scale.threads)) / scale.threads * 1e6
 
 
-def _layer(pool: Pool, scale: Scale, isolation: str) -> Callable[[], float]:
-    count = scale.threads if isolation == "batch" else scale.isolated
+def _layer(pool: Pool, count: int, isolation: Literal["batch", "completion"]) -> Callable[[], float]:
     path = threads.file(count)
-    chunks = cut(path)
-    layer = Layer(pool, "regex", "batch" if isolation == "batch" else "completion")
+    chunks, layer = cut(path), Layer(pool, "regex", isolation)
     layer.seconds(path, chunks)
     return lambda: layer.seconds(path, chunks) / count * 1e6
 
@@ -83,16 +102,20 @@ def _asyncio_run(lines: Sequence[bytes]) -> float:
     return (perf_counter() - started) / len(lines) * 1e6
 
 
-def _each(command: Sequence[str], lines: Sequence[bytes]) -> float:
-    """Microseconds for one line, each in a process of its own that must print a score."""
-    started = perf_counter()
-    for line in lines:
-        float(subprocess.run(command, input=line, stdout=subprocess.PIPE, check=True).stdout)
-    return (perf_counter() - started) / len(lines) * 1e6
+def _each(command: Sequence[str], inputs: Sequence[bytes]) -> float:
+    """Microseconds a line; each input goes to a process of its own, which must print a score for each of its lines."""
+    started, graded = perf_counter(), 0
+    for lines in inputs:
+        told = subprocess.run(command, input=lines, stdout=subprocess.PIPE, check=True).stdout.split()
+        graded += len(list(map(float, told)))
+    if graded != sum(lines.count(b"\n") for lines in inputs):
+        raise RuntimeError(f"{command[0]} gave {graded} scores")
+    return (perf_counter() - started) / graded * 1e6
 
 
-def _here() -> list[str]:
-    return [str(_ONE), str(_THREAD), str(_GRADER)]
+def here() -> list[str]:
+    """The command that grades lines without any isolation."""
+    return [sys.executable, "-I", "-S", str(_LINES), str(_THREAD), str(_GRADER)]
 
 
 def _in_bubblewrap(program: str) -> list[str]:

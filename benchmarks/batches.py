@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 
 from benchmarks import threads, timing
-from benchmarks.results import BARE, RATE, TIMES, Results
+from benchmarks.results import BARE, TIMES, Results
 from benchmarks.scale import Scale
 from benchmarks.service import Service, running
 from benchmarks.speed import bare
@@ -62,7 +62,6 @@ def _two_workers(results: Results, scale: Scale, service: Service) -> None:
     # The target is for 200,000: a smaller batch spends more of its time starting.
     target = _TWO_WORKERS_TARGET if count == 200_000 else None
     results.add(WHOLE, f"{count:,} threads, two workers, two cores", found, "× two bare", target=target, note=note)
-    results.add("rates", "two workers", rate, RATE)
 
 
 def _two_bare(path: Path) -> float:

@@ -7,24 +7,29 @@ import shutil
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 _ROOT = Path(__file__).parent.parent
-_DISTRIBUTIONS = ("httpx", "msgspec", "uvicorn", "fastapi", "redis", "rq")
+_DISTRIBUTIONS = ("httpx", "msgspec", "uvicorn", "fastapi", "redis", "rq", "pydantic")
 
 
-def describe() -> dict[str, object]:
+def describe(scale: str) -> dict[str, Any]:
     """Machine, kernel, versions, date and load."""
+    versions = {
+        "bubblewrap": _said("bwrap", "--version").removeprefix("bubblewrap "),
+        "redis-server": _said("redis-server", "--version").partition("v=")[2].partition(" ")[0],
+        **{name: importlib.metadata.version(name) for name in _DISTRIBUTIONS},
+    }
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "commit": _said("git", "-C", str(_ROOT), "describe", "--always", "--dirty"),
+        "commit": _said("git", "-C", str(_ROOT), "describe", "--always", "--dirty") or "unknown",
+        "scale": scale,
         "processor": _processor(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
         "kernel": platform.release(),
         "python": platform.python_version(),
-        "bubblewrap": _said("bwrap", "--version").removeprefix("bubblewrap "),
-        "redis_server": _said("redis-server", "--version").partition("v=")[2].partition(" ")[0],
-        **{name: importlib.metadata.version(name) for name in _DISTRIBUTIONS},
+        "versions": versions,
         "load_before": round(os.getloadavg()[0], 2),
     }
 

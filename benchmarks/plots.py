@@ -6,24 +6,26 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib import ticker
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from benchmarks.alternatives import ALTERNATIVES
 from benchmarks.batches import WHOLE
-from benchmarks.report import FOLDER
+from benchmarks.report import FOLDER, PLOTS
 from benchmarks.resources import ROLES
 from benchmarks.results import Results, Row
 from benchmarks.speed import LAYER
 
 _OURS, _OTHERS, _DARK, _PALE = "#2a6f97", "#b8b8b8", "#333333", "#dddddd"
+_FOOT = 0.25  # inches
 _LINES = ("#2a6f97", "#e07a3f", "#6a994e", "#8e5ea2", "#444444")
 _NAMES = {"exact_match": "exact match", "regex": "regex", "json_shape": "JSON shape", "difflib_ratio": "difflib"}
 
 
 def draw(results: Results) -> None:
     """All plots for which there is something."""
-    mpl.use("Agg")
     style: dict[Any, object] = {  # matplotlib's types list every name that there is
         "font.family": "DejaVu Sans",
         "font.size": 10,
@@ -35,30 +37,34 @@ def draw(results: Results) -> None:
         "axes.edgecolor": "#888888",
         "savefig.dpi": 160,
     }
-    plots: dict[str, Callable[[Results, Path], None]] = {
-        "speed": _speed,
-        "alternatives": _alternatives,
-        "latency": _latency,
-        "resources": _resources,
-    }
+    plots: tuple[Callable[[Results, Path], None], ...] = (_speed, _alternatives, _latency, _resources)
     with mpl.rc_context(style):
-        for name, plot in plots.items():
+        for name, plot in zip(PLOTS, plots, strict=True):
             plot(results, FOLDER / f"{name}.png")
+
+
+def _figure(height: float) -> Figure:
+    """An empty figure, with room for a line at its foot; inches."""
+    figure = Figure(
+        figsize=(9, height), layout=ConstrainedLayoutEngine(rect=(0, _FOOT / height, 1, 1 - _FOOT / height))
+    )
+    FigureCanvasAgg(figure)
+    return figure
 
 
 def _save(figure: Figure, results: Results, path: Path) -> None:
     machine = results.machine
     told = f"{machine['processor']} · Python {machine['python']} · Linux {machine['kernel']} · {machine['date']}"
-    figure.text(0.995, 0.01, told, ha="right", fontsize=7, color="#888888")
+    figure.text(0.995, 0.03 / figure.get_figheight() * 2, told, ha="right", fontsize=7, color="#888888")
     figure.savefig(path)
 
 
 def _speed(results: Results, path: Path) -> None:
     """What isolation leaves of bare Python's speed."""
     rows = list(results.of(LAYER, WHOLE))[::-1]
-    figure = Figure(figsize=(9, 0.5 * len(rows) + 1.6), layout="constrained")
+    figure = _figure(0.5 * len(rows) + 1.7)
     axes = figure.subplots()
-    axes.set_title("Speed against bare Python in the same run, without any isolation\n", wrap=True)
+    axes.set_title("Speed against bare Python, which isolates nothing", pad=18)
     for place, row in enumerate(rows):
         _ratio_bar(axes, place, row)
     axes.axvline(1, color=_DARK, linewidth=1)
@@ -67,7 +73,7 @@ def _speed(results: Results, path: Path) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlim(0, max([1.3, *((row.high or row.value) + 0.15 for row in rows)]))
-    axes.set_xlabel("times as fast as bare Python (line: quartiles; mark: target)\n")
+    axes.set_xlabel("times as fast as bare Python in the same run (black: quartiles; red: target)")
     _save(figure, results, path)
 
 
@@ -89,7 +95,7 @@ def _alternatives(results: Results, path: Path) -> None:
     rows = sorted(results.of(ALTERNATIVES), key=lambda row: -row.value)
     if not rows:
         return
-    figure = Figure(figsize=(9, 0.5 * len(rows) + 1.5), layout="constrained")
+    figure = _figure(0.5 * len(rows) + 1.5)
     axes = figure.subplots()
     axes.set_title("Time a completion, regex grader, one core")
     colours = [_OURS if row.name.startswith("gradebox") else _OTHERS for row in rows]
@@ -97,13 +103,14 @@ def _alternatives(results: Results, path: Path) -> None:
     axes.set_xscale("log")
     bare = min(row.value for row in rows if row.name.startswith("bare"))
     for place, row in enumerate(rows):
-        times = "" if row.value == bare else f"   {row.value / bare:,.1f} × bare".replace(".0 ×", " ×")
-        axes.text(row.value * 1.15, place, f"{_time(row.value)}{times}", va="center", fontsize=9)
+        times = row.value / bare
+        told = "" if times == 1 else f"   {times:,.0f} × bare" if times >= 10 else f"   {times:.2f} × bare"
+        axes.text(row.value * 1.15, place, f"{_time(row.value)}{told}", va="center", fontsize=9)
     axes.set_xlim(1, max(row.value for row in rows) * 40)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     axes.tick_params(axis="y", length=0)
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda micros, _: _time(micros)))
-    axes.set_xlabel("a completion, logarithmic; those for each are extrapolated from a few\n")
+    axes.set_xlabel("a completion, logarithmic; those for each are extrapolated from a few")
     _save(figure, results, path)
 
 
@@ -118,19 +125,19 @@ def _latency(results: Results, path: Path) -> None:
     curves = results.series.get("latency")
     if not isinstance(curves, dict):
         return
-    figure = Figure(figsize=(9, 4.2), layout="constrained")
+    figure = _figure(5)
     axes = figure.subplots()
-    axes.set_title("Requests answered within, over HTTP, one core for service and client")
+    axes.set_title("Requests answered within, over HTTP, one core in all")
     for colour, (name, spent) in zip(_LINES, curves.items(), strict=False):
         shares = [(number + 1) / len(spent) * 100 for number in range(len(spent))]
-        axes.step(spent, shares, where="post", color=colour, label=f"{name}: p50 {spent[len(spent) // 2]:.1f} ms")
+        label = f"{name}: p50 {spent[len(spent) // 2]:.1f} ms"
+        axes.step(spent, shares, where="post", color=colour, linewidth=1.8, label=label)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda millis, _: f"{millis:g} ms"))
     axes.set_ylabel("% of requests")
     axes.set_ylim(0, 100)
     axes.grid(color=_PALE, linewidth=0.6)
-    axes.legend(loc="lower right", frameon=False)
-    axes.set_xlabel("\n")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
     _save(figure, results, path)
 
 
@@ -139,7 +146,7 @@ def _resources(results: Results, path: Path) -> None:
     curves = results.series.get("resources")
     if not isinstance(curves, list):
         return
-    figure = Figure(figsize=(9, 4), layout="constrained")
+    figure = _figure(4.2)
     left, right = figure.subplots(1, 2)
     sizes = [curve["completions"] for curve in curves]
     left.set_title("Peak memory by size of batch")
@@ -155,6 +162,6 @@ def _resources(results: Results, path: Path) -> None:
     for axes in (left, right):
         axes.set_xscale("log")
         axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda count, _: f"{count:,.0f}"))
-        axes.set_xlabel("completions\n")
+        axes.set_xlabel("completions")
         axes.grid(color=_PALE, linewidth=0.6)
     _save(figure, results, path)

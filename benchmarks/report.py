@@ -11,6 +11,8 @@ from rich.table import Table
 from benchmarks.results import Results, Row
 
 FOLDER = Path(__file__).parent / "results"
+PLOTS = ("speed", "alternatives", "latency", "resources")
+_WIDE = 170  # columns of a terminal
 CAVEATS = (
     "Ratios are of medians over interleaved runs in one process tree, with the quartiles of the ratios round by round. "
     "Between machines, and between runs on a busy one, ratios hold; seconds do not.",
@@ -25,20 +27,21 @@ CAVEATS = (
 
 
 def show(results: Results) -> None:
-    """The table."""
+    """The table, with how each figure was measured where there is room for it."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDE
+    names = ["", "measure", "value", "quartiles", "target", "", *(["how"] if console.width >= _WIDE else [])]
     table = Table(title="gradebox benchmarks", title_justify="left")
-    for name in ("", "measure", "value", "quartiles", "target", "", "how"):
+    for name in names:
         table.add_column(name, justify="right" if name in ("value", "quartiles", "target") else "left")
-    group = ""
-    for row in results.rows:
-        if row.group != group:
+    for group, row in results.grouped():
+        if group:
             table.add_section()
         colour = {True: "green", False: "red", None: "default"}[row.met]
         value = f"[{colour}]{_number(row.value)} {row.unit}[/]"
-        shown = row.group if row.group != group else ""
-        table.add_row(shown, row.name, value, _quartiles(row), _target(row), _verdict(row), f"[dim]{row.note}")
-        group = row.group
-    console = Console()
+        cells = [group, row.name, value, _quartiles(row), _target(row), _verdict(row), f"[dim]{row.note}"]
+        table.add_row(*cells[: len(names)])
     console.print(table)
     for line in results.skipped:
         console.print(f"[yellow]not measured:[/] {line}")
@@ -56,17 +59,16 @@ def _markdown(results: Results) -> Iterable[str]:
     yield "# Benchmark results"
     yield ""
     yield f"{machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}, Python {machine['python']}."
-    yield f"{machine['date']}, commit {machine['commit']}, load before {machine['load_before']}."
-    yield "Versions: " + ", ".join(f"{name} {machine[name]}" for name in list(machine)[7:-1]) + "."
+    yield f"{machine['date']}, commit {machine['commit']}, load {machine['load_before']}, {machine['scale']} run."
+    yield f"Versions: {', '.join(f'{name} {version}' for name, version in machine['versions'].items())}."
+    yield ""
+    yield from (f"![{name}]({name}.png)" for name in PLOTS)
     yield ""
     yield "| | measure | value | quartiles | target | | how |"
     yield "| --- | --- | ---: | ---: | ---: | --- | --- |"
-    group = ""
-    for row in results.rows:
+    for group, row in results.grouped():
         value = f"**{_number(row.value)}** {row.unit}"
-        cells = (row.group if row.group != group else "", row.name, value, _quartiles(row), _target(row), _verdict(row))
-        yield f"| {' | '.join(cells)} | {row.note} |"
-        group = row.group
+        yield f"| {' | '.join((group, row.name, value, _quartiles(row), _target(row), _verdict(row), row.note))} |"
     yield ""
     yield from (f"- Not measured: {line}." for line in results.skipped)
     yield from (f"- {line}" for line in CAVEATS)

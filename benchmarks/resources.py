@@ -9,15 +9,16 @@ from benchmarks.service import Service, running
 
 MEMORY, IDLE = "memory and CPU", "idle service"
 ROLES = {"API": "api", "worker": "worker", "Redis": "redis-server"}
-_SETTLE_S = 3.0
+_SETTLE_S = 5.0
 _LEAST = 20_000  # completions for one figure of CPU: the kernel counts it in steps of 10 ms
 
 
 def measure(results: Results, scale: Scale) -> None:
-    """One worker on one core; batches from small to large through one service."""
+    """One worker on one core: idle, and batches from small to large through one service."""
+    with timing.pinned(1), running(graders=()) as service:
+        _idle(results, scale, service)
     with timing.pinned(1), running() as service:
         service.score("regex", threads.file(1000), 1000)
-        _idle(results, scale, service)
         curves: list[dict[str, float]] = [_batch(service, count) for count in scale.sizes]
         results.series["resources"] = curves
         _flatness(results, curves)
@@ -60,7 +61,7 @@ def _idle(results: Results, scale: Scale, service: Service) -> None:
     spent = processes.cpu_seconds(service.pid) - before
     pids = processes.family(service.pid)
     total = sum(map(processes.pss, pids))
-    note = f"over {scale.idle_s:g} s, {len(pids)} processes, with a warm pool and a loaded grader"
+    note = f"over {scale.idle_s:g} s, {len(pids)} processes, with a warm pool each in API and worker"
     results.add(IDLE, "CPU", spent / scale.idle_s * 100, PERCENT, target=1.0, at_most=True, note=note)
     roles = ", ".join(f"{role} {processes.rss(service.role(name)):.0f}" for role, name in ROLES.items())
     note = f"PSS of all; RSS of {roles} MiB"

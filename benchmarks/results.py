@@ -1,7 +1,8 @@
 """What a run found: rows, and the series that plots are drawn from."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.timing import Spread
 
@@ -40,7 +41,7 @@ class Row:
 class Results:
     """All of one run. `series` are named curves; `skipped` says what was not measured and why."""
 
-    machine: Mapping[str, object]
+    machine: Mapping[str, Any]
     rows: list[Row] = field(default_factory=list)
     series: dict[str, object] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
@@ -53,6 +54,12 @@ class Results:
         self.rows.append(row)
         return row
 
-    def of(self, *groups: str) -> Sequence[Row]:
+    def of(self, *groups: str) -> list[Row]:
         """The rows of these groups."""
         return [row for row in self.rows if row.group in groups]
+
+    def grouped(self) -> Iterator[tuple[str, Row]]:
+        """Each row, group by group; the name of a group comes with its first row alone."""
+        for group in dict.fromkeys(row.group for row in self.rows):
+            for number, row in enumerate(self.of(group)):
+                yield "" if number else group, row

@@ -40,6 +40,6 @@ QUICK = Scale(
     steps=60,
     proofs=15,
     sizes=(1_000, 5_000, 20_000),
-    idle_s=5.0,
     each=10,
 )
+SCALES = {"quick": QUICK, "full": FULL, "long": LONG}

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,7 +47,7 @@ class Service:
 
 
 @contextmanager
-def running(workers: int = 1, **settings: object) -> Iterator[Service]:
+def running(workers: int = 1, graders: Sequence[str] = threads.GRADERS, **settings: object) -> Iterator[Service]:
     """Starts a service on the cores that this process is pinned to; settings are those of `GRADEBOX_*`."""
     folder = Path(tempfile.mkdtemp(prefix="gradebox-bench-", dir=threads.folder()))
     ours = {name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
@@ -61,7 +61,7 @@ def running(workers: int = 1, **settings: object) -> Iterator[Service]:
         url = process.stdout.readline().partition(" at ")[2].split()[0]
         key = (folder / "api-key").read_text().strip()
         with Client(url, key) as client:
-            for grader in threads.GRADERS:
+            for grader in graders:
                 client.graders.create.function(key=grader, fn=threads.source(grader), isolation="batch", threads=_one())
             yield Service(url, key, process.pid, client)
     finally:
