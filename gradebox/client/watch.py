@@ -11,7 +11,8 @@ from gradebox.errors import BatchFailed, WaitTimeout
 from gradebox.schemas import Batch
 
 ENDED = {"finished", "cancelled", "failed"}
-SHORTEST_S, LONGEST_S = 0.02, 1.0
+# Between two questions: an eighth of the time that the batch has taken so far, so its end is seen soon after it came.
+SHORTEST_S, LONGEST_S = 0.02, 0.2
 LINE_EVERY_S = 10.0
 
 
@@ -48,14 +49,7 @@ class Watch:
         left = self._timeout - elapsed if self._timeout is not None else LONGEST_S
         if self._timeout is not None and left <= 0:
             raise WaitTimeout(batch, self._timeout)
-        return min(self._sleep(batch, elapsed), left)
-
-    def _sleep(self, batch: Batch, elapsed: float) -> float:
-        # Half of the time that seems left: few questions of a long batch, and its end is seen at once.
-        floor = min(0.2, max(SHORTEST_S, elapsed / 20))
-        rate = _rate(_scored(batch) - self._done_before, elapsed)
-        left = (batch.total - _scored(batch)) / rate if rate else 0.0
-        return min(LONGEST_S, max(floor, left / 2))
+        return min(LONGEST_S, max(SHORTEST_S, elapsed / 8), left)
 
 
 class _Bar:
