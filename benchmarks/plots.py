@@ -6,8 +6,8 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib import ticker
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -125,19 +125,19 @@ def _latency(results: Results, path: Path) -> None:
     curves = results.series.get("latency")
     if not isinstance(curves, dict):
         return
-    figure = _figure(5)
+    figure = _figure(4.4)
     axes = figure.subplots()
     axes.set_title("Requests answered within, over HTTP, one core in all")
     for colour, (name, spent) in zip(_LINES, curves.items(), strict=False):
         shares = [(number + 1) / len(spent) * 100 for number in range(len(spent))]
-        label = f"{name}: p50 {spent[len(spent) // 2]:.1f} ms"
+        label = f"{name}\np50 {spent[len(spent) // 2]:.1f} ms"
         axes.step(spent, shares, where="post", color=colour, linewidth=1.8, label=label)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda millis, _: f"{millis:g} ms"))
     axes.set_ylabel("% of requests")
     axes.set_ylim(0, 100)
     axes.grid(color=_PALE, linewidth=0.6)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    figure.legend(loc="outside right center", frameon=False, labelspacing=1.2)
     _save(figure, results, path)
 
 
