@@ -16,5 +16,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 def test_every_setting_is_in_the_docs(settings: type[BaseSettings]) -> None:
     written = (DOCS / "settings.md").read_text()
     prefix = settings.model_config.get("env_prefix") or ""
-    missing = [f"{prefix}{name}".upper() for name in settings.model_fields if f"`{prefix}{name}`".upper() not in written]
+    missing = [
+        f"{prefix}{name}".upper() for name in settings.model_fields if f"`{prefix}{name}`".upper() not in written
+    ]
     assert not missing, f"docs/settings.md does not say what these are: {missing}"

@@ -8,7 +8,8 @@ from typing import Any
 from gradebox.thread import StringThread
 
 _BLANK = " \t\r\n"
-_CONTAINERS = (dict, list)
+_CONTAINERS = frozenset((dict, list))
+_flat = _CONTAINERS.isdisjoint
 _new_thread = StringThread.__new__
 
 
@@ -50,9 +51,8 @@ class Reader:
             metadata = value["metadata"]
             if type(value["messages"]) is not list or len(text) - end > 1 or len(line) > self._most_bytes:
                 return self._read_carefully(line)
-            for member in metadata.values():
-                if type(member) in _CONTAINERS:
-                    return self._read_carefully(line)
+            if not _flat(map(type, metadata.values())):
+                self._check_depth(metadata)
             if text[end:].strip(_BLANK):
                 return self._read_carefully(line)
             identity = value.get("id")
@@ -71,8 +71,7 @@ class Reader:
             thread = StringThread.from_object(value)
         except ValueError as error:
             raise BadInput(f"the line is no thread: {error}") from None
-        if any(type(member) in _CONTAINERS for member in thread.metadata.values()):
-            self._check_depth(thread.metadata)
+        self._check_depth(thread.metadata)
         identity = value.get("id")
         return thread, identity if identity is None else _checked(identity)
 
@@ -96,20 +95,20 @@ class Reader:
             raise BadInput(f"the line is not JSON: something follows the value at position {end}")
         return value
 
-    def _check_depth(self, metadata: object) -> None:
+    def _check_depth(self, metadata: dict[str, Any]) -> None:
         """Refuses metadata that recursive code might choke on; the rest of a thread is flat."""
-        level: list[object] = [metadata]
+        level: list[dict[str, Any] | list[Any]] = [metadata]
         depth = 1  # the thread itself
         while level:
             depth += 1
             if depth > self._deepest:
                 raise BadInput(f"the line is nested more than {self._deepest} levels deep")
-            level = [
-                member
-                for container in level
-                for member in (container.values() if type(container) is dict else container)  # type: ignore[attr-defined]
-                if type(member) in _CONTAINERS
-            ]
+            inner: list[Any] = []
+            for container in level:
+                members = container.values() if type(container) is dict else container
+                if not _flat(map(type, members)):
+                    inner += [member for member in members if type(member) in _CONTAINERS]
+            level = inner
 
 
 def _start(text: str) -> int:
