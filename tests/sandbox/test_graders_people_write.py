@@ -1,0 +1,306 @@
+"""What people write as graders. Each is graded between good completions, which must keep their scores."""
+
+import json
+from typing import Any, Literal, NamedTuple
+
+import pytest
+
+from api.sources import from_bytes
+from gradebox.outcome import Outcome
+from sandbox.grader_source import GraderSource
+from sandbox.pool import Pool
+
+pytestmark = pytest.mark.sandbox
+
+GOOD = 0.25
+_ENTRY = """
+
+async def grade(thread):
+    if thread.completion() == "good":
+        return 0.25
+    return await judge(thread)
+"""
+
+
+class Row(NamedTuple):
+    """A source that defines `judge`, a completion, and the score or the kind of error that it must come to."""
+
+    name: str
+    source: str
+    expected: float | str
+    completion: str = "hello"
+    metadata: dict[str, Any] | None = None
+    told: str = ""  # must be in the reason, the message or what was printed
+    timeout_s: float = 8.0
+
+    def line(self) -> bytes:
+        return json.dumps({"completion": self.completion, "metadata": self.metadata or {}}).encode()
+
+
+def body(name: str, lines: str, expected: float | str, **more: Any) -> Row:
+    """A row whose `judge` has these lines; those before a line `---` go to the top of the module."""
+    top, _, inner = lines.strip("\n").rpartition("---\n")
+    indented = "\n".join("    " + line for line in inner.splitlines())
+    return Row(name, f"{top}\nasync def judge(thread):\n{indented}\n", expected, **more)
+
+
+WORKING = [
+    body(
+        "dataclass",
+        "from dataclasses import dataclass, asdict\n@dataclass(frozen=True)\nclass P:\n    x: int\n    y: int = 2\n"
+        "---\n"
+        "return float(asdict(P(1)) == {'x': 1, 'y': 2}) + len(thread.completion())",
+        6.0,
+    ),
+    Row(
+        "postponed annotations",
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n@dataclass\nclass Tree:\n"
+        "    left: Tree | None = None\nasync def judge(thread: Nowhere) -> Nothing:\n"
+        "    return float(Tree(Tree()).left == Tree())\n",
+        1.0,
+    ),
+    body(
+        "asyncio.gather",
+        "import asyncio\nasync def one(n):\n    await asyncio.sleep(0)\n    return n\n---\n"
+        "return sum(await asyncio.gather(*(one(n) for n in range(5))))",
+        10.0,
+    ),
+    body("asyncio.sleep", "import asyncio\n---\nawait asyncio.sleep(0.01)\nreturn 0.5", 0.5),
+    body("a task left over", "import asyncio\n---\nasyncio.create_task(asyncio.sleep(600))\nreturn 0.75", 0.75),
+    body(
+        "asyncio.wait_for",
+        "import asyncio\n---\ntry:\n    await asyncio.wait_for(asyncio.sleep(60), 0.01)\n"
+        "except TimeoutError:\n    return 0.5",
+        0.5,
+    ),
+    body(
+        "thread",
+        "import threading\n---\nseen = []\nt = threading.Thread(target=seen.append, args=(3,))\nt.start()\nt.join()\n"
+        "return seen[0]",
+        3.0,
+    ),
+    body(
+        "thread pool",
+        "from concurrent.futures import ThreadPoolExecutor\n---\n"
+        "with ThreadPoolExecutor(4) as pool:\n    return sum(pool.map(len, ['a', 'bb', 'ccc']))",
+        6.0,
+    ),
+    body(
+        "subprocess",
+        "import subprocess\n---\ndone = subprocess.run(['python3', '-c', 'print(6 * 7)'], "
+        "capture_output=True, text=True)\nreturn float(done.stdout)",
+        42.0,
+    ),
+    body(
+        "multiprocessing.Process and Queue",
+        "import multiprocessing\ndef work(queue):\n    queue.put(7)\n---\nqueue = multiprocessing.Queue()\n"
+        "p = multiprocessing.Process(target=work, args=(queue,))\np.start()\nvalue = queue.get(timeout=5)\np.join()\n"
+        "return value + p.exitcode",
+        7.0,
+    ),
+    body(
+        "multiprocessing.Pool",
+        "import multiprocessing\ndef square(n):\n    return n * n\n---\n"
+        "with multiprocessing.Pool(2) as pool:\n    return sum(pool.map(square, [1, 2, 3]))",
+        14.0,
+    ),
+    body(
+        "sqlite3 in memory",
+        "import sqlite3\n---\ndb = sqlite3.connect(':memory:')\ndb.execute('create table t (n)')\n"
+        "db.executemany('insert into t values (?)', [(1,), (2,)])\n"
+        "return db.execute('select sum(n) from t').fetchone()[0]",
+        3.0,
+    ),
+    body(
+        "sqlite3 in a file",
+        "import os, sqlite3\n---\ndb = sqlite3.connect('/tmp/people.db')\n"
+        "db.execute('create table if not exists t (n)')\n"
+        "db.execute('insert into t values (5)')\ndb.commit()\n"
+        "score = db.execute('select max(n) from t').fetchone()[0]\n"
+        "db.close()\nos.remove('/tmp/people.db')\nreturn score",
+        5.0,
+    ),
+    body(
+        "signal.alarm",
+        "import signal\nclass Late(Exception):\n    pass\ndef late(*_):\n    raise Late\n---\n"
+        "signal.signal(signal.SIGALRM, late)\nsignal.setitimer(signal.ITIMER_REAL, 0.05)\n"
+        "try:\n    while True:\n        pass\nexcept Late:\n    return 0.5",
+        0.5,
+    ),
+    body(
+        "printing bytes",
+        "import sys\n---\nsys.stdout.buffer.write(b'raw ' + b'bytes')\nreturn 1",
+        1.0,
+        told="raw bytes",
+    ),
+    body("printing to stderr", "import sys\n---\nprint('to stderr', file=sys.stderr)\nreturn 1", 1.0, told="to stderr"),
+    body(
+        "decimal",
+        "from decimal import Decimal\n---\nreturn float(Decimal('0.1') + Decimal('0.2') == Decimal('0.3'))",
+        1.0,
+    ),
+    body("fractions", "from fractions import Fraction\n---\nreturn float(Fraction(1, 4) + Fraction(1, 2))", 0.75),
+    body("statistics", "import statistics\n---\nreturn statistics.mean([1, 2, 6])", 3.0),
+    body("difflib", "import difflib\n---\nreturn difflib.SequenceMatcher(None, 'abcd', 'bcde').ratio()", 0.75),
+    body("logging", "import logging\n---\nlogging.warning('look %s', 'here')\nreturn 1.0", 1.0, told="look here"),
+    body("csv", "import csv, io\n---\nreturn float(list(csv.reader(io.StringIO('a,\"b,c\"')))[0][1] == 'b,c')", 1.0),
+    body("enum", "import enum\nclass E(enum.Enum):\n    A = 3\n---\nreturn float(E['A'].value + (E(3) is E.A))", 4.0),
+    body(
+        "NamedTuple", "from typing import NamedTuple\nclass P(NamedTuple):\n    x: int\n---\nreturn float(P(4).x)", 4.0
+    ),
+    body(
+        "lru_cache",
+        "from functools import lru_cache\n@lru_cache\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\n"
+        "---\n"
+        "return fib(80)",
+        23416728348467685.0,
+    ),
+    body("recursion", "def depth(n):\n    return n and 1 + depth(n - 1)\n---\nreturn depth(800)", 800.0),
+    body("big ints", "return (1 << 4096) % 1000007 + (10 ** 300)", 1e300),
+    body("bool", "return 'h' in thread.completion()", 1.0),
+    body("int", "return len(thread.completion())", 5.0),
+    body("a subclass of float", "class F(float):\n    pass\n---\nreturn F(0.125)", 0.125),
+    body("Score with a reason", "from gradebox import Score\n---\nreturn Score(0.5, reason='half')", 0.5, told="half"),
+    body("metadata", "return float(thread.metadata['answer'] in thread.completion())", 1.0, metadata={"answer": "ell"}),
+    body(
+        "pickle of a class of the module",
+        "import pickle\nclass P:\n    def __init__(self, x):\n        self.x = x\n---\n"
+        "return pickle.loads(pickle.dumps(P(9))).x",
+        9.0,
+    ),
+    body("copy.deepcopy of the thread", "import copy\n---\nreturn float(copy.deepcopy(thread) == thread)", 1.0),
+    body(
+        "inspect.getsource", "import inspect\n---\nreturn float('await judge(thread)' in inspect.getsource(grade))", 1.0
+    ),
+    body(
+        "traceback.format_exc",
+        "import traceback\n---\ntry:\n    1 / 0\nexcept ZeroDivisionError:\n"
+        "    told = traceback.format_exc()\n    return float('    1 / 0\\n' in told and 'ZeroDivisionError' in told)",
+        1.0,
+    ),
+    body(
+        "contextvars",
+        "import contextvars\nv = contextvars.ContextVar('v', default=2)\n---\nv.set(v.get() + 1)\nreturn v.get() >= 3",
+        1.0,
+    ),
+    body("hashlib", "import hashlib\n---\nreturn int(hashlib.sha256(b'').hexdigest()[:4], 16)", float(0xE3B0)),
+    body("datetime", "from datetime import date\n---\nreturn (date(2024, 3, 1) - date(2024, 2, 1)).days", 29.0),
+    body("uuid", "import uuid\n---\nreturn float(uuid.uuid4() != uuid.uuid4() and len(str(uuid.uuid1())) == 36)", 1.0),
+    body("heapq", "import heapq\n---\nreturn heapq.nsmallest(2, [5, 1, 3])[1]", 3.0),
+    body("string.Template", "import string\n---\nreturn float(string.Template('$a.5').substitute(a=2))", 2.5),
+    body(
+        "html.parser",
+        "from html.parser import HTMLParser\nclass Tags(HTMLParser):\n    n = 0\n"
+        "    def handle_starttag(self, tag, attrs):\n        self.n += 1\n---\n"
+        "p = Tags()\np.feed(thread.completion())\nreturn p.n",
+        2.0,
+        completion="<p>a<b>c</b></p>",
+    ),
+    body("xml.etree", "import xml.etree.ElementTree as E\n---\nreturn len(E.fromstring('<a><b/><b/></a>'))", 2.0),
+    body(
+        "ast.literal_eval",
+        "import ast\n---\nreturn sum(ast.literal_eval(thread.completion()))",
+        6.0,
+        completion="[1, 2, 3]",
+    ),
+    body("exec", "space = {}\nexec(thread.completion(), space)\nreturn space['x']", 4.0, completion="x = 4"),
+    body(
+        "time zone",
+        "import time, datetime\n---\nreturn float(time.timezone == 0 and time.tzname[0] == 'UTC' and "
+        "datetime.datetime.fromtimestamp(0).hour == 0)",
+        1.0,
+    ),
+    body(
+        "tempfile",
+        "import tempfile\n---\nwith tempfile.NamedTemporaryFile('w+') as f:\n    f.write('1.5')\n    f.seek(0)\n"
+        "    return float(f.read())",
+        1.5,
+    ),
+    body(
+        "RecursionError that is caught",
+        "def f():\n    return f()\n---\ntry:\n    f()\nexcept RecursionError:\n    return 0.5",
+        0.5,
+    ),
+    body("the module is in sys.modules", "import sys\nX = 3\n---\nreturn sys.modules[__name__].X", 3.0),
+    body(
+        "os.fork that returns twice",
+        "import os\n---\npid = os.fork()\nif pid == 0:\n    return 0.0\nos.waitpid(pid, 0)\nreturn 1.0",
+        1.0,
+    ),
+    body("CRLF", "x = '''a\nb'''\n---\nreturn len(x)", 3.0)._replace(name="CRLF"),
+    Row("BOM", "\ufeffasync def judge(thread):\n    return 0.5\n", 0.5),
+    Row("64 KiB", "# 64 KiB\nasync def judge(thread):\n    return 0.5\n", 0.5),
+]
+
+FAILING = [
+    body("exception", "raise LookupError('no such key')", "exception", told="LookupError: no such key"),
+    body("sys.exit", "import sys\n---\nsys.exit(0)", "exception", told="SystemExit"),
+    body("KeyboardInterrupt", "raise KeyboardInterrupt", "exception", told="KeyboardInterrupt"),
+    body("RecursionError", "def f():\n    return f()\n---\nreturn f()", "exception", told="RecursionError"),
+    body("None", "pass", "bad_return", told="None"),
+    body("str", "return '1.0'", "bad_return", told="str"),
+    body("NaN", "return float('nan')", "bad_return", told="nan"),
+    body("infinity", "return float('inf')", "bad_return", told="inf"),
+    body("an int beyond any float", "return 10 ** 400", "bad_return"),
+    body("coroutine", "async def f():\n    return 1.0\n---\nreturn f()", "bad_return", told="coroutine"),
+    body("os._exit", "import os\n---\nos._exit(0)", "crash"),
+    body("abort", "import os\n---\nos.abort()", "crash"),
+    body("memory", "bytearray(4 << 30)\nreturn 1.0", "memory"),
+    body("regex without end", "import re\n---\nreturn float(bool(re.match(r'(a+)+$', thread.completion())))", "timeout",
+         completion="a" * 40 + "b", timeout_s=1.0),
+    body("loop without end", "while True:\n    pass", "timeout", timeout_s=1.0),
+    body("asyncio.sleep without end", "import asyncio\n---\nawait asyncio.sleep(600)", "timeout", timeout_s=1.0),
+    body("asyncio.run inside a loop", "import asyncio\nasync def f():\n    return 1.0\n---\nawait asyncio.sleep(0)\n"
+         "return asyncio.run(f())", "exception", told="RuntimeError"),
+]  # fmt: skip
+
+
+def uploaded(row: Row) -> str:
+    text = row.source + _ENTRY
+    if row.name == "CRLF":
+        text = text.replace("\n", "\r\n")
+    if row.name == "64 KiB":
+        text += "#" * ((64 << 10) - len(text))
+    return from_bytes(text.encode())
+
+
+def grade(pool: Pool, row: Row, isolation: Literal["batch", "completion"]) -> list[Outcome]:
+    """good, the row, good, the row again, good"""
+    good = b'{"completion": "good"}'
+    with pool.grading(GraderSource(uploaded(row), isolation, timeout_s=row.timeout_s)) as grading:
+        return grading.score(b"\n".join([good, row.line(), good, row.line(), good]), 0, "people@1")
+
+
+def told(outcome: Outcome) -> str:
+    return f"{outcome.reason} {outcome.error and outcome.error.message} {outcome.stdout}"
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+@pytest.mark.parametrize("row", WORKING + FAILING, ids=lambda row: row.name)
+def test_it_comes_to_what_was_written_and_its_neighbours_keep_their_scores(
+    row: Row, isolation: Literal["batch", "completion"], pool: Pool
+) -> None:
+    outcomes = grade(pool, row, isolation)
+    assert [outcome.index for outcome in outcomes] == [0, 1, 2, 3, 4]
+    assert [outcome.score for outcome in outcomes[::2]] == [GOOD] * 3
+    for outcome in outcomes[1::2]:
+        came_to = outcome.error.kind if outcome.error else outcome.score
+        assert came_to == row.expected, outcome
+        assert row.told in told(outcome)
+
+
+REPEATED = [
+    body("random", "import random\n---\nreturn random.random()", 0.0),
+    body("random, imported late", "import random\nreturn random.random()", 0.0),
+    body("shuffle", "import random\n---\nx = list(range(50))\nrandom.shuffle(x)\nreturn x[0] * 50 + x[1]", 0.0),
+    body("order of a set", "return float(int(''.join(str(ord(c)) for c in list({'a', 'b', 'c', 'd', 'e'}))))", 0.0),
+    body("hash of a string", "return hash(thread.completion()) % 1000003", 0.0),
+]
+
+
+@pytest.mark.parametrize("row", REPEATED, ids=lambda row: row.name)
+def test_the_same_input_gives_the_same_score_in_every_sandbox(row: Row, pool: Pool) -> None:
+    outcomes = grade(pool, row, "batch") + grade(pool, row, "completion")
+    scores = [outcomes[number].score for number in (1, 3, 6, 8)]
+    assert scores[0] is not None
+    assert len(set(scores)) == 1
