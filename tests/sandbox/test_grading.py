@@ -1,0 +1,153 @@
+"""One outcome for each line, the right one, whatever becomes of the sandbox meanwhile."""
+
+import json
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from gradebox.outcome import Outcome
+from sandbox.backends.bubblewrap import BubblewrapSandbox
+from sandbox.grader_source import GraderSource
+from sandbox.guest.chunk import SHARED_BYTES
+from sandbox.limits import STDOUT_BYTES
+from sandbox.pool import Pool
+
+pytestmark = pytest.mark.sandbox
+BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
+
+_LENGTH = "async def grade(thread):\n    return len(thread.completion())\n"
+_ODD = """
+import os, time
+
+async def grade(thread):
+    print("got", thread.completion()[:10])
+    match thread.completion():
+        case "hang":
+            while True:
+                pass
+        case "flood":
+            while True:
+                print("x" * 1000)
+        case "crash":
+            os._exit(3)
+        case "slow":
+            time.sleep(0.05)
+    return len(thread.completion())
+"""
+
+
+def line(completion: str, **more: Any) -> bytes:
+    return json.dumps({"completion": completion, **more}).encode()
+
+
+def score(pool: Pool, source: GraderSource, lines: list[bytes], first_index: int = 0) -> list[Outcome]:
+    with pool.grading(source) as grading:
+        return grading.score(b"\n".join(lines), first_index, "g@1")
+
+
+def kinds(outcomes: list[Outcome]) -> list[float | str | None]:
+    return [outcome.error.kind if outcome.error else outcome.score for outcome in outcomes]
+
+
+@BOTH
+def test_a_sandbox_that_is_killed_from_outside_costs_no_thread_its_score(isolation: Any, pool: Pool) -> None:
+    expected = [4.0 if number % 10 == 0 else float(number) for number in range(60)]
+    lines = [line("slow" if number % 10 == 0 else "x" * number) for number in range(60)]
+    with pool.grading(GraderSource(_ODD, isolation)) as grading:
+        killed = grading.session.sandbox
+        assert isinstance(killed, BubblewrapSandbox)
+        killer = threading.Timer(0.1, os.kill, (killed.pid, signal.SIGKILL))
+        killer.start()
+        outcomes = grading.score(b"\n".join(lines), 0, "g@1")
+        killer.join()
+        assert grading.session.sandbox is not killed
+    assert [outcome.index for outcome in outcomes] == list(range(60))
+    assert kinds(outcomes) == expected
+
+
+def test_a_sandbox_that_is_killed_before_a_chunk_is_replaced(pool: Pool) -> None:
+    with pool.grading(GraderSource(_LENGTH)) as grading:
+        killed = grading.session.sandbox
+        assert isinstance(killed, BubblewrapSandbox)
+        os.kill(killed.pid, signal.SIGKILL)
+        assert kinds(grading.score(line("abc"), 0, "g@1")) == [3.0]
+
+
+@BOTH
+def test_a_hang_costs_one_thread(isolation: Any, pool: Pool) -> None:
+    started = time.monotonic()
+    lines = [line("a"), line("hang"), line("abc"), line("crash"), line("ab")]
+    outcomes = score(pool, GraderSource(_ODD, isolation, timeout_s=1.0), lines)
+    assert kinds(outcomes) == [1.0, "timeout", 3.0, "crash", 2.0]
+    assert 900 < outcomes[1].run_ms < 3000
+    assert time.monotonic() - started < 8
+
+
+@BOTH
+def test_malformed_lines_are_errors_at_their_places(isolation: Any, pool: Pool) -> None:
+    lines = [line("a"), b"{", line("ab"), b"", b"[1]", line("abc"), b'{"completion": 3}', b"\xff\xfe", line("abcd")]
+    outcomes = score(pool, GraderSource(_LENGTH, isolation), lines, first_index=70)
+    bad = "bad_input"
+    assert kinds(outcomes) == [1.0, bad, 2.0, bad, bad, 3.0, bad, bad, 4.0]
+    assert [outcome.index for outcome in outcomes] == list(range(70, 79))
+    assert all(outcome.error.message for outcome in outcomes if outcome.error)
+
+
+@BOTH
+def test_a_chunk_larger_than_the_shared_memory(isolation: Any, pool: Pool) -> None:
+    lines = [line("x" * (100_000 + number)) for number in range(53)]
+    assert sum(map(len, lines)) > SHARED_BYTES
+    outcomes = score(pool, GraderSource(_LENGTH, isolation), lines)
+    assert kinds(outcomes) == [100_000.0 + number for number in range(53)]
+
+
+def test_a_small_chunk_after_a_large_one_sees_nothing_of_it(pool: Pool) -> None:
+    with pool.grading(GraderSource(_LENGTH, "batch")) as grading:
+        large = b"\n".join(line("x" * 1000) for _ in range(1000))
+        assert kinds(grading.score(large, 0, "g@1")) == [1000.0] * 1000
+        assert kinds(grading.score(line("ab"), 1000, "g@1")) == [2.0]
+
+
+@BOTH
+def test_thousands_of_lines_in_one_call(isolation: Any, pool: Pool) -> None:
+    number = 5000 if isolation == "batch" else 1000
+    outcomes = score(pool, GraderSource(_LENGTH, isolation), [line("x" * (n % 97)) for n in range(number)])
+    assert [outcome.index for outcome in outcomes] == list(range(number))
+    assert kinds(outcomes) == [float(n % 97) for n in range(number)]
+
+
+@BOTH
+def test_what_a_timed_out_completion_printed_is_kept_and_cut(isolation: Any, pool: Pool) -> None:
+    lines = [line("a"), line("flood"), line("hang"), line("ab")]
+    outcomes = score(pool, GraderSource(_ODD, isolation, timeout_s=0.5), lines)
+    assert kinds(outcomes) == [1.0, "timeout", "timeout", 2.0]
+    first, flood, hang, last = [outcome.stdout or "" for outcome in outcomes]
+    assert [first, hang, last] == ["got a\n", "got hang\n", "got ab\n"]
+    assert flood.startswith("got flood\nxxx")
+    assert STDOUT_BYTES - 100 < len(flood) < STDOUT_BYTES + 100
+
+
+@BOTH
+def test_ids_are_kept_whatever_a_thread_comes_to(isolation: Any, pool: Pool) -> None:
+    ids: list[Any] = ["a-1", 17, None, "ünï", -(1 << 62), "c", 0, "h", ""]
+    completions = ["x", "x", "x", "x", "x", "crash", "crash", "hang", "x"]
+    lines = [line(text, id=identity) for text, identity in zip(completions, ids, strict=True)]
+    outcomes = score(pool, GraderSource(_ODD, isolation, timeout_s=0.5), lines)
+    assert kinds(outcomes) == [1.0] * 5 + ["crash", "crash", "timeout", 1.0]
+    assert [outcome.id for outcome in outcomes] == ids
+
+
+def test_a_grader_that_cannot_be_loaded_gives_errors_and_never_zeros(pool: Pool) -> None:
+    outcomes = score(pool, GraderSource("1 / 0\n" + _LENGTH), [line("a"), line("b")], first_index=5)
+    assert kinds(outcomes) == ["exception", "exception"]
+    assert [outcome.index for outcome in outcomes] == [5, 6]
+    assert "could not be loaded" in str(outcomes[0].error)
+
+
+def test_no_lines_no_outcomes(pool: Pool) -> None:
+    with pool.grading(GraderSource(_LENGTH)) as grading:
+        assert grading.score(b"", 0, "g@1") == []
