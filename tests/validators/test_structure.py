@@ -1,0 +1,57 @@
+import pytest
+
+from validators import structure, syntax
+from validators.candidate import Candidate, CheckFailed
+
+GRADE = "async def grade(thread): return 1.0"
+
+
+def _parsed(text: str) -> Candidate:
+    candidate = Candidate(text.encode())
+    syntax.check(candidate)
+    return candidate
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (GRADE, 1),
+        (f"import json\n\n@staticmethod\n{GRADE}", 4),
+        (f"if True:\n    {GRADE}", 2),
+        (f"if False:\n    pass\nelse:\n    {GRADE}", 4),
+        (f"try:\n    import numpy\nexcept ImportError:\n    {GRADE}", 4),
+        (f"try:\n    pass\nfinally:\n    {GRADE}", 4),
+        (f"with open('/dev/null'):\n    {GRADE}", 2),
+        (f"for x in range(1):\n    {GRADE}", 2),
+        (f"while True:\n    {GRADE}\n    break", 2),
+        (f"match 1:\n    case 1:\n        {GRADE}", 3),
+        (f"def grade(thread): pass\n{GRADE}", 2),
+        (f"{GRADE}\n{GRADE}", 2),
+        (f"if True:\n    {GRADE}\nelse:\n    {GRADE}", 4),
+    ],
+)
+def test_the_last_definition_at_the_top_level_counts(text: str, line: int) -> None:
+    candidate = _parsed(text)
+    assert structure.check(candidate) == f"has `async def grade` on line {line}"
+    assert (candidate.definition.name, candidate.definition.lineno) == ("grade", line)
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "line"),
+    [
+        ("", "there is no `async def grade`. Write", 0),
+        ("def grade(thread): return 1.0", "`grade` is a plain `def`. Make it `async def grade", 1),
+        (f"{GRADE}\ndef grade(thread): return 1.0", "`grade` is a plain `def`", 2),
+        (f"{GRADE}\nclass grade: pass", "`grade` is a class", 2),
+        (f"class A:\n    {GRADE}", "`grade` on line 2 is inside a function or a class", 0),
+        (f"def f():\n    {GRADE}", "`grade` on line 2 is inside a function or a class", 0),
+        ("async def f(t): pass\nasync def score(t): return 1.0", "but `async def score`: call it `grade`", 0),
+        ("grade = lambda thread: 1.0", "there is no `async def grade`", 0),
+        ("from other import grade", "there is no `async def grade`", 0),
+    ],
+)
+def test_a_source_without_grade(text: str, message: str, line: int) -> None:
+    with pytest.raises(CheckFailed) as raised:
+        structure.check(_parsed(text))
+    assert message in raised.value.message
+    assert raised.value.line == line

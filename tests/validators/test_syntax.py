@@ -1,0 +1,70 @@
+"""Sources that compile, and what is said of those that do not. Sources that attack `compile` are not for a process of
+ours: tests/hostile has them."""
+
+import pytest
+
+from validators import syntax
+from validators.candidate import Candidate, CheckFailed
+
+GOOD = [
+    b"",
+    b"async def grade(thread):\n    return 1.0\n",
+    b"async def grade(thread):\r\n    return 1.0\r\n",
+    pytest.param(
+        b"\xef\xbb\xbfasync def grade(thread):\n    return 1.0\n",
+        marks=pytest.mark.xfail(reason="Python runs a file with a byte order mark, the check refuses it", strict=True),
+    ),
+    "größe = '…'\n".encode(),
+    b"match 1:\n    case 1:\n        pass\n",
+]
+# source, part of the message, line
+BAD: list[tuple[bytes, str, int]] = [
+    (b"x = 1\ny = (\n", "SyntaxError: '(' was never closed, line 2: y = (", 2),
+    (b"def f():\nreturn 1\n", "IndentationError: expected an indented block", 2),
+    (b"if 1:\n\tx = 1\n        y = 2\n", "TabError", 3),
+    (b"x = 1\nreturn x\n", "'return' outside function", 2),
+    (b"\n\nawait x\n", "'await' outside function", 3),
+    (b"from __future__ import nonsense\n", "future feature nonsense is not defined", 1),
+    (b"x = 1\ny = '\xff'\n", "not UTF-8: byte 0xff on line 2", 2),
+    (b"x = 1\n\ny = '\0'\n", "a null byte on line 3", 3),
+    (b"(" * 250 + b")" * 250, "too many nested parentheses", 1),
+    (b"-" * 20000 + b"1", "nested too deeply", 0),
+    (b"x = '\\N{NO SUCH CHARACTER}'\n", "unknown Unicode character name", 1),
+]
+
+
+@pytest.mark.parametrize("source", GOOD)
+def test_a_source_that_compiles(source: bytes) -> None:
+    candidate = Candidate(source)
+    assert syntax.check(candidate) == "compiles"
+    exec(candidate.code, {})
+
+
+@pytest.mark.parametrize(("source", "message", "line"), BAD, ids=[message for _, message, _ in BAD])
+def test_a_source_that_does_not_compile(source: bytes, message: str, line: int) -> None:
+    with pytest.raises(CheckFailed) as raised:
+        syntax.check(Candidate(source))
+    assert message in raised.value.message
+    assert raised.value.line == line
+
+
+def test_a_coding_cookie_does_not_change_what_the_source_means() -> None:
+    candidate = Candidate("# coding: latin-1\nx = 'é'\n".encode())
+    syntax.check(candidate)
+    namespace: dict[str, object] = {}
+    exec(candidate.code, namespace)
+    assert namespace["x"] == "é"
+
+
+def test_a_long_line_is_not_repeated_whole() -> None:
+    with pytest.raises(CheckFailed) as raised:
+        syntax.check(Candidate(b"x = (" + b"a " * 20_000))
+    assert len(raised.value.message) < 600
+
+
+def test_no_future_of_ours_leaks_into_the_source() -> None:
+    candidate = Candidate(b"def f(x: int): pass\n")
+    syntax.check(candidate)
+    namespace: dict[str, object] = {}
+    exec(candidate.code, namespace)
+    assert getattr(namespace["f"], "__annotations__") == {"x": int}  # noqa: B009  # of an object
