@@ -1,0 +1,216 @@
+"""Sandboxes are kept, bounded and ended as the settings say, and nothing is carried from one batch to the next."""
+
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox
+from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
+from sandbox.grading import Grading
+from sandbox.pool import Pool, open_pool
+from sandbox.settings import SandboxSettings
+
+pytestmark = pytest.mark.sandbox
+
+_LINE = b'{"completion": "abc"}'
+_LEAVES_THINGS = """
+import os, threading, time
+
+SEEN = []
+
+async def grade(thread):
+    found = len(os.listdir("/tmp")) + len(SEEN) + threading.active_count() - 1
+    open("/tmp/left", "w").write("x")
+    SEEN.append(thread)
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    return found
+"""
+
+
+class Counted(Bubblewrap):
+    """Bubblewrap that remembers what it started, and can be broken."""
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        super().__init__(settings)
+        self.started: list[BubblewrapSandbox] = []
+        self.pids: list[int] = []
+        self.broken = False
+
+    def start(self) -> BubblewrapSandbox:
+        if self.broken:
+            raise InfrastructureError("no more processes may be started")
+        sandbox = super().start()
+        self.started.append(sandbox)
+        self.pids.append(sandbox.pid)
+        return sandbox
+
+    def alive(self) -> list[int]:
+        return [pid for pid in list(self.pids) if _runs(pid)]
+
+
+def _runs(pid: int) -> bool:
+    with suppress(OSError):
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    return False
+
+
+def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> bool:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def source(score: float) -> GraderSource:
+    return GraderSource(f"async def grade(thread):\n    return {score}\n")
+
+
+def pid_of(grading: Grading) -> int:
+    sandbox = grading.session.sandbox
+    assert isinstance(sandbox, BubblewrapSandbox)
+    return sandbox.pid
+
+
+def grade(pool: Pool, grader: GraderSource) -> tuple[float | None, int]:
+    """The score of one thread, and the sandbox that gave it."""
+    with pool.grading(grader) as grading:
+        pid = pid_of(grading)
+        return grading.score(_LINE, 0, "g@1")[0].score, pid
+
+
+def counted(**settings: float) -> tuple[Counted, Pool]:
+    made = SandboxSettings.model_validate({"warm_sandboxes": 0, **settings})
+    backend = Counted(made)
+    return backend, Pool(backend, made)
+
+
+def test_empty_sandboxes_are_started_ahead_of_need() -> None:
+    backend, opened = counted(warm_sandboxes=2)
+    with opened as pool:
+        assert eventually(lambda: len(backend.alive()) == 2)
+        ready = backend.alive()
+        score, pid = grade(pool, source(0.5))
+        assert score == 0.5
+        assert pid in ready
+        assert eventually(lambda: len(backend.started) == 3)  # another takes its place
+
+
+def test_a_loaded_grader_is_used_again(pool: Pool) -> None:
+    first = grade(pool, source(0.125))
+    other = grade(pool, source(0.375))
+    again = grade(pool, source(0.125))
+    assert first == again
+    assert (first[0], other[0]) == (0.125, 0.375)
+    assert first[1] != other[1]
+
+
+def test_other_limits_are_another_sandbox(pool: Pool) -> None:
+    text = source(0.625).text
+    pids = {grade(pool, GraderSource(text, timeout_s=timeout_s))[1] for timeout_s in (1.0, 2.0)}
+    assert len(pids) == 2
+
+
+def test_the_grader_that_was_used_longest_ago_is_closed_first() -> None:
+    backend, opened = counted(loaded_sandboxes=2)
+    with opened as pool:
+        one, two = grade(pool, source(1)), grade(pool, source(2))
+        assert grade(pool, source(1)) == one
+        three = grade(pool, source(3))
+        assert eventually(lambda: sorted(backend.alive()) == sorted([one[1], three[1]]))
+        assert grade(pool, source(3)) == three
+        assert grade(pool, source(1)) == one
+        assert grade(pool, source(2))[1] != two[1]
+
+
+def test_a_grader_that_nobody_uses_is_closed() -> None:
+    backend, opened = counted(idle_s=0.5)
+    with opened as pool:
+        grade(pool, source(1))
+        assert len(backend.alive()) == 1
+        assert eventually(lambda: backend.alive() == [])
+        assert grade(pool, source(1))[0] == 1.0
+
+
+def test_no_more_sandboxes_than_allowed() -> None:
+    backend, opened = counted(most_sandboxes=2)
+    late: list[float | None] = []
+    with opened as pool:
+        waiting = threading.Thread(target=lambda: late.append(grade(pool, source(3))[0]))
+        with pool.grading(source(1)) as one:
+            with pool.grading(source(2)) as two:
+                assert pid_of(one) != pid_of(two)
+                waiting.start()
+                time.sleep(0.5)
+                assert late == []
+                assert len(backend.started) == 2
+            waiting.join()  # an idle grader makes room
+            assert late == [3.0]
+            assert len(backend.alive()) == 2
+            assert one.score(_LINE, 0, "g@1")[0].score == 1.0
+
+
+def test_eight_threads_at_once() -> None:
+    backend, opened = counted(most_sandboxes=3, loaded_sandboxes=2)
+    jobs = [number % 4 for number in range(40)]
+    with opened as pool, ThreadPoolExecutor(8) as threads:
+        scores = list(threads.map(lambda number: grade(pool, source(number))[0], jobs))
+        assert len(backend.alive()) <= 3
+    assert scores == [float(number) for number in jobs]
+
+
+def test_nothing_of_one_batch_reaches_the_next(pool: Pool) -> None:
+    pids = set()
+    for _ in range(3):
+        with pool.grading(GraderSource(_LEAVES_THINGS, "batch")) as grading:
+            pids.add(pid_of(grading))
+            outcomes = grading.score(_LINE + b"\n" + _LINE, 0, "g@1")
+        assert [outcome.score for outcome in outcomes] == [0.0, 3.0]  # the second sees what the first left
+    assert len(pids) == 1
+
+
+def test_a_sandbox_whose_user_failed_is_not_used_again(pool: Pool) -> None:
+    with pytest.raises(LookupError), pool.grading(source(0.875)) as grading:
+        left = pid_of(grading)
+        raise LookupError
+    assert grade(pool, source(0.875))[1] != left
+    assert eventually(lambda: not _runs(left))
+
+
+def test_closing_leaves_no_process() -> None:
+    backend, opened = counted(warm_sandboxes=2)
+    with opened as pool:
+        grade(pool, GraderSource(_LEAVES_THINGS, "batch"))
+        grade(pool, source(1))
+        assert eventually(lambda: len(backend.alive()) == 4)
+    assert eventually(lambda: backend.alive() == [], 2.0)
+    with pytest.raises(InfrastructureError, match="stopping"):
+        grade(pool, source(2))
+
+
+def test_a_backend_that_starts_nothing_is_told_and_heals() -> None:
+    backend, opened = counted()
+    backend.broken = True
+    with opened as pool:
+        with pytest.raises(InfrastructureError, match="no more processes"):
+            grade(pool, source(1))
+        backend.broken = False
+        assert eventually(lambda: _grades(pool))
+
+
+def _grades(pool: Pool) -> bool:
+    with suppress(InfrastructureError):
+        return grade(pool, source(1))[0] == 1.0
+    return False
+
+
+def test_a_pool_that_is_opened_by_settings_grades() -> None:
+    with open_pool(SandboxSettings(warm_sandboxes=0, most_sandboxes=1)) as pool:
+        assert [grade(pool, source(number))[0] for number in range(3)] == [0.0, 1.0, 2.0]
