@@ -23,7 +23,7 @@ from sandbox.settings import SandboxSettings
 _START_S = 10.0
 _ENVIRONMENT = {
     "PATH": "/usr/bin",
-    "HOME": "/tmp",  # noqa: S108  # the sandbox's own
+    "HOME": "/tmp",  # the sandbox's own
     "LANG": "C.UTF-8",
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",
@@ -175,10 +175,10 @@ class Bubblewrap:
             "--ro-bind", str(self._image.guest), str(image.GUEST),
             "--dev-bind", "/dev/null", "/dev/null",
             # Without a size, each would be half of the machine's memory.
-            "--perms", "0700", "--size", str(self._settings.scratch_bytes), "--tmpfs", "/tmp",  # noqa: S108
-            "--perms", "0700", "--size", str(limits.SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm",  # noqa: S108
+            "--perms", "0700", "--size", str(self._settings.scratch_bytes), "--tmpfs", "/tmp",
+            "--perms", "0700", "--size", str(limits.SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm",
             "--remount-ro", "/",
-            "--chdir", "/tmp",  # noqa: S108
+            "--chdir", "/tmp",
         ]  # fmt: skip
 
 

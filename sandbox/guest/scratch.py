@@ -3,7 +3,7 @@
 import os
 import stat
 
-FOLDERS = ("/tmp", "/dev/shm")  # noqa: S108  # the sandbox's own
+FOLDERS = ("/tmp", "/dev/shm")  # the sandbox's own
 
 
 class NotClean(Exception):
@@ -21,7 +21,7 @@ def count_files() -> int:
 
 def names() -> frozenset[str]:
     """What lies at the top of the scratch folders."""
-    return frozenset(f"{folder}/{name}" for folder in FOLDERS for name in os.listdir(folder))  # noqa: PTH208
+    return frozenset(f"{folder}/{name}" for folder in FOLDERS for name in os.listdir(folder))
 
 
 def clean(keep: frozenset[str] = frozenset()) -> None:
@@ -34,7 +34,7 @@ def clean(keep: frozenset[str] = frozenset()) -> None:
     """
     try:
         for folder in FOLDERS:
-            for name in os.listdir(folder):  # noqa: PTH208  # pathlib costs a cold sandbox 5 ms
+            for name in os.listdir(folder):  # pathlib costs a cold sandbox 5 ms
                 path = f"{folder}/{name}"
                 if path not in keep:
                     _remove(folder, path)
@@ -48,17 +48,17 @@ def _remove(folder: str, path: str) -> None:
     while waiting:
         current = waiting.pop()
         if not stat.S_ISDIR(os.lstat(current).st_mode):
-            os.unlink(current)  # noqa: PTH108
+            os.unlink(current)
             continue
-        os.chmod(current, 0o700)  # noqa: PTH101
-        for name in os.listdir(current):  # noqa: PTH208
+        os.chmod(current, 0o700)
+        for name in os.listdir(current):
             inner = f"{current}/{name}"
             if stat.S_ISDIR(os.lstat(inner).st_mode):
                 lifted += 1
                 top = f"{folder}/.lifted-{lifted}"
-                os.chmod(inner, 0o700)  # noqa: PTH101  # to move a folder is to write its `..`
-                os.rename(inner, top)  # noqa: PTH104
+                os.chmod(inner, 0o700)  # to move a folder is to write its `..`
+                os.rename(inner, top)
                 waiting.append(top)
             else:
-                os.unlink(inner)  # noqa: PTH108
-        os.rmdir(current)  # noqa: PTH106
+                os.unlink(inner)
+        os.rmdir(current)

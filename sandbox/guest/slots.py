@@ -16,7 +16,7 @@ _KIND, _MARK_TOP = RECORD.size - 4, RECORD.size - 1  # the lowest and the highes
 
 def make_file() -> int:
     """A new file without a name, as large as all slots."""
-    descriptor = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)  # noqa: S108
+    descriptor = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
     os.ftruncate(descriptor, _BYTES)
     return descriptor
 
