@@ -1,0 +1,167 @@
+"""What `json.loads` and `StringThread.from_object` read, and nothing else."""
+
+import json
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradebox.thread import StringThread
+from sandbox.guest.lines import BadInput, Reader
+
+DEEPEST = 8
+READER = Reader(most_bytes=4096, deepest=DEEPEST)
+
+texts = st.text(max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+messages = st.lists(st.fixed_dictionaries({"role": texts, "content": texts}), max_size=3)
+pairs = st.lists(st.tuples(texts, texts), max_size=3)
+metadata = st.fixed_dictionaries({}, optional={"metadata": st.none() | st.dictionaries(texts, values, max_size=3)})
+forms = (
+    st.fixed_dictionaries({"messages": messages | values})
+    | st.fixed_dictionaries({"turns": pairs | values})
+    | st.fixed_dictionaries({"completion": texts | messages | values}, optional={"prompt": texts | messages | values})
+)
+threads = st.builds(lambda form, more: {**form, **more}, forms, metadata)
+
+
+def _depth(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max((_depth(member) for member in (value.values() if isinstance(value, dict) else value)), default=0)
+
+
+def _expected(text: str) -> StringThread | None:
+    try:
+        thread = StringThread.from_object(json.loads(text))
+    except ValueError:
+        return None
+    return thread if 1 + _depth(thread.metadata) <= DEEPEST else None
+
+
+def _read(line: bytes) -> StringThread | None:
+    try:
+        return READER.read(line)[0]
+    except BadInput:
+        return None
+
+
+@given(threads | values, st.sampled_from(["", "\n", "\r\n", " \t\r\n", "x", "{}", ",", "\x00", "\x0b", "\u00a0"]))
+def test_reads_what_json_reads(value: Any, behind: str) -> None:
+    text = json.dumps(value, ensure_ascii=False)
+    assert _read((text + behind).encode()) == _expected(text + behind)
+
+
+@given(threads, st.data())
+def test_reads_what_json_reads_of_a_broken_line(value: Any, data: st.DataObject) -> None:
+    text = json.dumps(value)
+    position = data.draw(st.integers(0, len(text) - 1))
+    broken = text[:position] + data.draw(st.sampled_from(["", '"', "{", "]", "\\", "1", "\n"])) + text[position + 1 :]
+    assert _read(broken.encode()) == _expected(broken)
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_a_thread_or_bad_input(line: bytes) -> None:
+    thread = _read(line)
+    assert thread is None or type(thread) is StringThread
+
+
+TURNS = [("user", "q"), ("assistant", "a")]
+FORMS = {
+    "messages": {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]},
+    "turns": {"turns": [["user", "q"], ["assistant", "a"]]},
+    "prompt and completion": {"prompt": "q", "completion": "a"},
+    "prompt and completion as messages": {
+        "prompt": [{"role": "user", "content": "q"}],
+        "completion": [{"role": "assistant", "content": "a"}],
+    },
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("before", ["", "\ufeff", " \t\r\n", "\ufeff  "])
+@pytest.mark.parametrize("behind", ["", "\n", "\r\n", "  \r"])
+@pytest.mark.parametrize("more", [{}, {"metadata": None}, {"metadata": {}}, {"id": 7}, {"id": "x", "metadata": {}}])
+def test_all_forms_come_to_the_same(form: str, before: str, behind: str, more: dict[str, object]) -> None:
+    thread, identity = READER.read((before + json.dumps({**FORMS[form], **more}) + behind).encode())
+    assert thread == StringThread(TURNS)
+    assert identity == more.get("id")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"", "the line is blank"),
+        (b" \t\r\n", "the line is blank"),
+        ("\ufeff\n".encode(), "the line is blank"),
+        (b'{"completion": "\xff"}', "not UTF-8: byte 0xff at position 16"),
+        (b'{"messages": [], "metadata": {}} {}', "something follows the value at position 32"),
+        (b'{"messages": [], "metadata": {}}x', "something follows the value"),
+        (b'{"completion": "a"}]', "something follows the value at position 19"),
+        (b'{"completion": "a"', "the line is not JSON"),
+        (b'{"completion": }', "a value is missing at position 15"),
+        (b'{"completion": "a\tb"}', "the line is not JSON: Invalid control character"),
+        (b"[]", "a thread is a JSON object, and this is a list"),
+        (b"null", "this is null"),
+        (b"{}", 'needs "messages", "turns" or "completion"'),
+        (b'{"messages": {}, "metadata": {}}', '"messages" must be a list'),
+        (b'{"messages": [{"role": "user", "content": 1}], "metadata": {}}', '"role" and "content" must be strings'),
+        (b'{"messages": [{"role": "user"}]}', '"messages"[0] must be an object'),
+        (b'{"turns": [["user"]]}', '"turns"[0] must be a pair'),
+        (b'{"messages": [], "metadata": []}', '"metadata" must be an object, and is a list'),
+        (b'{"completion": "%s"}' % (b"a" * 4096), "has 4114 bytes, and a thread may have 4096"),
+        (b'{"messages": [], "metadata": {"a": "%s"}}' % (b"a" * 4096), "and a thread may have 4096"),
+        (b"[" * 4000, "nested more than 8 levels deep"),
+        (b'{"completion": "a", "metadata": {"a": NAN}}', "the line is not JSON"),
+    ],
+)
+def test_a_line_that_is_no_thread(line: bytes, message: str) -> None:
+    with pytest.raises(BadInput) as raised:
+        READER.read(line)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("form", [{"messages": []}, {"turns": []}])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+def test_metadata_may_be_so_deep_and_no_deeper(form: dict[str, object], opening: str, closing: str) -> None:
+    def line(levels: int) -> bytes:
+        # the thread and its metadata are two of the levels
+        nested = opening * (levels - 2) + "1" + closing * (levels - 2)
+        return (json.dumps(form)[:-1] + ', "metadata": {"a": ' + nested + "}}").encode()
+
+    READER.read(line(DEEPEST))
+    with pytest.raises(BadInput, match="nested more than 8 levels deep"):
+        READER.read(line(DEEPEST + 1))
+
+
+@pytest.mark.parametrize("identity", ["", "x" * 256, "é", 0, -1, 2**63 - 1, -(2**63) + 1])
+def test_an_id_is_kept(identity: str | int) -> None:
+    assert READER.read(json.dumps({"messages": [], "metadata": {}, "id": identity}).encode())[1] == identity
+    assert READER.read(json.dumps({"completion": "a", "id": identity}).encode())[1] == identity
+
+
+@pytest.mark.parametrize("identity", ["x" * 257, 2**63, -(2**63), 1.0, True, [], {}])
+@pytest.mark.parametrize("form", [{"messages": [], "metadata": {}}, {"completion": "a"}])
+def test_an_id_of_another_kind(identity: object, form: dict[str, object]) -> None:
+    with pytest.raises(BadInput, match='"id" must be'):
+        READER.read(json.dumps({**form, "id": identity}).encode())
+
+
+@pytest.mark.parametrize("form", [b'"messages": []', b'"completion": "a"'])
+def test_numbers_that_python_writes_and_json_does_not_have(form: bytes) -> None:
+    line = b"{%s" % form + b', "metadata": {"a": NaN, "b": Infinity, "c": -Infinity, "d": 1e999}}'
+    read = READER.read(line)[0].metadata
+    assert math.isnan(read["a"])
+    assert (read["b"], read["c"], read["d"]) == (math.inf, -math.inf, math.inf)
+
+
+def test_a_reader_keeps_nothing_of_a_line() -> None:
+    line = b'{"messages": [{"role": "user", "content": "q"}], "metadata": {"a": [1]}}'
+    READER.read(line)[0].metadata["a"].append(2)
+    assert READER.read(line)[0].metadata == {"a": [1]}
