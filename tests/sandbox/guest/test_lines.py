@@ -73,7 +73,7 @@ def test_arbitrary_bytes_are_a_thread_or_bad_input(line: bytes) -> None:
 
 
 TURNS = [("user", "q"), ("assistant", "a")]
-FORMS = {
+FORMS: dict[str, dict[str, object]] = {
     "messages": {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]},
     "turns": {"turns": [["user", "q"], ["assistant", "a"]]},
     "prompt and completion": {"prompt": "q", "completion": "a"},

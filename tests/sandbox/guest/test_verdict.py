@@ -1,7 +1,9 @@
 """Scores are read without a call of the grader's code."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +16,7 @@ from sandbox.guest.verdict import BadReturn, pack_identity, read_exception, read
 RAN: list[str] = []
 
 
-def _trap(name: str) -> object:
+def _trap(name: str) -> Callable[..., Any]:
     def run(*_: object, **__: object) -> object:
         RAN.append(name)
         raise AssertionError(f"{name} ran")
@@ -29,13 +31,14 @@ _METHODS = (
 
 
 class LyingType(type):
-    __instancecheck__ = __subclasscheck__ = __getattribute__ = _trap("the metaclass")  # type: ignore[assignment]
+    __instancecheck__ = __subclasscheck__ = __getattribute__ = _trap("the metaclass")  # type: ignore[assignment,misc]  # hostile
     __eq__ = __hash__ = __repr__ = _trap("the metaclass")  # type: ignore[assignment]
 
 
-def _hostile(base: type, metaclass: type = type) -> type:
+def _hostile(base: Any, metaclass: type[type]) -> type:
     traps = {name: _trap(name) for name in _METHODS}
-    return metaclass("Hostile", (base,), {**traps, "__class__": property(lambda self: _trap("__class__")())})  # type: ignore[operator]
+    body = {**traps, "__class__": property(_trap("__class__"))}
+    return type.__new__(metaclass, "Hostile", (base,), body)
 
 
 @pytest.fixture(autouse=True)
@@ -53,8 +56,8 @@ def test_finite_numbers(value: float) -> None:
 
 @pytest.mark.parametrize("metaclass", [type, LyingType])
 @pytest.mark.parametrize(("base", "score"), [(float, 0.25), (int, 3)])
-def test_a_subclass_of_a_number_runs_nothing_of_its_own(base: type, score: float, metaclass: type) -> None:
-    value = base.__new__(_hostile(base, metaclass), score)  # type: ignore[call-overload]
+def test_a_subclass_of_a_number_runs_nothing_of_its_own(base: Any, score: float, metaclass: type[type]) -> None:
+    value = base.__new__(_hostile(base, metaclass), score)
     RAN.clear()
     assert read_score(value) == score
     assert RAN == []
@@ -62,7 +65,7 @@ def test_a_subclass_of_a_number_runs_nothing_of_its_own(base: type, score: float
 
 @pytest.mark.parametrize("metaclass", [type, LyingType])
 @pytest.mark.parametrize("base", [object, str, list, dict])
-def test_what_is_no_number_runs_nothing_either(base: type, metaclass: type) -> None:
+def test_what_is_no_number_runs_nothing_either(base: Any, metaclass: type[type]) -> None:
     value = base.__new__(_hostile(base, metaclass))
     RAN.clear()
     with pytest.raises(BadReturn, match="an object of type `Hostile`"):
@@ -74,7 +77,7 @@ def test_what_is_no_number_runs_nothing_either(base: type, metaclass: type) -> N
 def test_the_name_of_a_type_is_not_the_metaclass_s_to_say() -> None:
     class Named(type):
         @property
-        def __name__(cls) -> str:  # type: ignore[override]
+        def __name__(cls) -> str:
             raise KeyError
 
     class Value(metaclass=Named):
