@@ -285,4 +285,4 @@ def how_it_ended(status: int) -> Failure:
     code = os.waitstatus_to_exitcode(status)
     if code == OUT_OF_MEMORY:
         return Failure(MEMORY, "the process had no memory left: use less, or raise `memory_mb` of the grader")
-    return Failure(CRASH, f"the process ended itself with exit code {code} before `grade` returned")
+    return Failure(CRASH, f"the process ended itself with exit code {code}")
