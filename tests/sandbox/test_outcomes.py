@@ -1,0 +1,135 @@
+"""Whatever bytes come out of a sandbox, they are outcomes that hold what an outcome promises, or Malformed."""
+
+import math
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradebox.outcome import Outcome
+from sandbox.guest.frames import (
+    BAD_INPUT,
+    BAD_RETURN,
+    CRASH,
+    EXCEPTION,
+    ID_NUMBER,
+    ID_TEXT,
+    MAX_FIELD,
+    MEMORY,
+    MESSAGE,
+    REASON,
+    RECORD,
+    SCORED,
+    STDOUT,
+    TIMEOUT,
+    TRACE,
+    Malformed,
+    count_records,
+    pack_record,
+)
+from sandbox.outcomes import KINDS, Decoder
+
+fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=12) | st.just(b"12")).map(
+    lambda found: list(found.items())
+)
+records = st.builds(pack_record, st.integers(0, 9), st.integers(0, 2**32), st.floats(), fields | st.just([]))
+
+
+def _decoder(out_of_memory: bool = False) -> Decoder:
+    return Decoder("g@1", lambda: out_of_memory)
+
+
+def _whole(data: bytes) -> list[Outcome] | None:
+    """The outcomes of the whole records at the start, as a session would cut them; None where they are malformed."""
+    try:
+        count, length = count_records(data)
+        outcomes = _decoder().decode(data[:length], 5)
+    except Malformed:
+        return None
+    assert len(outcomes) == count
+    return outcomes
+
+
+def _assert_well_formed(outcomes: list[Outcome]) -> None:
+    for index, outcome in enumerate(outcomes, 5):
+        assert (outcome.index, outcome.grader) == (index, "g@1")
+        assert (outcome.score is None) != (outcome.error is None)
+        assert outcome.score is None or math.isfinite(outcome.score)
+        assert 0 <= outcome.run_ms < 2**32
+        assert outcome.error is None or not outcome.error.retryable
+        assert type(outcome.id) is not int or abs(outcome.id) < 2**63
+
+
+@given(st.lists(records, max_size=6).map(b"".join))
+def test_records_of_any_content(data: bytes) -> None:
+    _assert_well_formed(_whole(data) or [])
+
+
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes(data: bytes) -> None:
+    _assert_well_formed(_whole(data) or [])
+
+
+@given(st.lists(records, min_size=1, max_size=4).map(b"".join), st.data())
+def test_a_flipped_byte(data: bytes, draw: st.DataObject) -> None:
+    broken = bytearray(data)
+    broken[draw.draw(st.integers(0, len(data) - 1))] ^= draw.draw(st.integers(1, 255))
+    _assert_well_formed(_whole(bytes(broken)) or [])
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
+def test_scores_come_back_bit_for_bit(scores: list[float]) -> None:
+    data = b"".join(pack_record(SCORED, 1500, score, []) for score in scores)
+    outcomes = _decoder().decode(data, 5)
+    assert outcomes == [Outcome(index, "g@1", score, 1.5) for index, score in enumerate(scores, 5)]
+    told = [outcome.score for outcome in outcomes if outcome.score is not None]
+    assert struct.pack(f"{len(scores)}d", *told) == struct.pack(f"{len(scores)}d", *scores)
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("packed", [[], [(REASON, b"good")]])
+def test_a_score_that_is_not_finite_is_none(score: float, packed: list[tuple[int, bytes]]) -> None:
+    good = pack_record(SCORED, 1, 1.0, [])
+    outcomes = _decoder().decode(good + pack_record(SCORED, 1, score, packed) + good, 0)
+    assert [outcome.score for outcome in outcomes] == [1.0, None, 1.0]
+    error = outcomes[1].error
+    assert error is not None
+    assert error.kind == "bad_return"
+    assert outcomes[1].reason is None
+
+
+@pytest.mark.parametrize("kind", [EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, BAD_INPUT])
+def test_an_error_has_its_message_and_no_score(kind: int) -> None:
+    decoder = _decoder()
+    packed = [(MESSAGE, b"what"), (TRACE, b"where"), (STDOUT, b"\xff"), (REASON, b"none"), (ID_TEXT, b"me")]
+    (outcome,) = decoder.decode(pack_record(kind, 2000, 1.0, packed), 9)
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.message) == (KINDS[kind], "what")
+    assert (outcome.score, outcome.run_ms, outcome.id, outcome.stdout) == (None, 2.0, "me", "\ufffd")
+    assert outcome.reason is None
+    assert decoder.traces == {9: "where"}
+
+
+@pytest.mark.parametrize("packed", [[], [(MESSAGE, b"x")]])
+@pytest.mark.parametrize("kind", [0, 8, 77, 255])
+def test_a_kind_that_there_is_not(kind: int, packed: list[tuple[int, bytes]]) -> None:
+    with pytest.raises(Malformed, match=f"a record of kind {kind}"):
+        _decoder().decode(pack_record(kind, 1, 1.0, packed), 0)
+
+
+@pytest.mark.parametrize("number", [b"", b"x", b"1.0", b"\xff", b"9223372036854775808", b"-9223372036854775808"])
+def test_an_id_that_is_no_number_of_64_bits(number: bytes) -> None:
+    with pytest.raises(Malformed, match="an id"):
+        _decoder().decode(pack_record(SCORED, 1, 1.0, [(ID_NUMBER, number)]), 0)
+
+
+def test_a_crash_is_of_memory_where_the_kernel_says_so() -> None:
+    data = pack_record(CRASH, 1, 0.0, [(MESSAGE, b"signal 9")]) + pack_record(TIMEOUT, 1, 0.0, [])
+    kinds = [outcome.error.kind for outcome in _decoder(out_of_memory=True).decode(data, 0) if outcome.error]
+    assert kinds == ["memory", "timeout"]
+
+
+def test_no_records_are_no_outcomes() -> None:
+    assert _decoder().decode(b"", 0) == []
+    assert RECORD.size == 20
