@@ -62,4 +62,5 @@ def test_a_deep_tree_is_walked_without_recursion() -> None:
     module = ast.Module([ast.Expr(tree)], [])
     assert runs_code(module)
     while isinstance(tree, ast.UnaryOp):  # taken apart by hand: deep trees are freed by recursion
-        tree, tree.operand = tree.operand, ast.Constant(0)
+        inner, tree.operand = tree.operand, ast.Constant(0)
+        tree = inner

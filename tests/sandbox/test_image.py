@@ -1,0 +1,84 @@
+import os
+import subprocess
+from pathlib import Path
+from time import monotonic
+
+import pytest
+
+from sandbox import image
+from sandbox.errors import IsolationUnavailable
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("images") / "below" / "here"
+
+
+@pytest.fixture(scope="module")
+def built(folder: Path) -> image.Image:
+    before = os.umask(0o077)  # the image must be readable whatever the umask
+    try:
+        return image.build(folder)
+    finally:
+        os.umask(before)
+
+
+def _all(built: image.Image) -> list[Path]:
+    return [path for root in (built.root, built.guest) for path in (root, *root.rglob("*"))]
+
+
+def test_it_is_made_once(folder: Path, built: image.Image) -> None:
+    begun = monotonic()
+    assert image.build(folder) == built
+    assert monotonic() - begun < 0.5
+    names = sorted(path.name.partition("-")[0] for path in folder.iterdir())
+    assert names == [".lock", "guest", "python"]
+
+
+def test_it_holds_the_standard_library_and_nothing_of_this_machine(built: image.Image) -> None:
+    names = {path.name for path in _all(built)}
+    assert {"json", "os.py", "asyncio", "adaptive_harmony.py", "supervisor.py", "thread.py"} <= names
+    assert not names & {"site-packages", "dist-packages", "test", "tests", "pydantic", "session.py", "idlelib"}
+    # what the interpreter's build left in its configuration is not a file of ours to judge; compiled code is
+    here = str(Path(image.__file__).parent.parent).encode()
+    assert not [path for path in _all(built) if path.suffix == ".pyc" and here in path.read_bytes()]
+
+
+def test_everyone_can_read_it_and_only_its_owner_can_change_it(built: image.Image) -> None:
+    for path in _all(built):
+        if not path.is_symlink():
+            mode = path.stat().st_mode & 0o777
+            assert mode == 0o755 or (mode == 0o644 and path.is_file()), path
+            assert path.stat().st_uid == os.geteuid()
+
+
+def test_its_interpreter_runs(built: image.Image) -> None:
+    python = built.root / "usr/bin/python3"
+    told = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout
+    assert told.startswith("Python 3.")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o775, 0o757, 0o1777])
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.raises(IsolationUnavailable, match="could be changed by others") as raised:
+        image.build(folder)
+    assert f"chmod go-w {folder}" in str(raised.value)
+    assert list(folder.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "theirs"
+    folder.mkdir(mode=0o755)
+    os.chown(folder, 12345, 12345)
+    with pytest.raises(IsolationUnavailable, match="must belong to you"):
+        image.build(folder)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(IsolationUnavailable, match="GRADEBOX_IMAGE_DIR"):
+        image.build(tmp_path / "file" / "below")
