@@ -157,7 +157,7 @@ class Session:
                 if done != lines or pending:
                     raise Ended(f"the guest told {done} outcomes for {lines} threads")
                 return
-            if kind != RECORDS:
+            if kind != RECORDS or not data:
                 raise Ended(f"the guest said {kind} while it graded: {data[:200]!r}")
             pending += data
             try:

@@ -1,12 +1,17 @@
 """What a grader's exception says to the person who wrote the grader: their own frames, never ours, and what to do."""
 
 import sys
-from typing import NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple
 
 from validators.candidate import FILENAME
 
+# Of the base classes: what a class of the grader's puts in their place is not run.
+_NAME: Any = type.__dict__["__name__"]
+_TRACEBACK: Any = BaseException.__dict__["__traceback__"]
 _MOST_FRAMES = 20
 _MOST_LINE = 200
+_MOST_TEXT = 4096
 
 
 class Explained(NamedTuple):
@@ -20,29 +25,30 @@ class Explained(NamedTuple):
 def explain(error: BaseException, text: str) -> Explained:
     """Never raises, whatever `error` is: its `__str__` may be hostile, and is called in this process alone."""
     frames = _frames(error)
-    line = frames[-1][0] if frames else getattr(error, "lineno", None) or 0
-    headline = f"{_name(error)}: {_text_of(error)}".rstrip(": ")
-    hint = _hint(error)
-    return Explained(headline + hint, line if type(line) is int else 0, _trace(frames, headline, text))
+    line = frames[-1][0] if frames else 0
+    headline = f"{name_of(type(error))}: {_text_of(error)}".rstrip(": ")
+    return Explained(headline + _hint(error), line, _trace(frames, headline, text))
 
 
-def _name(error: BaseException) -> str:
-    kind = type(error)
-    return type.__getattribute__(kind, "__name__")[:200]  # type: ignore[no-any-return]  # a metaclass cannot lie here
+def name_of(kind: type) -> str:
+    """The name of a class, as the class itself has it: a metaclass with a property of that name is not asked."""
+    name: str = _NAME.__get__(kind)
+    return name[:200]
 
 
 def _text_of(error: BaseException) -> str:
     try:
-        text = str(error)
+        # A subclass of str could have methods of its own: what is cut out of it is a str and nothing else.
+        text = str.__getitem__(str(error), slice(0, _MOST_TEXT + 1))
     except BaseException as problem:  # noqa: BLE001  # hostile code: nothing it raises may pass
-        return f"(its message could not be read: {_name(problem)})"
-    return text if len(text) <= 4096 else text[:4096] + "…"
+        return f"(its message could not be read: {name_of(type(problem))})"
+    return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
 
 
 def _frames(error: BaseException) -> list[tuple[int, str]]:
     """(line, function) of each frame of the grader, outermost first; of a long recursion the two ends."""
     frames: list[tuple[int, str]] = []
-    trace = error.__traceback__
+    trace: TracebackType | None = _TRACEBACK.__get__(error)
     while trace is not None:
         code = trace.tb_frame.f_code
         if code.co_filename == FILENAME:

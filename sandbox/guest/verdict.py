@@ -13,7 +13,7 @@ from sandbox.guest.frames import (
     TRACE,
     encode,
 )
-from validators.explain import explain
+from validators.explain import explain, name_of
 
 _INFINITY = float("inf")
 
@@ -71,7 +71,7 @@ def pack_identity(identity: str | int | None) -> list[tuple[int, bytes]]:
 
 
 def _what_it_is(kind: type) -> str:
-    name = type.__getattribute__(kind, "__name__")[:100]
+    name = name_of(kind)[:100]
     if name == "NoneType":
         return "`grade` returned None: is a `return` missing on some path? Return a float, 0.0 for a bad completion"
     if name == "coroutine":

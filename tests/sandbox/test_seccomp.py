@@ -49,7 +49,7 @@ def test_no_name_is_there_twice() -> None:
     ["socket", "connect", "bind", "listen", "ptrace", "mount", "unshare", "setns", "bpf", "io_uring_setup", "keyctl",
      "userfaultfd", "perf_event_open", "process_vm_readv", "chroot", "pivot_root", "memfd_create", "clone3", "shmget",
      "kexec_load", "init_module", "open_by_handle_at", "personality", "clone", "mmap", "ioctl", "fcntl",
-     pytest.param("prctl", marks=pytest.mark.xfail(reason="`allow` names it: [prctl] then says nothing", strict=True))],
+     "prctl"],
 )  # fmt: skip
 def test_what_is_dangerous_is_not_allowed_outright(name: str) -> None:
     assert _known(name)

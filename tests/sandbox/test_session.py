@@ -156,6 +156,7 @@ def test_a_guest_that_lies_about_the_checks(stand: Stand, said: bytes, message: 
         (_frame(RECORDS, ONE * 3), "told 3 outcomes for 2 threads"),
         (_frame(RECORDS, ONE * 2 + ONE[:5]) + _frame(DONE), "told 2 outcomes for 2 threads"),
         (_frame(RECORDS, ONE) * 1000, "told 3 outcomes for 2 threads"),
+        (_frame(RECORDS) * 1000, "the guest said 20 while it graded"),
         (_frame(RECORDS, b"\0" * 40), "no record"),
         (_frame(RECORDS, RECORD.pack(1, 1.0, 2**32 - 1, MARK | SCORED)), "no record"),
         (_frame(RECORDS, RECORD.pack(1, 1.0, 100, MARK | SCORED)) + _frame(DONE), "told 0 outcomes"),

@@ -79,9 +79,6 @@ def test_a_hostile_exception(body: str, message: str) -> None:
     assert explained.line > 0
 
 
-@pytest.mark.xfail(
-    reason="explain() says that it never raises: here code of the exception's class gets out", strict=True
-)
 @pytest.mark.parametrize(
     "source",
     [

@@ -10,16 +10,14 @@ GOOD = [
     b"",
     b"async def grade(thread):\n    return 1.0\n",
     b"async def grade(thread):\r\n    return 1.0\r\n",
-    pytest.param(
-        b"\xef\xbb\xbfasync def grade(thread):\n    return 1.0\n",
-        marks=pytest.mark.xfail(reason="Python runs a file with a byte order mark, the check refuses it", strict=True),
-    ),
     "größe = '…'\n".encode(),
     b"match 1:\n    case 1:\n        pass\n",
 ]
 # source, part of the message, line
 BAD: list[tuple[bytes, str, int]] = [
     (b"x = 1\ny = (\n", "SyntaxError: '(' was never closed, line 2: y = (", 2),
+    # uploads lose a byte order mark before they come here: a second one is refused
+    (b"\xef\xbb\xbfasync def grade(thread):\n    return 1.0\n", "U+FEFF", 1),
     (b"def f():\nreturn 1\n", "IndentationError: expected an indented block", 2),
     (b"if 1:\n\tx = 1\n        y = 2\n", "TabError", 3),
     (b"x = 1\nreturn x\n", "'return' outside function", 2),

@@ -73,7 +73,6 @@ def test_what_is_no_number_runs_nothing_either(base: Any, metaclass: type[type])
     assert RAN == []
 
 
-@pytest.mark.xfail(reason="`type.__getattribute__` asks the metaclass for its `__name__` first", strict=True)
 def test_the_name_of_a_type_is_not_the_metaclass_s_to_say() -> None:
     class Named(type):
         @property
