@@ -1,7 +1,7 @@
 """Records without fields, in memory that a child shares with the supervisor: telling one costs no system call.
 
-Only for batch isolation, where one child grades the whole chunk: whoever can write here could forge every outcome of
-the chunk anyway. A record with fields goes through the pipe, and its slot says so.
+Only for batch isolation, which promises nothing between the completions of a chunk: whoever takes the child over can
+write here, and forge any of its outcomes. A record with fields goes through the pipe, and its slot says so.
 """
 
 import mmap
