@@ -36,6 +36,12 @@ class Service:
 
 
 @pytest.fixture(scope="session")
+def redis_url(redis_url: str) -> str:
+    """A database of these tests' own: their worker lives as long as the session."""
+    return f"{redis_url}?db=2"
+
+
+@pytest.fixture(scope="session")
 def running(redis_url: str, pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     settings = StorageSettings(redis_url=redis_url, data_dir=tmp_path_factory.mktemp("api"), spool_url="")
     store = Store(Redis.from_url(redis_url), Spool(settings.spool))

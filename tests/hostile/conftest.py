@@ -1,6 +1,7 @@
 """A pool to be attacked, with something to find around it, and a look at what it leaves behind."""
 
 import os
+import secrets
 import socket
 import tempfile
 import threading
@@ -21,20 +22,21 @@ class Watched(Bubblewrap):
 
     def __init__(self, settings: SandboxSettings) -> None:
         super().__init__(settings)
-        self.namespaces: set[str] = set()
+        self.namespaces: dict[int, str] = {}
 
     def start(self) -> BubblewrapSandbox:
         sandbox = super().start()
-        self.namespaces.add(_pid_namespace(sandbox.pid))
+        self.namespaces[sandbox.pid] = _pid_namespace(sandbox.pid)
         return sandbox
 
     def survivors(self) -> list[str]:
-        """The processes that still live in one of its sandboxes."""
+        """The first processes of its sandboxes that still live: where one has ended, the kernel has ended the rest."""
         found = []
-        for process in Path("/proc").glob("[0-9]*"):
+        for pid, namespace in self.namespaces.items():
             with suppress(OSError):
-                if str((process / "ns" / "pid").readlink()) in self.namespaces:
-                    found.append((process / "status").read_text()[:200])
+                status = Path(f"/proc/{pid}/status").read_text()
+                if str(Path(f"/proc/{pid}/ns/pid").readlink()) == namespace and "(zombie)" not in status:
+                    found.append(status[:200])
         return found
 
 
@@ -51,24 +53,16 @@ class Listeners:
 
     def __init__(self) -> None:
         self.connections: list[str] = []
-        self._sockets = [self._abstract()]
+        self.name = f"canary_{secrets.token_hex(8)}"  # of this run's own: others may run beside it
+        abstract = socket.socket(socket.AF_UNIX)
+        abstract.bind(f"\0{self.name}")
+        self._sockets = [abstract]
         self.port = self._loopback(socket.AF_INET, "127.0.0.1", 0)
         with suppress(OSError):  # a machine without IPv6
             self._loopback(socket.AF_INET6, "::1", self.port)
         for listener in self._sockets:
             listener.listen()
             threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
-
-    def _abstract(self) -> socket.socket:
-        listener = socket.socket(socket.AF_UNIX)
-        for _ in range(600):  # another run of this suite may have the name
-            try:
-                listener.bind("\0canary_socket")
-            except OSError:
-                time.sleep(0.1)
-            else:
-                return listener
-        raise AssertionError("somebody else has the abstract socket \\0canary_socket")
 
     def _loopback(self, family: socket.AddressFamily, address: str, port: int) -> int:
         listener = socket.socket(family)
@@ -97,7 +91,7 @@ def listeners() -> Iterator[Listeners]:
 @pytest.fixture(scope="session")
 def canaries(listeners: Listeners) -> dict[str, str]:
     """What the sources call a thing of this machine, and its real name."""
-    return {"CANARY_HOSTNAME": socket.gethostname(), "6379": str(listeners.port)}
+    return {"CANARY_HOSTNAME": socket.gethostname(), "6379": str(listeners.port), "canary_socket": listeners.name}
 
 
 @pytest.fixture(scope="session")
