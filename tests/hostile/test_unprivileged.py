@@ -18,7 +18,7 @@ _USER = 65533
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
     """Not one of pytest's own, which every run closes to others again."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
