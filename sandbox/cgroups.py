@@ -15,21 +15,21 @@ _PARENT = "gradebox"
 
 
 class Cgroup:
-    """The group of one sandbox."""
+    """The group of one sandbox: `folders` has its folder for each controller."""
 
     def __init__(self, folders: dict[str, Path], version: int) -> None:
-        self._folders = folders
+        self.folders = folders
         self._version = version
         self._kills = 0
 
     def add(self, pid: int) -> None:
         """Moves a process in; what it starts later is in too."""
-        for folder in set(self._folders.values()):
+        for folder in set(self.folders.values()):
             (folder / "cgroup.procs").write_text(str(pid))
 
     def allow_memory(self, mebibytes: int) -> None:
         """Bounds memory, without swap."""
-        folder, size = self._folders["memory"], str(mebibytes * _MIB)
+        folder, size = self.folders["memory"], str(mebibytes * _MIB)
         if self._version == 2:
             (folder / "memory.max").write_text(size)
             return
@@ -43,13 +43,13 @@ class Cgroup:
 
     def allow_processes(self, number: int) -> None:
         """Bounds processes and threads."""
-        (self._folders["pids"] / "pids.max").write_text(str(number))
+        (self.folders["pids"] / "pids.max").write_text(str(number))
 
     def ran_out_of_memory(self) -> bool:
         """Whether the kernel has ended a process of this group for memory since the last call."""
         name = "memory.events" if self._version == 2 else "memory.oom_control"
         kills = 0
-        for line in (self._folders["memory"] / name).read_text().splitlines():
+        for line in (self.folders["memory"] / name).read_text().splitlines():
             key, _, value = line.partition(" ")
             if key == "oom_kill":
                 kills = int(value)
@@ -58,7 +58,7 @@ class Cgroup:
 
     def remove(self) -> None:
         """Removes the group; its processes have been killed."""
-        for folder in set(self._folders.values()):
+        for folder in set(self.folders.values()):
             for _ in range(100):
                 try:
                     folder.rmdir()

@@ -70,6 +70,7 @@ class Session:
         self._channel = sandbox.channel
         self._limits: Limits
         self._shared: mmap.mmap | None = None
+        self._filled = 0  # bytes of it
         self._unsettled = False
         self._ready = False
 
@@ -145,6 +146,7 @@ class Session:
         head = CHUNK.pack(lines, len(payload))
         if self._shared is not None and len(payload) <= SHARED_BYTES:
             self._shared[: len(payload)] = payload
+            self._filled = max(self._filled, len(payload))
             self._send(GRADE_SHARED, head)
         else:
             self._send(GRADE, head + payload)
@@ -174,6 +176,9 @@ class Session:
     def reset(self) -> None:
         """Forgets what came of the last batch. It is not waited for: `settle` does that, before the next."""
         self._send(RESET)
+        if self._shared is not None:  # the next batch may be somebody else's, with the same source
+            self._shared[: self._filled] = bytes(self._filled)
+            self._filled = 0
         self._unsettled = True
         self.used_at = monotonic()
 

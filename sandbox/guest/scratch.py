@@ -34,6 +34,7 @@ def clean(keep: frozenset[str] = frozenset()) -> None:
     """
     try:
         for folder in FOLDERS:
+            os.chmod(folder, 0o700)  # the folder itself may have been closed
             for name in os.listdir(folder):  # pathlib costs a cold sandbox 5 ms
                 path = f"{folder}/{name}"
                 if path not in keep:

@@ -1,6 +1,5 @@
 """A pool to be attacked, with something to find around it, and a look at what it leaves behind."""
 
-import os
 import secrets
 import socket
 import tempfile
@@ -13,21 +12,29 @@ from pathlib import Path
 import pytest
 
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox
+from sandbox.cgroups import Cgroup
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 
 
 class Watched(Bubblewrap):
-    """Remembers the pid namespace of every sandbox that it starts."""
+    """Remembers the pid namespace and the control group of every sandbox that it starts."""
 
     def __init__(self, settings: SandboxSettings) -> None:
         super().__init__(settings)
         self.namespaces: dict[int, str] = {}
+        self.groups: list[Path] = []
 
     def start(self) -> BubblewrapSandbox:
         sandbox = super().start()
         self.namespaces[sandbox.pid] = _pid_namespace(sandbox.pid)
         return sandbox
+
+    def _make_cgroup(self) -> Cgroup | None:
+        group = super()._make_cgroup()
+        if group is not None:
+            self.groups += group.folders.values()
+        return group
 
     def survivors(self) -> list[str]:
         """The first processes of its sandboxes that still live: where one has ended, the kernel has ended the rest."""
@@ -108,7 +115,7 @@ def attacked(listeners: Listeners, tmp_path_factory: pytest.TempPathFactory) -> 
             yield pool
         assert len(backend.namespaces) > 1
         assert backend.survivors() == []
-        assert list(Path("/sys/fs/cgroup").glob(f"**/gradebox/{os.getpid()}-*")) == []
+        assert [folder for folder in backend.groups if folder.exists()] == []
         assert list(temporary.iterdir()) == []
         assert Path("/proc/self/mounts").read_text() == mounts
         assert listeners.connections == []

@@ -30,19 +30,19 @@ def test_a_real_group_holds_what_is_added_until_it_is_removed(group: Cgroup) -> 
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
             group.add(process.pid)
-            for folder in _folders(group).values():
+            for folder in group.folders.values():
                 assert str(process.pid) in (folder / "cgroup.procs").read_text().split()
         finally:
             process.kill()
     group.remove()
-    assert not any(folder.exists() for folder in _folders(group).values())
+    assert not any(folder.exists() for folder in group.folders.values())
     group.remove()
 
 
 def test_real_memory_is_bounded_up_and_down(group: Cgroup) -> None:
     for mebibytes in (64, 256, 32):
         group.allow_memory(mebibytes)
-        folder = _folders(group)["memory"]
+        folder = group.folders["memory"]
         bounds = [folder / "memory.max", folder / "memory.limit_in_bytes"]
         assert [int(path.read_text()) for path in bounds if path.exists()] == [mebibytes * MIB]
 
