@@ -22,10 +22,6 @@ def group() -> Iterator[Cgroup]:
     made.remove()
 
 
-def _folders(group: Cgroup) -> dict[str, Path]:
-    return group._folders
-
-
 def test_a_real_group_holds_what_is_added_until_it_is_removed(group: Cgroup) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         try:
