@@ -1,5 +1,6 @@
 """What every test may use: a real Redis, stores in it, and sandboxes."""
 
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -15,6 +16,9 @@ from storage.connection import check_format
 from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store
+
+# A shell's background job ignores Ctrl-C, and so would all that tests start and then interrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @contextmanager
