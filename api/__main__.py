@@ -44,7 +44,7 @@ def main() -> int:
 
 def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     passed = None if settings.socket_fd is None else [socket.socket(fileno=settings.socket_fd)]
-    serving = server(Services(store, pool), settings.host, settings.port)
+    serving = server(Services(store, pool, settings), settings.host, settings.port)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         serving.should_exit = True

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, FastAPI
 
-from api import batches, graders, health, keys, problems, projects, score, validate
+from api import batches, dialects, graders, health, keys, problems, projects, score, validate
 from api.request_id import RequestId
 from api.services import Services
 
@@ -14,7 +14,8 @@ def create_app(services: Services) -> FastAPI:
     in_project = APIRouter(prefix="/v1/projects/{project}")
     for part in (validate, graders, score, batches):
         in_project.include_router(part.router)
-    for router in (projects.router, keys.router, in_project, health.router):
+    spoken = dialects.routers(services.settings.dialects)
+    for router in (projects.router, keys.router, in_project, health.router, *spoken):
         app.include_router(router)
     app.add_middleware(RequestId)
     problems.add_handlers(app)

@@ -7,6 +7,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 
+from api.settings import ApiSettings
 from sandbox.pool import Pool
 from storage.store import Store
 from worker.dispatch import Dispatch
@@ -20,7 +21,8 @@ _Args = TypeVarTuple("_Args")
 class Services:
     """One API process."""
 
-    def __init__(self, store: Store, pool: Pool) -> None:
+    def __init__(self, store: Store, pool: Pool, settings: ApiSettings | None = None) -> None:
+        self.settings = settings or ApiSettings()
         self.store = store
         self.pool = pool
         self.dispatch = Dispatch(store)

@@ -1,14 +1,26 @@
-"""Where the API listens, from the environment: `GRADEBOX_HOST` and so on."""
+"""What the API is told by the environment: `GRADEBOX_HOST` and so on."""
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+Dialect = Literal["adaptive", "openai", "reward"]
+
+
+def _listed(value: object) -> object:
+    """`a,b` as a list; an empty text is an empty list."""
+    return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
 class ApiSettings(BaseSettings):
-    """The address of the API."""
+    """The address of the API, and which clients of other services it answers."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
     host: str = Field(default="127.0.0.1", description="the address to listen on")
     port: int = Field(default=8000, ge=0, le=65535)
     socket_fd: int | None = Field(default=None, description="a listening socket that was passed on, instead of both")
+    dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
+        default=("adaptive", "openai", "reward"), description="other services' clients that are answered"
+    )

@@ -1,0 +1,14 @@
+"""Other services' clients, each in a room of its own: it translates to the same calls as our own routes."""
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter
+
+from api.settings import Dialect
+
+_ROUTERS: dict[Dialect, APIRouter] = {}
+
+
+def routers(names: Sequence[Dialect]) -> list[APIRouter]:
+    """The routes of the dialects of these names."""
+    return [router for name, router in _ROUTERS.items() if name in names]
