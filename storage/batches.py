@@ -15,7 +15,7 @@ from redis.client import Pipeline
 from gradebox.schemas import Batch, BatchGrader, Summary, Version
 from storage import names
 from storage.chunks import Chunk, pack, unpack
-from storage.connection import script, text
+from storage.connection import lua, script, text
 from storage.errors import NotFound
 from storage.summary import summarise
 from storage.tally import error_counts, from_redis
@@ -68,6 +68,14 @@ class Plan(msgspec.Struct, frozen=True):
         return scorer, self.chunks[chunk]
 
 
+class Waiting(msgspec.Struct, frozen=True):
+    """How much of one project waits to be scored."""
+
+    completions: int
+    """For several graders, each counts."""
+    batches: int
+
+
 class Batches:
     """The batches of all projects."""
 
@@ -101,7 +109,8 @@ class Batches:
             pipe.hset(names.batch(batch_id), mapping=_fields(project, scorers, chunks))
             pipe.set(names.chunks(batch_id), pack(chunks))
             pipe.zadd(names.batches(project), {batch_id: time.time()})
-            pipe.rpush(names.ROTATION, batch_id)
+            # As text: a Redis that was started again meanwhile would not know it by its hash.
+            pipe.eval(lua("enter"), 0, batch_id, str(_threads(chunks) * len(scorers)))
             pipe.zrem(names.GARBAGE, batch_id)
             also(pipe)
             pipe.execute()
@@ -151,6 +160,11 @@ class Batches:
         """
         self.get(project, batch_id, summary=False)
         self._delete(args=[batch_id, time.time() + _SWEEP_AGAIN_S, _now()])
+
+    def waiting(self, project: str) -> Waiting:
+        """What the project's batches that are not over still have to come."""
+        completions, batches = (self._redis.hget(name, project) for name in (names.WAITING, names.ACTIVE))
+        return Waiting(int(completions or 0), int(batches or 0))
 
     def garbage(self, limit: int = 10) -> list[str]:
         """Ids whose files in the spool belong to no batch."""
@@ -209,8 +223,12 @@ def _hold(pipe: Pipeline, wanted: Wanted) -> Scorer:
     return Scorer(wanted.key, version.number, wanted.weight, source)
 
 
+def _threads(chunks: list[Chunk]) -> int:
+    return chunks[-1].first_index + chunks[-1].lines
+
+
 def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk]) -> dict[Any, Any]:
-    threads = chunks[-1].first_index + chunks[-1].lines
+    threads = _threads(chunks)
     return {
         "project": project,
         "state": "queued",
@@ -223,7 +241,6 @@ def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk]) -> dict[An
         "scored": 0,
         "units": len(chunks) * len(scorers),
         "next": 0,
-        "rotating": 1,
         "created_at": _now(),
     }
 

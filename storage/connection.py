@@ -11,7 +11,7 @@ from redis.retry import Retry
 from storage import names
 from storage.errors import UnknownFormat
 
-FORMAT = 1
+FORMAT = 2
 
 
 def connect(url: str, *, blocking: bool = False) -> Redis:
@@ -31,13 +31,15 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
 
 
 def check_format(redis: Redis) -> None:
-    """Claims an empty Redis for this format.
+    """Claims an empty Redis for this format, and brings older data to it, step by step, each step whole or not at all.
 
     Raises:
         UnknownFormat: a newer gradebox wrote the data.
     """
     redis.set(names.FORMAT, FORMAT, nx=True)
     found = int(redis.get(names.FORMAT) or 0)
+    for later in range(found + 1, FORMAT + 1):
+        script(redis, f"migrate_{later}")()
     if found > FORMAT:
         raise UnknownFormat(
             f"the data in Redis has format {found}, and this gradebox knows no later one than {FORMAT}: "
@@ -47,12 +49,14 @@ def check_format(redis: Redis) -> None:
 
 def script(redis: Redis, name: str) -> Script:
     """The Lua script `name`, with the functions that all of them share before it."""
-    return redis.register_script(_lua("common") + _lua(name))
+    return redis.register_script(lua(name))
 
 
 @cache
-def _lua(name: str) -> str:
-    return (files("storage") / "lua" / f"{name}.lua").read_text("utf-8")
+def lua(name: str) -> str:
+    """The text of a script."""
+    folder = files("storage") / "lua"
+    return "".join((folder / f"{part}.lua").read_text("utf-8") for part in ("common", name))
 
 
 def text(value: bytes | str) -> str:

@@ -31,11 +31,11 @@ class Beat(msgspec.Struct, frozen=True):
     returned: int
     """Leases that had run out."""
     waiting: int
-    """Batches that have units no worker has taken."""
+    """Projects that have units no worker has taken."""
 
 
 class Leases:
-    """All units that can be taken, batch by batch in turn."""
+    """All units that can be taken: projects take turns, and within each its batches."""
 
     def __init__(self, redis: Redis, lease_ms: int = LEASE_MS) -> None:
         self._lease_ms = lease_ms
@@ -46,7 +46,7 @@ class Leases:
         self._complete = script(redis, "complete")
 
     def claim(self) -> Lease | None:
-        """The next unit of the batch whose turn it is, or None where nothing waits."""
+        """The next unit of the project and batch whose turn it is, or None where nothing waits."""
         found = self._claim(args=[self._lease_ms, _now()])
         return None if found is None else Lease(found[0].decode(), found[1], found[2])
 

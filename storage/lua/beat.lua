@@ -1,5 +1,5 @@
 -- Extends one worker's lease and gives back those that ran out. ARGV: lease in ms, the lease or ''.
--- Returns {how many were given back, how many batches wait for a worker}.
+-- Returns {how many were given back, how many projects wait for a worker}.
 local now, returned = now_ms(), 0
 if ARGV[2] ~= '' then redis.call('ZADD', LEASES, 'XX', now + ARGV[1], ARGV[2]) end
 for _, lease in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, 1000)) do
@@ -8,4 +8,4 @@ for _, lease in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT',
   give_back(id, unit)
   returned = returned + 1
 end
-return {returned, redis.call('LLEN', ROTATION)}
+return {returned, redis.call('LLEN', TURNS)}

@@ -1,8 +1,10 @@
 -- What the scripts share. Names of keys are those of storage/names.py.
-local ROTATION, LEASES, GARBAGE = 'gradebox:rotation', 'gradebox:leases', 'gradebox:garbage'
+local TURNS, LEASES, GARBAGE = 'gradebox:turns', 'gradebox:leases', 'gradebox:garbage'
+local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'
 local SOURCES, HOLDS = 'gradebox:sources', 'gradebox:holds'
 
 local function batch_key(id) return 'gradebox:batch:' .. id end
+local function turns_key(project) return 'gradebox:turns:' .. project end
 
 local function now_ms()
   local time = redis.call('TIME')
@@ -19,9 +21,24 @@ local function has_pending(batch)
   return tonumber(cursor[1]) < tonumber(cursor[2]) or redis.call('LLEN', batch .. ':returned') > 0
 end
 
--- A batch is in the rotation at most once: the field `rotating` says whether it is.
+-- Projects take turns, and within each its batches do. A batch is in its project's list at most once, which its field
+-- `rotating` says, and a project is in TURNS exactly while its list is not empty.
 local function rotate(id, batch)
-  if redis.call('HSETNX', batch, 'rotating', 1) == 1 then redis.call('RPUSH', ROTATION, id) end
+  if redis.call('HSETNX', batch, 'rotating', 1) == 0 then return end
+  local project = redis.call('HGET', batch, 'project')
+  if redis.call('RPUSH', turns_key(project), id) == 1 then redis.call('RPUSH', TURNS, project) end
+end
+
+local function leave_rotation(id, batch, project)
+  redis.call('HDEL', batch, 'rotating')
+  redis.call('LREM', turns_key(project), 0, id)
+  if redis.call('EXISTS', turns_key(project)) == 0 then redis.call('LREM', TURNS, 0, project) end
+end
+
+-- How much a project has waiting: completions without an outcome, and batches that are not over.
+local function count(project, completions, batches)
+  if redis.call('HINCRBY', WAITING, project, completions) <= 0 then redis.call('HDEL', WAITING, project) end
+  if batches ~= 0 and redis.call('HINCRBY', ACTIVE, project, batches) <= 0 then redis.call('HDEL', ACTIVE, project) end
 end
 
 local function give_back(id, unit)
@@ -44,9 +61,11 @@ local function release_sources(batch)
 end
 
 local function end_batch(id, batch, state, at)
+  local project, total, done = unpack(redis.call('HMGET', batch, 'project', 'total', 'done'))
   redis.call('HSET', batch, 'state', state, 'finished_at', at)
-  redis.call('HDEL', batch, 'rotating')
-  redis.call('LREM', ROTATION, 0, id)
+  if not redis.call('HGET', batch, 'kept') then redis.call('ZADD', ENDED, now_ms() / 1000, id) end
+  leave_rotation(id, batch, project)
+  count(project, done - total, -1)
   redis.call('DEL', batch .. ':returned', batch .. ':attempts', batch .. ':underway')
   release_sources(batch)
 end

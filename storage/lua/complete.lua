@@ -63,6 +63,7 @@ for i = 14, first_value - 2, 2 do
   redis.call('HINCRBY', stats, 'error:' .. ARGV[i], ARGV[i + 1])
 end
 for i = first_value, #ARGV, 2000 do count_values(values, i, math.min(i + 1999, #ARGV)) end
+count(redis.call('HGET', batch, 'project'), -outcomes, 0)
 if redis.call('HINCRBY', batch, 'done', outcomes) == tonumber(redis.call('HGET', batch, 'total')) then
   end_batch(id, batch, 'finished', ARGV[5])
 end

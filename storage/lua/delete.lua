@@ -8,6 +8,7 @@ for grader = 0, redis.call('HGET', batch, 'grader_count') - 1 do
   redis.call('DEL', batch .. ':stats:' .. grader, batch .. ':values:' .. grader)
 end
 redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
+redis.call('ZREM', ENDED, id)
 redis.call('ZREM', 'gradebox:batches:' .. project, id)
 redis.call('ZADD', GARBAGE, ARGV[2], id)
 return 1

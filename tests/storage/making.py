@@ -27,7 +27,7 @@ def wanted(store: Store, key: str, weight: float = 1.0) -> Wanted:
     return Wanted(key, store.graders.version("default", key), weight)
 
 
-def accept(store: Store, lines: int, *graders: Wanted) -> str:
+def accept(store: Store, lines: int, *graders: Wanted, project: str = "default") -> str:
     """A batch of this many threads, accepted."""
     payload = b"".join(b'{"turns": [["assistant", "%d"]]}\n' % number for number in range(lines))
     batch_id = store.batches.begin()
@@ -35,7 +35,7 @@ def accept(store: Store, lines: int, *graders: Wanted) -> str:
     cutter.feed(payload)
     with store.spool.writing_payload(batch_id) as file:
         file.write(payload)
-    store.batches.accept(batch_id, "default", graders or [wanted(store, "exact")], cutter.finish(), lambda pipe: None)
+    store.batches.accept(batch_id, project, graders or [wanted(store, "exact")], cutter.finish(), lambda pipe: None)
     return batch_id
 
 

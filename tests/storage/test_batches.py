@@ -28,7 +28,7 @@ def test_what_is_enqueued_with_a_batch_is_in_the_same_transaction(store: Store, 
     batch_id = store.batches.begin()
     with pytest.raises(RuntimeError):
         store.batches.accept(batch_id, "default", graders, [Chunk(0, 3, 0, 1)], fails)
-    assert not redis.exists(names.batch(batch_id), names.ROTATION, names.SOURCES)
+    assert not redis.exists(names.batch(batch_id), names.TURNS, names.SOURCES)
 
 
 def test_the_parts_of_a_summary_come_together_as_the_whole_would(store: Store) -> None:

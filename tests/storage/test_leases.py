@@ -4,6 +4,7 @@ import pytest
 from redis import Redis
 
 from storage import names
+from storage.batches import Waiting
 from storage.connection import text
 from storage.leases import Leases
 from storage.store import Store
@@ -22,6 +23,43 @@ def test_batches_take_turns(store: Store) -> None:
     exact = wanted(store, "exact")
     first, second = accept(store, 3000, exact), accept(store, 2000, exact)
     assert [claim(store).batch for _ in range(5)] == [first, second, first, second, first]
+
+
+def test_projects_take_turns_and_within_each_its_batches(store: Store) -> None:
+    exact = wanted(store, "exact")
+    big = [accept(store, 20_000, exact, project="big") for _ in range(3)]
+    assert [claim(store).batch for _ in range(4)] == [*big, big[0]]
+
+    small = accept(store, 2000, exact, project="small")
+
+    assert [claim(store).batch for _ in range(6)] == [big[1], small, big[2], small, big[0], big[1]]
+
+
+def test_a_unit_that_comes_back_waits_for_its_projects_turn(store: Store) -> None:
+    exact = wanted(store, "exact")
+    first, second = accept(store, 1000, exact, project="a"), accept(store, 3000, exact, project="b")
+    lease = claim(store)
+    assert lease.batch == first
+    assert claim(store).batch == second
+    store.leases.release(lease)
+    store.leases.release(claim(store))
+    assert sorted(claim(store).batch for _ in range(3)) == sorted([first, second, second])
+    assert store.leases.claim() is None
+
+
+def test_what_waits_is_counted_by_project(store: Store) -> None:
+    exact, other = wanted(store, "exact"), wanted(store, "other")
+    first, second = accept(store, 1500, exact, other), accept(store, 10, exact)
+    elsewhere = accept(store, 7, exact, project="elsewhere")
+    assert store.batches.waiting("default") == Waiting(3010, 2)
+    finish(store, claim(store))
+    assert store.batches.waiting("default") == Waiting(2010, 2)
+    store.batches.cancel("default", first)
+    assert store.batches.waiting("default") == Waiting(10, 1)
+    store.batches.delete("default", second)
+    assert store.batches.waiting("default") == Waiting(0, 0)
+    store.batches.delete("elsewhere", elsewhere)
+    assert not store.redis.exists(names.TURNS, names.WAITING, names.ACTIVE)
 
 
 def test_units_go_grader_by_grader(store: Store) -> None:
