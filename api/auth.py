@@ -1,13 +1,15 @@
-"""Who asks, and for which project. What is not yours answers as what is not there."""
+"""Who asks, for which project, and in which role. What is not yours answers as what is not there."""
 
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
-from fastapi import Depends
+from anyio.to_thread import run_sync
+from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api.problems import ProblemError
-from api.services import Served
-from gradebox.schemas import ApiKey
+from api.services import Served, Services
+from gradebox.schemas import ROLES, ApiKey, Role
 from storage.api_keys import EVERY_PROJECT
 from storage.projects import not_found
 
@@ -16,10 +18,11 @@ _Bearer = Annotated[
 ]
 
 
-def _caller(bearer: _Bearer, services: Served) -> ApiKey:
-    if bearer is None:
+async def identify(request: Request, services: Services, secret: str | None) -> ApiKey:
+    """The API key of this secret. Raises ProblemError where it is none."""
+    if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
-    key = services.store.api_keys.find(bearer.credentials.strip())
+    key = await run_sync(services.store.api_keys.find, secret)
     if key is None:
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
     return key
@@ -29,7 +32,17 @@ def _unauthorized(detail: str) -> ProblemError:
     return ProblemError(401, "unauthorized", detail, {"WWW-Authenticate": "Bearer"})
 
 
-Caller = Annotated[ApiKey, Depends(_caller)]
+async def permit(services: Services, key: ApiKey, project: str, role: Role) -> None:
+    """Lets a key through that covers the project in this role or a higher one.
+
+    Raises:
+        NotFound: it does not cover the project, or there is none.
+        ProblemError: its role does not suffice.
+    """
+    if not covers(key, project):
+        raise not_found(project)
+    await run_sync(services.store.projects.check, project)
+    require(key, role)
 
 
 def covers(key: ApiKey, project: str) -> bool:
@@ -37,22 +50,51 @@ def covers(key: ApiKey, project: str) -> bool:
     return EVERY_PROJECT in key.projects or project in key.projects
 
 
-def _project(project: str, key: Caller, services: Served) -> str:
-    if not covers(key, project):
-        raise not_found(project)
-    services.store.projects.check(project)
-    return project
+def may(key: ApiKey, role: Role) -> bool:
+    """Whether the key has this role, or a higher one."""
+    return ROLES.index(key.role) >= ROLES.index(role)
 
 
-InProject = Annotated[str, Depends(_project)]
+def require(key: ApiKey, role: Role) -> None:
+    """Raises ProblemError where the key has not this role, nor a higher one."""
+    if not may(key, role):
+        detail = f"this needs an API key of role {role!r}, and this one is of role {key.role!r}: ask for another key"
+        raise ProblemError(403, "forbidden", detail)
 
 
-def _manager(key: Caller) -> ApiKey:
-    if EVERY_PROJECT not in key.projects:
+async def _caller(request: Request, bearer: _Bearer, services: Served) -> ApiKey:
+    return await identify(request, services, bearer.credentials.strip() if bearer else None)
+
+
+Caller = Annotated[ApiKey, Depends(_caller)]
+"""Whoever has an API key."""
+
+
+def _in_project(role: Role) -> Callable[[str, ApiKey, Services], Awaitable[str]]:
+    async def permitted(project: str, key: Caller, services: Served) -> str:
+        await permit(services, key, project, role)
+        return project
+
+    return permitted
+
+
+InProject = Annotated[str, Depends(_in_project("read"))]
+"""The project of the path, for a key that may at least read it."""
+ScoresIn = Annotated[str, Depends(_in_project("score"))]
+"""The same, for a key that may have things scored."""
+ManagesIn = Annotated[str, Depends(_in_project("manage"))]
+"""The same, for a key that may change what is kept."""
+
+
+def _operator(key: Caller) -> ApiKey:
+    if EVERY_PROJECT not in key.projects or not may(key, "manage"):
         raise ProblemError(
-            403, "forbidden", 'this needs an API key for every project ("*"), such as the one of the first start'
+            403,
+            "forbidden",
+            "this needs an API key of role 'manage' for every project (\"*\"), such as the one of the first start",
         )
     return key
 
 
-Manager = Annotated[ApiKey, Depends(_manager)]
+Operator = Annotated[ApiKey, Depends(_operator)]
+"""Whoever may manage keys and projects."""

@@ -12,7 +12,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from redis.exceptions import RedisError
 
 from api import bodies, openapi, uploads
-from api.auth import InProject
+from api.auth import Caller, InProject, ManagesIn, ScoresIn, require
 from api.services import Served, Services
 from gradebox.schemas import Batch
 from storage import outcomes
@@ -36,7 +36,8 @@ Known = Annotated[Batch, Depends(_batch)]
 async def create(
     request: Request,
     services: Served,
-    project: InProject,
+    project: ScoresIn,
+    caller: Caller,
     grader: Annotated[list[str], Query(description="key or key@version; for JSON lines")] = [],  # noqa: B006  # FastAPI copies it
     weight: Annotated[list[float], Query(description="one for each grader, in the same order")] = [],  # noqa: B006  # as above
 ) -> Batch:
@@ -52,7 +53,7 @@ async def create(
     else:
         raise bodies.unsupported(request, "application/x-ndjson", "application/json")
     # From here on the files stay: should the answer of Redis be lost, the batch may have been accepted.
-    await run_sync(services.dispatch.accept, batch_id, project, wanted, chunks)
+    await run_sync(services.dispatch.accept, batch_id, project, wanted, chunks, caller.id)
     return await run_sync(services.store.batches.get, project, batch_id)
 
 
@@ -101,13 +102,15 @@ async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEven
 
 
 @router.post("/{batch_id}/cancel")
-def cancel(services: Served, project: InProject, batch_id: str) -> Batch:
-    """Ends a batch that is not over; its outcomes so far can be read."""
-    return services.store.batches.cancel(project, batch_id)
+def cancel(services: Served, project: ScoresIn, caller: Caller, batch: Known) -> Batch:
+    """Ends a batch that is not over; its outcomes so far can be read. Another key's batch needs the role manage."""
+    if batch.created_by != caller.id:
+        require(caller, "manage")
+    return services.store.batches.cancel(project, batch.id)
 
 
 @router.delete("/{batch_id}", status_code=204)
-def delete(services: Served, project: InProject, batch_id: str) -> None:
+def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
     """Forgets a batch with its threads and outcomes."""
     services.store.batches.delete(project, batch_id)
     services.store.spool.remove(batch_id)

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from api import openapi
-from api.auth import InProject
+from api.auth import InProject, ManagesIn
 from api.problems import invalid, validation_failed
 from api.proofs import Options, Sent, prove, receive
 from api.services import Served, Services
@@ -52,14 +52,14 @@ _ALSO = openapi.SOURCE_FILE | openapi.FORM
 
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewGrader, also=_ALSO))
-async def create(request: Request, services: Served, project: InProject) -> Grader:
+async def create(request: Request, services: Served, project: ManagesIn) -> Grader:
     """Proves a source and keeps it as the first version of a new grader."""
     sent, new = await receive(request, NewGrader)
     return await services.grade(_create, services, project, sent, new)
 
 
 @router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
-async def update(request: Request, services: Served, project: InProject, key: str) -> Grader:
+async def update(request: Request, services: Served, project: ManagesIn, key: str) -> Grader:
     """Proves a source and keeps it as the next version. A source that is unchanged makes none."""
     sent, new = await receive(request, NewVersion)
     return await services.grade(_update, services, project, key, sent, new)
@@ -78,14 +78,14 @@ def get(services: Served, project: InProject, key: str) -> Grader:
 
 
 @router.patch("/{key}")
-def describe(services: Served, project: InProject, key: str, changes: Changes) -> Grader:
+def describe(services: Served, project: ManagesIn, key: str, changes: Changes) -> Grader:
     """Changes the name or the description, locks or unlocks."""
     wanted = {name: value for name, value in changes.model_dump(exclude_unset=True).items() if value is not None}
     return services.store.graders.describe(project, key, wanted)
 
 
 @router.delete("/{key}", status_code=204)
-def delete(services: Served, project: InProject, key: str) -> None:
+def delete(services: Served, project: ManagesIn, key: str) -> None:
     """Forgets a grader and its versions. Batches that were accepted keep what they score with."""
     services.store.graders.delete(project, key)
 

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
-from api.auth import Caller, Manager, covers
+from api.auth import Caller, Operator, covers
 from api.services import Served
 from gradebox.schemas import Key, Project
 
@@ -19,7 +19,7 @@ class NewProject(BaseModel):
 
 
 @router.post("", status_code=201)
-def create(services: Served, manager: Manager, new: NewProject) -> Project:
+def create(services: Served, operator: Operator, new: NewProject) -> Project:
     """Makes a project."""
     return services.store.projects.create(new.key)
 

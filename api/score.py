@@ -6,7 +6,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from api import bodies, openapi
-from api.auth import InProject
+from api.auth import ScoresIn
 from api.problems import ProblemError
 from api.proofs import BODY_BYTES, THREADS
 from api.services import Served, Services
@@ -35,7 +35,7 @@ class _Answer(msgspec.Struct):
 
 
 @router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
-async def score(request: Request, services: Served, project: InProject, key: str) -> Response:
+async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
     """An outcome for each thread, in order."""
     body = await bodies.read(request, BODY_BYTES, "send a batch instead")
     answer = await services.grade(_score, services, project, key, body)

@@ -3,7 +3,7 @@
 from fastapi import APIRouter, Request
 
 from api import openapi
-from api.auth import InProject
+from api.auth import ScoresIn
 from api.proofs import Options, Sent, prove, receive
 from api.services import Served, Services
 from api.sources import SourceRefused
@@ -14,7 +14,7 @@ router = APIRouter(tags=["graders"])
 
 
 @router.post("/validate", openapi_extra=openapi.body(Options, also=openapi.SOURCE_FILE | openapi.FORM))
-async def validate(request: Request, services: Served, project: InProject) -> Report:
+async def validate(request: Request, services: Served, project: ScoresIn) -> Report:
     """Proves a source in a sandbox. What is wrong with it is in the report."""
     sent, options = await receive(request, Options)
     return await services.grade(_report, services, sent, options)

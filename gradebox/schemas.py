@@ -9,6 +9,8 @@ CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
+Role = Literal["read", "score", "manage"]
+ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each may do what those before it may
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 Key = Annotated[
     str,
@@ -125,6 +127,7 @@ class Batch(_Schema):
     underway: int = Field(0, description="outcomes beyond those, of chunks that are not complete yet")
     scored: int
     errors: dict[str, int]
+    created_by: str | None = Field(None, description="the id of the API key that it was made with")
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
@@ -144,7 +147,8 @@ class ApiKey(_Schema):
 
     id: str
     name: str
-    projects: list[str] = Field(description='"*" stands for every project, and for managing keys')
+    projects: list[str] = Field(description='"*" stands for every project')
+    role: Role = Field("manage", description="what it may do there; for every project, manage is for keys too")
     created_at: datetime
     revoked: bool
     secret: str | None = Field(None, description="the key to send; only in the answer that made it")

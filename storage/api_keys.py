@@ -11,7 +11,7 @@ import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
-from gradebox.schemas import ApiKey
+from gradebox.schemas import ApiKey, Role
 from storage import names
 from storage.errors import NotFound
 
@@ -27,6 +27,7 @@ class _Record(msgspec.Struct):
     created_at: datetime
     sha256: str
     revoked: bool = False
+    role: Role = "manage"  # keys of before there were roles could do everything in their projects
 
 
 class ApiKeys:
@@ -35,10 +36,10 @@ class ApiKeys:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
-    def create(self, name: str, projects: list[str]) -> ApiKey:
-        """Makes a key for these projects; the answer is the only place where its secret is ever seen."""
+    def create(self, name: str, projects: list[str], role: Role = "manage") -> ApiKey:
+        """Makes a key for these projects in this role; the answer is the only place where its secret is ever seen."""
         token = _new_token()
-        record = _record(token, name, projects)
+        record = _record(token, name, projects, role)
         self._redis.hset(names.API_KEYS, record.id, msgspec.json.encode(record))
         return _shown(record, token)
 
@@ -88,7 +89,7 @@ class ApiKeys:
         if self._redis.hlen(names.API_KEYS):
             return
         token = _token_in(path)
-        record = _record(token, "first", [EVERY_PROJECT])
+        record = _record(token, "first", [EVERY_PROJECT], "manage")
         self._redis.hsetnx(names.API_KEYS, record.id, msgspec.json.encode(record))
 
 
@@ -112,8 +113,8 @@ def _new_token() -> str:
     return f"{_PREFIX}_{secrets.token_hex(6)}_{secrets.token_urlsafe(_SECRET_BYTES)}"
 
 
-def _record(token: str, name: str, projects: list[str]) -> _Record:
-    return _Record(token.split("_")[1], name, projects, datetime.now(UTC), _digest(token))
+def _record(token: str, name: str, projects: list[str], role: Role) -> _Record:
+    return _Record(token.split("_")[1], name, projects, datetime.now(UTC), _digest(token), role=role)
 
 
 def _digest(token: str) -> str:
@@ -125,6 +126,7 @@ def _shown(record: _Record, secret: str | None = None) -> ApiKey:
         id=record.id,
         name=record.name,
         projects=record.projects,
+        role=record.role,
         created_at=record.created_at,
         revoked=record.revoked,
         secret=secret,

@@ -101,12 +101,16 @@ class Batches:
         wanted: Sequence[Wanted],
         chunks: list[Chunk],
         also: Callable[[Pipeline], None],
+        by: str | None = None,
     ) -> None:
-        """Makes the batch known, and does `also`, which enqueues the jobs, in the same transaction."""
+        """Makes the batch known, and does `also`, which enqueues the jobs, in the same transaction.
+
+        `by` is the id of the API key that it was made with.
+        """
         with self._redis.pipeline() as pipe:
             pipe.multi()
             scorers = [_hold(pipe, one) for one in wanted]
-            pipe.hset(names.batch(batch_id), mapping=_fields(project, scorers, chunks))
+            pipe.hset(names.batch(batch_id), mapping=_fields(project, scorers, chunks, by))
             pipe.set(names.chunks(batch_id), pack(chunks))
             pipe.zadd(names.batches(project), {batch_id: time.time()})
             # As text: a Redis that was started again meanwhile would not know it by its hash.
@@ -227,7 +231,7 @@ def _threads(chunks: list[Chunk]) -> int:
     return chunks[-1].first_index + chunks[-1].lines
 
 
-def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk]) -> dict[Any, Any]:
+def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None) -> dict[Any, Any]:
     threads = _threads(chunks)
     return {
         "project": project,
@@ -242,6 +246,7 @@ def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk]) -> dict[An
         "units": len(chunks) * len(scorers),
         "next": 0,
         "created_at": _now(),
+        **({"created_by": by} if by else {}),
     }
 
 
@@ -249,7 +254,10 @@ def _batch(batch_id: str, fields: dict[str, str], underway: int, summaries: list
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
     return Batch.model_validate(
         {
-            **{name: fields.get(name) for name in ("project", "state", "created_at", "started_at", "finished_at")},
+            **{
+                name: fields.get(name)
+                for name in ("project", "state", "created_by", "created_at", "started_at", "finished_at")
+            },
             **{name: int(fields[name]) for name in ("threads", "total", "done", "scored")},
             "id": batch_id,
             "underway": underway,

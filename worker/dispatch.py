@@ -22,8 +22,13 @@ class Dispatch:
         self._store = store
         self._queue = Queue(QUEUE, connection=store.redis, serializer=JSONSerializer)
 
-    def accept(self, batch_id: str, project: str, wanted: Sequence[Wanted], chunks: list[Chunk]) -> None:
-        """Makes an uploaded batch known, and calls as many workers as it has units for, in one transaction."""
+    def accept(
+        self, batch_id: str, project: str, wanted: Sequence[Wanted], chunks: list[Chunk], by: str | None = None
+    ) -> None:
+        """Makes an uploaded batch known, and calls as many workers as it has units for, in one transaction.
+
+        `by` is the id of the API key that it was made with.
+        """
         workers = Worker.count(queue=self._queue)
         jobs = max(1, min(len(wanted) * len(chunks), workers))
 
@@ -31,7 +36,7 @@ class Dispatch:
             for _ in range(jobs):
                 self._enqueue(pipe)
 
-        self._store.batches.accept(batch_id, project, wanted, chunks, enqueue)
+        self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by)
 
     def call(self) -> None:
         """Calls one worker, unless one is called already."""

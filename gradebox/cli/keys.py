@@ -1,13 +1,15 @@
 """`gradebox keys`"""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from gradebox.cli.command import Asking, client_command
 from gradebox.cli.output import as_json, note, say, table
 
-app = typer.Typer(help="Manages API keys, by project. Needs a key that covers every project.", no_args_is_help=True)
+Role = Literal["read", "score", "manage"]  # as in the schemas, which take too long to import for `--help`
+
+app = typer.Typer(help="Manages API keys, by project. Needs a key that manages every project.", no_args_is_help=True)
 
 
 @client_command(app)
@@ -18,15 +20,16 @@ def create(
         list[str] | None,
         typer.Option("--covers", metavar="PROJECT", help="A project that the key covers; may be repeated. [--project]"),
     ] = None,
-    every_project: Annotated[
-        bool, typer.Option("--every-project", help="It covers every project, and may manage keys.")
-    ] = False,
+    every_project: Annotated[bool, typer.Option("--every-project", help="It covers every project.")] = False,
+    role: Annotated[
+        Role, typer.Option("--role", help="What it may do there; manage for every project manages keys too.")
+    ] = "manage",
 ) -> None:
     """Makes an API key and prints it, this once."""
-    key = asking.client.keys.create(name, ["*"] if every_project else covers or [asking.client.project])
+    key = asking.client.keys.create(name, ["*"] if every_project else covers or [asking.client.project], role)
     if asking.json:
         return as_json(key)
-    note(f"key {key.id} for {', '.join(key.projects)}; it is not shown again:")
+    note(f"key {key.id} for {', '.join(key.projects)} in role {key.role}; it is not shown again:")
     return say(key.secret or "")
 
 
@@ -36,8 +39,8 @@ def list_keys(asking: Asking) -> None:
     keys = asking.client.keys.list()
     if asking.json:
         return as_json(keys)
-    rows = [(key.id, key.name, ", ".join(key.projects), key.revoked, key.created_at) for key in keys]
-    return table(["id", "name", "projects", "revoked", "created"], rows)
+    rows = [(key.id, key.name, ", ".join(key.projects), key.role, key.revoked, key.created_at) for key in keys]
+    return table(["id", "name", "projects", "role", "revoked", "created"], rows)
 
 
 @client_command(app)

@@ -14,7 +14,7 @@ app = typer.Typer(help="Manages projects: graders and batches of one are hidden 
 def create(
     asking: Asking, key: Annotated[str, typer.Argument(metavar="KEY", help="1-64 of a-z 0-9 . _ - for the project.")]
 ) -> None:
-    """Makes a project. Needs a key that covers every project."""
+    """Makes a project. Needs a key that manages every project."""
     project = asking.client.projects.create(key)
     as_json(project) if asking.json else say(f"created {project.key}")
 

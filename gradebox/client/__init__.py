@@ -24,7 +24,7 @@ class Client:
 
     Attributes:
         graders, batches: of the client's project.
-        keys, projects: of the service; for API keys that cover every project.
+        keys, projects: of the service; for API keys that manage every project.
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 from gradebox.client.call import Call, encode, nothing
 from gradebox.client.threads import Thread, Threads, to_line
 from gradebox.outcome import Outcome
-from gradebox.schemas import ApiKey, Batch, Grader, Isolation, Project, Report, Version
+from gradebox.schemas import ApiKey, Batch, Grader, Isolation, Project, Report, Role, Version
 
 PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
@@ -138,9 +138,9 @@ def outcomes_path(project: str, batch: str) -> str:
     return _path(project, "batches", batch, "outcomes")
 
 
-def create_key(name: str, projects: Sequence[str]) -> Call[ApiKey]:
+def create_key(name: str, projects: Sequence[str], role: Role) -> Call[ApiKey]:
     """Makes an API key; the answer alone holds its secret."""
-    body = encode({"name": name, "projects": list(projects)})
+    body = encode({"name": name, "projects": list(projects), "role": role})
     return Call("POST", "/v1/keys", ApiKey.model_validate_json, body=body, idempotent=False)
 
 

@@ -1,10 +1,10 @@
-"""API keys and projects: for keys that cover every project."""
+"""API keys and projects: for keys that manage every project."""
 
 from collections.abc import Sequence
 
 from gradebox.client import calls
 from gradebox.client.transport import AsyncTransport, Transport
-from gradebox.schemas import ApiKey, Project
+from gradebox.schemas import ApiKey, Project, Role
 
 
 class Keys:
@@ -13,9 +13,12 @@ class Keys:
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    def create(self, name: str, projects: Sequence[str] = ("default",)) -> ApiKey:
-        """Makes a key for these projects; "*" stands for all. Its `secret` is shown this once."""
-        return self._transport.send(calls.create_key(name, projects))
+    def create(self, name: str, projects: Sequence[str] = ("default",), role: Role = "manage") -> ApiKey:
+        """Makes a key for these projects; "*" stands for all. Its `secret` is shown this once.
+
+        `role`: `read`, `score` (reads too, and has things scored) or `manage` (and changes graders and batches).
+        """
+        return self._transport.send(calls.create_key(name, projects, role))
 
     def list(self) -> list[ApiKey]:
         """All keys, without their secrets."""
@@ -47,9 +50,9 @@ class AsyncKeys:
     def __init__(self, transport: AsyncTransport) -> None:
         self._transport = transport
 
-    async def create(self, name: str, projects: Sequence[str] = ("default",)) -> ApiKey:
+    async def create(self, name: str, projects: Sequence[str] = ("default",), role: Role = "manage") -> ApiKey:
         """As `Keys.create`."""
-        return await self._transport.send(calls.create_key(name, projects))
+        return await self._transport.send(calls.create_key(name, projects, role))
 
     async def list(self) -> list[ApiKey]:
         """As `Keys.list`."""

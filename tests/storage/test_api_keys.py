@@ -1,3 +1,4 @@
+import json
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +28,17 @@ def test_a_key_is_found_by_its_secret_alone(store: Store) -> None:
 def test_a_damaged_secret_finds_nothing(store: Store, damage: object) -> None:
     assert callable(damage)
     assert store.api_keys.find(damage(secret_of(store, "default"))) is None
+
+
+def test_a_key_of_before_there_were_roles_may_do_what_it_could(store: Store, redis: Redis) -> None:
+    secret = secret_of(store, "default")
+    (name, value), *_ = redis.hgetall(names.API_KEYS).items()
+    record = json.loads(value)
+    del record["role"]
+    redis.hset(names.API_KEYS, name, json.dumps(record))
+    key = store.api_keys.find(secret)
+    assert key is not None
+    assert key.role == "manage"
 
 
 def test_the_secret_is_not_kept(store: Store, redis: Redis) -> None:
