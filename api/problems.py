@@ -14,14 +14,15 @@ from starlette.requests import ClientDisconnect
 from api.request_id import HEADER, request_id
 from gradebox.schemas import Problem, Report
 from sandbox.errors import SandboxError
-from storage.errors import Conflict, Locked, NotFound, Refused, StorageError, TooLarge
+from storage.errors import Conflict, Locked, NotFound, QueueFull, Refused, StorageError, TooLarge
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
+QUEUE_RETRY_S = "5"  # a chunk of most graders is done by then
 
 _log = logging.getLogger(__name__)
 _STORAGE = {NotFound: (404, "not-found"), Locked: (409, "locked"), Conflict: (409, "conflict")}
-_UPLOADS = {TooLarge: (413, "too-large"), Refused: (422, "invalid-request")}
+_UPLOADS = {TooLarge: (413, "too-large"), QueueFull: (429, "queue-full"), Refused: (422, "invalid-request")}
 _HTTP = {404: "not-found", 405: "method-not-allowed"}
 
 
@@ -92,7 +93,8 @@ def _on_problem(request: Request, error: Exception) -> Response:
 def _on_storage(request: Request, error: Exception) -> Response:
     found = (named for kind, named in (_STORAGE | _UPLOADS).items() if isinstance(error, kind))
     status, name = next(found, (500, "internal"))
-    return answer(request, ProblemError(status, name, str(error)))
+    headers = {"Retry-After": QUEUE_RETRY_S} if isinstance(error, QueueFull) else None
+    return answer(request, ProblemError(status, name, str(error), headers))
 
 
 def _on_invalid(request: Request, error: Exception) -> Response:

@@ -52,13 +52,14 @@ def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
 
 
 def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> list[Wanted]:
-    """Settles which versions are meant. Raises ProblemError, and NotFound for what is not there."""
+    """Settles which versions are meant. Raises ProblemError, NotFound for what is not there, and QueueFull."""
     if not graders:
         raise invalid("the batch names no grader: name at least one, as `grader=key` or in `graders`")
     if len(graders) > GRADERS:
         raise invalid(f"the batch names {len(graders)} graders, and at most {GRADERS} score one batch")
     if not all(math.isfinite(grader.weight) for grader in graders):
         raise invalid("a weight is a finite number")
+    services.store.batches.check_room(project)  # before the threads come, which may be gigabytes
     wanted = [
         Wanted(grader.key, services.store.graders.version(project, grader.key, grader.version), grader.weight)
         for grader in graders

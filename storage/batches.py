@@ -16,7 +16,7 @@ from gradebox.schemas import Batch, BatchGrader, Summary, Version
 from storage import names
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
-from storage.errors import NotFound
+from storage.errors import NotFound, QueueFull, Refused, TooLarge
 from storage.summary import summarise
 from storage.tally import error_counts, from_redis
 
@@ -76,11 +76,15 @@ class Waiting(msgspec.Struct, frozen=True):
     batches: int
 
 
-class Batches:
-    """The batches of all projects."""
+MOST_WAITING = Waiting(20_000_000, 10_000)
 
-    def __init__(self, redis: Redis) -> None:
+
+class Batches:
+    """The batches of all projects. `most` is what one of them may have waiting."""
+
+    def __init__(self, redis: Redis, most: Waiting = MOST_WAITING) -> None:
         self._redis = redis
+        self._most = most
         self._cancel = script(redis, "cancel")
         self._delete = script(redis, "delete")
 
@@ -106,7 +110,16 @@ class Batches:
         """Makes the batch known, and does `also`, which enqueues the jobs, in the same transaction.
 
         `by` is the id of the API key that it was made with.
+
+        Raises:
+            TooLarge: it is more than a project may ever have waiting.
+            QueueFull: the project has so much waiting that it does not fit now; its files are swept away.
         """
+        try:
+            self.check_room(project, _threads(chunks) * len(wanted))
+        except Refused:
+            self._redis.zadd(names.GARBAGE, {batch_id: time.time()})
+            raise
         with self._redis.pipeline() as pipe:
             pipe.multi()
             scorers = [_hold(pipe, one) for one in wanted]
@@ -169,6 +182,27 @@ class Batches:
         """What the project's batches that are not over still have to come."""
         completions, batches = (self._redis.hget(name, project) for name in (names.WAITING, names.ACTIVE))
         return Waiting(int(completions or 0), int(batches or 0))
+
+    def check_room(self, project: str, completions: int = 1) -> None:
+        """Whether the project may have one more batch waiting, of so many completions.
+
+        The bound is a soft one: of several that are accepted in the same moment, all may still fit.
+
+        Raises:
+            TooLarge: it is more than a project may ever have waiting.
+            QueueFull: it does not fit now.
+        """
+        now, most = self.waiting(project), self._most
+        if completions > most.completions:
+            raise TooLarge(
+                f"the batch has {completions} completions, counted for each grader, and a project may have "
+                f"{most.completions} waiting: send several batches, or raise GRADEBOX_WAITING_COMPLETIONS"
+            )
+        if now.completions + completions > most.completions or now.batches >= most.batches:
+            raise QueueFull(
+                f"project {project!r} has {now.completions} completions in {now.batches} batches waiting to be scored, "
+                f"and at most {most.completions} in {most.batches} are taken: wait until some are done, or cancel some"
+            )
 
     def garbage(self, limit: int = 10) -> list[str]:
         """Ids whose files in the spool belong to no batch."""

@@ -5,7 +5,8 @@ StorageError
 ├── Conflict         the key is taken
 │   └── Locked       the grader is locked
 ├── Refused          an upload that is over a limit or has no line in it
-│   └── TooLarge
+│   ├── TooLarge
+│   └── QueueFull    the project has too much waiting; it will fit later
 ├── PayloadLost      the spool no longer has what a batch is to score
 └── UnknownFormat    the data was written by a newer gradebox
 """
@@ -33,6 +34,10 @@ class Refused(StorageError):
 
 class TooLarge(Refused):
     """An upload over a limit, which the message names."""
+
+
+class QueueFull(Refused):
+    """A project has as much waiting as it may. Nothing was kept; the same request can be sent again later."""
 
 
 class PayloadLost(StorageError):

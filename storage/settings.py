@@ -14,6 +14,12 @@ class StorageSettings(BaseSettings):
     redis_url: str = Field(default="redis://127.0.0.1:6379/0", description="redis://, rediss:// or unix://")
     data_dir: Path = Field(default=Path(".gradebox"), description="the first API key and, by default, the spool")
     spool_url: str = Field(default="", description="payloads and outcomes, as fsspec reads it; empty: the data folder")
+    waiting_completions: int = Field(
+        default=20_000_000,
+        ge=1,
+        description="that one project may have without a score, counted for each grader",
+    )
+    waiting_batches: int = Field(default=10_000, ge=1, description="that one project may have which are not over")
 
     @property
     def spool(self) -> str:

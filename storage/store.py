@@ -3,7 +3,7 @@
 from redis import Redis
 
 from storage.api_keys import ApiKeys
-from storage.batches import Batches
+from storage.batches import MOST_WAITING, Batches, Waiting
 from storage.connection import check_format, connect
 from storage.graders import Graders
 from storage.leases import Leases
@@ -15,13 +15,13 @@ from storage.spool import Spool
 class Store:
     """The rooms of the store. Safe to use from several threads."""
 
-    def __init__(self, redis: Redis, spool: Spool) -> None:
+    def __init__(self, redis: Redis, spool: Spool, most_waiting: Waiting = MOST_WAITING) -> None:
         self.redis = redis
         self.spool = spool
         self.projects = Projects(redis)
         self.api_keys = ApiKeys(redis)
         self.graders = Graders(redis)
-        self.batches = Batches(redis)
+        self.batches = Batches(redis, most_waiting)
         self.leases = Leases(redis)
 
     def sweep(self) -> None:
@@ -40,7 +40,8 @@ def open_store(settings: StorageSettings) -> Store:
     """
     redis = connect(settings.redis_url)
     check_format(redis)
-    return Store(redis, Spool(settings.spool))
+    most = Waiting(settings.waiting_completions, settings.waiting_batches)
+    return Store(redis, Spool(settings.spool), most)
 
 
 def first_start(store: Store, settings: StorageSettings) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from api import bodies
 from storage import names
+from storage.batches import Waiting
 from tests.api.conftest import PROJECT, Service, create, finished, problem
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -230,3 +231,18 @@ def test_batches_are_listed_newest_first(client: httpx.Client) -> None:
 def test_a_batch_that_is_not_there(client: httpx.Client, batch: str) -> None:
     for path in ("", "/outcomes", "/events"):
         problem(client.get(f"{URL}/{batch}{path}"), 404, "not-found")
+
+
+def test_a_project_that_has_too_much_waiting_is_asked_to_come_again(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client)
+    monkeypatch.setattr(service.store.batches, "_most", Waiting(5, 10))
+    body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}] * 3}
+    response = client.post(f"{PROJECT}/batches", json=body)
+    finished(client, response.json()["id"])
+    service.store.redis.hset(names.WAITING, "default", 3)  # as it was until a worker had scored them
+    service.store.redis.hset(names.ACTIVE, "default", 1)
+    response = client.post(f"{PROJECT}/batches", json=body)
+    assert "has 3 completions in 1 batches waiting" in problem(response, 429, "queue-full")
+    assert response.headers["retry-after"] == "5"
