@@ -11,6 +11,7 @@ Isolation = Literal["auto", "batch", "completion"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 Role = Literal["read", "score", "manage"]
 ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each may do what those before it may
+WarningKind = Literal["equal", "errors", "jump"]
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
 Key = Annotated[
     str,
@@ -112,6 +113,9 @@ class Summary(_Schema):
     histogram: list[HistogramBin]
     run_ms_mean: float | None
     warnings: list[str] = Field(description="why these scores may be no reward to train on")
+    warning_kinds: list[WarningKind] = Field(
+        [], description="of the warnings, in their order: every score equal, mostly errors, the mean jumped"
+    )
 
 
 class Batch(_Schema):

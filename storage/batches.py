@@ -17,6 +17,7 @@ from storage import names
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import NotFound, QueueFull, Refused, TooLarge
+from storage.rewards import read_past
 from storage.summary import summarise
 from storage.tally import error_counts, from_redis
 
@@ -128,6 +129,8 @@ class Batches:
             pipe.zadd(names.batches(project), {batch_id: time.time()})
             # As text: a Redis that was started again meanwhile would not know it by its hash.
             pipe.eval(lua("enter"), 0, batch_id, str(_threads(chunks) * len(scorers)))
+            pipe.sadd(names.OPEN, batch_id)
+            pipe.hincrby(names.TOTALS, "accepted", 1)
             pipe.zrem(names.GARBAGE, batch_id)
             also(pipe)
             pipe.execute()
@@ -142,6 +145,11 @@ class Batches:
         if fields.get("project") != project:
             raise NotFound(f"there is no batch {batch_id!r} in project {project!r}: list the batches to see their ids")
         return _batch(batch_id, fields, underway, self._summaries(batch_id, fields) if summary else [])
+
+    def find(self, batch_id: str) -> Batch | None:
+        """One batch of whichever project, or None where it is gone."""
+        fields, underway = self._fields(batch_id)
+        return _batch(batch_id, fields, underway, self._summaries(batch_id, fields)) if fields else None
 
     def newest(self, project: str, limit: int, before: str | None = None) -> list[Batch]:
         """The newest batches first, without summaries; `before` continues after that batch."""
@@ -247,8 +255,10 @@ class Batches:
                 pipe.hgetall(names.stats(batch_id, number))
                 pipe.hgetall(names.values(batch_id, number))
             found = pipe.execute()
-        tallies = map(from_redis, found[::2], found[1::2])
-        return [summarise(scorer.label, scorer.weight, tally) for scorer, tally in zip(scorers, tallies, strict=True)]
+        return [
+            summarise(scorer.label, scorer.weight, from_redis(stats, values), read_past(text(stats.get(b"past", b""))))
+            for scorer, stats, values in zip(scorers, found[::2], found[1::2], strict=True)
+        ]
 
 
 def _hold(pipe: Pipeline, wanted: Wanted) -> Scorer:

@@ -114,7 +114,7 @@ class Graders:
         def delete(pipe: Pipeline) -> None:
             _unlocked(_read(pipe, project, key))
             pipe.multi()
-            pipe.delete(names.grader(project, key), names.versions(project, key))
+            pipe.delete(names.grader(project, key), names.versions(project, key), names.rewards(project, key))
             pipe.srem(names.graders(project), key)
 
         self._change(project, key, delete)

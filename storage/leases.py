@@ -1,6 +1,7 @@
 """Units of work, lent to workers for a while: what a dead worker had is given to another."""
 
 from datetime import UTC, datetime
+from enum import IntEnum
 
 import msgspec
 from redis import Redis
@@ -32,6 +33,16 @@ class Beat(msgspec.Struct, frozen=True):
     """Leases that had run out."""
     waiting: int
     """Projects that have units no worker has taken."""
+
+
+class Completed(IntEnum):
+    """What became of the outcomes of an attempt. What counts is true."""
+
+    NOT = 0
+    """The lease was lost, or the batch was cancelled or deleted."""
+    COUNTED = 1
+    FINISHED = 2
+    """Counted, and the batch is finished with it. Said again to whoever asks again."""
 
 
 class Leases:
@@ -67,12 +78,10 @@ class Leases:
         """
         self._release(args=[lease.batch, lease.unit, lease.attempt, int(tried)])
 
-    def complete(self, lease: Lease, grader_number: int, counted: Tally) -> bool:
-        """Makes this attempt's outcomes the ones that count; False where they do not: the lease was lost, or the
-        batch was cancelled or deleted. May be asked again when the answer did not arrive.
-        """
+    def complete(self, lease: Lease, grader_number: int, counted: Tally) -> Completed:
+        """Makes this attempt's outcomes the ones that count. May be asked again when the answer did not arrive."""
         head: list[str | int | float] = [lease.batch, lease.unit, lease.attempt, grader_number, _now()]
-        return bool(self._complete(args=[*head, *arguments(counted)]))
+        return Completed(self._complete(args=[*head, *arguments(counted)]))
 
 
 def _now() -> str:

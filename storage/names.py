@@ -11,6 +11,10 @@ LEASES = "gradebox:leases"
 GARBAGE = "gradebox:garbage"
 SOURCES = "gradebox:sources"
 HOLDS = "gradebox:holds"
+OPEN = "gradebox:open"
+TOTALS = "gradebox:totals"
+MEASURED = "gradebox:measured"
+PROCESSES = "gradebox:processes"
 
 
 def graders(project: str) -> str:
@@ -66,3 +70,13 @@ def stats(batch_id: str, grader_number: int) -> str:
 def values(batch_id: str, grader_number: int) -> str:
     """How often each rounded score was given by one grader of a batch."""
     return f"gradebox:batch:{batch_id}:values:{grader_number}"
+
+
+def rewards(project: str, key: str) -> str:
+    """What a grader gave in its last finished batches, as `version:scored:mean:m2`."""
+    return f"gradebox:rewards:{project}:{key}"
+
+
+def measures(name: str) -> str:
+    """The completions that one grader has scored, for metrics; `name` is `project:key`, or what stands for the rest."""
+    return f"gradebox:measures:{name}"

@@ -2,18 +2,23 @@
 
 import math
 from bisect import bisect_left
+from collections.abc import Sequence
 from itertools import accumulate
 
 from gradebox.schemas import HistogramBin, Summary
+from storage.rewards import Past, concerns
 from storage.tally import Tally
 
 BINS = 10
 QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
-_ENOUGH = 10  # fewer equal scores than this say nothing
 
 
-def summarise(grader: str, weight: float, counted: Tally) -> Summary:
-    """The summary of a tally, with warnings where the scores may be no reward to train on."""
+def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] = ()) -> Summary:
+    """The summary of a tally, with warnings where the scores may be no reward to train on.
+
+    `past` are the grader's last finished batches, known once this one is finished.
+    """
+    found = concerns(grader, counted, past)
     scores = sorted((_inside(float(value), counted), count) for value, count in counted.values.items())
     some = counted.scored > 0
     return Summary(
@@ -29,7 +34,8 @@ def summarise(grader: str, weight: float, counted: Tally) -> Summary:
         quantiles=_quantiles(scores) if some else {},
         histogram=_histogram(scores, counted.minimum, counted.maximum) if some else [],
         run_ms_mean=counted.run_ms / counted.count if counted.count else None,
-        warnings=_warnings(counted),
+        warnings=[concern.message for concern in found],
+        warning_kinds=[concern.kind for concern in found],
     )
 
 
@@ -59,20 +65,3 @@ def _histogram(scores: list[tuple[float, int]], low: float, high: float) -> list
         position = (score / 2 - low / 2) / (high / 2 - low / 2) * BINS
         counts[min(int(position), BINS - 1)] += count
     return [HistogramBin(low=edges[i], high=edges[i + 1], count=counts[i]) for i in range(BINS)]
-
-
-def _warnings(counted: Tally) -> list[str]:
-    warnings = []
-    errors = counted.count - counted.scored
-    if counted.scored >= _ENOUGH and counted.minimum == counted.maximum:
-        warnings.append(
-            f"all {counted.scored} scores are {counted.minimum:g}: a reward that never differs trains nothing. "
-            "Look at some completions with their scores, and at what the grader compares them to"
-        )
-    if errors * 2 > counted.count:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counted.errors.items(), key=lambda e: -e[1]))
-        warnings.append(
-            f"{errors} of {counted.count} completions have no score ({kinds}): the scores that are left may be a "
-            "biased sample. Read the error messages of some outcomes, and mend the grader or the threads"
-        )
-    return warnings

@@ -3,6 +3,8 @@ local TURNS, LEASES, GARBAGE = 'gradebox:turns', 'gradebox:leases', 'gradebox:ga
 local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'
 local SOURCES, HOLDS = 'gradebox:sources', 'gradebox:holds'
 
+local OPEN, TOTALS, MEASURED = 'gradebox:open', 'gradebox:totals', 'gradebox:measured'
+
 local function batch_key(id) return 'gradebox:batch:' .. id end
 local function turns_key(project) return 'gradebox:turns:' .. project end
 
@@ -68,5 +70,21 @@ local function end_batch(id, batch, state, at)
   count(project, done - total, -1)
   redis.call('DEL', batch .. ':returned', batch .. ':attempts', batch .. ':underway')
   release_sources(batch)
+  redis.call('SREM', OPEN, id)
+  redis.call('HINCRBY', TOTALS, 'ended:' .. state, 1)
+end
+
+-- Where the completions of one grader are counted for metrics. At most 200 graders are told apart, and one that has
+-- been still for a day makes room for another; what finds no room is counted together.
+local function measures_key(project, grader)
+  local name, now = project .. ':' .. grader, now_ms() / 1000
+  if not redis.call('ZSCORE', MEASURED, name) and redis.call('ZCARD', MEASURED) >= 200 then
+    local oldest = redis.call('ZRANGE', MEASURED, 0, 0, 'WITHSCORES')
+    if now - oldest[2] < 86400 then return 'gradebox:measures:rest' end
+    redis.call('ZREM', MEASURED, oldest[1])
+    redis.call('DEL', 'gradebox:measures:' .. oldest[1])
+  end
+  redis.call('ZADD', MEASURED, now, name)
+  return 'gradebox:measures:' .. name
 end
 

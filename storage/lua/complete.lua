@@ -1,11 +1,14 @@
 -- Counts one unit, once. ARGV: batch, unit, attempt, grader, the time now as text, then the tally:
 -- outcomes, scored, mean, m2, minimum, maximum, run_ms, how many kinds of error, kind, count, …, value, count, …
--- Returns 1 when this attempt's outcomes count, else 0: the lease was lost, or the batch is over.
+-- Returns 0 when this attempt's outcomes do not count: the lease was lost, or the batch is over. Else 1, or 2 where the
+-- batch is finished with it.
 local id, unit, attempt, grader = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local batch = batch_key(id)
 local mark = struct.pack('>H', attempt)
 -- Asked again because the answer was lost: it counts already.
-if redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1) == mark then return 1 end
+if redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1) == mark then
+  return redis.call('HGET', batch, 'state') == 'finished' and 2 or 1
+end
 if redis.call('ZREM', LEASES, id .. ':' .. ARGV[2] .. ':' .. ARGV[3]) == 0 then return 0 end
 if redis.call('HGET', batch, 'state') ~= 'running' then return 0 end
 
@@ -46,6 +49,33 @@ local function count_values(values, from, to)
   for _, pair in ipairs(coarse) do redis.call('HINCRBY', values, pair[1], pair[2]) end
 end
 
+-- For metrics.
+local function measure(project, scorer, scored)
+  local key = measures_key(project, scorer.key)
+  if scored > 0 then redis.call('HINCRBY', key, 'scored', scored) end
+  redis.call('HINCRBYFLOAT', key, 'run_ms', ARGV[12])
+  for i = 14, 12 + 2 * tonumber(ARGV[13]), 2 do redis.call('HINCRBY', key, 'error:' .. ARGV[i], ARGV[i + 1]) end
+end
+
+-- The summary compares each grader with its last ten batches, which are kept with the batch for that; then this batch
+-- is one of them. Batches of a few scores say nothing of a mean (storage/rewards.py names the same number).
+local function remember(batch, project, scorers)
+  local past = {}
+  for number, scorer in ipairs(scorers) do
+    past[number] = 'gradebox:rewards:' .. project .. ':' .. scorer.key
+    local entries = table.concat(redis.call('LRANGE', past[number], 0, -1), ' ')
+    if entries ~= '' then redis.call('HSET', batch .. ':stats:' .. (number - 1), 'past', entries) end
+  end
+  for number, scorer in ipairs(scorers) do
+    local found = redis.call('HMGET', batch .. ':stats:' .. (number - 1), 'scored', 'mean', 'm2')
+    local is_kept = redis.call('EXISTS', 'gradebox:grader:' .. project .. ':' .. scorer.key) == 1
+    if is_kept and (tonumber(found[1]) or 0) >= 30 then
+      redis.call('RPUSH', past[number], table.concat({scorer.version, found[1], found[2], found[3]}, ':'))
+      redis.call('LTRIM', past[number], -10, -1)
+    end
+  end
+end
+
 local outcomes, scored = tonumber(ARGV[6]), tonumber(ARGV[7])
 local stats, values = batch .. ':stats:' .. grader, batch .. ':values:' .. grader
 redis.call('SETRANGE', batch .. ':done', unit * 2, mark)
@@ -63,8 +93,13 @@ for i = 14, first_value - 2, 2 do
   redis.call('HINCRBY', stats, 'error:' .. ARGV[i], ARGV[i + 1])
 end
 for i = first_value, #ARGV, 2000 do count_values(values, i, math.min(i + 1999, #ARGV)) end
-count(redis.call('HGET', batch, 'project'), -outcomes, 0)
+local project, scorers = unpack(redis.call('HMGET', batch, 'project', 'graders'))
+scorers = cjson.decode(scorers)
+count(project, -outcomes, 0)
+measure(project, scorers[grader + 1], scored)
 if redis.call('HINCRBY', batch, 'done', outcomes) == tonumber(redis.call('HGET', batch, 'total')) then
+  remember(batch, project, scorers)
   end_batch(id, batch, 'finished', ARGV[5])
+  return 2
 end
 return 1

@@ -68,4 +68,4 @@ def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) ->
     assert plan is not None
     number, _ = plan.unit(lease.unit)
     store.spool.write_outcomes(lease.batch, lease.unit, lease.attempt, msgspec.json.Encoder().encode_lines(outcomes))
-    return store.leases.complete(lease, number, tally(outcomes))
+    return bool(store.leases.complete(lease, number, tally(outcomes)))

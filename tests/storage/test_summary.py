@@ -37,17 +37,6 @@ def test_nothing_done_yet_has_no_numbers() -> None:
     assert summary.warnings == []
 
 
-def test_ten_equal_scores_are_warned_of_and_nine_are_not() -> None:
-    assert "never differs" in summary_of(*[0.5] * 10).warnings[0]
-    assert summary_of(*[0.5] * 9).warnings == []
-    assert summary_of(*[0.5] * 9, 0.4).warnings == []
-
-
-def test_mostly_errors_are_warned_of() -> None:
-    assert "3 of 5 completions have no score (3 exception)" in summary_of(0.0, 1.0, errors=3).warnings[0]
-    assert summary_of(0.0, 1.0, errors=2).warnings == []
-
-
 def test_scores_near_the_largest_float_still_make_json() -> None:
     summary = summary_of(1.7e308, -1.7e308, 1.7e308)
     assert (summary.mean, summary.deviation) == (None, None) or summary.deviation is None

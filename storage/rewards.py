@@ -1,0 +1,102 @@
+"""What may be wrong with the scores of a batch as rewards to train on."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from gradebox.schemas import WarningKind
+from storage.tally import Tally
+
+EQUAL_SCORES = 10  # fewer equal scores than this say nothing
+JUDGED_SCORES = 30  # batches with fewer scores have no mean to speak of; complete.lua remembers no smaller ones either
+JUDGED_BATCHES = 3
+_SURE = 4.0  # standard errors
+_MATTERS = 0.5  # deviations of single scores
+_ROUNDING = 1e-9
+
+
+class Past(NamedTuple):
+    """What a grader gave in one finished batch."""
+
+    version: int
+    scored: int
+    mean: float
+    deviation: float
+
+
+class Concern(NamedTuple):
+    """One thing that may be wrong."""
+
+    kind: WarningKind
+    message: str
+
+
+def read_past(text: str) -> list[Past]:
+    """The earlier batches as the script `complete` keeps them: `version:scored:mean:m2`, oldest first."""
+    found = []
+    for entry in text.split():
+        version, scored, mean, m2 = entry.split(":")
+        found.append(Past(int(version), int(scored), float(mean), math.sqrt(float(m2) / int(scored))))
+    return found
+
+
+def concerns(grader: str, counted: Tally, past: Sequence[Past] = ()) -> list[Concern]:
+    """What a trainer should look at before it trusts the scores of `grader`, such as `exact@3`.
+
+    `past` are the last finished batches of that grader, whatever its version, oldest first.
+    """
+    found = (_equal(counted), _errors(counted), _jump(grader, counted, past))
+    return [concern for concern in found if concern is not None]
+
+
+def _equal(counted: Tally) -> Concern | None:
+    if counted.scored < EQUAL_SCORES or counted.minimum != counted.maximum:
+        return None
+    return Concern(
+        "equal",
+        f"all {counted.scored} scores are {counted.minimum:g}: a reward that never differs trains nothing. "
+        "Look at some completions with their scores, and at what the grader compares them to",
+    )
+
+
+def _errors(counted: Tally) -> Concern | None:
+    errors = counted.count - counted.scored
+    if errors * 2 <= counted.count:
+        return None
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counted.errors.items(), key=lambda e: -e[1]))
+    return Concern(
+        "errors",
+        f"{errors} of {counted.count} completions have no score ({kinds}): the scores that are left may be a "
+        "biased sample. Read the error messages of some outcomes, and mend the grader or the threads",
+    )
+
+
+def _jump(grader: str, counted: Tally, past: Sequence[Past]) -> Concern | None:
+    """Whether the mean is far from those of earlier batches; docs/observability.md says why so far and no less.
+
+    It must be more than chance and drift explain: four standard errors, of what means differ by among themselves and
+    of this batch's own sampling. And it must matter: half a deviation of single scores.
+    """
+    if counted.scored < JUDGED_SCORES or len(past) < JUDGED_BATCHES:
+        return None
+    usual = sum(one.mean for one in past) / len(past)
+    between = sum((one.mean - usual) * (one.mean - usual) for one in past) / (len(past) - 1)
+    own = counted.m2 / counted.scored
+    within = max(own, sum(one.deviation * one.deviation for one in past) / len(past))
+    sure = _SURE * math.sqrt(between * (1 + 1 / len(past)) + own / counted.scored)
+    needed = max(sure, _MATTERS * math.sqrt(within), _ROUNDING * abs(usual))
+    distance = abs(counted.mean - usual)
+    if not math.isfinite(distance) or not distance > needed:  # sums near the largest float overflow
+        return None
+    return Concern(
+        "jump",
+        f"the mean is {counted.mean:.4g}, and over the last {len(past)} batches it was {usual:.4g} "
+        f"(from {min(one.mean for one in past):.4g} to {max(one.mean for one in past):.4g}). {_advice(grader, past)}",
+    )
+
+
+def _advice(grader: str, past: Sequence[Past]) -> str:
+    version, before = grader.rpartition("@")[2], str(past[-1].version)
+    if version != before:
+        return f"Version {before} scored the batch before, {version} this one: see whether the change meant that"
+    return "The grader is the same: see what changed in the threads or the model, and read some of the best completions"
