@@ -86,13 +86,18 @@ ManagesIn = Annotated[str, Depends(_in_project("manage"))]
 """The same, for a key that may change what is kept."""
 
 
-def _operator(key: Caller) -> ApiKey:
+def require_operator(key: ApiKey) -> None:
+    """Raises ProblemError where the key may not manage keys and projects."""
     if EVERY_PROJECT not in key.projects or not may(key, "manage"):
         raise ProblemError(
             403,
             "forbidden",
             "this needs an API key of role 'manage' for every project (\"*\"), such as the one of the first start",
         )
+
+
+def _operator(key: Caller) -> ApiKey:
+    require_operator(key)
     return key
 
 

@@ -55,14 +55,14 @@ _ALSO = openapi.SOURCE_FILE | openapi.FORM
 async def create(request: Request, services: Served, project: ManagesIn) -> Grader:
     """Proves a source and keeps it as the first version of a new grader."""
     sent, new = await receive(request, NewGrader)
-    return await services.grade(_create, services, project, sent, new)
+    return await services.grade(create_function, services, project, sent, new)
 
 
 @router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> Grader:
     """Proves a source and keeps it as the next version. A source that is unchanged makes none."""
     sent, new = await receive(request, NewVersion)
-    return await services.grade(_update, services, project, key, sent, new)
+    return await services.grade(update_function, services, project, key, sent, new)
 
 
 @router.get("")
@@ -104,7 +104,8 @@ def version(services: Served, project: InProject, key: str, number: int) -> Vers
     return services.store.graders.version(project, key, number)
 
 
-def _create(services: Services, project: str, sent: Sent, new: NewGrader) -> Grader:
+def create_function(services: Services, project: str, sent: Sent, new: NewGrader) -> Grader:
+    """Proves a source and keeps it. Raises ProblemError where a check fails, and what storage raises."""
     services.store.graders.check_free(project, new.key)  # before the work; `create` is what decides
     options = Options(
         isolation=new.isolation or "auto", timeout_s=new.timeout_s or TIMEOUT_S, memory_mb=new.memory_mb or MEMORY_MB
@@ -113,9 +114,10 @@ def _create(services: Services, project: str, sent: Sent, new: NewGrader) -> Gra
     return services.store.graders.create(project, new.key, new.name or new.key, new.description or "", proved)
 
 
-def _update(services: Services, project: str, key: str, sent: Sent, new: NewVersion) -> Grader:
+def update_function(services: Services, project: str, key: str, sent: Sent, new: NewVersion) -> Grader:
+    """Proves a source and keeps it as the next version. Raises as `create_function` does."""
     graders = services.store.graders
-    graders.check_unlocked(project, key)
+    graders.check_update(project, key, "function")
     newest = graders.version(project, key)
     options = Options(
         isolation=new.isolation or newest.isolation_asked,

@@ -14,15 +14,23 @@ from starlette.requests import ClientDisconnect
 from api.request_id import HEADER, request_id
 from gradebox.schemas import Problem, Report
 from sandbox.errors import SandboxError
-from storage.errors import Conflict, Locked, NotFound, QueueFull, Refused, StorageError, TooLarge
+from storage.errors import Conflict, Locked, NotFound, NotRunnable, QueueFull, Refused, StorageError, TooLarge
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
 QUEUE_RETRY_S = "5"  # a chunk of most graders is done by then
+AWAY = (RedisError, SandboxError, OSError)
 
 _log = logging.getLogger(__name__)
-_STORAGE = {NotFound: (404, "not-found"), Locked: (409, "locked"), Conflict: (409, "conflict")}
-_UPLOADS = {TooLarge: (413, "too-large"), QueueFull: (429, "queue-full"), Refused: (422, "invalid-request")}
+_STORAGE = {
+    NotFound: (404, "not-found"),
+    Locked: (409, "locked"),
+    NotRunnable: (409, "not-runnable"),
+    Conflict: (409, "conflict"),
+    TooLarge: (413, "too-large"),
+    QueueFull: (429, "queue-full"),
+    Refused: (422, "invalid-request"),
+}
 _HTTP = {404: "not-found", 405: "method-not-allowed"}
 
 
@@ -75,26 +83,34 @@ def answer(request: Request, problem: ProblemError) -> Response:
 
 def add_handlers(app: FastAPI) -> None:
     """Makes every error of this app a problem."""
-    app.add_exception_handler(ProblemError, _on_problem)
-    app.add_exception_handler(StorageError, _on_storage)
+    app.add_exception_handler(ProblemError, _on_refusal)
+    app.add_exception_handler(StorageError, _on_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
-    for away in (RedisError, SandboxError, OSError):
+    for away in AWAY:
         app.add_exception_handler(away, _on_away)
     app.add_exception_handler(Exception, _on_bug)
 
 
-def _on_problem(request: Request, error: Exception) -> Response:
-    assert isinstance(error, ProblemError)
-    return answer(request, error)
+def problem_of(error: Exception) -> ProblemError:
+    """What an error is to the one who asked. Only refusals say what they say: the rest may tell of our insides."""
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, StorageError):
+        found = (named for kind, named in _STORAGE.items() if isinstance(error, kind))
+        status, name = next(found, (500, "internal"))
+        headers = {"Retry-After": QUEUE_RETRY_S} if isinstance(error, QueueFull) else None
+        return ProblemError(status, name, str(error), headers)
+    if isinstance(error, AWAY):
+        detail = "the service cannot do this now, a part of it is away: try again in a moment"
+        return ProblemError(503, "unavailable", detail, RETRY)
+    detail = "the service has a fault: report it with the request's id, which the service's log has too"
+    return ProblemError(500, "internal", detail)
 
 
-def _on_storage(request: Request, error: Exception) -> Response:
-    found = (named for kind, named in (_STORAGE | _UPLOADS).items() if isinstance(error, kind))
-    status, name = next(found, (500, "internal"))
-    headers = {"Retry-After": QUEUE_RETRY_S} if isinstance(error, QueueFull) else None
-    return answer(request, ProblemError(status, name, str(error), headers))
+def _on_refusal(request: Request, error: Exception) -> Response:
+    return answer(request, problem_of(error))
 
 
 def _on_invalid(request: Request, error: Exception) -> Response:
@@ -122,11 +138,9 @@ def _on_disconnect(request: Request, _: Exception) -> Response:
 
 def _on_away(request: Request, error: Exception) -> Response:
     _log.error("request %s met what is away", request_id(request.scope), exc_info=error)
-    detail = "the service cannot do this now, a part of it is away: try again in a moment"
-    return answer(request, ProblemError(503, "unavailable", detail, RETRY))
+    return answer(request, problem_of(error))
 
 
-def _on_bug(request: Request, _: Exception) -> Response:
+def _on_bug(request: Request, error: Exception) -> Response:
     """The server logs the traceback."""
-    detail = "the service has a fault: report it with the request's id, which the service's log has too"
-    return answer(request, ProblemError(500, "internal", detail))
+    return answer(request, problem_of(error))

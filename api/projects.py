@@ -1,9 +1,10 @@
 """Projects."""
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from api.auth import Caller, Operator, covers
+from api.graders import DESCRIPTION_CHARACTERS, NAME_CHARACTERS
 from api.services import Served
 from gradebox.schemas import Key, Project
 
@@ -16,12 +17,14 @@ class NewProject(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     key: Key
+    name: str = Field(default="", max_length=NAME_CHARACTERS, description="for people to read; the key by default")
+    description: str = Field(default="", max_length=DESCRIPTION_CHARACTERS)
 
 
 @router.post("", status_code=201)
 def create(services: Served, operator: Operator, new: NewProject) -> Project:
     """Makes a project."""
-    return services.store.projects.create(new.key)
+    return services.store.projects.create(new.key, new.name, new.description)
 
 
 @router.get("")

@@ -45,12 +45,25 @@ async def score(request: Request, services: Served, project: ScoresIn, key: str)
 def _score(services: Services, project: str, key: str, body: bytes) -> _Answer:
     wanted, hidden = bodies.parse(body, ToScore)
     lines = bodies.lines(wanted.threads, hidden, THREADS)
-    version = services.store.graders.version(project, key, wanted.version)
-    source = GraderSource(version.source, version.isolation, version.timeout_s, version.memory_mb)
-    label = f"{key}@{version.number}"
-    outcomes = _outcomes(services, source, lines, label)
+    label, outcomes = score_lines(services, project, key, wanted.version, lines)
     summary = summarise(label, 1.0, tally(outcomes))
     return _Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode()))
+
+
+def score_lines(
+    services: Services, project: str, key: str, number: int | None, lines: list[bytes]
+) -> tuple[str, list[Outcome]]:
+    """What outcomes call the grader, and an outcome for each line, in order.
+
+    Raises:
+        NotFound, NotRunnable: from storage.
+        InfrastructureError: no sandbox could be had.
+        ProblemError: it took too long.
+    """
+    version = services.store.graders.runnable(project, key, number)
+    source = GraderSource(version.source, version.isolation, version.timeout_s, version.memory_mb)
+    label = f"{key}@{version.number}"
+    return label, _outcomes(services, source, lines, label)
 
 
 def _outcomes(services: Services, source: GraderSource, lines: list[bytes], label: str) -> list[Outcome]:

@@ -61,7 +61,7 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
         raise invalid("a weight is a finite number")
     services.store.batches.check_room(project)  # before the threads come, which may be gigabytes
     wanted = [
-        Wanted(grader.key, services.store.graders.version(project, grader.key, grader.version), grader.weight)
+        Wanted(grader.key, services.store.graders.runnable(project, grader.key, grader.version), grader.weight)
         for grader in graders
     ]
     if len({one.label for one in wanted}) < len(wanted):

@@ -17,10 +17,11 @@ router = APIRouter(tags=["graders"])
 async def validate(request: Request, services: Served, project: ScoresIn) -> Report:
     """Proves a source in a sandbox. What is wrong with it is in the report."""
     sent, options = await receive(request, Options)
-    return await services.grade(_report, services, sent, options)
+    return await services.grade(report_on, services, sent, options)
 
 
-def _report(services: Services, sent: Sent, options: Options) -> Report:
+def report_on(services: Services, sent: Sent, options: Options) -> Report:
+    """The report on a source, also on one that never gets to a sandbox."""
     try:
         return prove(
             services,

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
+Kind = Literal["function", "judge", "prebuilt", "external", "custom"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 Role = Literal["read", "score", "manage"]
 ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each may do what those before it may
@@ -51,11 +52,13 @@ class Report(_Schema):
 
 
 class Version(_Schema):
-    """One immutable source of a grader."""
+    """One immutable source of a grader; of another kind than `function`, one config."""
 
     number: int
-    sha256: str = Field(description="of the source that was validated, as UTF-8")
+    kind: Kind = "function"
+    sha256: str = Field(description="of the source that was validated, as UTF-8; of another kind, of its config")
     source: str
+    config: dict[str, Any] | None = Field(None, description="of a kind that is kept and not run: as it was sent")
     isolation: Literal["batch", "completion"] = Field(description="in force: what `auto` came to")
     isolation_asked: Isolation
     timeout_s: float
@@ -69,6 +72,7 @@ class Grader(_Schema):
 
     project: str
     key: str
+    kind: Kind = Field("function", description="any other is kept and handed back, and cannot be run")
     name: str
     description: str
     locked: bool
@@ -162,6 +166,8 @@ class Project(_Schema):
     """What keeps one team's graders and batches from another's."""
 
     key: str
+    name: str = ""
+    description: str = ""
     created_at: datetime
 
 

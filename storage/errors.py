@@ -3,7 +3,8 @@
 StorageError
 ├── NotFound         there is no such thing, or it is gone
 ├── Conflict         the key is taken
-│   └── Locked       the grader is locked
+│   ├── Locked       the grader is locked
+│   └── NotRunnable  the grader is of a kind that is kept and not run
 ├── Refused          an upload that is over a limit or has no line in it
 │   ├── TooLarge
 │   └── QueueFull    the project has too much waiting; it will fit later
@@ -26,6 +27,10 @@ class Conflict(StorageError):
 
 class Locked(Conflict):
     """The grader is locked against change."""
+
+
+class NotRunnable(Conflict):
+    """The grader is of a kind that is kept and not run."""
 
 
 class Refused(StorageError):

@@ -11,10 +11,12 @@ from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import WatchError
 
-from gradebox.schemas import Grader, Isolation, Report, Version
+from gradebox.schemas import Grader, Isolation, Kind, Report, Version
 from storage import names
 from storage.connection import text
-from storage.errors import Conflict, Locked, NotFound
+from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
+
+CONFIG_BYTES = 256 * 1024
 
 _T = TypeVar("_T")
 
@@ -29,6 +31,11 @@ class Proved(msgspec.Struct, frozen=True):
     report: Report
 
     @property
+    def kind(self) -> Kind:
+        """What has a source is a function."""
+        return "function"
+
+    @property
     def sha256(self) -> str:
         """Of the source, as UTF-8."""
         return hashlib.sha256(self.source.encode()).hexdigest()
@@ -38,6 +45,59 @@ class Proved(msgspec.Struct, frozen=True):
         mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb)
         return mine == (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb)
 
+    def version(self, number: int) -> Version:
+        """It, as the version of this number."""
+        if self.report.isolation is None:
+            raise ValueError("a valid report says which isolation is in force")
+        return Version(
+            number=number,
+            sha256=self.sha256,
+            source=self.source,
+            isolation=self.report.isolation,
+            isolation_asked=self.isolation,
+            timeout_s=self.timeout_s,
+            memory_mb=self.memory_mb,
+            created_at=datetime.now(UTC),
+            warnings=self.report.warnings,
+        )
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """A grader that is kept and handed back, and not run: its kind, and its config as it was sent."""
+
+    kind: Kind
+    config: dict[str, Any]
+
+    @property
+    def sha256(self) -> str:
+        """Of the config, as JSON."""
+        return hashlib.sha256(msgspec.json.encode(self.config, order="sorted")).hexdigest()
+
+    def is_version(self, version: Version) -> bool:
+        """Whether it is this version already."""
+        return self.sha256 == version.sha256
+
+    def version(self, number: int) -> Version:
+        """It, as the version of this number; what it would run under means nothing yet.
+
+        Raises:
+            TooLarge: the config is longer than is kept.
+        """
+        if (size := len(msgspec.json.encode(self.config))) > CONFIG_BYTES:
+            raise TooLarge(f"the config is {size} bytes long as JSON, and at most {CONFIG_BYTES} are kept: shorten it")
+        return Version(
+            number=number,
+            kind=self.kind,
+            sha256=self.sha256,
+            source="",
+            config=self.config,
+            isolation="completion",
+            isolation_asked="auto",
+            timeout_s=0.0,
+            memory_mb=0,
+            created_at=datetime.now(UTC),
+        )
+
 
 class Graders:
     """The graders of all projects. Each change is one transaction."""
@@ -45,7 +105,7 @@ class Graders:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
-    def create(self, project: str, key: str, name: str, description: str, proved: Proved) -> Grader:
+    def create(self, project: str, key: str, name: str, description: str, content: Proved | Declared) -> Grader:
         """Keeps a new grader with its first version.
 
         Raises:
@@ -54,7 +114,7 @@ class Graders:
 
         def create(pipe: Pipeline) -> Grader:
             _free(pipe, project, key)
-            version = self._next_version(pipe, project, key, proved)
+            version = self._next_version(pipe, project, key, content)
             pipe.multi()
             grader = _grader(project, key, name, description, version)
             self._write(pipe, grader, version)
@@ -62,21 +122,22 @@ class Graders:
 
         return self._change(project, key, create)
 
-    def update(self, project: str, key: str, proved: Proved) -> Grader:
+    def update(self, project: str, key: str, content: Proved | Declared) -> Grader:
         """Keeps a new version, unless it is the newest one already.
 
         Raises:
             NotFound: there is no such grader.
             Locked: it may not be changed.
+            Conflict: it is of another kind.
         """
 
         def update(pipe: Pipeline) -> Grader:
-            grader = _unlocked(_read(pipe, project, key))
+            grader = _of_kind(_unlocked(_read(pipe, project, key)), content.kind)
             newest = Version.model_validate_json(_require(pipe.hget(names.versions(project, key), str(grader.version))))
-            if proved.is_version(newest):
+            if content.is_version(newest):
                 pipe.multi()
                 return grader
-            version = self._next_version(pipe, project, key, proved)
+            version = self._next_version(pipe, project, key, content)
             pipe.multi()
             changed = grader.model_copy(update={**_of_version(version), "updated_at": version.created_at})
             self._write(pipe, changed, version)
@@ -123,9 +184,9 @@ class Graders:
         """Raises Conflict where the key is taken now."""
         _free(self._redis, project, key)
 
-    def check_unlocked(self, project: str, key: str) -> None:
-        """Raises NotFound or Locked where the grader cannot be changed now."""
-        _unlocked(self.get(project, key))
+    def check_update(self, project: str, key: str, kind: Kind) -> None:
+        """Raises what `update` would raise now."""
+        _of_kind(_unlocked(self.get(project, key)), kind)
 
     def get(self, project: str, key: str) -> Grader:
         """One grader. Raises NotFound where there is none."""
@@ -149,6 +210,21 @@ class Graders:
             raise NotFound(f"grader {key!r} has no version {number}: list its versions to see which there are")
         return Version.model_validate_json(value)
 
+    def runnable(self, project: str, key: str, number: int | None = None) -> Version:
+        """As `version`, for one that is to score.
+
+        Raises:
+            NotFound: as `version` does.
+            NotRunnable: it is of a kind that is only kept.
+        """
+        version = self.version(project, key, number)
+        if version.kind != "function":
+            raise NotRunnable(
+                f"grader {key!r} is of kind {version.kind!r}: such graders are kept and handed back, "
+                "and cannot be run yet. Name a grader of kind 'function'"
+            )
+        return version
+
     def versions(self, project: str, key: str) -> list[Version]:
         """All versions, oldest first. Raises NotFound where there is no such grader."""
         self.get(project, key)
@@ -164,22 +240,8 @@ class Graders:
                 pipe.execute()
                 return result
 
-    def _next_version(self, pipe: Pipeline, project: str, key: str, proved: Proved) -> Version:
-        last = pipe.hget(names.numbers(project), key)
-        report = proved.report
-        if report.isolation is None:
-            raise ValueError("a valid report says which isolation is in force")
-        return Version(
-            number=int(last or 0) + 1,
-            sha256=proved.sha256,
-            source=proved.source,
-            isolation=report.isolation,
-            isolation_asked=proved.isolation,
-            timeout_s=proved.timeout_s,
-            memory_mb=proved.memory_mb,
-            created_at=datetime.now(UTC),
-            warnings=report.warnings,
-        )
+    def _next_version(self, pipe: Pipeline, project: str, key: str, content: Proved | Declared) -> Version:
+        return content.version(int(pipe.hget(names.numbers(project), key) or 0) + 1)
 
     def _write(self, pipe: Pipeline, grader: Grader, version: Version) -> None:
         project, key = grader.project, grader.key
@@ -203,7 +265,10 @@ def _grader(project: str, key: str, name: str, description: str, version: Versio
 
 
 def _of_version(version: Version) -> dict[str, Any]:
-    return {"version": version.number, **version.model_dump(include={"sha256", "isolation", "timeout_s", "memory_mb"})}
+    return {
+        "version": version.number,
+        **version.model_dump(include={"kind", "sha256", "isolation", "timeout_s", "memory_mb"}),
+    }
 
 
 def _read(redis: Redis, project: str, key: str) -> Grader:
@@ -225,6 +290,15 @@ def _require(value: bytes | str | None) -> bytes | str:
     if value is None:
         raise NotFound("the grader was deleted meanwhile: nothing was changed")
     return value
+
+
+def _of_kind(grader: Grader, kind: Kind) -> Grader:
+    if grader.kind != kind:
+        raise Conflict(
+            f"grader {grader.key!r} is of kind {grader.kind!r} and stays so: "
+            f"make one of kind {kind!r} under another key, or delete it first"
+        )
+    return grader
 
 
 def _unlocked(grader: Grader) -> Grader:

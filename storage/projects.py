@@ -17,20 +17,20 @@ class Projects:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
-    def create(self, key: str) -> Project:
-        """Makes a project.
+    def create(self, key: str, name: str = "", description: str = "") -> Project:
+        """Makes a project; without a name it is called by its key.
 
         Raises:
             Conflict: the key is taken.
         """
-        project = Project(key=key, created_at=datetime.now(UTC))
+        project = Project(key=key, name=name or key, description=description, created_at=datetime.now(UTC))
         if not self._redis.hsetnx(names.PROJECTS, key, project.model_dump_json()):
             raise Conflict(f"there is a project {key!r} already: use it, or choose another key")
         return project
 
     def ensure(self, key: str) -> None:
         """Makes a project where there is none of that key."""
-        project = Project(key=key, created_at=datetime.now(UTC))
+        project = Project(key=key, name=key, created_at=datetime.now(UTC))
         self._redis.hsetnx(names.PROJECTS, key, project.model_dump_json())
 
     def all(self) -> list[Project]:

@@ -29,21 +29,23 @@ def list_graders(asking: Asking) -> None:
     graders = asking.client.graders.list()
     if asking.json:
         return as_json(graders)
-    rows = [(g.key, str(g.version), g.locked, g.isolation, g.updated_at, g.description) for g in graders]
-    return table(["key", "version", "locked", "isolation", "updated", "description"], rows)
+    rows = [(g.key, g.kind, str(g.version), g.locked, g.isolation, g.updated_at, g.description) for g in graders]
+    return table(["key", "kind", "version", "locked", "isolation", "updated", "description"], rows)
 
 
 @client_command(app)
 def show(
     asking: Asking, key: Key, source: Annotated[bool, typer.Option(help="Print the newest version's source.")] = False
 ) -> None:
-    """One grader and its versions."""
+    """One grader and its versions; of one that is only kept, its config."""
     if source:
         return typer.echo(asking.client.graders.versions(key)[-1].source, nl=False)
     grader, versions = asking.client.graders.get(key), asking.client.graders.versions(key)
     if asking.json:
         return as_json({"grader": grader, "versions": versions})
     _describe(grader)
+    if grader.kind != "function":
+        return as_json(versions[-1].config or {})
     rows = [(str(v.number), v.sha256[:12], v.isolation, v.timeout_s, v.memory_mb, v.created_at) for v in versions]
     return table(["version", "sha256", "isolation", "timeout (s)", "memory (MiB)", "created"], rows)
 
@@ -137,6 +139,7 @@ def _report(asking: Asking, grader: "Grader", what: str) -> None:
 
 
 def _describe(grader: "Grader") -> None:
-    say(f"{grader.key}@{grader.version}  {grader.name}{'  (locked)' if grader.locked else ''}")
+    kind = f"  ({grader.kind}: kept, cannot be run yet)" if grader.kind != "function" else ""
+    say(f"{grader.key}@{grader.version}  {grader.name}{kind}{'  (locked)' if grader.locked else ''}")
     if grader.description:
         say(grader.description)

@@ -3,7 +3,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gradebox.schemas import Grader
-from storage.errors import Conflict, Locked, NotFound
+from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
+from storage.graders import CONFIG_BYTES, Declared
 from storage.store import Store
 from tests.storage.making import SOURCE, proved
 
@@ -88,3 +89,37 @@ def test_what_is_not_there_is_not_found(store: Store) -> None:
     for ask in (store.graders.get, store.graders.versions, store.graders.delete, store.graders.version):
         with pytest.raises(NotFound, match="'nothing'"):
             ask("default", "nothing")
+
+
+def declare(store: Store, config: dict[str, object] | None = None) -> Grader:
+    return store.graders.create("default", "kind", "Kind", "", Declared("judge", config or {"criteria": "is kind"}))
+
+
+def test_a_judge_is_handed_back_as_it_was_sent(store: Store) -> None:
+    grader = declare(store)
+    assert (grader.kind, grader.version) == ("judge", 1)
+    assert store.graders.version("default", "kind").config == {"criteria": "is kind"}
+
+
+def test_a_judge_cannot_be_run_and_says_so(store: Store) -> None:
+    declare(store)
+    with pytest.raises(NotRunnable, match=r"'kind' is of kind 'judge': .* cannot be run yet"):
+        store.graders.runnable("default", "kind")
+
+
+def test_a_changed_config_is_a_new_version_and_the_same_one_is_not(store: Store) -> None:
+    declare(store)
+    assert store.graders.update("default", "kind", Declared("judge", {"criteria": "is kind"})).version == 1
+    assert store.graders.update("default", "kind", Declared("judge", {"criteria": "is kinder"})).version == 2
+
+
+def test_a_judge_does_not_become_a_function(store: Store) -> None:
+    declare(store)
+    with pytest.raises(Conflict, match="of kind 'judge' and stays so"):
+        store.graders.update("default", "kind", proved())
+
+
+def test_a_config_has_a_bound(store: Store) -> None:
+    with pytest.raises(TooLarge, match=f"at most {CONFIG_BYTES} are kept"):
+        declare(store, {"criteria": "x" * CONFIG_BYTES})
+    assert store.graders.all("default") == []
