@@ -1,5 +1,6 @@
 """`python -m api`: one API process, until SIGTERM."""
 
+import gc
 import logging
 import signal
 import socket
@@ -49,6 +50,9 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     def stop(_number: int, _frame: FrameType | None) -> None:
         serving.should_exit = True
 
+    # What is there now stays: without this, a collection looks at all of FastAPI's objects again and again.
+    gc.collect()
+    gc.freeze()
     # uvicorn raises the signals that stopped it once more when it is done; a stop in good order is to exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)

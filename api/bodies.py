@@ -35,11 +35,13 @@ def unsupported(request: Request, *types: str) -> ProblemError:
 
 async def read(request: Request, limit: int, advice: str = "send less") -> bytes:
     """The whole body. Raises ProblemError where it is longer than `limit` bytes."""
-    return b"".join([block async for block in blocks(request, limit, advice)])
+    return b"".join([piece async for block in blocks(request, limit, advice) for piece in block])
 
 
-async def blocks(request: Request, limit: int, advice: str = "send less") -> AsyncIterator[bytes]:
-    """The body in blocks of at least a MiB, the last one aside. Raises ProblemError as `read` does."""
+async def blocks(request: Request, limit: int, advice: str = "send less") -> AsyncIterator[list[bytes]]:
+    """The body in blocks of at least a MiB, the last one aside, each as the pieces that came: whoever writes them need
+    not join them. Raises ProblemError as `read` does.
+    """
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(
             415, "unsupported-media-type", "compressed bodies are not taken: send it without Content-Encoding"
@@ -57,10 +59,10 @@ async def blocks(request: Request, limit: int, advice: str = "send less") -> Asy
             raise over
         pieces.append(piece)
         if waiting >= BLOCK_BYTES:
-            yield b"".join(pieces)
+            yield pieces
             pieces, waiting = [], 0
     if pieces:
-        yield b"".join(pieces)
+        yield pieces
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:

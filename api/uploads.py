@@ -81,17 +81,17 @@ async def take_lines(request: Request, services: Services) -> tuple[str, list[Ch
 async def take_threads(services: Services, threads: list[msgspec.Raw], hidden: Hidden) -> tuple[str, list[Chunk]]:
     """Writes the threads of a JSON body to the spool, as `take_lines` does."""
 
-    async def blocks() -> AsyncIterator[bytes]:
-        yield b"".join(line + b"\n" for line in bodies.lines(threads, hidden, BATCH_LINES))
+    async def blocks() -> AsyncIterator[list[bytes]]:
+        yield [line + b"\n" for line in bodies.lines(threads, hidden, BATCH_LINES)]
 
     return await _take(services, blocks())
 
 
-async def _take(services: Services, blocks: AsyncIterator[bytes]) -> tuple[str, list[Chunk]]:
+async def _take(services: Services, blocks: AsyncIterator[list[bytes]]) -> tuple[str, list[Chunk]]:
     upload = await run_sync(Upload, services.store)
     try:
         async for block in blocks:
-            await run_sync(upload.write, block)
+            await run_sync(upload.write, *block)
         return upload.batch_id, await run_sync(upload.finish)
     except BaseException:
         with CancelScope(shield=True):

@@ -67,12 +67,33 @@ class Cutter:
         """
         if self._offset + self._partial + len(data) > self._max_bytes:
             raise TooLarge(f"a batch is at most {self._max_bytes} bytes: send the rest as another batch")
+        if self._feed_at_once(data):
+            return
         start = 0
         while (end := data.find(b"\n", start) + 1) > 0:
             self._add(data, start, end)
             self._end_line()
             start = end
         self._add(data, start, len(data))
+
+    def _feed_at_once(self, data: bytes) -> bool:
+        """Most pieces hold many threads and no end of a chunk: then their lines need not be looked at one by one."""
+        find, lines, next_end, last = data.find, self._lines, -1, -1
+        while (next_end := find(b"\n", next_end + 1)) >= 0:  # `count` looks at each byte by itself: ten times slower
+            lines, last = lines + 1, next_end
+        offset = self._offset + self._partial + last + 1
+        if (
+            last < 0
+            or data[data.rfind(b"\n", 0, last) + 1] <= 0x20  # the last whole line may be blank
+            or self._partial + len(data) > LINE_BYTES
+            or lines >= min(self._max_lines, self._chunk_first + self._most_lines)
+            or offset - self._chunk_offset >= CHUNK_BYTES
+        ):
+            return False
+        self._offset, self._lines = self._text_end, self._text_lines = offset, lines
+        self._partial, self._blank = 0, True
+        self._add(data, last + 1, len(data))
+        return True
 
     def finish(self) -> list[Chunk]:
         """The chunks.

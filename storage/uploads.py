@@ -21,15 +21,16 @@ class Upload:
         self._open = ExitStack()
         self._file = self._open.enter_context(store.spool.writing_payload(self.batch_id))
 
-    def write(self, data: bytes) -> None:
+    def write(self, *pieces: bytes) -> None:
         """Takes the next bytes.
 
         Raises:
             TooLarge: a line, their number or the whole is over its limit.
             OSError: the spool cannot be written.
         """
-        self._cutter.feed(data)
-        self._file.write(data)
+        for piece in pieces:
+            self._cutter.feed(piece)
+            self._file.write(piece)
 
     def finish(self) -> list[Chunk]:
         """The chunks; the payload is on disk then.

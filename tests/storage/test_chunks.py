@@ -85,7 +85,7 @@ def test_where_the_pieces_break_makes_no_difference(parts: list[bytes], data: st
     breaks = sorted(data.draw(st.lists(st.integers(0, len(payload)), max_size=6)))
     pieces = [payload[a:b] for a, b in zip([0, *breaks], [*breaks, len(payload)], strict=True)]
     found = cut(*pieces)
-    assert found == cut(payload)
+    assert found == cut(payload) == cut(*[bytes([byte]) for byte in payload])
     assert sum(chunk.lines for chunk in found) == payload.rstrip().count(b"\n") + 1
 
 
