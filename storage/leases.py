@@ -1,5 +1,6 @@
 """Units of work, lent to workers for a while: what a dead worker had is given to another."""
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import IntEnum
 
@@ -61,9 +62,9 @@ class Leases:
         found = self._claim(args=[self._lease_ms, _now()])
         return None if found is None else Lease(found[0].decode(), found[1], found[2])
 
-    def beat(self, lease: Lease | None) -> Beat:
-        """Extends the lease, and gives back all those that ran out, whoever had them."""
-        returned, waiting = self._beat(args=[self._lease_ms, "" if lease is None else str(lease)])
+    def beat(self, leases: Iterable[Lease]) -> Beat:
+        """Extends these leases, and gives back all those that ran out, whoever had them."""
+        returned, waiting = self._beat(args=[self._lease_ms, *map(str, leases)])
         return Beat(returned, waiting)
 
     def advance(self, lease: Lease, outcomes: int) -> bool:

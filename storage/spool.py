@@ -2,8 +2,8 @@
 
 import os
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, cast
 
@@ -25,7 +25,7 @@ class Spool:
     def writing_payload(self, batch_id: str) -> Iterator[IO[bytes]]:
         """A new payload, on disk when the block ends."""
         self._files.makedirs(f"{self._root}/payloads", exist_ok=True)
-        with self._writing(self._payload(batch_id)) as file:
+        with self._writing(self._payload(batch_id)) as (file,):
             yield file
 
     def read_payload(self, batch_id: str, offset: int, length: int) -> bytes:
@@ -38,11 +38,12 @@ class Spool:
             raise PayloadLost(f"the payload of batch {batch_id} is cut off in the spool at {offset + len(data)} bytes")
         return data
 
-    def write_outcomes(self, batch_id: str, unit: int, attempt: int, data: bytes) -> None:
-        """The outcomes of one unit, on disk when this returns."""
+    def write_outcomes(self, batch_id: str, files: Mapping[tuple[int, int], bytes]) -> None:
+        """The outcomes of units, each by its number and attempt, on disk when this returns."""
         self._files.makedirs(f"{self._root}/outcomes/{batch_id}", exist_ok=True)
-        with self._writing(self._outcomes(batch_id, unit, attempt)) as file:
-            file.write(data)
+        with self._writing(*(self._outcomes(batch_id, unit, attempt) for unit, attempt in files)) as opened:
+            for file, data in zip(opened, files.values(), strict=True):
+                file.write(data)
 
     def open_outcomes(self, batch_id: str, unit: int, attempt: int) -> IO[bytes]:
         """The outcomes of one unit, a line each."""
@@ -74,14 +75,18 @@ class Spool:
         return f"{self._root}/outcomes/{batch_id}/{unit}-{attempt}.jsonl"
 
     @contextmanager
-    def _writing(self, path: str) -> Iterator[IO[bytes]]:
-        with self._files.open(path, "wb") as file:
-            yield file
+    def _writing(self, *paths: str) -> Iterator[list[IO[bytes]]]:
+        """New files of one folder. All are written before the first is waited for: the disk takes them together."""
+        with ExitStack() as opened:
+            files = [opened.enter_context(self._files.open(path, "wb")) for path in paths]
+            yield files
             if self._is_folder:
-                file.flush()
-                os.fsync(file.fileno())
+                for file in files:
+                    file.flush()
+                for file in files:
+                    os.fsync(file.fileno())
         if self._is_folder:
-            _sync_folder(Path(path).parent)
+            _sync_folder(Path(paths[0]).parent)
 
 
 def _sync_folder(path: Path) -> None:

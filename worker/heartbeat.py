@@ -1,4 +1,4 @@
-"""Keeps this worker's lease, and gives back the leases of workers that died."""
+"""Keeps this worker's leases, and gives back the leases of workers that died."""
 
 import logging
 import threading
@@ -13,11 +13,11 @@ _log = logging.getLogger(__name__)
 
 
 class Heartbeat(threading.Thread):
-    """A thread of every worker process. `lease` is the one that the process works on, or None."""
+    """A thread of every worker process. `leases` are those of the units that the process has at hand."""
 
     def __init__(self, store: Store, dispatch: Dispatch, beat_s: float = BEAT_S) -> None:
         super().__init__(name="heartbeat", daemon=True)
-        self.lease: Lease | None = None
+        self.leases: set[Lease] = set()
         self._store = store
         self._dispatch = dispatch
         self._beat_s = beat_s
@@ -33,7 +33,7 @@ class Heartbeat(threading.Thread):
 
     def beat(self) -> None:
         """One beat. Work that waits while no job calls for a worker is healed here: jobs can be lost, leases not."""
-        if self._store.leases.beat(self.lease).waiting:
+        if self._store.leases.beat(list(self.leases)).waiting:
             self._dispatch.call()
         self._store.sweep()
 

@@ -80,11 +80,10 @@ class Process:
 
     def _give_up(self) -> None:
         """The unit takes too long: another worker is to have it now, not when the lease runs out."""
-        lease = self._runtime.heartbeat.lease
         try:
-            if lease is not None:
+            for lease in list(self._runtime.heartbeat.leases):
                 self._runtime.store.leases.release(lease)
         except RedisError as error:
-            _log.warning("unit %s could not be given back, it comes back when its lease runs out: %s", lease, error)
+            _log.warning("units could not be given back, they come back when their leases run out: %s", error)
         finally:
             os._exit(0)

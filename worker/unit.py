@@ -11,29 +11,25 @@ from sandbox.errors import InfrastructureError
 from storage.batches import Scorer
 from storage.chunks import Chunk
 from storage.leases import ATTEMPTS, Lease
-from storage.store import Store
-from storage.tally import Tally, tally
 from worker.bench import Bench, Loaded
 from worker.runtime import Runtime
 
-_encoder = msgspec.json.Encoder()
-
 
 class Scored(msgspec.Struct, frozen=True):
-    """The outcomes of one unit, in the spool but not counted yet."""
+    """The outcomes of one unit, which nobody else knows yet."""
 
+    lease: Lease
     grader_number: int
-    counted: Tally
+    outcomes: list[Outcome]
 
 
 def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
-    """Scores a unit and writes its outcomes; None where it is not to be: its batch is over, the lease was lost, or
-    the worker is stopping.
+    """Scores a unit; None where it is not to be: its batch is over, the lease was lost, or the worker is stopping.
 
     Raises:
         InfrastructureError: no sandbox could be had.
         PayloadLost: the spool no longer has the threads.
-        OSError: the spool could not be read or written.
+        OSError: the spool could not be read.
         RedisError: Redis could not be asked.
     """
     store = runtime.store
@@ -55,8 +51,7 @@ def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
         outcomes = found
     if len(outcomes) != chunk.lines:
         raise InfrastructureError(f"{len(outcomes)} outcomes came back for {chunk.lines} threads")
-    store.spool.write_outcomes(lease.batch, lease.unit, lease.attempt, _encoder.encode_lines(outcomes))
-    return Scored(number, tally(outcomes))
+    return Scored(lease, number, outcomes)
 
 
 def _grade(
@@ -94,15 +89,6 @@ def _goes_on(runtime: Runtime, lease: Lease, outcomes: int) -> bool:
         return runtime.store.leases.advance(lease, outcomes)
     except (RedisConnectionError, RedisTimeoutError):
         return True  # it may be back when the unit is done
-
-
-def settle(store: Store, lease: Lease, scored: Scored) -> None:
-    """Makes the outcomes count, once however often it is asked; of all attempts' files the one that counts stays."""
-    if not store.leases.complete(lease, scored.grader_number, scored.counted):
-        store.spool.remove_outcomes(lease.batch, lease.unit, lease.attempt)
-        return
-    for attempt in range(1, lease.attempt):
-        store.spool.remove_outcomes(lease.batch, lease.unit, attempt)
 
 
 def _given_up(scorer: Scorer, chunk: Chunk) -> list[Outcome]:

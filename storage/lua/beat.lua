@@ -1,7 +1,7 @@
--- Extends one worker's lease and gives back those that ran out. ARGV: lease in ms, the lease or ''.
+-- Extends one worker's leases and gives back those that ran out. ARGV: lease in ms, the leases.
 -- Returns {how many were given back, how many projects wait for a worker}.
 local now, returned = now_ms(), 0
-if ARGV[2] ~= '' then redis.call('ZADD', LEASES, 'XX', now + ARGV[1], ARGV[2]) end
+for i = 2, #ARGV do redis.call('ZADD', LEASES, 'XX', now + ARGV[1], ARGV[i]) end
 for _, lease in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, 1000)) do
   redis.call('ZREM', LEASES, lease)
   local id, unit = string.match(lease, '^(.-):(%d+):%d+$')

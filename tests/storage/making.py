@@ -67,5 +67,6 @@ def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) ->
     plan = store.batches.plan(lease.batch)
     assert plan is not None
     number, _ = plan.unit(lease.unit)
-    store.spool.write_outcomes(lease.batch, lease.unit, lease.attempt, msgspec.json.Encoder().encode_lines(outcomes))
+    data = msgspec.json.Encoder().encode_lines(outcomes)
+    store.spool.write_outcomes(lease.batch, {(lease.unit, lease.attempt): data})
     return bool(store.leases.complete(lease, number, tally(outcomes)))

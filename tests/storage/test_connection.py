@@ -50,7 +50,7 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
     assert int(redis.get(names.FORMAT) or 0) == FORMAT
     assert store.batches.waiting("default").completions == 2500 - 1000 + 1500
     redis.zadd(names.LEASES, {format_1["lease"]: 1}, xx=True)  # it ran out since
-    store.leases.beat(None)
+    store.leases.beat([])
     while lease := store.leases.claim():
         assert finish(store, lease)
     for batch, threads in ((format_1["over"], 10), (format_1["running"], 2500), (format_1["queued"], 1500)):

@@ -126,7 +126,7 @@ def test_a_lease_that_ran_out_goes_to_another_and_counts_once(store: Store, redi
     lost = hasty.claim()
     assert lost is not None
     time.sleep(0.01)
-    assert store.leases.beat(None).returned == 1
+    assert store.leases.beat([]).returned == 1
     again = claim(store)
     assert (again.unit, again.attempt) == (lost.unit, 2)
     assert finish(store, again)
@@ -139,11 +139,12 @@ def test_a_heartbeat_keeps_the_lease(store: Store, redis: Redis) -> None:
     hasty = Leases(redis, lease_ms=150)
     accept(store, 10)
     lease = hasty.claim()
+    assert lease is not None
     for _ in range(4):
         time.sleep(0.06)
-        assert hasty.beat(lease).returned == 0
+        assert hasty.beat([lease]).returned == 0
     time.sleep(0.2)
-    assert hasty.beat(None).returned == 1
+    assert hasty.beat([]).returned == 1
 
 
 def test_a_late_worker_may_finish_while_nobody_else_has_the_unit(store: Store, redis: Redis) -> None:
@@ -153,7 +154,7 @@ def test_a_late_worker_may_finish_while_nobody_else_has_the_unit(store: Store, r
     assert lease is not None
     time.sleep(0.01)
     assert finish(store, lease)
-    assert store.leases.beat(None).returned == 0
+    assert store.leases.beat([]).returned == 0
 
 
 def test_completing_again_because_the_answer_was_lost_counts_once(store: Store) -> None:
@@ -204,9 +205,9 @@ def test_a_deleted_batch_leaves_nothing_in_redis_but_counts(store: Store, redis:
 
 
 def test_the_heartbeat_says_whether_work_waits(store: Store) -> None:
-    assert store.leases.beat(None).waiting == 0
+    assert store.leases.beat([]).waiting == 0
     accept(store, 10)
-    assert store.leases.beat(None).waiting == 1
+    assert store.leases.beat([]).waiting == 1
 
 
 def test_state_stays_small_however_large_the_batch(store: Store, redis: Redis) -> None:

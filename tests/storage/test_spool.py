@@ -25,8 +25,7 @@ def test_a_payload_that_is_cut_off_is_noticed(spool: Spool) -> None:
 
 
 def test_each_attempt_has_a_file_of_its_own(spool: Spool) -> None:
-    spool.write_outcomes("b1", 3, 1, b"one\n")
-    spool.write_outcomes("b1", 3, 2, b"two\n")
+    spool.write_outcomes("b1", {(3, 1): b"one\n", (3, 2): b"two\n"})
     spool.remove_outcomes("b1", 3, 1)
     spool.remove_outcomes("b1", 3, 1)
     with spool.open_outcomes("b1", 3, 2) as file:
@@ -38,7 +37,7 @@ def test_each_attempt_has_a_file_of_its_own(spool: Spool) -> None:
 def test_nothing_is_left_of_a_removed_batch(spool: Spool) -> None:
     with spool.writing_payload("b1") as file:
         file.write(b"{}\n")
-    spool.write_outcomes("b1", 0, 1, b"{}\n")
+    spool.write_outcomes("b1", {(0, 1): b"{}\n"})
     spool.remove("b1")
     spool.remove("b1")
     with pytest.raises(PayloadLost):

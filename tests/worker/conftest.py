@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from gradebox.schemas import Batch
+from sandbox.pool import Pool
 from storage import outcomes
 from storage.batches import Wanted
 from storage.settings import StorageSettings
@@ -19,6 +21,8 @@ from storage.store import Store
 from storage.uploads import Upload
 from tests.storage.making import proved
 from worker.dispatch import Dispatch
+from worker.heartbeat import Heartbeat
+from worker.runtime import Runtime
 
 Worker = subprocess.Popen[bytes]
 ROOT = Path(__file__).parents[2]
@@ -33,6 +37,13 @@ def redis_url(redis_url: str) -> str:
 @pytest.fixture
 def dispatch(store: Store) -> Dispatch:
     return Dispatch(store)
+
+
+@pytest.fixture
+def runtime(store: Store) -> Runtime:
+    """The runtime of a worker that has no sandboxes and whose heart does not beat."""
+    dispatch = Dispatch(store)
+    return Runtime(store, cast(Pool, None), dispatch, Heartbeat(store, dispatch))
 
 
 @contextmanager

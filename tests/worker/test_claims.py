@@ -1,0 +1,42 @@
+from storage.store import Store
+from tests.storage.making import accept
+from worker.claims import Claims
+from worker.runtime import Runtime
+
+
+def test_what_is_asked_for_ahead_comes_next(store: Store, runtime: Runtime) -> None:
+    batch = accept(store, 2500)
+    with Claims(runtime) as claims:
+        first = claims.next()
+        claims.look_ahead()
+        claims.look_ahead()
+        second, third, fourth = claims.next(), claims.next(), claims.next()
+        found = [lease and (lease.batch, lease.unit) for lease in (first, second, third)]
+        assert found == [(batch, 0), (batch, 1), (batch, 2)]
+            (batch, n) for n in range(3)
+        ]
+        assert fourth is None
+        assert runtime.heartbeat.leases == {first, second, third}
+    assert runtime.heartbeat.leases == set()
+
+
+def test_what_was_asked_for_ahead_and_is_not_wanted_was_never_tried(store: Store, runtime: Runtime) -> None:
+    accept(store, 2500)
+    with Claims(runtime) as claims:
+        claims.next()
+        claims.look_ahead()
+    with Claims(runtime) as claims:
+        again = claims.next()
+        assert again is not None
+        assert (again.unit, again.attempt) == (1, 1)
+
+
+def test_what_is_given_back_counts_as_a_try_where_it_was_one(store: Store, runtime: Runtime) -> None:
+    accept(store, 10)
+    with Claims(runtime) as claims:
+        for tried, attempt in ((True, 1), (False, 2), (True, 2), (True, 3)):
+            lease = claims.next()
+            assert lease is not None
+            assert lease.attempt == attempt
+            claims.give_back(lease, tried=tried)
+            assert runtime.heartbeat.leases == set()

@@ -1,0 +1,47 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from gradebox.outcome import Outcome
+from storage import outcomes
+from storage.store import Store
+from tests.storage.making import accept
+from worker import settler
+from worker.claims import Claims
+from worker.runtime import Runtime
+from worker.settler import Settler
+from worker.unit import Scored
+
+
+def scored(claims: Claims, first: int) -> Scored:
+    lease = claims.next()
+    assert lease is not None
+    return Scored(lease, 0, [Outcome(first + number, "g@1", 1.0, 0.1) for number in range(1000)])
+
+
+def test_units_that_come_together_count_each_once(store: Store, runtime: Runtime) -> None:
+    batch = accept(store, 3000)
+    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+        for number in range(3):
+            settling.add(scored(claims, 1000 * number))
+        settling.flush()
+        assert runtime.heartbeat.leases == set()
+    found = store.batches.get("default", batch)
+    assert (found.state, found.done, found.scored) == ("finished", 3000, 3000)
+    lines = b"".join(outcomes.read(store.batches, store.spool, batch)).splitlines()
+    assert [json.loads(line)["index"] for line in lines] == list(range(3000))
+
+
+def test_what_cannot_be_written_is_given_back(store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settler, "_PAUSE_S", 0.01)
+    batch = accept(store, 1000)
+    in_the_way = Path(store.spool._root) / "outcomes"
+    in_the_way.write_bytes(b"a file where the folder is to be")
+    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+        settling.add(scored(claims, 0))
+        settling.flush()
+        assert store.batches.get("default", batch).done == 0
+        in_the_way.unlink()
+        settling.add(scored(claims, 0))
+    assert store.batches.get("default", batch).state == "finished"

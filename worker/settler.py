@@ -1,0 +1,85 @@
+"""Makes outcomes count: in the spool first, then in Redis."""
+
+import logging
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import groupby
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from storage.tally import tally
+from worker.claims import Claims
+from worker.patience import patiently
+from worker.runtime import Runtime
+from worker.unit import Scored
+
+_MOST = 4  # units that wait to be written; their outcomes are in memory
+_PAUSE_S = 2.0
+
+_encoder = msgspec.json.Encoder()
+_log = logging.getLogger(__name__)
+
+
+class Settler:
+    """Writes while the next unit is graded: it waits for the disk, and what has come meanwhile is written together."""
+
+    def __init__(self, runtime: Runtime, claims: Claims) -> None:
+        self._runtime = runtime
+        self._claims = claims
+        self._executor = ThreadPoolExecutor(1, "settler")
+        self._scored: deque[Scored] = deque()
+        self._settling: deque[Future[None]] = deque()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            self.flush()
+        finally:
+            self._executor.shutdown()
+
+    def add(self, scored: Scored) -> None:
+        """Takes what is to be written; waits where much else is."""
+        self._scored.append(scored)
+        self._settling.append(self._executor.submit(self._settle_all))
+        self._await(_MOST)
+
+    def flush(self) -> None:
+        """Returns when all counts that was added."""
+        self._await(0)
+
+    def _await(self, most: int) -> None:
+        while len(self._settling) > most:
+            self._settling.popleft().result()
+
+    def _settle_all(self) -> None:
+        """Everything there is now. Where that was more than one unit, those that are called after this find nothing."""
+        scored = [self._scored.popleft() for _ in range(len(self._scored))]
+        for batch, units in groupby(scored, key=lambda one: one.lease.batch):
+            self._settle(batch, list(units))
+
+    def _settle(self, batch: str, units: Sequence[Scored]) -> None:
+        files = {(one.lease.unit, one.lease.attempt): _encoder.encode_lines(one.outcomes) for one in units}
+        try:
+            self._runtime.store.spool.write_outcomes(batch, files)
+        except OSError as error:
+            _log.warning("the outcomes of batch %s could not be written, its units are given back: %s", batch, error)
+            self._runtime.stopping.wait(_PAUSE_S)
+            for one in units:
+                self._claims.give_back(one.lease, tried=not self._runtime.stopping.is_set())
+            return
+        for one in units:
+            self._count(one)
+
+    def _count(self, scored: Scored) -> None:
+        """Once however often it is asked; of all attempts' files the one that counts stays."""
+        lease, store = scored.lease, self._runtime.store
+        counted = tally(scored.outcomes)
+        counts = patiently(self._runtime, lambda: store.leases.complete(lease, scored.grader_number, counted))
+        for attempt in range(1, lease.attempt) if counts else (lease.attempt,):
+            store.spool.remove_outcomes(lease.batch, lease.unit, attempt)
+        self._runtime.heartbeat.leases.discard(lease)
