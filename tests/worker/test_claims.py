@@ -13,8 +13,6 @@ def test_what_is_asked_for_ahead_comes_next(store: Store, runtime: Runtime) -> N
         second, third, fourth = claims.next(), claims.next(), claims.next()
         found = [lease and (lease.batch, lease.unit) for lease in (first, second, third)]
         assert found == [(batch, 0), (batch, 1), (batch, 2)]
-            (batch, n) for n in range(3)
-        ]
         assert fourth is None
         assert runtime.heartbeat.leases == {first, second, third}
     assert runtime.heartbeat.leases == set()
