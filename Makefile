@@ -12,7 +12,7 @@ demo: $(READY)  ## start the service, score 1,200 completions with six graders, 
 	@.venv/bin/python -m examples.demo $(DEMO)
 
 test: $(READY)  ## every test that this machine can run
-	@.venv/bin/pytest $(TESTS)
+	@scripts/dockerd run .venv/bin/pytest $(TESTS)
 
 lint: $(READY)  ## ruff and mypy
 	@.venv/bin/ruff check .

@@ -69,6 +69,19 @@ class Cgroup:
                     time.sleep(0.01)
 
 
+def of_process(pid: int) -> Cgroup | None:
+    """The group that somebody else put a process into, where its memory can be bounded from here."""
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            version = 1 if controllers else 2
+            folder = Path(_ROOT, "memory" if controllers else "", path.lstrip("/"))
+            limit = folder / ("memory.limit_in_bytes" if version == 1 else "memory.max")
+            if controllers in ("memory", "") and os.access(limit, os.W_OK):
+                return Cgroup({"memory": folder}, version)
+    return None
+
+
 class Cgroups:
     """Makes groups for sandboxes, below one group of this service's own."""
 

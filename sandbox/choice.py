@@ -1,10 +1,29 @@
 """Which backend builds the sandboxes. None is taken that has not built one."""
 
+from collections.abc import Callable
+
 from sandbox.backends.base import Backend
-from sandbox.backends.bubblewrap import Bubblewrap
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.session import Session
 from sandbox.settings import SandboxSettings
+
+
+def bubblewrap(settings: SandboxSettings) -> Backend:
+    """Namespaces by bubblewrap. Raises IsolationUnavailable where it cannot be had."""
+    from sandbox.backends.bubblewrap import Bubblewrap
+
+    return Bubblewrap(settings)
+
+
+def docker(settings: SandboxSettings) -> Backend:
+    """Containers of a Docker engine. Raises IsolationUnavailable where there is none."""
+    from sandbox.backends.docker import Docker  # its client takes a while to import
+
+    return Docker(settings)
+
+
+# In the order in which `auto` tries them.
+BACKENDS: dict[str, Callable[[SandboxSettings], Backend]] = {"bubblewrap": bubblewrap, "docker": docker}
 
 
 def choose(settings: SandboxSettings) -> Backend:
@@ -13,10 +32,22 @@ def choose(settings: SandboxSettings) -> Backend:
     Raises:
         IsolationUnavailable: none is; the message says why, and how to get one.
     """
-    if settings.backend == "docker":
-        raise IsolationUnavailable("the Docker backend is not part of this version: use `--backend bubblewrap`.")
-    backend = Bubblewrap(settings)
-    prove(backend)
+    wanted = list(BACKENDS) if settings.backend == "auto" else [settings.backend]
+    refused = []
+    for name in wanted:
+        try:
+            return _proved(BACKENDS[name](settings))
+        except IsolationUnavailable as error:
+            refused.append(f"{name}: {error}")
+    raise IsolationUnavailable("\n".join(refused))
+
+
+def _proved(backend: Backend) -> Backend:
+    try:
+        prove(backend)
+    except BaseException:
+        backend.close()
+        raise
     return backend
 
 

@@ -4,7 +4,7 @@ import errno
 import os
 import tempfile
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from sandbox.errors import IsolationUnavailable
 
 _POLICY = Path(__file__).with_name("syscalls.toml")
+_C_INT = 0xFFFFFFFF
 _HOW = "Install libseccomp: `apt-get install libseccomp2`, or your system's package of that name."
 
 
@@ -26,13 +27,13 @@ def program() -> bytes:
         import pyseccomp as seccomp  # loads the C library, which may be missing
     except (ImportError, OSError, RuntimeError) as error:
         raise IsolationUnavailable(f"libseccomp cannot be loaded ({error}). {_HOW}") from error
-    policy = tomllib.loads(_POLICY.read_text())
+    told = policy()
     bpf = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))
     bpf.set_attr(seccomp.Attr.ACT_BADARCH, seccomp.KILL_PROCESS)
-    _allow(bpf, seccomp, policy["allow"])
-    for name in policy["absent"]:
+    _allow(bpf, seccomp, told["allow"])
+    for name in told["absent"]:
         _rule(bpf, seccomp, seccomp.ERRNO(errno.ENOSYS), name)
-    _allow_by_argument(bpf, seccomp, policy)
+    _allow_by_argument(bpf, seccomp, told)
     with tempfile.TemporaryFile() as file:
         bpf.export_bpf(file)
         file.seek(0)
@@ -53,17 +54,26 @@ def _rule(bpf: Any, seccomp: Any, action: Any, name: str, *arguments: Any) -> No
 
 
 def _allow_by_argument(bpf: Any, seccomp: Any, policy: dict[str, Any]) -> None:
-    allow, masked = seccomp.ALLOW, seccomp.MASKED_EQ
-    namespaces = sum(policy["clone"]["refuse_flags"])
-    _rule(bpf, seccomp, allow, "clone", seccomp.Arg(0, masked, namespaces, 0))
+    for name, position, mask, value in by_argument(policy):
+        _rule(bpf, seccomp, seccomp.ALLOW, name, seccomp.Arg(position, seccomp.MASKED_EQ, mask, value))
+
+
+def policy() -> dict[str, Any]:
+    """`syscalls.toml`, as it stands there."""
+    return tomllib.loads(_POLICY.read_text())
+
+
+def by_argument(policy: dict[str, Any]) -> Iterator[tuple[str, int, int, int]]:
+    """Calls that are allowed by what an argument is: name, the argument's position, a mask, and its value under it."""
+    yield "clone", 0, sum(policy["clone"]["refuse_flags"]), 0
     # Allowed are the maps that are not both shared and anonymous: one of the two bits is missing.
     for bit in policy["mmap"]["not_together"]:
-        _rule(bpf, seccomp, allow, "mmap", seccomp.Arg(3, masked, bit, 0))
+        yield "mmap", 3, bit, 0
     for name, position in (("socketpair", 0), ("prctl", 0), ("fcntl", 1), ("ioctl", 1)):
         for value in policy[name]["values"]:  # these are C ints: the upper half of the register says nothing
-            _rule(bpf, seccomp, allow, name, seccomp.Arg(position, masked, 0xFFFFFFFF, value))
+            yield name, position, _C_INT, value
     # Python's resource module asks this way, of its own process (0) and of no other.
-    _rule(bpf, seccomp, allow, "prlimit64", seccomp.Arg(0, masked, 0xFFFFFFFF, 0))
+    yield "prlimit64", 0, _C_INT, 0
 
 
 def program_file() -> int:

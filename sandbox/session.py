@@ -1,5 +1,6 @@
 """The host's side of one sandbox: it says what is to be done, and believes nothing that it has not bounded."""
 
+import fcntl
 import mmap
 import os
 import socket
@@ -37,6 +38,8 @@ from sandbox.guest.frames import (
 )
 from sandbox.limits import SANDBOX_MIB
 
+_F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, and is the only one ever
+_SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
 _READY_S = 20.0
 _SLACK_S = 5.0  # beyond what the guest's own deadlines add up to
 _GRACE_S = 2.0  # the guest's own, for processes that do not go at once
@@ -88,18 +91,23 @@ class Session:
         self._ready = True
 
     def _share(self) -> mmap.mmap | None:
-        """Shared memory with the guest, which can read it and not write it."""
-        descriptor = os.memfd_create("chunk", os.MFD_CLOEXEC)
+        """Shared memory with the guest, which can read it, and neither write nor shrink it, whatever it opens again."""
+        if not self.sandbox.takes_descriptors:
+            return None
+        descriptor = os.memfd_create("chunk", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(descriptor, SHARED_BYTES)
+        shared = mmap.mmap(descriptor, SHARED_BYTES)
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
         reading = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
         try:
             socket.send_fds(self._channel, [FRAME.pack(SHARE, 0)], [reading])
-            return mmap.mmap(descriptor, SHARED_BYTES)
         except OSError as error:
+            shared.close()
             raise Ended(f"the sandbox takes nothing: {error}") from error
         finally:
             os.close(reading)
             os.close(descriptor)
+        return shared
 
     def load(self, source: GraderSource, limits: Limits) -> Loaded:
         """Loads a grader into an empty sandbox.

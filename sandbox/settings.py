@@ -41,3 +41,14 @@ class SandboxSettings(BaseSettings):
         limits.SCRATCH_BYTES, ge=limits.MIB, le=limits.MAX_SCRATCH_BYTES, description="size of a sandbox's /tmp"
     )
     first_uid: int = Field(200_000, ge=1000, description="where root starts sandboxes, each has a user id from here up")
+    docker_image: str = Field(
+        "", description="what Docker's sandboxes are made of; by default the same copy of the interpreter, imported"
+    )
+    docker_runtime: str = Field("", description="Docker's runtime, `runsc` for gVisor; by default the engine's own")
+    docker_channel: Literal["auto", "socket", "attach"] = Field(
+        "auto", description="how Docker's sandboxes are spoken to; `auto` tries a socket first"
+    )
+    docker_socket_dir: Path | None = Field(
+        None, description="where sockets are that are mounted into Docker's sandboxes; by default the temporary folder"
+    )
+    docker_cpus: float = Field(2.0, gt=0, le=64, description="processors that one of Docker's sandboxes may use")

@@ -3,11 +3,27 @@
 import socket
 from typing import Protocol
 
+from sandbox import image
+
+# All that a sandbox's processes find in their environment.
+ENVIRONMENT = {
+    "PATH": "/usr/bin",
+    "HOME": "/tmp",  # the sandbox's own
+    "LANG": "C.UTF-8",
+    "TZ": "UTC",
+    "PYTHONHASHSEED": "0",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "MALLOC_ARENA_MAX": "2",  # an arena for each thread would reserve 64 MiB of address space each
+}
+COMMAND = (str(image.PYTHON), "-s", "-S", "-P", "-B", "-X", "utf8", f"{image.GUEST}/start.py")
+
 
 class Sandbox(Protocol):
     """One isolated environment, with the guest's supervisor waiting at the other end of `channel`."""
 
     channel: socket.socket
+    takes_descriptors: bool  # whether the channel carries them
+    pid: int  # of its pid 1, as this process sees it; 0 where it does not
 
     def allow_memory(self, mebibytes: int) -> None:
         """Bounds the memory of all processes together."""

@@ -15,25 +15,19 @@ import time
 from contextlib import suppress
 
 from sandbox import image, limits, seccomp
+from sandbox.backends.base import COMMAND, ENVIRONMENT
 from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.monitor import Monitor
 from sandbox.settings import SandboxSettings
 
 _START_S = 10.0
-_ENVIRONMENT = {
-    "PATH": "/usr/bin",
-    "HOME": "/tmp",  # the sandbox's own
-    "LANG": "C.UTF-8",
-    "TZ": "UTC",
-    "PYTHONHASHSEED": "0",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "MALLOC_ARENA_MAX": "2",  # an arena for each thread would reserve 64 MiB of address space each
-}
 
 
 class BubblewrapSandbox:
     """One running sandbox."""
+
+    takes_descriptors = True
 
     def __init__(
         self, process: subprocess.Popen[bytes], channel: socket.socket, cgroup: Cgroup | None, monitor: Monitor
@@ -130,7 +124,7 @@ class Bubblewrap:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 pass_fds=(filter_file, info_in, block_out),
-                env=_ENVIRONMENT,
+                env=ENVIRONMENT,
                 cwd="/",
             )
             os.close(info_in)
@@ -160,7 +154,7 @@ class Bubblewrap:
 
     def _command(self, filter_file: int, info: int, block: int) -> list[str]:
         return [*self._become_nobody(), self._program, *self._mounts(), *_isolation(filter_file, info, block), "--",
-                str(image.PYTHON), *_INTERPRETER]  # fmt: skip
+                *COMMAND]  # fmt: skip
 
     def _become_nobody(self) -> list[str]:
         """As root, a user id of the sandbox's own first: the kernel counts no processes of root."""
@@ -180,9 +174,6 @@ class Bubblewrap:
             "--remount-ro", "/",
             "--chdir", "/tmp",
         ]  # fmt: skip
-
-
-_INTERPRETER = ("-s", "-S", "-P", "-B", "-X", "utf8", f"{image.GUEST}/start.py")
 
 
 def _isolation(filter_file: int, info: int, block: int) -> list[str]:

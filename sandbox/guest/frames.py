@@ -13,7 +13,8 @@ MAX_REPLY = 1 << 20  # no frame of the guest is longer
 
 # host to guest. SHARE comes with the descriptor of the shared memory; GRADE says how many lines there are in how many
 # bytes, which follow, unless they lie in the shared memory.
-LOAD, GRADE, RESET, SHARE, GRADE_SHARED = 1, 2, 3, 4, 5
+# FILTER comes first, and only where the sandbox's backend could not lay on the whole seccomp program itself.
+LOAD, GRADE, RESET, SHARE, GRADE_SHARED, FILTER = 1, 2, 3, 4, 5, 6
 # guest to host
 READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED = 16, 17, 18, 19, 20, 21, 22
 

@@ -3,9 +3,11 @@
 import os
 import signal
 import socket
+import sys
 from array import array
 
 from sandbox.guest import lockdown, scratch
+from sandbox.guest.channel import Channel, take_channel
 from sandbox.guest.chunk import Chunk
 from sandbox.guest.family import Child, Family, Loaded, Lost
 from sandbox.guest.frames import (
@@ -37,7 +39,7 @@ from sandbox.guest.template import NO_STATUS
 class Supervisor:
     """Does what the host asks, one thing after the other."""
 
-    def __init__(self, channel: socket.socket) -> None:
+    def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._family: Family | None = None
         self._child: Child | None = None
@@ -152,7 +154,7 @@ def main() -> None:
     """What the sandbox runs."""
     # As pid 1, a process ignores signals from inside unless it has a handler, and Python installs one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    channel = socket.socket(fileno=os.dup(0))
+    channel = take_channel(sys.argv[1] if len(sys.argv) > 1 else "")
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)

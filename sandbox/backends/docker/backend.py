@@ -1,0 +1,240 @@
+"""Starts and ends the containers."""
+
+import logging
+import os
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import docker
+from docker.errors import APIError, DockerException, ImageNotFound
+from requests.exceptions import RequestException
+
+from sandbox import image, seccomp
+from sandbox.backends.docker import channel, images, leftovers
+from sandbox.backends.docker.channel import Attached, Listener
+from sandbox.backends.docker.policy import CHANNEL, Container
+from sandbox.cgroups import Cgroup, of_process
+from sandbox.errors import InfrastructureError, IsolationUnavailable
+from sandbox.guest.channel import STREAMS
+from sandbox.guest.frames import FILTER, FRAME
+from sandbox.limits import MIB
+from sandbox.settings import SandboxSettings
+
+_ANSWER_S = 30  # for the engine to answer one request
+_CONNECT_S = 15.0  # for a guest to start and connect
+_MAPPED_UIDS = range(1000, 65_000)  # those that an engine with user namespaces has
+_UIDS = 50_000
+_GONE = (404, 409)  # removed, or being removed
+
+_HOW = "Start one (`systemctl start docker`, `dockerd`), let this user reach it, or name it with DOCKER_HOST"
+
+_log = logging.getLogger(__name__)
+
+
+@contextmanager
+def _engine(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except APIError as error:
+        raise InfrastructureError(f"Docker could not {doing}: {error.explanation or error}") from error
+    except (DockerException, RequestException) as error:
+        raise InfrastructureError(f"Docker does not answer, to {doing}: {error}") from error
+
+
+class DockerSandbox:
+    """One running container."""
+
+    def __init__(self, client: docker.APIClient, name: str, forget: Callable[[str], None]) -> None:
+        self.channel: socket.socket
+        self.takes_descriptors = False
+        self.pid = 0
+        self.name = name
+        self._client = client
+        self._forget = forget
+        self._stream: Attached | None = None
+        self._pidfd = -1
+        self._cgroup: Cgroup | None = None
+        self._kills = 0
+        self._since = int(time.time())
+
+    def hold(self, pid: int) -> None:
+        """Takes hold of the container's pid 1, where it is a process of this machine that is seen from here."""
+        with suppress(OSError):
+            if self.name in Path(f"/proc/{pid}/cgroup").read_text():
+                self._pidfd = os.pidfd_open(pid)
+                self.pid = pid
+                self._cgroup = of_process(pid)
+
+    def speak(self, over: socket.socket | Attached) -> None:
+        """Takes the channel, and has the guest lay on the filter that bubblewrap's sandboxes have from the start."""
+        if isinstance(over, Attached):
+            self._stream, self.channel = over, over.channel
+        else:
+            self.channel, self.takes_descriptors = over, True
+        program = seccomp.program()
+        try:
+            self.channel.sendall(FRAME.pack(FILTER, len(program)) + program)
+        except OSError as error:
+            raise InfrastructureError(f"a sandbox ended as it started: {error}") from error
+
+    def allow_memory(self, mebibytes: int) -> None:
+        """Bounds memory without swap: in the container's control group, or by asking the engine."""
+        if self._cgroup is not None:
+            with suppress(FileNotFoundError):  # it has ended: the channel will say so
+                self._cgroup.allow_memory(mebibytes)
+            return
+        with _engine("bound a sandbox's memory"):
+            self._client.update_container(self.name, mem_limit=mebibytes * MIB, memswap_limit=mebibytes * MIB)
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether a process was ended for memory since the last call."""
+        if self._cgroup is not None:
+            with suppress(OSError):  # the group went with its last process: the engine remembers
+                return self._cgroup.ran_out_of_memory()
+        with suppress(DockerException, RequestException):
+            kills = self._kills_told()
+            more, self._kills = kills > self._kills, kills
+            return more
+        return False
+
+    def _kills_told(self) -> int:
+        wanted = {"container": self.name, "event": "oom"}
+        until = int(time.time()) + 1  # in whole seconds: those that are on their way are waited for
+        return sum(1 for _ in self._client.events(since=self._since, until=until, filters=wanted))
+
+    def end(self) -> None:
+        """Kills everything inside, and has the container removed."""
+        if self._stream is not None:
+            self._stream.close()
+        elif hasattr(self, "channel"):
+            self.channel.close()
+        if self._pidfd >= 0:
+            with suppress(ProcessLookupError, PermissionError):  # quicker than the engine, and works without it
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self._forget(self.name)
+
+
+class Docker:
+    """Starts sandboxes in the engine that `DOCKER_HOST` names, or this machine's."""
+
+    name = "docker"
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        """Raises IsolationUnavailable where there is no engine, or it cannot do what safety needs."""
+        self._settings = settings
+        seccomp.program()
+        try:
+            self.client: docker.APIClient = docker.from_env(timeout=_ANSWER_S).api
+            self.information: dict[str, Any] = self.client.info()
+            self._remove_stale()
+        except (DockerException, RequestException) as error:
+            raise IsolationUnavailable(f"no Docker engine answers: {error}. {_HOW}") from error
+        self._channel = settings.docker_channel
+        self._not_removed: set[str] = set()
+        self._image = ""
+        channel.remove_stale(settings.docker_socket_dir)
+
+    def close(self) -> None:
+        """Removes what could not be removed before."""
+        self._remove_again()
+        self.client.close()
+
+    def start(self) -> DockerSandbox:
+        """A new sandbox; its supervisor is about to say that it is ready."""
+        self._remove_again()
+        if self._channel != "auto":
+            return self._start(self._channel)
+        try:
+            sandbox = self._start("socket")
+            self._channel = "socket"
+        except InfrastructureError as error:
+            sandbox = self._start("attach")
+            self._channel = "attach"
+            _log.warning("this engine cannot mount a socket of this machine, its slower stream is used: %s", error)
+        return sandbox
+
+    def _start(self, over: str) -> DockerSandbox:
+        with _engine("start a sandbox"):
+            if not self._image:
+                self._image = self._settings.docker_image or images.ensure(self.client, self._build_image())
+            try:
+                return self._start_from_image(over)
+            except ImageNotFound:  # somebody has tidied up
+                self._image = ""
+                raise
+
+    def _build_image(self) -> image.Image:
+        return image.build(self._settings.image_dir)
+
+    def _start_from_image(self, over: str) -> DockerSandbox:
+        if over == "socket":
+            with Listener(self._settings.docker_socket_dir) as listener:
+                return self._run(CHANNEL, listener)
+        return self._run(STREAMS, None)
+
+    def _run(self, where: str, listener: Listener | None) -> DockerSandbox:
+        container = self._container(where, listener.path if listener else None)
+        made = self.client.create_container_from_config(container.config())  # type: ignore[no-untyped-call]  # no stub
+        name: str = made["Id"]
+        sandbox = DockerSandbox(self.client, name, self._remove)
+        try:
+            stream = None if listener else self._attach(name)
+            self.client.start(name)
+            pid = self.client.inspect_container(name)["State"]["Pid"]
+            sandbox.hold(pid)
+            if listener is not None:
+                sandbox.speak(listener.accept(sandbox.pid, _CONNECT_S))
+            elif stream is not None:
+                sandbox.speak(stream)
+        except BaseException:
+            sandbox.end()
+            raise
+        return sandbox
+
+    def _attach(self, name: str) -> Attached:
+        stream = self.client.attach_socket(name, {"stdin": 1, "stdout": 1, "stream": 1})
+        return Attached(getattr(stream, "_sock", stream))  # what docker-py wraps for plain connections
+
+    def _container(self, where: str, socket_path: Path | None) -> Container:
+        settings = self._settings
+        mapped = any("name=userns" in option for option in self.information.get("SecurityOptions") or [])
+        uid = secrets.choice(_MAPPED_UIDS) if mapped else settings.first_uid + secrets.randbelow(_UIDS)
+        bounds = self.information.get("CpuCfsQuota", False)
+        processors = min(settings.docker_cpus, float(self.information["NCPU"])) if bounds else 0.0
+        return Container(
+            self._image,
+            uid,
+            where,
+            socket_path,
+            settings.docker_runtime,
+            processors,
+            settings.scratch_bytes,
+            leftovers.labels(),
+        )
+
+    def _remove(self, name: str) -> None:
+        try:
+            self.client.remove_container(name, force=True, v=True)
+        except APIError as error:
+            if error.status_code not in _GONE:
+                self._not_removed.add(name)
+        except (DockerException, RequestException):
+            self._not_removed.add(name)
+
+    def _remove_again(self) -> None:
+        for name in [*self._not_removed]:
+            self._not_removed.discard(name)
+            self._remove(name)
+
+    def _remove_stale(self) -> None:
+        for found in self.client.containers(all=True, filters={"label": f"{leftovers.LABEL}=1"}):
+            if leftovers.is_stale(found):
+                self._remove(found["Id"])

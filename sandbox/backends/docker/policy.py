@@ -1,0 +1,129 @@
+"""What a container may do: nothing that a sandbox by bubblewrap may not, as near as an engine lets itself be told."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox import limits, seccomp
+from sandbox.backends.base import COMMAND, ENVIRONMENT
+
+CHANNEL = "/run/gradebox"  # where the socket is seen inside
+_C_INT = 0xFFFFFFFF
+_ALLOW = "SCMP_ACT_ALLOW"
+_ENOSYS = 38
+# Every engine puts these into a container unasked.
+_FILES = ("/etc/hostname", "/etc/hosts", "/etc/mtab", "/etc/resolv.conf", "/.dockerenv")
+_NEEDED_OF_PROC = {"self", "thread-self"}  # by the runtime itself, until it has started the guest
+
+
+@dataclass(frozen=True)
+class Container:
+    """One container to be made.
+
+    Attributes:
+        uid: its user and group.
+        where: what the guest is told of its channel.
+        socket: the socket of the host to be mounted, or None where the guest speaks over its standard streams.
+        processors: how many it may use; 0 where the engine cannot bound them.
+    """
+
+    image: str
+    uid: int
+    where: str
+    socket: Path | None
+    runtime: str
+    processors: float
+    scratch_bytes: int
+    labels: dict[str, str]
+
+    def config(self) -> dict[str, Any]:
+        """The body of the engine's request."""
+        streams = self.socket is None
+        return {
+            "Image": self.image,
+            "Entrypoint": [*COMMAND, self.where],
+            "Cmd": [],
+            "User": f"{self.uid}:{self.uid}",
+            "Hostname": "sandbox",
+            "Env": [f"{name}={value}" for name, value in ENVIRONMENT.items()],
+            "WorkingDir": "/tmp",
+            "Labels": self.labels,
+            "NetworkDisabled": True,
+            "Healthcheck": {"Test": ["NONE"]},
+            "StopSignal": "SIGKILL",
+            "Tty": False,
+            "OpenStdin": streams,
+            "StdinOnce": streams,
+            "HostConfig": self._host(),
+        }
+
+    def _host(self) -> dict[str, Any]:
+        memory = (limits.MEMORY_MB + limits.SANDBOX_MIB) * limits.MIB
+        host: dict[str, Any] = {
+            "AutoRemove": True,
+            "NetworkMode": "none",
+            "IpcMode": "none",
+            "CgroupnsMode": "private",
+            "ReadonlyRootfs": True,
+            "CapDrop": ["ALL"],
+            "SecurityOpt": ["no-new-privileges", f"seccomp={json.dumps(profile())}"],
+            "PidsLimit": limits.PROCESSES + limits.OWN_PROCESSES,
+            "Memory": memory,
+            "MemorySwap": memory,
+            "OomScoreAdj": 1000,  # rather than anything else of the machine
+            "NanoCpus": int(self.processors * 1e9),
+            "Tmpfs": {
+                "/tmp": self._tmpfs(self.scratch_bytes),
+                "/dev/shm": self._tmpfs(limits.SHARED_MEMORY_BYTES),
+            },
+            "Mounts": self._mounts(),
+            "MaskedPaths": _masked(),
+            "ReadonlyPaths": ["/proc"],
+            "LogConfig": {"Type": "none"},
+            "Dns": ["127.0.0.1"],  # else the engine copies the host's servers and domains in
+            "DnsSearch": ["."],
+        }
+        return host | ({"Runtime": self.runtime} if self.runtime else {})
+
+    def _tmpfs(self, size: int) -> str:
+        owner = f"uid={self.uid},gid={self.uid},mode=0700"
+        return f"rw,noexec,nosuid,nodev,size={size},nr_inodes={2 * limits.SCRATCH_FILES},{owner}"
+
+    def _mounts(self) -> list[dict[str, Any]]:
+        if self.socket is None:
+            return []
+        return [{"Type": "bind", "Source": str(self.socket), "Target": CHANNEL, "ReadOnly": True}]
+
+
+def _masked() -> list[str]:
+    """Everything in /proc that is no process, and all of /sys. What this kernel does not have is passed over."""
+    names = {path.name for path in Path("/proc").iterdir() if not path.name.isdigit()} - _NEEDED_OF_PROC
+    return ["/sys", *_FILES, *sorted(f"/proc/{name}" for name in names)]
+
+
+def profile() -> dict[str, Any]:
+    """The seccomp policy as engines read it; the guest lays the stricter one on once it has its channel."""
+    policy = seccomp.policy()
+    engine = policy["engine"]
+    return {
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "syscalls": [
+            {"names": policy["allow"] + engine["allow"], "action": _ALLOW},
+            {"names": policy["absent"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS},
+            *(_rule(*one) for one in _by_argument(policy)),
+        ],
+    }
+
+
+def _by_argument(policy: dict[str, Any]) -> Iterator[tuple[str, int, int, int]]:
+    yield from seccomp.by_argument(policy)
+    for name in ("socket", "prctl"):
+        for value in policy["engine"][name]:
+            yield name, 0, _C_INT, value
+
+
+def _rule(name: str, position: int, mask: int, value: int) -> dict[str, Any]:
+    condition = {"index": position, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
+    return {"names": [name], "action": _ALLOW, "args": [condition]}

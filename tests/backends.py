@@ -1,0 +1,53 @@
+"""Every backend that there is, for tests that all of them must pass: one line adds one."""
+
+import os
+from collections.abc import Callable
+from functools import cache
+
+import pytest
+
+from sandbox.backends.base import Backend
+from sandbox.choice import BACKENDS, prove
+from sandbox.errors import IsolationUnavailable
+from sandbox.settings import SandboxSettings
+
+NEEDED = {"bubblewrap"} | ({"docker"} if os.environ.get("GRADEBOX_TESTS_NEED_DOCKER") == "1" else set())
+
+# name: how it is made, and what is set for it
+VARIANTS: dict[str, dict[str, object]] = {
+    "bubblewrap": {},
+    "docker": {"docker_channel": "socket"},
+    "docker, attached": {"docker_channel": "attach"},
+}
+NAMES = ("bubblewrap", "docker")
+
+
+def settings_for(variant: str, **more: object) -> SandboxSettings:
+    """Settings that come to this backend."""
+    return SandboxSettings.model_validate({"backend": _maker(variant), **VARIANTS[variant], **more})
+
+
+def backend_of(variant: str) -> Callable[[SandboxSettings], Backend]:
+    """What makes this backend. Skips the test where it cannot be had, and says why."""
+    if why := _lacking(variant):
+        if _maker(variant) in NEEDED:
+            pytest.fail(why)
+        pytest.skip(why)
+    return BACKENDS[_maker(variant)]
+
+
+def _maker(variant: str) -> str:
+    return variant.partition(",")[0]
+
+
+@cache
+def _lacking(variant: str) -> str:
+    try:
+        backend = BACKENDS[_maker(variant)](settings_for(variant))
+        try:
+            prove(backend)
+        finally:
+            backend.close()
+    except IsolationUnavailable as error:
+        return f"{variant} cannot be had here: {error}"
+    return ""
