@@ -14,6 +14,9 @@ demo: $(READY)  ## start the service, score 1,200 completions with six graders, 
 test: $(READY)  ## every test that this machine can run
 	@scripts/dockerd run .venv/bin/pytest $(TESTS)
 
+chaos: $(READY)  ## 200 random kills while 100,000 completions are scored; CHAOS="--seed 7" repeats a run's choices
+	@.venv/bin/python -m tests.chaos $(CHAOS)
+
 lint: $(READY)  ## ruff and mypy
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -31,4 +34,4 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 clean:  ## remove the virtual environment and what tools left
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help demo test lint bench bench-quick lock clean
+.PHONY: help demo test chaos lint bench bench-quick lock clean

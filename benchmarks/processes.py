@@ -11,10 +11,11 @@ _GONE = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 def family(pid: int) -> list[int]:
     """This process and all below it."""
-    return [pid, *(below for child in _children(pid) for below in family(child))]
+    return [pid, *(below for child in children(pid) for below in family(child))]
 
 
-def _children(pid: int) -> Iterator[int]:
+def children(pid: int) -> Iterator[int]:
+    """The processes that this one started and that live."""
     with suppress(*_GONE):
         for task in Path(f"/proc/{pid}/task").iterdir():
             yield from map(int, (task / "children").read_text().split())

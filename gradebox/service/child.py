@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-SHORTEST_DELAY_S, LONGEST_DELAY_S = 0.5, 30.0
-STEADY_S = 60.0  # a process that lived so long was well, and is started again at once
+SHORTEST_DELAY_S, LONGEST_DELAY_S = 0.5, 5.0
+STEADY_S = 10.0  # a process that lived so long was well, and is started again at once
 
 
 class Child:

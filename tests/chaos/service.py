@@ -1,0 +1,142 @@
+"""A real `gradebox serve` that is killed and started again, in one data folder and at one port."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import httpx
+from redis import Redis
+
+from benchmarks import processes
+from gradebox.client import Client
+from tests.gradebox.conftest import ROOT
+
+START_S = 120.0
+ROLES = ("api", "worker", "redis")
+
+
+@dataclass
+class Service:
+    """`seen` holds all processes that were ever looked at, with their start times: none may be left in the end."""
+
+    folder: Path
+    workers: int
+    port: int = 0
+    starts: int = 0
+    seen: set[tuple[int, str]] = field(default_factory=set)
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def redis(self) -> Redis:
+        return Redis.from_url(f"unix://{self.folder}/data/redis.sock")
+
+    def client(self) -> Client:
+        return Client(self.url, (self.folder / "data" / "api-key").read_text().strip())
+
+    def ensure(self) -> None:
+        """Starts it where it does not run."""
+        if self._process is None or self._process.poll() is not None:
+            self.port = self.port or _free_port()
+            with (self.folder / "log").open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._command(), env=self._environment(), cwd=ROOT, stdout=log, stderr=log
+                )
+            self.starts += 1
+
+    def await_ready(self) -> None:
+        """Waits until it answers, and starts it for as long as it ends."""
+        ends = time.monotonic() + START_S
+        while not self._ready():
+            assert time.monotonic() < ends, f"it did not get ready: {(self.folder / 'log').read_text()[-2000:]}"
+            self.ensure()
+            time.sleep(0.1)
+
+    def stop(self) -> int:
+        """Asks it to stop. The exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+        return self._process.wait(60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for pid in self.family():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        if self._process is not None:
+            self._process.wait()
+
+    def processes(self) -> dict[str, list[int]]:
+        """What there is to be killed: `serve`, each role, and `sandbox`es, by both of their processes outside."""
+        found: dict[str, list[int]] = {name: [] for name in ("serve", *ROLES, "sandbox")}
+        if self._process is None or self._process.poll() is not None:
+            return found
+        found["serve"].append(self._process.pid)
+        for child in processes.children(self._process.pid):
+            role = _role(processes.command(child))
+            if role:
+                found[role].append(child)
+            if role in ("api", "worker"):
+                found["sandbox"] += [one for wrap in processes.children(child) for one in _sandbox(wrap)]
+        self._remember()
+        return found
+
+    def family(self) -> list[int]:
+        """All of its processes."""
+        return [] if self._process is None or self._process.poll() is not None else processes.family(self._process.pid)
+
+    def left(self) -> list[str]:
+        """The command lines of its processes that are still there."""
+        return [processes.command(pid) for pid, started in self.seen if started and _started(pid) == started]
+
+    def _remember(self) -> None:
+        self.seen.update((pid, _started(pid)) for pid in self.family())
+
+    def _command(self) -> list[str]:
+        where = ["--port", str(self.port), "--data-dir", str(self.folder / "data")]
+        return [sys.executable, "-m", "gradebox", "serve", *where, "--workers", str(self.workers)]
+
+    def _environment(self) -> dict[str, str]:
+        ours = {name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
+        return ours | {"XDG_STATE_HOME": str(self.folder / "state")}
+
+    def _ready(self) -> bool:
+        try:
+            return httpx.get(f"{self.url}/readyz", timeout=2).status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+def _sandbox(wrap: int) -> list[int]:
+    """bubblewrap and, below it, the sandbox's pid 1: our supervisor. What is deeper is the grader's."""
+    return [wrap, *processes.children(wrap)]
+
+
+def _role(command: str) -> str | None:
+    return next((role for role in ROLES if f"-m {role}" in command or f"/{role}-server" in command), None)
+
+
+def _started(pid: int) -> str:
+    """When a process started, as the kernel counts; empty where it is none or has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return fields[19] if fields[0] != "Z" else ""
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
