@@ -1,10 +1,12 @@
 """Batches: made, watched, read, cancelled, deleted."""
 
+import asyncio
 import zlib
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Annotated
 
-from anyio import sleep
+from anyio import move_on_after, sleep
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
@@ -18,6 +20,7 @@ from gradebox.schemas import Batch
 from storage import outcomes
 
 POLL_S = 0.25
+LONGEST_WAIT_S = 30
 PAGE = 50
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 OVER = ("finished", "cancelled", "failed")
@@ -66,9 +69,16 @@ def list_newest(
 
 
 @router.get("/{batch_id}")
-def get(services: Served, project: InProject, batch_id: str) -> Batch:
-    """One batch, with the summary of what is done so far."""
-    return services.store.batches.get(project, batch_id)
+async def get(
+    services: Served,
+    project: InProject,
+    batch_id: str,
+    wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its end")] = 0,
+) -> Batch:
+    """One batch, with the summary of what is done so far; with `wait_s`, as soon as it is over."""
+    if wait_s:
+        await _await_end(services, project, batch_id, wait_s)
+    return await run_sync(services.store.batches.get, project, batch_id)
 
 
 @router.get("/{batch_id}/outcomes", response_class=StreamingResponse)
@@ -114,6 +124,16 @@ def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
     """Forgets a batch with its threads and outcomes."""
     services.store.batches.delete(project, batch_id)
     services.store.spool.remove(batch_id)
+
+
+async def _await_end(services: Services, project: str, batch_id: str, seconds: float) -> None:
+    ended = asyncio.Event()
+    call = partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)
+    look = partial(services.store.batches.get, project, batch_id, summary=False)
+    with services.store.endings.calling(batch_id, call), move_on_after(seconds):
+        while (await run_sync(look)).state not in OVER:
+            await ended.wait()
+            ended.clear()
 
 
 async def _again(services: Services, batch: Batch) -> Batch:

@@ -15,6 +15,8 @@ OPEN = "gradebox:open"
 TOTALS = "gradebox:totals"
 MEASURED = "gradebox:measured"
 PROCESSES = "gradebox:processes"
+ENDINGS = "gradebox:endings"
+"""The channel on which the id of each batch that ends is told."""
 
 
 def graders(project: str) -> str:

@@ -5,6 +5,7 @@ from redis import Redis
 from storage.api_keys import ApiKeys
 from storage.batches import MOST_WAITING, Batches, Waiting
 from storage.connection import check_format, connect
+from storage.endings import Endings
 from storage.graders import Graders
 from storage.leases import Leases
 from storage.projects import DEFAULT, Projects
@@ -23,6 +24,7 @@ class Store:
         self.graders = Graders(redis)
         self.batches = Batches(redis, most_waiting)
         self.leases = Leases(redis)
+        self.endings = Endings(redis)
 
     def sweep(self) -> None:
         """Removes files that belong to no batch: of uploads that broke off, and of deleted batches."""

@@ -1,7 +1,5 @@
 """Batches, as a user holds them."""
 
-import asyncio
-import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 
 from gradebox.client import calls
@@ -48,9 +46,9 @@ class BatchHandle(_Handle):
         super().__init__(batch)
         self._transport = transport
 
-    def refresh(self) -> Batch:
-        """Asks how far the batch is."""
-        self.status = self._transport.send(calls.get_batch(self.status.project, self.id))
+    def refresh(self, wait_s: float = 0) -> Batch:
+        """Asks how far the batch is; the answer waits at most `wait_s` (30) seconds for its end."""
+        self.status = self._transport.send(calls.get_batch(self.status.project, self.id, wait_s))
         return self.status
 
     def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:
@@ -61,8 +59,8 @@ class BatchHandle(_Handle):
             WaitTimeout: it did not end in time, and goes on.
         """
         with Watch(self.status, progress, timeout) as watch:
-            while (pause := watch.saw(self.refresh())) is not None:
-                time.sleep(pause)
+            while (patience := watch.saw(self.status)) is not None:
+                self.refresh(patience)
         return self.status
 
     def outcomes(self, after: int | None = None) -> Iterator[Outcome]:
@@ -86,9 +84,9 @@ class AsyncBatchHandle(_Handle):
         super().__init__(batch)
         self._transport = transport
 
-    async def refresh(self) -> Batch:
-        """Asks how far the batch is."""
-        self.status = await self._transport.send(calls.get_batch(self.status.project, self.id))
+    async def refresh(self, wait_s: float = 0) -> Batch:
+        """Asks how far the batch is; the answer waits at most `wait_s` (30) seconds for its end."""
+        self.status = await self._transport.send(calls.get_batch(self.status.project, self.id, wait_s))
         return self.status
 
     async def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:  # noqa: ASYNC109  # as in `wait`
@@ -99,8 +97,8 @@ class AsyncBatchHandle(_Handle):
             WaitTimeout: it did not end in time, and goes on.
         """
         with Watch(self.status, progress, timeout) as watch:
-            while (pause := watch.saw(await self.refresh())) is not None:  # noqa: ASYNC110  # it ends elsewhere
-                await asyncio.sleep(pause)
+            while (patience := watch.saw(self.status)) is not None:
+                await self.refresh(patience)
         return self.status
 
     def outcomes(self, after: int | None = None) -> AsyncIterator[Outcome]:

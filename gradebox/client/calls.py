@@ -118,9 +118,10 @@ def list_batches(project: str, limit: int, before: str | None) -> Call[list[Batc
     return Call("GET", _path(project, "batches"), _batches, params=params)
 
 
-def get_batch(project: str, batch: str) -> Call[Batch]:
-    """Asks how far a batch is."""
-    return Call("GET", _path(project, "batches", batch), Batch.model_validate_json)
+def get_batch(project: str, batch: str, wait_s: float = 0) -> Call[Batch]:
+    """Asks how far a batch is; the answer waits at most so many seconds for its end."""
+    params = [("wait_s", f"{wait_s:g}")] if wait_s else []
+    return Call("GET", _path(project, "batches", batch), Batch.model_validate_json, params=params, work_s=wait_s)
 
 
 def cancel_batch(project: str, batch: str) -> Call[Batch]:

@@ -1,4 +1,4 @@
-"""Watches a batch until it ends: what is shown meanwhile, when to look again, and what the end means."""
+"""Watches a batch until it ends: what is shown meanwhile, how long an answer may take, and what the end means."""
 
 import time
 from types import TracebackType
@@ -11,13 +11,12 @@ from gradebox.errors import BatchFailed, WaitTimeout
 from gradebox.schemas import Batch
 
 ENDED = {"finished", "cancelled", "failed"}
-# Between two questions: an eighth of the time that the batch has taken so far, so its end is seen soon after it came.
-SHORTEST_S, LONGEST_S = 0.02, 0.2
+ANSWER_S = 0.2  # how long an answer may wait for the end of the batch: meanwhile nothing is seen to move
 LINE_EVERY_S = 10.0
 
 
 class Watch:
-    """Is told each state of a batch, and says how long to sleep before asking for the next."""
+    """Is told each state of a batch, and says how long the answer to the next question may wait for its end."""
 
     def __init__(self, batch: Batch, progress: bool, timeout: float | None) -> None:
         self._started = time.monotonic()
@@ -33,7 +32,7 @@ class Watch:
             self._display.close()
 
     def saw(self, batch: Batch) -> float | None:
-        """Seconds to sleep, or None when the batch has finished.
+        """Seconds that the next answer may take, or None when the batch has finished.
 
         Raises:
             BatchFailed: it was cancelled, or failed.
@@ -46,10 +45,11 @@ class Watch:
             if batch.state != "finished":
                 raise BatchFailed(batch)
             return None
-        left = self._timeout - elapsed if self._timeout is not None else LONGEST_S
-        if self._timeout is not None and left <= 0:
+        if self._timeout is None:
+            return ANSWER_S
+        if elapsed >= self._timeout:
             raise WaitTimeout(batch, self._timeout)
-        return min(LONGEST_S, max(SHORTEST_S, elapsed / 8), left)
+        return max(0.001, min(ANSWER_S, self._timeout - elapsed))
 
 
 class _Bar:

@@ -72,6 +72,7 @@ local function end_batch(id, batch, state, at)
   release_sources(batch)
   redis.call('SREM', OPEN, id)
   redis.call('HINCRBY', TOTALS, 'ended:' .. state, 1)
+  redis.call('PUBLISH', 'gradebox:endings', id)
 end
 
 -- Where the completions of one grader are counted for metrics. At most 200 graders are told apart, and one that has

@@ -1,6 +1,7 @@
 import gzip
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -246,3 +247,22 @@ def test_a_project_that_has_too_much_waiting_is_asked_to_come_again(
     response = client.post(f"{PROJECT}/batches", json=body)
     assert "has 3 completions in 1 batches waiting" in problem(response, 429, "queue-full")
     assert response.headers["retry-after"] == "5"
+
+
+def test_an_answer_waits_for_the_end_of_the_batch(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(1)\n    return 1\n")
+    url = f"{URL}/{submit(client, lines(100), 'grader=slow')}"
+    started = time.monotonic()
+    assert client.get(url, params={"wait_s": 0.3}).json()["state"] in ("queued", "running")
+    assert time.monotonic() - started >= 0.3
+    cancel = threading.Timer(0.5, lambda: httpx.post(f"{client.base_url}{url}/cancel", headers=client.headers))
+    cancel.start()
+    assert client.get(url, params={"wait_s": 30}).json()["state"] == "cancelled"
+    assert client.get(url, params={"wait_s": 30}).json()["state"] == "cancelled"
+    assert time.monotonic() - started < 10
+    cancel.join()
+
+
+def test_an_answer_waits_for_nothing_that_is_not_there(client: httpx.Client) -> None:
+    assert client.get(f"{URL}/no", params={"wait_s": 30}).status_code == 404
+    assert client.get(f"{URL}/no", params={"wait_s": 31}).status_code == 422

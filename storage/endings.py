@@ -1,0 +1,72 @@
+"""Word of batches that end, from Redis to whoever waits for it in this process."""
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from redis import ConnectionPool, Redis
+from redis.client import PubSub
+from redis.exceptions import RedisError
+
+from storage import names
+
+_LISTEN_S = 5.0
+_AGAIN_S = 1.0
+
+
+class Endings(threading.Thread):
+    """Listens on one connection for all who wait.
+
+    A word can be missed while Redis is away: then all are called, and look for themselves.
+    """
+
+    def __init__(self, redis: Redis) -> None:
+        super().__init__(name="endings", daemon=True)
+        pool = redis.connection_pool
+        own = ConnectionPool(connection_class=pool.connection_class, **pool.connection_kwargs)
+        self._redis = Redis(connection_pool=own)  # it listens for as long as the process lives, whoever closes theirs
+        self._lock = threading.Lock()
+        self._waiting: dict[str, list[Callable[[], object]]] = defaultdict(list)
+
+    @contextmanager
+    def calling(self, batch_id: str, call: Callable[[], object]) -> Iterator[None]:
+        """While the block lasts, `call` is called when the batch ends, and sometimes when it does not."""
+        with self._lock:
+            if not self.is_alive():
+                self.start()
+            self._waiting[batch_id].append(call)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._waiting[batch_id].remove(call)
+                if not self._waiting[batch_id]:
+                    del self._waiting[batch_id]
+
+    def run(self) -> None:
+        """Listens for as long as the process lives."""
+        while True:
+            try:
+                self._listen()
+            except RedisError:
+                time.sleep(_AGAIN_S)
+
+    def _listen(self) -> None:
+        with PubSub(self._redis.connection_pool, ignore_subscribe_messages=True) as pubsub:
+            pubsub.subscribe(names.ENDINGS)
+            pubsub.get_message(timeout=_LISTEN_S)  # the answer to `subscribe`
+            with self._lock:
+                waiting = list(self._waiting)
+            self._tell(*waiting)
+            while True:
+                message = pubsub.get_message(timeout=_LISTEN_S)
+                if message is not None:
+                    self._tell(message["data"].decode())
+
+    def _tell(self, *batches: str) -> None:
+        with self._lock:
+            calls = [call for batch in batches for call in self._waiting.get(batch, ())]
+        for call in calls:
+            call()
