@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, FastAPI
 
-from api import batches, dialects, graders, health, keys, problems, projects, score, validate
+from api import audit, batches, dialects, graders, health, keys, problems, projects, score, validate
 from api.request_id import RequestId
 from api.services import Services
 
@@ -12,10 +12,10 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="gradebox", version="1", redirect_slashes=False)
     app.state.services = services
     in_project = APIRouter(prefix="/v1/projects/{project}")
-    for part in (validate, graders, score, batches):
+    for part in (validate, graders, score, batches, audit):
         in_project.include_router(part.router)
     spoken = dialects.routers(services.settings.dialects)
-    for router in (projects.router, keys.router, in_project, health.router, *spoken):
+    for router in (projects.router, keys.router, audit.of_service, in_project, health.router, *spoken):
         app.include_router(router)
     app.add_middleware(RequestId)
     problems.add_handlers(app)

@@ -8,9 +8,11 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api.problems import ProblemError
+from api.request_id import request_id
 from api.services import Served, Services
 from gradebox.schemas import ROLES, ApiKey, Role
 from storage.api_keys import EVERY_PROJECT
+from storage.audit import acting
 from storage.projects import not_found
 
 _Bearer = Annotated[
@@ -23,8 +25,12 @@ async def identify(request: Request, services: Services, secret: str | None) -> 
     if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
     key = await run_sync(services.store.api_keys.find, secret)
+    address = request.client.host if request.client else "local"
     if key is None:
+        # Counted after the look-up: a right key is let in, whoever else at its address sends wrong ones.
+        services.failed_keys.count(address)
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
+    acting.set({"key": key.id, "address": address, "request_id": request_id(request.scope)})
     return key
 
 

@@ -15,9 +15,11 @@ from redis.exceptions import RedisError
 
 from api import bodies, openapi, uploads
 from api.auth import Caller, InProject, ManagesIn, ScoresIn, require
+from api.repeats import Repeat, Repeatable
 from api.services import Served, Services
 from gradebox.schemas import Batch
 from storage import outcomes
+from storage.chunks import BATCH_BYTES
 
 POLL_S = 0.25
 LONGEST_WAIT_S = 30
@@ -41,10 +43,13 @@ async def create(
     services: Served,
     project: ScoresIn,
     caller: Caller,
+    repeat: Repeatable,
     grader: Annotated[list[str], Query(description="key or key@version; for JSON lines")] = [],  # noqa: B006  # FastAPI copies it
     weight: Annotated[list[float], Query(description="one for each grader, in the same order")] = [],  # noqa: B006  # as above
 ) -> Batch:
     """Takes threads to be scored. The answer means that they are kept, whatever happens next."""
+    if repeat and (answered := await _answered(request, services, repeat)):
+        return answered
     if bodies.media_type(request) in JSON_LINES_TYPES:
         wanted = await run_sync(uploads.resolve, services, project, uploads.named(grader, weight))
         batch_id, chunks = await uploads.take_lines(request, services)
@@ -56,8 +61,8 @@ async def create(
     else:
         raise bodies.unsupported(request, "application/x-ndjson", "application/json")
     # From here on the files stay: should the answer of Redis be lost, the batch may have been accepted.
-    await run_sync(services.dispatch.accept, batch_id, project, wanted, chunks, caller.id)
-    return await run_sync(services.store.batches.get, project, batch_id)
+    once = repeat.once if repeat else None
+    return await run_sync(services.dispatch.accept, batch_id, project, wanted, chunks, caller.id, once)
 
 
 @router.get("")
@@ -124,6 +129,15 @@ def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
     """Forgets a batch with its threads and outcomes."""
     services.store.batches.delete(project, batch_id)
     services.store.spool.remove(batch_id)
+
+
+async def _answered(request: Request, services: Services, repeat: Repeat) -> Batch | None:
+    """What was answered before to this request, of which nothing is kept then."""
+    batches = services.store.batches
+    if not await run_sync(batches.has_answered, repeat.once):
+        return None
+    await bodies.skip(request, BATCH_BYTES)
+    return await run_sync(batches.answered, repeat.once)
 
 
 async def _await_end(services: Services, project: str, batch_id: str, seconds: float) -> None:

@@ -15,6 +15,7 @@ from storage.chunks import LINE_BYTES
 
 MIB = 1024 * 1024
 BLOCK_BYTES = MIB
+SMALL_BYTES = 256 * 1024  # of bodies that hold no source and no threads
 IDLE_S = 60.0
 _FIELDS = 16
 
@@ -67,6 +68,7 @@ async def blocks(request: Request, limit: int, advice: str = "send less") -> Asy
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:
     stream = request.stream()
+    repeat = getattr(request.state, "repeat", None)  # see api/repeats.py
     while True:
         try:
             async with timeout(IDLE_S):
@@ -76,7 +78,15 @@ async def _pieces(request: Request) -> AsyncIterator[bytes]:
             raise ProblemError(408, "timeout", detail) from error
         if piece is None:
             return
+        if repeat is not None:
+            repeat.feed(piece)
         yield piece
+
+
+async def skip(request: Request, limit: int) -> None:
+    """Reads the body to its end, and lets go of it."""
+    async for _ in blocks(request, limit):
+        pass
 
 
 def parse(body: bytes, kind: type[_T]) -> tuple[_T, surrogates.Hidden]:
@@ -90,6 +100,13 @@ def parse(body: bytes, kind: type[_T]) -> tuple[_T, surrogates.Hidden]:
         raise invalid(f"the body is not as it should be: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"the body is no JSON: {error}") from error
+
+
+async def read_json(request: Request, kind: type[_T]) -> _T:
+    """A small JSON body. Raises ProblemError where it is none, not of this kind, or too long."""
+    if media_type(request) != "application/json":
+        raise unsupported(request, "application/json")
+    return parse(await read(request, SMALL_BYTES), kind)[0]
 
 
 def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:

@@ -3,22 +3,26 @@
 from typing import Annotated
 
 import msgspec
+from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, ConfigDict, Field
+from msgspec.structs import asdict
 
-from api import openapi
+from api import bodies, openapi
 from api.auth import InProject, ManagesIn
 from api.problems import invalid, validation_failed
 from api.proofs import Options, Sent, prove, receive
+from api.repeats import Repeatable
 from api.services import Served, Services
 from api.sources import SourceRefused
 from gradebox.schemas import KEY_PATTERN, Grader, Version
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from storage.answers import Once
 from storage.graders import Proved
 
 NAME_CHARACTERS = 200
 DESCRIPTION_CHARACTERS = 10_000
 
+Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
 Description = Annotated[str, msgspec.Meta(max_length=DESCRIPTION_CHARACTERS)]
 
@@ -35,16 +39,14 @@ class NewVersion(Options, kw_only=True, forbid_unknown_fields=True):
 class NewGrader(NewVersion, kw_only=True, forbid_unknown_fields=True):
     """A grader to be made."""
 
-    key: Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
+    key: Key
 
 
-class Changes(BaseModel):
-    """What can be changed without a new version. What is not sent stays as it was."""
+class Changes(msgspec.Struct, forbid_unknown_fields=True):
+    """What can be changed without a new version. What is not sent, or None, stays as it was."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    name: str | None = Field(default=None, max_length=NAME_CHARACTERS)
-    description: str | None = Field(default=None, max_length=DESCRIPTION_CHARACTERS)
+    name: Name | None = None
+    description: Description | None = None
     locked: bool | None = None
 
 
@@ -52,17 +54,17 @@ _ALSO = openapi.SOURCE_FILE | openapi.FORM
 
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewGrader, also=_ALSO))
-async def create(request: Request, services: Served, project: ManagesIn) -> Grader:
+async def create(request: Request, services: Served, project: ManagesIn, repeat: Repeatable) -> Grader:
     """Proves a source and keeps it as the first version of a new grader."""
     sent, new = await receive(request, NewGrader)
-    return await services.grade(create_function, services, project, sent, new)
+    return await services.grade(create_function, services, project, sent, new, repeat.once if repeat else None)
 
 
 @router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
-async def update(request: Request, services: Served, project: ManagesIn, key: str) -> Grader:
+async def update(request: Request, services: Served, project: ManagesIn, key: str, repeat: Repeatable) -> Grader:
     """Proves a source and keeps it as the next version. A source that is unchanged makes none."""
     sent, new = await receive(request, NewVersion)
-    return await services.grade(update_function, services, project, key, sent, new)
+    return await services.grade(update_function, services, project, key, sent, new, repeat.once if repeat else None)
 
 
 @router.get("")
@@ -77,11 +79,12 @@ def get(services: Served, project: InProject, key: str) -> Grader:
     return services.store.graders.get(project, key)
 
 
-@router.patch("/{key}")
-def describe(services: Served, project: ManagesIn, key: str, changes: Changes) -> Grader:
+@router.patch("/{key}", openapi_extra=openapi.body(Changes))
+async def describe(request: Request, services: Served, project: ManagesIn, key: str) -> Grader:
     """Changes the name or the description, locks or unlocks."""
-    wanted = {name: value for name, value in changes.model_dump(exclude_unset=True).items() if value is not None}
-    return services.store.graders.describe(project, key, wanted)
+    changes = await bodies.read_json(request, Changes)
+    wanted = {name: value for name, value in asdict(changes).items() if value is not None}
+    return await run_sync(services.store.graders.describe, project, key, wanted)
 
 
 @router.delete("/{key}", status_code=204)
@@ -104,19 +107,26 @@ def version(services: Served, project: InProject, key: str, number: int) -> Vers
     return services.store.graders.version(project, key, number)
 
 
-def create_function(services: Services, project: str, sent: Sent, new: NewGrader) -> Grader:
+def create_function(services: Services, project: str, sent: Sent, new: NewGrader, once: Once | None = None) -> Grader:
     """Proves a source and keeps it. Raises ProblemError where a check fails, and what storage raises."""
-    services.store.graders.check_free(project, new.key)  # before the work; `create` is what decides
+    graders = services.store.graders
+    if answered := graders.answered(once):
+        return answered
+    graders.check_free(project, new.key)  # before the work; `create` is what decides
     options = Options(
         isolation=new.isolation or "auto", timeout_s=new.timeout_s or TIMEOUT_S, memory_mb=new.memory_mb or MEMORY_MB
     )
     proved = _proved(services, sent, options)
-    return services.store.graders.create(project, new.key, new.name or new.key, new.description or "", proved)
+    return graders.create(project, new.key, new.name or new.key, new.description or "", proved, once)
 
 
-def update_function(services: Services, project: str, key: str, sent: Sent, new: NewVersion) -> Grader:
+def update_function(
+    services: Services, project: str, key: str, sent: Sent, new: NewVersion, once: Once | None = None
+) -> Grader:
     """Proves a source and keeps it as the next version. Raises as `create_function` does."""
     graders = services.store.graders
+    if answered := graders.answered(once):
+        return answered
     graders.check_update(project, key, "function")
     newest = graders.version(project, key)
     options = Options(
@@ -124,10 +134,9 @@ def update_function(services: Services, project: str, key: str, sent: Sent, new:
         timeout_s=new.timeout_s or newest.timeout_s,
         memory_mb=new.memory_mb or newest.memory_mb,
     )
-    grader = graders.update(project, key, _proved(services, sent, options))
     texts = {"name": new.name, "description": new.description}
-    changed = {name: value for name, value in texts.items() if value is not None and value != getattr(grader, name)}
-    return graders.describe(project, key, changed) if changed else grader
+    given = {name: text for name, text in texts.items() if text is not None}
+    return graders.update(project, key, _proved(services, sent, options), given, once)
 
 
 def _proved(services: Services, sent: Sent, options: Options) -> Proved:

@@ -2,32 +2,34 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request
 
+from api import bodies, openapi
 from api.auth import Operator
-from api.services import Served
+from api.services import Served, Services
 from gradebox.schemas import ApiKey, Role
 from storage.api_keys import EVERY_PROJECT
 
 router = APIRouter(prefix="/v1/keys", tags=["keys"])
 
 
-class NewKey(BaseModel):
-    """A key to be made."""
+class NewKey(msgspec.Struct, forbid_unknown_fields=True):
+    """A key to be made: whose it is or what for, its projects ("*" stands for all), and what it may do there."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    name: str = Field(min_length=1, max_length=200, description="whose it is, or what for")
-    projects: list[Annotated[str, Field(max_length=64)]] = Field(
-        min_length=1, max_length=1000, description='keys of projects; "*" stands for all'
-    )
-    role: Role = Field(default="manage", description="what the key may do; each role may do what those before it may")
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    projects: Annotated[list[Annotated[str, msgspec.Meta(max_length=64)]], msgspec.Meta(min_length=1, max_length=1000)]
+    role: Role = "manage"
 
 
-@router.post("", status_code=201)
-def create(services: Served, operator: Operator, new: NewKey) -> ApiKey:
+@router.post("", status_code=201, openapi_extra=openapi.body(NewKey))
+async def create(request: Request, services: Served, operator: Operator) -> ApiKey:
     """Makes a key. Its secret is in this answer and nowhere else."""
+    return await run_sync(_create, services, await bodies.read_json(request, NewKey))
+
+
+def _create(services: Services, new: NewKey) -> ApiKey:
     for project in new.projects:
         if project != EVERY_PROJECT:
             services.store.projects.check(project)

@@ -14,7 +14,17 @@ from starlette.requests import ClientDisconnect
 from api.request_id import HEADER, request_id
 from gradebox.schemas import Problem, Report
 from sandbox.errors import SandboxError
-from storage.errors import Conflict, Locked, NotFound, NotRunnable, QueueFull, Refused, StorageError, TooLarge
+from storage.errors import (
+    Conflict,
+    KeyReused,
+    Locked,
+    NotFound,
+    NotRunnable,
+    QueueFull,
+    Refused,
+    StorageError,
+    TooLarge,
+)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -27,6 +37,7 @@ _STORAGE = {
     Locked: (409, "locked"),
     NotRunnable: (409, "not-runnable"),
     Conflict: (409, "conflict"),
+    KeyReused: (422, "idempotency-key-reused"),
     TooLarge: (413, "too-large"),
     QueueFull: (429, "queue-full"),
     Refused: (422, "invalid-request"),

@@ -1,30 +1,31 @@
 """Projects."""
 
-from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request
 
+from api import bodies, openapi
 from api.auth import Caller, Operator, covers
-from api.graders import DESCRIPTION_CHARACTERS, NAME_CHARACTERS
+from api.graders import Description, Key, Name
 from api.services import Served
-from gradebox.schemas import Key, Project
+from gradebox.schemas import Project
 
 router = APIRouter(prefix="/v1/projects", tags=["projects"])
 
 
-class NewProject(BaseModel):
-    """A project to be made."""
-
-    model_config = ConfigDict(extra="forbid")
+class NewProject(msgspec.Struct, forbid_unknown_fields=True):
+    """A project to be made; its key is its name where it has none."""
 
     key: Key
-    name: str = Field(default="", max_length=NAME_CHARACTERS, description="for people to read; the key by default")
-    description: str = Field(default="", max_length=DESCRIPTION_CHARACTERS)
+    name: Name = ""
+    description: Description = ""
 
 
-@router.post("", status_code=201)
-def create(services: Served, operator: Operator, new: NewProject) -> Project:
+@router.post("", status_code=201, openapi_extra=openapi.body(NewProject))
+async def create(request: Request, services: Served, operator: Operator) -> Project:
     """Makes a project."""
-    return services.store.projects.create(new.key, new.name, new.description)
+    new = await bodies.read_json(request, NewProject)
+    return await run_sync(services.store.projects.create, new.key, new.name, new.description)
 
 
 @router.get("")

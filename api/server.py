@@ -23,6 +23,8 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=bool(services.settings.proxies),
+        forwarded_allow_ips=services.settings.proxies,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S,
     )

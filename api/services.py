@@ -7,6 +7,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 
+from api.failed_keys import FailedKeys
 from api.settings import ApiSettings
 from sandbox.pool import Pool
 from storage.store import Store
@@ -26,6 +27,7 @@ class Services:
         self.store = store
         self.pool = pool
         self.dispatch = Dispatch(store)
+        self.failed_keys = FailedKeys(self.settings.failed_keys)
         self._grading = CapacityLimiter(GRADING_AT_ONCE)
 
     async def grade(self, work: Callable[[*_Args], _T], *args: *_Args) -> _T:

@@ -14,13 +14,16 @@ def _listed(value: object) -> object:
 
 
 class ApiSettings(BaseSettings):
-    """The address of the API, and which clients of other services it answers."""
+    """The address of the API, its bounds, and which clients of other services it answers."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
     host: str = Field(default="127.0.0.1", description="the address to listen on")
     port: int = Field(default=8000, ge=0, le=65535)
     socket_fd: int | None = Field(default=None, description="a listening socket that was passed on, instead of both")
+    failed_keys: int = Field(default=100, ge=1, description="wrong API keys that an address may send in a minute")
+    idempotency_s: int = Field(default=24 * 3600, ge=1, description="how long answers are kept to be repeated")
+    proxies: str = Field(default="", description="whose X-Forwarded-For is believed: addresses or networks, or *")
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=("adaptive", "openai", "reward"), description="other services' clients that are answered"
     )

@@ -1,7 +1,7 @@
 """The wire schemas: what the API answers and the client reads. Times are ISO 8601 in UTC, durations say their unit."""
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -13,11 +13,7 @@ BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 Role = Literal["read", "score", "manage"]
 ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each may do what those before it may
 WarningKind = Literal["equal", "errors", "jump"]
-KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}$"
-Key = Annotated[
-    str,
-    Field(pattern=KEY_PATTERN, description="1-64 of a-z 0-9 . _ - and starting with a letter or digit"),
-]
+KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone lets a line end follow
 
 
 class _Schema(BaseModel):
@@ -169,6 +165,19 @@ class Project(_Schema):
     name: str = ""
     description: str = ""
     created_at: datetime
+
+
+class AuditLine(_Schema):
+    """One change: who did what to which object, when, and from where."""
+
+    id: str = Field(description="to read on from")
+    at: datetime
+    key: str = Field(description="the id of the API key")
+    address: str = Field(description="of the client")
+    request_id: str
+    action: str = Field(description="such as grader.update or batch.cancel")
+    object: str = Field(description="the grader's key, or the id of the batch or API key")
+    detail: str = Field(description="such as the new version")
 
 
 class Problem(BaseModel):

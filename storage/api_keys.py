@@ -13,6 +13,7 @@ from redis.client import Pipeline
 
 from gradebox.schemas import ApiKey, Role
 from storage import names
+from storage.audit import Audit
 from storage.errors import NotFound
 
 EVERY_PROJECT = "*"
@@ -33,14 +34,18 @@ class _Record(msgspec.Struct):
 class ApiKeys:
     """All API keys of this deployment."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, audit: Audit) -> None:
         self._redis = redis
+        self._audit = audit
 
     def create(self, name: str, projects: list[str], role: Role = "manage") -> ApiKey:
         """Makes a key for these projects in this role; the answer is the only place where its secret is ever seen."""
         token = _new_token()
         record = _record(token, name, projects, role)
-        self._redis.hset(names.API_KEYS, record.id, msgspec.json.encode(record))
+        with self._redis.pipeline() as pipe:
+            pipe.hset(names.API_KEYS, record.id, msgspec.json.encode(record))
+            self._audit.write(pipe, EVERY_PROJECT, "key.create", record.id, f"{role} for {', '.join(projects)}")
+            pipe.execute()
         return _shown(record, token)
 
     def all(self) -> list[ApiKey]:
@@ -63,6 +68,7 @@ class ApiKeys:
             record = msgspec.json.decode(value, type=_Record)
             record.revoked = True
             pipe.hset(names.API_KEYS, key_id, msgspec.json.encode(record))
+            self._audit.write(pipe, EVERY_PROJECT, "key.revoke", key_id)
 
         self._redis.transaction(revoke, names.API_KEYS)
 

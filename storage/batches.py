@@ -5,21 +5,25 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from redis import Redis
 from redis.client import Pipeline
+from redis.exceptions import WatchError
 
 from gradebox.schemas import Batch, BatchGrader, Summary, Version
 from storage import names
+from storage.answers import Once, answered, keep
+from storage.audit import Audit
 from storage.chunks import Chunk, pack, unpack
-from storage.connection import lua, script, text
-from storage.errors import NotFound, QueueFull, Refused, TooLarge
+from storage.connection import lua, text
+from storage.errors import KeyReused, NotFound, QueueFull, Refused, TooLarge
 from storage.rewards import read_past
 from storage.summary import summarise
-from storage.tally import error_counts, from_redis
+from storage.tally import Tally, error_counts, from_redis
 
 _ID = re.compile(r"[0-9a-f]{20}")
 _UPLOAD_S = 24 * 3600  # an upload that takes longer is swept away
@@ -83,11 +87,10 @@ MOST_WAITING = Waiting(20_000_000, 10_000)
 class Batches:
     """The batches of all projects. `most` is what one of them may have waiting."""
 
-    def __init__(self, redis: Redis, most: Waiting = MOST_WAITING) -> None:
+    def __init__(self, redis: Redis, most: Waiting = MOST_WAITING, audit: Audit | None = None) -> None:
         self._redis = redis
+        self._audit = audit or Audit(redis)
         self._most = most
-        self._cancel = script(redis, "cancel")
-        self._delete = script(redis, "delete")
 
     def begin(self) -> str:
         """A new id. What is written to the spool under it is swept away unless the batch is accepted within a day."""
@@ -107,33 +110,59 @@ class Batches:
         chunks: list[Chunk],
         also: Callable[[Pipeline], None],
         by: str | None = None,
-    ) -> None:
+        once: Once | None = None,
+    ) -> Batch:
         """Makes the batch known, and does `also`, which enqueues the jobs, in the same transaction.
 
-        `by` is the id of the API key that it was made with.
+        `by` is the id of the API key that it was made with. Where the request was done already, what it was answered
+        then is answered again. The files of a batch that is not accepted are swept away.
 
         Raises:
             TooLarge: it is more than a project may ever have waiting.
-            QueueFull: the project has so much waiting that it does not fit now; its files are swept away.
+            QueueFull: the project has so much waiting that it does not fit now.
+            KeyReused: `once` came with another request.
         """
         try:
             self.check_room(project, _threads(chunks) * len(wanted))
-        except Refused:
+            batch = self._accept(batch_id, project, wanted, chunks, also, by, once)
+        except (Refused, KeyReused):
             self._redis.zadd(names.GARBAGE, {batch_id: time.time()})
             raise
-        with self._redis.pipeline() as pipe:
-            pipe.multi()
-            scorers = [_hold(pipe, one) for one in wanted]
-            pipe.hset(names.batch(batch_id), mapping=_fields(project, scorers, chunks, by))
-            pipe.set(names.chunks(batch_id), pack(chunks))
-            pipe.zadd(names.batches(project), {batch_id: time.time()})
-            # As text: a Redis that was started again meanwhile would not know it by its hash.
-            pipe.eval(lua("enter"), 0, batch_id, str(_threads(chunks) * len(scorers)))
-            pipe.sadd(names.OPEN, batch_id)
-            pipe.hincrby(names.TOTALS, "accepted", 1)
-            pipe.zrem(names.GARBAGE, batch_id)
-            also(pipe)
-            pipe.execute()
+        if batch.id != batch_id:
+            self._redis.zadd(names.GARBAGE, {batch_id: time.time()})
+        return batch
+
+    def _accept(
+        self,
+        batch_id: str,
+        project: str,
+        wanted: Sequence[Wanted],
+        chunks: list[Chunk],
+        also: Callable[[Pipeline], None],
+        by: str | None,
+        once: Once | None,
+    ) -> Batch:
+        while True:
+            with self._redis.pipeline() as pipe, suppress(WatchError):
+                if once:
+                    pipe.watch(once.name)  # type: ignore[no-untyped-call]  # in redis-py
+                    if batch := answered(pipe, once, Batch):
+                        return batch
+                pipe.multi()
+                batch = _write(pipe, batch_id, project, wanted, chunks, by)
+                self._audit.write(pipe, project, "batch.create", batch_id, ", ".join(one.label for one in wanted))
+                keep(pipe, once, batch)
+                also(pipe)
+                pipe.execute()
+                return batch
+
+    def has_answered(self, once: Once) -> bool:
+        """Whether a request with this Idempotency-Key was answered before, be it the same one or another."""
+        return bool(self._redis.exists(once.name))
+
+    def answered(self, once: Once | None) -> Batch | None:
+        """What was answered to the same request before, if it was. Raises KeyReused."""
+        return answered(self._redis, once, Batch)
 
     def get(self, project: str, batch_id: str, *, summary: bool = True) -> Batch:
         """One batch as it stands now.
@@ -173,8 +202,8 @@ class Batches:
         Raises:
             NotFound: there is none in this project.
         """
-        self.get(project, batch_id, summary=False)
-        self._cancel(args=[batch_id, _now()])
+        if self.get(project, batch_id, summary=False).finished_at is None:
+            self._end(project, batch_id, "cancel", _now())
         return self.get(project, batch_id)
 
     def delete(self, project: str, batch_id: str) -> None:
@@ -184,7 +213,13 @@ class Batches:
             NotFound: there is none in this project.
         """
         self.get(project, batch_id, summary=False)
-        self._delete(args=[batch_id, time.time() + _SWEEP_AGAIN_S, _now()])
+        self._end(project, batch_id, "delete", str(time.time() + _SWEEP_AGAIN_S), _now())
+
+    def _end(self, project: str, batch_id: str, way: str, *arguments: str) -> None:
+        with self._redis.pipeline() as pipe:
+            pipe.eval(lua(way), 0, batch_id, *arguments)
+            self._audit.write(pipe, project, f"batch.{way}", batch_id)
+            pipe.execute()
 
     def waiting(self, project: str) -> Waiting:
         """What the project's batches that are not over still have to come."""
@@ -259,6 +294,23 @@ class Batches:
             summarise(scorer.label, scorer.weight, from_redis(stats, values), read_past(text(stats.get(b"past", b""))))
             for scorer, stats, values in zip(scorers, found[::2], found[1::2], strict=True)
         ]
+
+
+def _write(
+    pipe: Pipeline, batch_id: str, project: str, wanted: Sequence[Wanted], chunks: list[Chunk], by: str | None
+) -> Batch:
+    """The record of a new batch. Returns what it is when it is accepted."""
+    scorers = [_hold(pipe, one) for one in wanted]
+    fields = _fields(project, scorers, chunks, by)
+    pipe.hset(names.batch(batch_id), mapping=fields)
+    pipe.set(names.chunks(batch_id), pack(chunks))
+    pipe.zadd(names.batches(project), {batch_id: time.time()})
+    # As text: a Redis that was started again meanwhile would not know it by its hash.
+    pipe.eval(lua("enter"), 0, batch_id, fields["total"])
+    pipe.sadd(names.OPEN, batch_id)
+    pipe.hincrby(names.TOTALS, "accepted", 1)
+    pipe.zrem(names.GARBAGE, batch_id)
+    return _batch(batch_id, fields, 0, [summarise(one.label, one.weight, Tally()) for one in scorers])
 
 
 def _hold(pipe: Pipeline, wanted: Wanted) -> Scorer:

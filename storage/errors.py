@@ -5,6 +5,7 @@ StorageError
 ├── Conflict         the key is taken
 │   ├── Locked       the grader is locked
 │   └── NotRunnable  the grader is of a kind that is kept and not run
+├── KeyReused        an Idempotency-Key came with another request
 ├── Refused          an upload that is over a limit or has no line in it
 │   ├── TooLarge
 │   └── QueueFull    the project has too much waiting; it will fit later
@@ -31,6 +32,10 @@ class Locked(Conflict):
 
 class NotRunnable(Conflict):
     """The grader is of a kind that is kept and not run."""
+
+
+class KeyReused(StorageError):
+    """An Idempotency-Key came with another request before."""
 
 
 class Refused(StorageError):

@@ -13,6 +13,8 @@ from redis.exceptions import WatchError
 
 from gradebox.schemas import Grader, Isolation, Kind, Report, Version
 from storage import names
+from storage.answers import Once, answered, keep
+from storage.audit import Audit
 from storage.connection import text
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
 
@@ -102,14 +104,18 @@ class Declared(msgspec.Struct, frozen=True):
 class Graders:
     """The graders of all projects. Each change is one transaction."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, audit: Audit) -> None:
         self._redis = redis
+        self._audit = audit
 
-    def create(self, project: str, key: str, name: str, description: str, content: Proved | Declared) -> Grader:
+    def create(
+        self, project: str, key: str, name: str, description: str, content: Proved | Declared, once: Once | None = None
+    ) -> Grader:
         """Keeps a new grader with its first version.
 
         Raises:
             Conflict: the key is taken.
+            KeyReused: `once` came with another request.
         """
 
         def create(pipe: Pipeline) -> Grader:
@@ -118,32 +124,43 @@ class Graders:
             pipe.multi()
             grader = _grader(project, key, name, description, version)
             self._write(pipe, grader, version)
+            self._audit.write(pipe, project, "grader.create", key, f"version {version.number}")
             return grader
 
-        return self._change(project, key, create)
+        return self._change_once(project, key, create, once)
 
-    def update(self, project: str, key: str, content: Proved | Declared) -> Grader:
-        """Keeps a new version, unless it is the newest one already.
+    def update(
+        self,
+        project: str,
+        key: str,
+        content: Proved | Declared,
+        texts: dict[str, str] | None = None,
+        once: Once | None = None,
+    ) -> Grader:
+        """Keeps a new version, unless it is the newest one already; `texts` are a new name or description.
 
         Raises:
             NotFound: there is no such grader.
             Locked: it may not be changed.
             Conflict: it is of another kind.
+            KeyReused: `once` came with another request.
         """
 
         def update(pipe: Pipeline) -> Grader:
             grader = _of_kind(_unlocked(_read(pipe, project, key)), content.kind)
             newest = Version.model_validate_json(_require(pipe.hget(names.versions(project, key), str(grader.version))))
+            changes = {name: new for name, new in (texts or {}).items() if new != getattr(grader, name)}
             if content.is_version(newest):
                 pipe.multi()
-                return grader
+                return self._describe(pipe, grader, changes) if changes else grader
             version = self._next_version(pipe, project, key, content)
             pipe.multi()
-            changed = grader.model_copy(update={**_of_version(version), "updated_at": version.created_at})
+            changed = grader.model_copy(update={**_of_version(version), **changes, "updated_at": version.created_at})
             self._write(pipe, changed, version)
+            self._audit.write(pipe, project, "grader.update", key, f"version {version.number}")
             return changed
 
-        return self._change(project, key, update)
+        return self._change_once(project, key, update, once)
 
     def describe(self, project: str, key: str, changes: dict[str, Any]) -> Grader:
         """Changes `name`, `description` or `locked`.
@@ -158,9 +175,7 @@ class Graders:
             if set(changes) != {"locked"} and changes.get("locked") is not False:
                 _unlocked(grader)
             pipe.multi()
-            changed = grader.model_copy(update={**changes, "updated_at": datetime.now(UTC)})
-            pipe.set(names.grader(project, key), changed.model_dump_json())
-            return changed
+            return self._describe(pipe, grader, changes)
 
         return self._change(project, key, describe)
 
@@ -177,6 +192,7 @@ class Graders:
             pipe.multi()
             pipe.delete(names.grader(project, key), names.versions(project, key), names.rewards(project, key))
             pipe.srem(names.graders(project), key)
+            self._audit.write(pipe, project, "grader.delete", key)
 
         self._change(project, key, delete)
 
@@ -231,14 +247,38 @@ class Graders:
         found = self._redis.hvals(names.versions(project, key))
         return sorted((Version.model_validate_json(value) for value in found), key=lambda version: version.number)
 
-    def _change(self, project: str, key: str, change: Callable[[Pipeline], _T]) -> _T:
+    def answered(self, once: Once | None) -> Grader | None:
+        """What was answered to the same request before, if it was. Raises KeyReused."""
+        return answered(self._redis, once, Grader)
+
+    def _change_once(self, project: str, key: str, change: Callable[[Pipeline], Grader], once: Once | None) -> Grader:
+        """Runs `change`, or answers as before where the request was done already."""
+
+        def unless_done(pipe: Pipeline) -> Grader:
+            if grader := answered(pipe, once, Grader):
+                pipe.multi()
+                return grader
+            grader = change(pipe)
+            keep(pipe, once, grader)
+            return grader
+
+        return self._change(project, key, unless_done, *([once.name] if once else []))
+
+    def _change(self, project: str, key: str, change: Callable[[Pipeline], _T], *watched: str) -> _T:
         """Runs `change` again when the grader was changed by another meanwhile."""
         while True:
             with self._redis.pipeline() as pipe, suppress(WatchError):
-                pipe.watch(names.grader(project, key), names.numbers(project))  # type: ignore[no-untyped-call]  # in redis-py
+                pipe.watch(names.grader(project, key), names.numbers(project), *watched)  # type: ignore[no-untyped-call]  # in redis-py
                 result = change(pipe)
                 pipe.execute()
                 return result
+
+    def _describe(self, pipe: Pipeline, grader: Grader, changes: dict[str, Any]) -> Grader:
+        changed = grader.model_copy(update={**changes, "updated_at": datetime.now(UTC)})
+        pipe.set(names.grader(grader.project, grader.key), changed.model_dump_json())
+        detail = ", ".join(f"locked: {value}" if name == "locked" else name for name, value in changes.items())
+        self._audit.write(pipe, grader.project, "grader.describe", grader.key, detail)
+        return changed
 
     def _next_version(self, pipe: Pipeline, project: str, key: str, content: Proved | Declared) -> Version:
         return content.version(int(pipe.hget(names.numbers(project), key) or 0) + 1)

@@ -39,6 +39,16 @@ def numbers(project: str) -> str:
     return f"gradebox:numbers:{project}"
 
 
+def audit(project: str) -> str:
+    """The stream of a project's changes; "*" has those of keys and projects."""
+    return f"gradebox:audit:{project}"
+
+
+def answer(project: str, key_id: str, digest: str) -> str:
+    """What was answered to the request of an API key with this Idempotency-Key, by its SHA-256."""
+    return f"gradebox:answer:{project}:{key_id}:{digest}"
+
+
 def batches(project: str) -> str:
     """The batches of a project, by the time they were accepted."""
     return f"gradebox:batches:{project}"

@@ -3,9 +3,12 @@
 from datetime import UTC, datetime
 
 from redis import Redis
+from redis.client import Pipeline
 
 from gradebox.schemas import Project
 from storage import names
+from storage.api_keys import EVERY_PROJECT
+from storage.audit import Audit
 from storage.errors import Conflict, NotFound
 
 DEFAULT = "default"
@@ -14,8 +17,9 @@ DEFAULT = "default"
 class Projects:
     """All projects of this deployment."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, audit: Audit) -> None:
         self._redis = redis
+        self._audit = audit
 
     def create(self, key: str, name: str = "", description: str = "") -> Project:
         """Makes a project; without a name it is called by its key.
@@ -24,8 +28,15 @@ class Projects:
             Conflict: the key is taken.
         """
         project = Project(key=key, name=name or key, description=description, created_at=datetime.now(UTC))
-        if not self._redis.hsetnx(names.PROJECTS, key, project.model_dump_json()):
-            raise Conflict(f"there is a project {key!r} already: use it, or choose another key")
+
+        def create(pipe: Pipeline) -> None:
+            if pipe.hexists(names.PROJECTS, key):
+                raise Conflict(f"there is a project {key!r} already: use it, or choose another key")
+            pipe.multi()
+            pipe.hset(names.PROJECTS, key, project.model_dump_json())
+            self._audit.write(pipe, EVERY_PROJECT, "project.create", key)
+
+        self._redis.transaction(create, names.PROJECTS)
         return project
 
     def ensure(self, key: str) -> None:

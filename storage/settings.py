@@ -5,6 +5,8 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from storage.audit import LINES
+
 
 class StorageSettings(BaseSettings):
     """The store of this deployment; every process of it must be given the same."""
@@ -20,6 +22,7 @@ class StorageSettings(BaseSettings):
         description="that one project may have without a score, counted for each grader",
     )
     waiting_batches: int = Field(default=10_000, ge=1, description="that one project may have which are not over")
+    audit_lines: int = Field(default=LINES, ge=1, description="of changes, kept for each project")
 
     @property
     def spool(self) -> str:

@@ -3,6 +3,7 @@
 from redis import Redis
 
 from storage.api_keys import ApiKeys
+from storage.audit import LINES, Audit
 from storage.batches import MOST_WAITING, Batches, Waiting
 from storage.connection import check_format, connect
 from storage.endings import Endings
@@ -16,13 +17,16 @@ from storage.spool import Spool
 class Store:
     """The rooms of the store. Safe to use from several threads."""
 
-    def __init__(self, redis: Redis, spool: Spool, most_waiting: Waiting = MOST_WAITING) -> None:
+    def __init__(
+        self, redis: Redis, spool: Spool, most_waiting: Waiting = MOST_WAITING, audit_lines: int = LINES
+    ) -> None:
         self.redis = redis
         self.spool = spool
-        self.projects = Projects(redis)
-        self.api_keys = ApiKeys(redis)
-        self.graders = Graders(redis)
-        self.batches = Batches(redis, most_waiting)
+        self.audit = Audit(redis, audit_lines)
+        self.projects = Projects(redis, self.audit)
+        self.api_keys = ApiKeys(redis, self.audit)
+        self.graders = Graders(redis, self.audit)
+        self.batches = Batches(redis, most_waiting, self.audit)
         self.leases = Leases(redis)
         self.endings = Endings(redis)
 
@@ -43,7 +47,7 @@ def open_store(settings: StorageSettings) -> Store:
     redis = connect(settings.redis_url)
     check_format(redis)
     most = Waiting(settings.waiting_completions, settings.waiting_batches)
-    return Store(redis, Spool(settings.spool), most)
+    return Store(redis, Spool(settings.spool), most, settings.audit_lines)
 
 
 def first_start(store: Store, settings: StorageSettings) -> None:

@@ -6,6 +6,8 @@ from redis.client import Pipeline
 from rq import Queue, Worker
 from rq.serializers import JSONSerializer
 
+from gradebox.schemas import Batch
+from storage.answers import Once
 from storage.batches import Wanted
 from storage.chunks import Chunk
 from storage.store import Store
@@ -23,11 +25,17 @@ class Dispatch:
         self._queue = Queue(QUEUE, connection=store.redis, serializer=JSONSerializer)
 
     def accept(
-        self, batch_id: str, project: str, wanted: Sequence[Wanted], chunks: list[Chunk], by: str | None = None
-    ) -> None:
+        self,
+        batch_id: str,
+        project: str,
+        wanted: Sequence[Wanted],
+        chunks: list[Chunk],
+        by: str | None = None,
+        once: Once | None = None,
+    ) -> Batch:
         """Makes an uploaded batch known, and calls as many workers as it has units for, in one transaction.
 
-        `by` is the id of the API key that it was made with.
+        As `Batches.accept`, and it may raise the same.
         """
         workers = Worker.count(queue=self._queue)
         jobs = max(1, min(len(wanted) * len(chunks), workers))
@@ -36,7 +44,7 @@ class Dispatch:
             for _ in range(jobs):
                 self._enqueue(pipe)
 
-        self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by)
+        return self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once)
 
     def call(self) -> None:
         """Calls one worker, unless one is called already."""

@@ -13,6 +13,7 @@ from gradebox.client.keys import AsyncKeys, AsyncProjects, Keys, Projects
 from gradebox.client.threads import Thread, pieces
 from gradebox.client.transport import AsyncTransport, Rules, Transport
 from gradebox.outcome import Outcome
+from gradebox.schemas import AuditLine
 
 __all__ = ["AsyncBatchHandle", "AsyncClient", "BatchHandle", "Client"]
 
@@ -57,6 +58,13 @@ class Client:
             outcomes += _moved(self._transport.send(calls.score(self.project, key, version or named, lines)), first)
         return outcomes
 
+    def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
+        """The newest changes of the project, or of API keys and projects for `service`; for keys that manage them.
+
+        At most `limit` (1,000), or those older than the line `before`.
+        """
+        return self._transport.send(calls.list_audit(None if service else self.project, limit, before))
+
     def close(self) -> None:
         """Closes the connections."""
         self._transport.close()
@@ -94,6 +102,10 @@ class AsyncClient:
             call = calls.score(self.project, key, version or named, lines)
             outcomes += _moved(await self._transport.send(call), first)
         return outcomes
+
+    async def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
+        """As `Client.audit`."""
+        return await self._transport.send(calls.list_audit(None if service else self.project, limit, before))
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -7,10 +7,10 @@ from urllib.parse import quote
 import msgspec
 from pydantic import TypeAdapter
 
-from gradebox.client.call import Call, encode, nothing
+from gradebox.client.call import Call, Params, encode, nothing
 from gradebox.client.threads import Thread, Threads, to_line
 from gradebox.outcome import Outcome
-from gradebox.schemas import ApiKey, Batch, Grader, Isolation, Project, Report, Role, Version
+from gradebox.schemas import ApiKey, AuditLine, Batch, Grader, Isolation, Project, Report, Role, Version
 
 PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
@@ -18,6 +18,7 @@ COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for m
 _graders = TypeAdapter(list[Grader]).validate_json
 _versions = TypeAdapter(list[Version]).validate_json
 _batches = TypeAdapter(list[Batch]).validate_json
+_audit = TypeAdapter(list[AuditLine]).validate_json
 _keys = TypeAdapter(list[ApiKey]).validate_json
 _projects = TypeAdapter(list[Project]).validate_json
 
@@ -114,8 +115,7 @@ def create_batch(project: str, graders: Mapping[str, float], threads: Threads) -
 
 def list_batches(project: str, limit: int, before: str | None) -> Call[list[Batch]]:
     """Asks for the project's newest batches, or those that are older than `before`."""
-    params = [("limit", str(limit)), *([("before", before)] if before is not None else [])]
-    return Call("GET", _path(project, "batches"), _batches, params=params)
+    return Call("GET", _path(project, "batches"), _batches, params=_page(limit, before))
 
 
 def get_batch(project: str, batch: str, wait_s: float = 0) -> Call[Batch]:
@@ -163,6 +163,16 @@ def create_project(key: str) -> Call[Project]:
 def list_projects() -> Call[list[Project]]:
     """Asks for the projects that the API key covers."""
     return Call("GET", "/v1/projects", _projects)
+
+
+def list_audit(project: str | None, limit: int, before: str | None) -> Call[list[AuditLine]]:
+    """Asks for the newest changes of a project, or of API keys and projects."""
+    path = "/v1/audit" if project is None else _path(project, "audit")
+    return Call("GET", path, _audit, params=_page(limit, before))
+
+
+def _page(limit: int, before: str | None) -> Params:
+    return [("limit", str(limit)), *([("before", before)] if before is not None else [])]
 
 
 def _path(project: str, *parts: str) -> str:

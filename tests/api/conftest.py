@@ -31,8 +31,13 @@ class Service:
     """A running API, and the store behind it."""
 
     url: str
-    store: Store
+    services: Services
     settings: StorageSettings
+
+    @property
+    def store(self) -> Store:
+        """What is behind it."""
+        return self.services.store
 
 
 @pytest.fixture(scope="session")
@@ -46,10 +51,11 @@ def running(redis_url: str, pool: Pool, tmp_path_factory: pytest.TempPathFactory
     settings = StorageSettings(redis_url=redis_url, data_dir=tmp_path_factory.mktemp("api"), spool_url="")
     store = Store(Redis.from_url(redis_url), Spool(settings.spool))
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        running = server(Services(store, pool), "127.0.0.1", 0)
+        services = Services(store, pool)
+        running = server(services, "127.0.0.1", 0)
         thread = threading.Thread(target=running.run, args=([listening],))
         thread.start()
-        yield Service(f"http://127.0.0.1:{listening.getsockname()[1]}", store, settings)
+        yield Service(f"http://127.0.0.1:{listening.getsockname()[1]}", services, settings)
         running.should_exit = True
         thread.join()
 

@@ -1,0 +1,42 @@
+"""Who changed what: a line for each change, written in the transaction of the change itself."""
+
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from redis import Redis
+from redis.client import Pipeline
+
+from gradebox.schemas import AuditLine
+from storage import names
+from storage.connection import text
+
+LINES = 10_000
+
+acting: ContextVar[dict[str, str] | None] = ContextVar("acting", default=None)
+"""Who acts in this context: `key`, `address` and `request_id`. What the service does by itself gives no line."""
+
+
+class Audit:
+    """The lines of all projects, each project's newest `lines` or a few more."""
+
+    def __init__(self, redis: Redis, lines: int = LINES) -> None:
+        self._redis = redis
+        self._lines = lines
+
+    def write(self, pipe: Pipeline, project: str, action: str, item: str, detail: str = "") -> None:
+        """Adds a line to a transaction. `action` is a noun and a verb, as `grader.create`; `item` is to what."""
+        if who := acting.get():
+            fields = {**who, "action": action, "object": item, "detail": detail}
+            pipe.xadd(names.audit(project), fields, maxlen=self._lines, approximate=True)  # type: ignore[arg-type]  # dicts are invariant
+
+    def newest(self, project: str, limit: int, before: str | None = None) -> list[AuditLine]:
+        """The newest lines first; `before` continues after the line of that id."""
+        start = f"({before}" if before else "+"
+        found: Any = self._redis.xrevrange(names.audit(project), start, "-", count=limit)  # redis-py allows for None
+        return [_line(text(line_id), fields) for line_id, fields in found]
+
+
+def _line(line_id: str, fields: dict[bytes, bytes]) -> AuditLine:
+    at = datetime.fromtimestamp(int(line_id.partition("-")[0]) / 1000, UTC)
+    return AuditLine.model_validate({"id": line_id, "at": at, **{text(name): text(of) for name, of in fields.items()}})

@@ -1,0 +1,47 @@
+"""What is kept to be repeated. What a request is made of is tested in tests/api/test_repeats.py."""
+
+import pytest
+from redis import Redis
+
+from storage.answers import once
+from storage.chunks import Chunk
+from storage.errors import KeyReused
+from storage.store import Store
+from tests.storage.making import proved, wanted
+
+ONE = once("default", "0123", "key", "fingerprint", 3600)
+CHUNKS = [Chunk(0, 3, 0, 1)]
+
+
+def test_an_answer_is_kept_with_the_batch_or_not_at_all(store: Store, redis: Redis) -> None:
+    def fails(pipe: object) -> None:
+        raise RuntimeError("no jobs today")
+
+    exact = [wanted(store, "exact")]
+    with pytest.raises(RuntimeError):
+        store.batches.accept(store.batches.begin(), "default", exact, CHUNKS, fails, once=ONE)
+    assert not redis.exists(ONE.name)
+    assert store.batches.newest("default", 10) == []
+
+    made = store.batches.accept(store.batches.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
+    assert store.batches.answered(ONE) == made == store.batches.get("default", made.id)
+
+
+def test_the_files_of_a_batch_that_came_second_are_swept_away(store: Store) -> None:
+    exact = [wanted(store, "exact")]
+    first = store.batches.accept(store.batches.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
+    late = store.batches.begin()
+    assert store.batches.accept(late, "default", exact, CHUNKS, lambda pipe: None, once=ONE) == first
+    assert store.batches.garbage() == [late]
+
+
+def test_an_answer_is_for_the_same_request_alone(store: Store) -> None:
+    store.graders.create("default", "exact", "exact", "", proved(), ONE)
+    with pytest.raises(KeyReused, match="new key"):
+        store.graders.answered(ONE._replace(fingerprint=b"another"))
+    assert store.graders.answered(once("default", "another-key", "key", "fingerprint", 3600)) is None
+
+
+def test_an_answer_runs_out(store: Store, redis: Redis) -> None:
+    store.graders.create("default", "exact", "exact", "", proved(), ONE)
+    assert 0 < redis.ttl(ONE.name) <= 3600
