@@ -15,6 +15,7 @@ from redis.exceptions import RedisError
 
 from api import bodies, openapi, uploads
 from api.auth import Caller, InProject, ManagesIn, ScoresIn, require
+from api.problems import RETRY, ProblemError
 from api.repeats import Repeat, Repeatable
 from api.services import Served, Services
 from gradebox.schemas import Batch
@@ -137,7 +138,10 @@ async def _answered(request: Request, services: Services, repeat: Repeat) -> Bat
     if not await run_sync(batches.has_answered, repeat.once):
         return None
     await bodies.skip(request, BATCH_BYTES)
-    return await run_sync(batches.answered, repeat.once)
+    found = await run_sync(batches.answered, repeat.once)
+    if found is None:
+        raise ProblemError(503, "unavailable", "the answer to this request ran out just now: send it once more", RETRY)
+    return found
 
 
 async def _await_end(services: Services, project: str, batch_id: str, seconds: float) -> None:

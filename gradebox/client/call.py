@@ -33,6 +33,7 @@ class Call(Generic[T]):
 
     Attributes:
         body: the JSON body, already encoded; a batch's `threads` are streamed instead.
+        once: the Idempotency-Key, which makes sending it twice do what sending it once does.
         idempotent: sending it twice does what sending it once does, so it may be tried again.
         work_s: how many seconds the service may need to do it, on top of the client's own timeout.
     """
@@ -43,15 +44,19 @@ class Call(Generic[T]):
     params: Params = ()
     body: bytes | None = None
     threads: Threads | None = None
+    once: str | None = None
     idempotent: bool = True
     work_s: float = 0.0
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the body is."""
+        """What the body is, and the Idempotency-Key."""
+        headers = {"Idempotency-Key": self.once} if self.once is not None else {}
         if self.threads is not None:
-            return {"Content-Type": "application/x-ndjson"}
-        return {"Content-Type": "application/json"} if self.body is not None else {}
+            headers["Content-Type"] = "application/x-ndjson"
+        elif self.body is not None:
+            headers["Content-Type"] = "application/json"
+        return headers
 
     def answer(self, response: httpx.Response) -> T:
         """Reads an answer whose body has arrived.
@@ -74,14 +79,21 @@ def encode(value: Mapping[str, Any]) -> bytes:
 
 def refusal(response: httpx.Response) -> GradeboxError:
     """The exception for an answer that is no success."""
-    try:
-        problem = Problem.model_validate_json(response.content)
-    except SchemaError:
+    problem = problem_of(response)
+    if problem is None:
         return _foreign(response)
     report = (problem.model_extra or {}).get("report")
     if report is not None:
         return ValidationError(Report.model_validate(report))
     return _KINDS.get(problem.status, ApiError)(problem)
+
+
+def problem_of(response: httpx.Response) -> Problem | None:
+    """The problem that the service told of; None where the answer is not one of gradebox's."""
+    try:
+        return Problem.model_validate_json(response.content)
+    except SchemaError:
+        return None
 
 
 def _foreign(response: httpx.Response) -> ConnectionFailed:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
+from uuid import uuid4
 
 import msgspec
 from pydantic import TypeAdapter
@@ -57,7 +58,7 @@ def validate(
 def create_grader(project: str, fields: Mapping[str, Any], threads: Sequence[Thread] | None = None) -> Call[Grader]:
     """Makes a grader with its first version."""
     path, body = _path(project, "graders"), _to_prove(fields, threads)
-    return Call("POST", path, Grader.model_validate_json, body=body, idempotent=False, work_s=PROOF_S)
+    return Call("POST", path, Grader.model_validate_json, body=body, once=uuid4().hex, work_s=PROOF_S)
 
 
 def list_graders(project: str) -> Call[list[Grader]]:
@@ -75,7 +76,7 @@ def put_grader(
 ) -> Call[Grader]:
     """Gives a grader a new version, unless the source is unchanged."""
     path, body = _path(project, "graders", key), _to_prove(fields, threads)
-    return Call("PUT", path, Grader.model_validate_json, body=body, work_s=PROOF_S)
+    return Call("PUT", path, Grader.model_validate_json, body=body, once=uuid4().hex, work_s=PROOF_S)
 
 
 def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[Grader]:
@@ -110,7 +111,7 @@ def create_batch(project: str, graders: Mapping[str, float], threads: Threads) -
     if any(weight != 1.0 for weight in graders.values()):
         params += [("weight", repr(float(weight))) for weight in graders.values()]
     path = _path(project, "batches")
-    return Call("POST", path, Batch.model_validate_json, params=params, threads=threads, idempotent=False)
+    return Call("POST", path, Batch.model_validate_json, params=params, threads=threads, once=uuid4().hex)
 
 
 def list_batches(project: str, limit: int, before: str | None) -> Call[list[Batch]]:

@@ -1,5 +1,6 @@
 """Threads on their way to the service: lines of JSON."""
 
+import io
 import json
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -60,6 +61,26 @@ async def async_blocks(threads: Threads) -> AsyncIterator[bytes]:
     """`blocks`, for a client that awaits; a block is made in about a millisecond."""
     for block in blocks(threads):
         yield block
+
+
+class Resend:
+    """Whether threads can be read from their beginning once more, and how. A generator cannot, nor can a pipe.
+
+    Attributes:
+        possible: whether they can.
+    """
+
+    def __init__(self, threads: Threads | None) -> None:
+        self._file: io.IOBase | None = None
+        self._start = 0
+        if isinstance(threads, io.IOBase) and threads.seekable():
+            self._file, self._start = threads, threads.tell()
+        self.possible = self._file is not None or not isinstance(threads, Reader | Iterator)
+
+    def rewind(self) -> None:
+        """Goes back to where the threads began."""
+        if self._file is not None:
+            self._file.seek(self._start)
 
 
 def pieces(threads: Iterable[Thread]) -> Iterator[tuple[int, list[bytes]]]:

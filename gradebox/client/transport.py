@@ -10,18 +10,20 @@ from typing import Any, TypeVar
 import httpx
 
 from gradebox.access import find_key, is_local, service_url
-from gradebox.client.call import Call, refusal
+from gradebox.client.call import Call, problem_of, refusal
 from gradebox.client.outcomes import OutcomeReader
-from gradebox.client.threads import async_blocks, blocks
+from gradebox.client.threads import Resend, async_blocks, blocks
 from gradebox.errors import ConnectionFailed, GradeboxError
 from gradebox.outcome import Outcome
 
 T = TypeVar("T")
 
 TRIES = 7  # with the pauses below, some ten seconds: longer than a service takes to restart
+FIRST_TRIES = 3
 CONNECT_S = 5.0
 KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers drop an idle connection, so none is used as it closes
-NOT_NOW = {429, 502, 503}
+NOT_NOW = {429, 502, 503, 504}
+NOT_AGAIN = ("too-many-requests", "timeout")  # a wrong key stays one, and what took too long would again
 
 
 class Rules:
@@ -61,20 +63,21 @@ class Rules:
 
     def pause(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> float | None:
         """Seconds to wait before the next try, or None where there is none."""
-        if attempt + 1 >= TRIES or not self._again(idempotent, failure):
+        if attempt + 1 >= TRIES or not self._again(attempt, idempotent, failure):
             return None
         asked = failure.headers.get("Retry-After", "") if isinstance(failure, httpx.Response) else ""
         backoff: float = min(5.0, 0.2 * 2**attempt) * random.uniform(0.75, 1.0)  # noqa: S311  # spreads clients, hides nothing
         return max(backoff, min(float(asked), 30.0)) if asked.isdecimal() else backoff
 
-    def _again(self, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> bool:
+    def _again(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> bool:
         if isinstance(failure, httpx.Response):
             self.reached = True
-            return idempotent and failure.status_code in NOT_NOW
+            return idempotent and failure.status_code in NOT_NOW and not _is_final(failure)
         if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout):
             return self.reached
         lost = isinstance(failure, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError)
-        return lost and idempotent and self.reached
+        # What breaks off at the very first answer may be no service at all: that is not tried for long.
+        return lost and idempotent and (self.reached or attempt < FIRST_TRIES)
 
     def unreachable(self, error: httpx.HTTPError) -> ConnectionFailed:
         """What a user is told when no try got an answer."""
@@ -100,6 +103,7 @@ class Transport:
 
     def send(self, call: Call[T]) -> T:
         """The answer to a call. Raises GradeboxError."""
+        resend = Resend(call.threads)
         for attempt in count():
             body = {"content": blocks(call.threads)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
@@ -107,10 +111,11 @@ class Transport:
                 failure = self._http.request(**self.rules.request(call) | body)
             except httpx.HTTPError as error:
                 failure = error
-            pause = self.rules.pause(attempt, call.idempotent, failure)
+            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
             if pause is None:
                 break
             time.sleep(pause)
+            resend.rewind()
         return _settle(call, failure, self.rules)
 
     def outcomes(self, path: str, after: int | None) -> Iterator[Outcome]:
@@ -151,6 +156,7 @@ class AsyncTransport:
 
     async def send(self, call: Call[T]) -> T:
         """The answer to a call. Raises GradeboxError."""
+        resend = Resend(call.threads)
         for attempt in count():
             body = {"content": async_blocks(call.threads)} if call.threads is not None else {}
             failure: httpx.Response | httpx.HTTPError
@@ -158,10 +164,11 @@ class AsyncTransport:
                 failure = await self._http.request(**self.rules.request(call) | body)
             except httpx.HTTPError as error:
                 failure = error
-            pause = self.rules.pause(attempt, call.idempotent, failure)
+            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
             if pause is None:
                 break
             await asyncio.sleep(pause)
+            resend.rewind()
         return _settle(call, failure, self.rules)
 
     async def outcomes(self, path: str, after: int | None) -> AsyncIterator[Outcome]:
@@ -207,6 +214,11 @@ def _error(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> GradeboxE
     error = rules.unreachable(failure)
     error.__cause__ = failure
     return error
+
+
+def _is_final(response: httpx.Response) -> bool:
+    problem = problem_of(response)
+    return problem is not None and problem.type.endswith(NOT_AGAIN)
 
 
 def _check_url(url: str) -> None:

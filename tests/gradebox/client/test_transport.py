@@ -157,6 +157,40 @@ def test_what_may_not_be_sent_twice_is_not(failure: httpx.Response | Exception) 
     assert len(count) == 2
 
 
+@pytest.mark.parametrize(
+    ("failure", "requests"),
+    [
+        (problem(504, "timeout"), 2),  # the service's own: it would take as long again
+        (httpx.Response(504, text="gateway"), 3),
+        (problem(429, "too-many-requests"), 2),
+        (problem(429, "queue-full"), 3),
+    ],
+)
+def test_what_would_fail_again_is_not_tried_again(failure: httpx.Response, requests: int) -> None:
+    handler, count = flaky(failure)
+    sender = transport(handler)
+    sender.send(calls.list_graders("default"))
+    try:
+        sender.send(calls.list_graders("default"))
+    except ApiError as error:
+        assert error.status == failure.status_code
+    assert len(count) == requests
+
+
+def test_each_request_to_make_something_has_a_key_of_its_own() -> None:
+    seen = list[str]()
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers["Idempotency-Key"])
+        return problem(503, "unavailable")
+
+    for _ in range(2):
+        with pytest.raises(ApiError):
+            transport(handler).send(calls.create_grader("default", {"key": "k", "source": ""}))
+    assert len(seen) == 14
+    assert len(set(seen)) == 2
+
+
 def test_a_request_that_never_left_is_sent_again_whatever_it_is() -> None:
     handler, count = flaky(httpx.ConnectError("refused"))
     sender = transport(handler)

@@ -1,0 +1,145 @@
+"""Answers that are lost on their way: the client asks again, and the service has done it once."""
+
+import asyncio
+import io
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gradebox.client import AsyncClient, Client
+from gradebox.client.threads import Threads
+from gradebox.errors import ConnectionFailed
+from tests.gradebox.conftest import Service
+
+GRADER = "async def grade(thread):\n    return 1.0\n"
+THREADS = [{"turns": [["assistant", str(number)]]} for number in range(3)]
+
+pytestmark = pytest.mark.service
+
+
+class Proxy:
+    """Between client and service. It loses the next `losing` answers: they come, and the client never sees them."""
+
+    def __init__(self, url: str) -> None:
+        self._service = httpx.URL(url)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.losing = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return
+            service = socket.create_connection((self._service.host, self._service.port or 80))
+            threading.Thread(target=self._carry, args=(client, service), daemon=True).start()
+            threading.Thread(target=self._answer, args=(service, client), daemon=True).start()
+
+    def _carry(self, source: socket.socket, target: socket.socket) -> None:
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+        except OSError:
+            pass
+
+    def _answer(self, service: socket.socket, client: socket.socket) -> None:
+        try:
+            while data := service.recv(65536):
+                if self.losing:
+                    self.losing -= 1
+                    break
+                client.sendall(data)
+        except OSError:
+            pass
+        for end in (client, service):
+            end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@pytest.fixture
+def proxy(service: Service) -> Iterator[Proxy]:
+    proxy = Proxy(service.url)
+    yield proxy
+    proxy.close()
+
+
+@contextmanager
+def grader(service: Service, key: str) -> Iterator[Client]:
+    with service.client() as direct:
+        direct.graders.create.function(key=key, fn=GRADER)
+        yield direct
+        direct.graders.delete(key)
+
+
+def made(client: Client, key: str) -> int:
+    return sum(batch.graders[0].key == key for batch in client.batches.list(200))
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_batch_whose_answer_was_lost_is_made_once(service: Service, proxy: Proxy, lost: int) -> None:
+    with grader(service, "lost-batch") as direct, Client(proxy.url, service.key) as client:
+        before = made(direct, "lost-batch")
+        proxy.losing = lost
+        batch = client.batches.create("lost-batch", THREADS)
+        batch.wait(progress=False)
+        assert batch.status.scored == 3
+        assert made(direct, "lost-batch") == before + 1
+
+
+def test_the_client_that_awaits_does_the_same(service: Service, proxy: Proxy) -> None:
+    async def create() -> None:
+        async with AsyncClient(proxy.url, service.key) as client:
+            proxy.losing = 2
+            await client.batches.create("lost-async", THREADS)
+
+    with grader(service, "lost-async") as direct:
+        before = made(direct, "lost-async")
+        asyncio.run(create())
+        assert made(direct, "lost-async") == before + 1
+
+
+def test_a_grader_whose_answer_was_lost_is_made_once(service: Service, proxy: Proxy) -> None:
+    with Client(proxy.url, service.key) as client:
+        proxy.losing = 1
+        assert client.graders.create.function(key="lost-grader", fn=GRADER).version == 1
+        proxy.losing = 1
+        assert client.graders.update("lost-grader", fn=f"# 2\n{GRADER}").version == 2
+        client.graders.delete("lost-grader")
+
+
+def test_files_are_sent_again_from_where_they_were(service: Service, proxy: Proxy, tmp_path: Path) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_bytes(b"skipped\n" + b'{"turns": [["assistant", "4"]]}\n' * 2)
+    with grader(service, "lost-file"), path.open("rb") as file, Client(proxy.url, service.key) as client:
+        file.readline()
+        proxy.losing = 1
+        assert client.batches.create("lost-file", file).status.threads == 2
+
+
+@pytest.mark.parametrize("threads", [iter(THREADS), (thread for thread in THREADS)])
+def test_what_can_be_read_only_once_is_not_sent_cut_off(service: Service, proxy: Proxy, threads: Threads) -> None:
+    with grader(service, "lost-once"), Client(proxy.url, service.key) as client:
+        proxy.losing = 1
+        with pytest.raises(ConnectionFailed, match="broke"):
+            client.batches.create("lost-once", threads)
+
+
+def test_a_pipe_is_not_sent_again(service: Service, proxy: Proxy) -> None:
+    class Pipe(io.BytesIO):
+        def seekable(self) -> bool:
+            return False
+
+    with grader(service, "lost-pipe"), Client(proxy.url, service.key) as client:
+        proxy.losing = 1
+        with pytest.raises(ConnectionFailed, match="broke"):
+            client.batches.create("lost-pipe", Pipe(b'{"turns": [["assistant", "4"]]}\n'))
