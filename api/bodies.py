@@ -91,11 +91,19 @@ async def skip(request: Request, limit: int) -> None:
 
 def parse(body: bytes, kind: type[_T]) -> tuple[_T, surrogates.Hidden]:
     """A JSON body, and what was hidden in its raw parts. Raises ProblemError where it is none, or not of this kind."""
-    hidden: surrogates.Hidden = {}
-    if b"\\ud" in body or b"\\uD" in body:
-        body, hidden = surrogates.hide(body)
     try:
-        return msgspec.json.decode(body, type=kind), hidden
+        return decode(body, kind), {}
+    except ProblemError:
+        if b"\\ud" not in body and b"\\uD" not in body:
+            raise
+    body, hidden = surrogates.hide(body)
+    return decode(body, kind), hidden
+
+
+def decode(body: bytes, kind: type[_T]) -> _T:
+    """A JSON body whose texts are whole. Raises ProblemError where it is none, or not of this kind."""
+    try:
+        return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
         raise invalid(f"the body is not as it should be: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -106,7 +114,7 @@ async def read_json(request: Request, kind: type[_T]) -> _T:
     """A small JSON body. Raises ProblemError where it is none, not of this kind, or too long."""
     if media_type(request) != "application/json":
         raise unsupported(request, "application/json")
-    return parse(await read(request, SMALL_BYTES), kind)[0]
+    return decode(await read(request, SMALL_BYTES), kind)
 
 
 def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:

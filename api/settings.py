@@ -27,3 +27,6 @@ class ApiSettings(BaseSettings):
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=("adaptive", "openai", "reward"), description="other services' clients that are answered"
     )
+    allowed_endpoints: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
+        default=(), description="hosts of reward servers elsewhere that a tenant may have asked: `host` or `host:port`"
+    )

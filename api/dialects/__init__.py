@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter
 
+from api.dialects.adaptive import route as adaptive
 from api.settings import Dialect
 
-_ROUTERS: dict[Dialect, APIRouter] = {}
+_ROUTERS: dict[Dialect, APIRouter] = {"adaptive": adaptive.router}
 
 
 def routers(names: Sequence[Dialect]) -> list[APIRouter]:

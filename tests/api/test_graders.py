@@ -103,3 +103,9 @@ def test_a_judge_is_listed_and_cannot_be_run(client: httpx.Client, service: Serv
         assert "cannot be run yet" in detail
     refused = client.put(f"{PROJECT}/graders/kind", json={"source": GOOD})
     assert "of kind 'judge' and stays so" in problem(refused, 409, "conflict")
+
+
+def test_an_emoji_in_a_description_may_be_escaped(client: httpx.Client) -> None:
+    body = b'{"key": "smile", "description": "%b", "source": "%b"}' % (rb"\ud83d\ude00", GOOD.encode("unicode_escape"))
+    made = client.post(f"{PROJECT}/graders", content=body, headers={"Content-Type": "application/json"})
+    assert made.json()["description"] == "\N{GRINNING FACE}"

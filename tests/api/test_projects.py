@@ -11,3 +11,9 @@ def test_a_project_is_made_once(client: httpx.Client) -> None:
 
 def test_a_key_that_breaks_the_pattern_is_told_the_pattern(client: httpx.Client) -> None:
     assert "^[a-z0-9]" in problem(client.post("/v1/projects", json={"key": "My Team"}), 422, "invalid-request")
+
+
+def test_an_emoji_may_be_escaped(client: httpx.Client) -> None:
+    body = rb'{"key": "smile", "description": "\ud83d\ude00"}'
+    made = client.post("/v1/projects", content=body, headers={"Content-Type": "application/json"})
+    assert made.json()["description"] == "\N{GRINNING FACE}"

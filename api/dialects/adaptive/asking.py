@@ -1,0 +1,70 @@
+"""One request: who asks, and what that key may see."""
+
+from functools import cached_property
+
+from api.auth import covers, require
+from api.dialects.adaptive import ids
+from api.problems import too_large
+from api.services import Services
+from gradebox.schemas import ApiKey, Grader, Project, Role
+from storage.errors import NotFound
+
+GRADERS = 20_000  # in one answer: a query may ask for the graders of each grader's project
+
+
+class NoProject(NotFound):
+    """A project that is not there or not the caller's, in the words by which the SDK knows that."""
+
+    def __init__(self, ref: str) -> None:
+        super().__init__(f"EntityNotFound: Project {ref!r} is not there, or this API key does not cover it")
+
+
+class Asking:
+    """The context of one execution; it lives in one thread."""
+
+    def __init__(self, services: Services, key: ApiKey) -> None:
+        self.services = services
+        self.key = key
+        self._told = 0
+        self._graders: dict[str, list[Grader]] = {}
+
+    @cached_property
+    def projects(self) -> list[Project]:
+        """Those that the API key covers, by key."""
+        return [project for project in self.services.store.projects.all() if covers(self.key, project.key)]
+
+    def find_project(self, ref: str) -> Project | None:
+        """The project of this key or id, or None."""
+        by_key = (project for project in self.projects if project.key == ref)
+        by_id = (project for project in self.projects if str(ids.of_project(project)) == ref.lower())
+        return next(by_key, None) or next(by_id, None)
+
+    def project(self, ref: str, role: Role) -> Project:
+        """The project of this key or id, for a key of this role or a higher one.
+
+        Raises:
+            NoProject: it is not there, or not the caller's.
+            ProblemError: the role does not suffice.
+        """
+        project = self.find_project(ref)
+        if project is None:
+            raise NoProject(ref)
+        require(self.key, role)
+        return project
+
+    def grader(self, project: Project, ref: str) -> Grader:
+        """The grader of this key or id. Raises NotFound."""
+        if ids.is_id(ref):
+            found = next((one for one in self.graders(project) if str(ids.of_grader(one)) == ref.lower()), None)
+            if found is not None:
+                return found
+        return self.services.store.graders.get(project.key, ref)
+
+    def graders(self, project: Project) -> list[Grader]:
+        """All graders of a project. Raises ProblemError where the answer has too many by now."""
+        if project.key not in self._graders:
+            self._graders[project.key] = self.services.store.graders.all(project.key)
+        self._told += len(self._graders[project.key])
+        if self._told > GRADERS:
+            raise too_large(f"the answer would hold more than {GRADERS} graders or metrics: ask for less at once")
+        return self._graders[project.key]

@@ -1,0 +1,72 @@
+"""The enumerations of the SDK's schema."""
+
+from enum import Enum
+
+import strawberry
+
+
+@strawberry.enum
+class GraderTypeEnum(Enum):
+    """The kinds of graders."""
+
+    JUDGE = "JUDGE"
+    PREBUILT = "PREBUILT"
+    REMOTE = "REMOTE"
+    CUSTOM = "CUSTOM"
+    FUNCTION = "FUNCTION"
+
+
+@strawberry.enum
+class PrebuiltCriteriaKey(Enum):
+    """The judges that come with the platform."""
+
+    FAITHFULNESS = "FAITHFULNESS"
+    ANSWER_RELEVANCY = "ANSWER_RELEVANCY"
+    CONTEXT_RELEVANCY = "CONTEXT_RELEVANCY"
+
+
+@strawberry.enum
+class MetricKind(Enum):
+    """What a score is."""
+
+    SCALAR = "SCALAR"
+    BOOL = "BOOL"
+
+
+@strawberry.enum
+class MetricScoringType(Enum):
+    """Which scores are good."""
+
+    HIGHER_IS_BETTER = "HIGHER_IS_BETTER"
+    LOWER_IS_BETTER = "LOWER_IS_BETTER"
+
+
+@strawberry.enum
+class ModelOnline(Enum):
+    """Whether a model answers."""
+
+    ONLINE = "ONLINE"
+    DEGRADED = "DEGRADED"
+    PENDING = "PENDING"
+    SCALING = "SCALING"
+    OFFLINE = "OFFLINE"
+    ERROR = "ERROR"
+
+
+@strawberry.enum
+class ProviderName(Enum):
+    """Who runs a model."""
+
+    OPEN_AI = "OPEN_AI"
+    LEGACY_OPEN_AI = "LEGACY_OPEN_AI"
+    HARMONY = "HARMONY"
+    GOOGLE = "GOOGLE"
+    ANTHROPIC = "ANTHROPIC"
+
+
+@strawberry.enum
+class RemoteEnvStatus(Enum):
+    """Whether an environment answers."""
+
+    ONLINE = "ONLINE"
+    OFFLINE = "OFFLINE"

@@ -1,0 +1,172 @@
+"""What the SDK changes."""
+
+import re
+from typing import Any
+
+import msgspec
+import strawberry
+from strawberry.scalars import JSON
+
+from api import bodies
+from api.auth import require, require_operator
+from api.dialects.adaptive import configs, types
+from api.dialects.adaptive.enums import MetricScoringType
+from api.dialects.adaptive.inputs import (
+    CustomConfigInput,
+    FunctionConfigInput,
+    GraderCreateInput,
+    GraderUpdateInput,
+    MetricCreate,
+    ProjectCreate,
+    ProjectShares,
+    RemoteEnvCreate,
+)
+from api.dialects.adaptive.queries import shown
+from api.dialects.adaptive.scalars import IdOrKey
+from api.dialects.adaptive.types import Info
+from api.endpoints import EndpointError, ask
+from api.graders import NewGrader, NewVersion, create_function, update_function
+from api.problems import invalid
+from api.projects import NewProject
+from api.proofs import Options, Sent
+from api.validate import report_on
+from gradebox.schemas import Check, Grader
+from storage.errors import Conflict
+
+PROVES = re.compile(r"validateFunctionGrader|createGrader|updateGrader|testRemoteEnv")
+"""Finds what takes long in the text of a query."""
+
+
+@strawberry.type
+class Mutation:
+    """Changes; each is what the route of our own does."""
+
+    @strawberry.mutation
+    def validate_function_grader(
+        self, info: Info, project: IdOrKey, code: str, test_sample: JSON | None = None
+    ) -> types.ValidationResult:
+        """The five checks; `testSample` is the thread of the test run."""
+        info.context.project(project, "score")
+        threads = None if test_sample is None else [msgspec.json.encode(test_sample)]
+        report = report_on(info.context.services, _source(code, threads), Options())
+        checks = [types.ValidationCheck(name=one.name, passed=one.passed, message=_said(one)) for one in report.checks]
+        return types.ValidationResult(valid=report.valid, checks=checks, warnings=report.warnings)
+
+    @strawberry.mutation
+    def create_grader(self, info: Info, project: IdOrKey, input: GraderCreateInput) -> types.Grader:  # noqa: A002  # the schema's name
+        """Keeps a new grader; a function is proved first."""
+        asking, found = info.context, info.context.project(project, "manage")
+        if input.key is None:
+            raise invalid("a grader has a key: 1-64 of a-z 0-9 . _ - and starting with a letter or digit")
+        _check_metric(input.metric)
+        config = configs.read(input.grader_config, configs.kind_of(input.grader_type))
+        fields = {"key": input.key, "name": input.name, "description": _description(config)}
+        new = bodies.convert(fields, NewGrader)
+        if isinstance(config, FunctionConfigInput):
+            grader = create_function(asking.services, found.key, _source(config.source_code), new)
+        else:
+            texts = new.name or new.key, new.description or ""
+            grader = asking.services.store.graders.create(found.key, new.key, *texts, configs.declared(config))
+        return shown(info, found, grader)
+
+    @strawberry.mutation
+    def update_grader(self, info: Info, project: IdOrKey, id: IdOrKey, input: GraderUpdateInput) -> types.Grader:  # noqa: A002  # as above
+        """Changes what is sent; another source or config is a new version."""
+        found = info.context.project(project, "manage")
+        grader = info.context.grader(found, id)
+        if input.grader_type is not None and configs.kind_of(input.grader_type) != grader.kind:
+            raise Conflict(f"grader {grader.key!r} is of another type and stays so: make a new one under another key")
+        return shown(info, found, _update(info, grader, input))
+
+    @strawberry.mutation
+    def delete_grader(self, info: Info, project: IdOrKey, id: IdOrKey) -> types.DeleteConfirm:  # noqa: A002  # as above
+        """Forgets a grader. One that is not there, or is locked, is an error."""
+        found = info.context.project(project, "manage")
+        grader = info.context.grader(found, id)
+        info.context.services.store.graders.delete(found.key, grader.key)
+        return types.DeleteConfirm(success=True)
+
+    @strawberry.mutation
+    def lock_grader(self, info: Info, project: IdOrKey, id: IdOrKey, locked: bool) -> types.Grader:  # noqa: A002  # as above
+        """Locks or unlocks a grader."""
+        found = info.context.project(project, "manage")
+        grader = info.context.grader(found, id)
+        changed = info.context.services.store.graders.describe(found.key, grader.key, {"locked": locked})
+        return shown(info, found, changed)
+
+    @strawberry.mutation
+    def test_remote_env(self, info: Info, input: RemoteEnvCreate) -> types.RemoteEnvTest:  # noqa: A002  # as above
+        """Asks a reward server what it is, where the operator allows its host."""
+        require(info.context.key, "manage")
+        try:
+            told = ask(input.url, info.context.services.settings.allowed_endpoints)
+        except EndpointError as error:
+            return types.RemoteEnvTestOffline(error=str(error))
+        return types.RemoteEnvTestOnline(name=told.name, version=told.version, description=told.description)
+
+    @strawberry.mutation
+    def add_remote_env(self, input: RemoteEnvCreate) -> types.RemoteEnv:  # noqa: A002  # as above
+        """Refused: an external endpoint is a grader here."""
+        raise invalid("gradebox has no environments of their own: use `graders.create.external_endpoint`")
+
+    @strawberry.mutation
+    def remove_remote_env(self, id_or_key: IdOrKey) -> str:
+        """Refused: there are none."""
+        raise invalid("gradebox has no environments of their own: delete the grader with `graders.delete`")
+
+    @strawberry.mutation
+    def create_metric(self, project: IdOrKey, input: MetricCreate) -> types.Metric:  # noqa: A002  # as above
+        """Refused: a metric is what a grader's scores are."""
+        raise invalid("gradebox has a metric for each grader and no others: create a grader of that key")
+
+    @strawberry.mutation
+    def create_project(self, info: Info, input: ProjectCreate) -> types.Project:  # noqa: A002  # as above
+        """Makes a project. What only a web page would show is not kept."""
+        require_operator(info.context.key)
+        if input.team is not None:
+            raise invalid("gradebox has no teams: leave `team` away, and make API keys for the project instead")
+        if input.settings is not None and input.settings.default_metric is not None:
+            raise invalid("gradebox has no default metric: leave it away, and name the grader of each batch")
+        fields = {"key": input.key, "name": input.name, "description": input.description or ""}
+        new = bodies.convert(fields, NewProject)
+        return types.project(info.context.services.store.projects.create(new.key, new.name, new.description))
+
+    @strawberry.mutation
+    def share_project(self, id_or_key: IdOrKey, input: ProjectShares) -> types.Project:  # noqa: A002  # as above
+        """Refused: there are no teams."""
+        raise invalid(
+            "gradebox has no teams to share a project with: make an API key that covers it, as with "
+            f"`gradebox keys create NAME --covers {id_or_key}`"
+        )
+
+
+def _update(info: Info, grader: Grader, wanted: GraderUpdateInput) -> Grader:
+    services, config = info.context.services, None
+    if wanted.grader_config is not None:
+        config = configs.read(wanted.grader_config, grader.kind)
+    new = bodies.convert({"name": wanted.name, "description": _description(config)}, NewVersion)
+    if isinstance(config, FunctionConfigInput):
+        return update_function(services, grader.project, grader.key, _source(config.source_code), new)
+    if config is not None:
+        grader = services.store.graders.update(grader.project, grader.key, configs.declared(config))
+    changes = {name: text for name in ("name", "description") if (text := getattr(new, name)) is not None}
+    return services.store.graders.describe(grader.project, grader.key, changes) if changes else grader
+
+
+def _source(code: str, threads: list[bytes] | None = None) -> Sent:
+    return Sent(code.encode("utf-8", "surrogatepass"), threads=threads)
+
+
+def _description(config: Any) -> str | None:
+    return config.description if isinstance(config, FunctionConfigInput | CustomConfigInput) else None
+
+
+def _check_metric(metric: MetricCreate | None) -> None:
+    if metric is not None and metric.scoring_type is MetricScoringType.LOWER_IS_BETTER:
+        raise invalid("scores are higher-is-better here: leave `scoringType` away, and negate what the grader returns")
+
+
+def _said(check: Check) -> str:
+    """A check's message with where and how: the SDK shows nothing else of it."""
+    where = f" (line {check.line})" if check.line else ""
+    return f"{check.message}{where}\n{check.traceback}" if check.traceback else f"{check.message}{where}"

@@ -1,0 +1,98 @@
+"""`/api/graphql`. All that can be answered is answered with 200: of any other status the SDK shows the number alone."""
+
+import logging
+from typing import Annotated, Any
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request
+from fastapi.responses import JSONResponse
+from graphql import GraphQLError
+from strawberry.schema.exceptions import CannotGetOperationTypeError
+from strawberry.types import ExecutionResult
+
+from api import bodies
+from api.auth import identify
+from api.dialects.adaptive.asking import Asking
+from api.dialects.adaptive.mutations import PROVES
+from api.dialects.adaptive.schema import SCHEMA
+from api.problems import AWAY, ProblemError, invalid, problem_of
+from api.request_id import request_id
+from api.services import Served
+from storage.errors import StorageError
+
+BODY_BYTES = bodies.MIB
+MESSAGE_CHARACTERS = 20_000  # a failed check with its traceback is shorter
+
+router = APIRouter(prefix="/api/graphql", tags=["adaptive"])
+_log = logging.getLogger(__name__)
+
+
+class Operation(msgspec.Struct):
+    """A GraphQL request."""
+
+    query: Annotated[str, msgspec.Meta(min_length=1)]
+    variables: dict[str, Any] | None = None
+    operation_name: str | None = msgspec.field(default=None, name="operationName")
+
+
+@router.post("", include_in_schema=False)
+async def graphql(request: Request, services: Served) -> JSONResponse:
+    """Executes one operation of adaptive-sdk."""
+    try:
+        key = await identify(request, services, _secret(request))
+        asked = await _read(request)
+        asking = Asking(services, key)
+        if PROVES.search(asked.query):
+            result = await services.grade(_execute, asked, asking)
+        else:
+            result = await run_sync(_execute, asked, asking)
+    except (ProblemError, StorageError, *AWAY) as error:
+        return JSONResponse({"data": None, "errors": [_told(request, error)]})
+    body: dict[str, Any] = {"data": result.data}
+    if result.errors:
+        body["errors"] = [_formatted(request, error) for error in result.errors]
+    return JSONResponse(body)
+
+
+def _secret(request: Request) -> str | None:
+    scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+    return secret.strip() if scheme.lower() == "bearer" else None
+
+
+async def _read(request: Request) -> Operation:
+    if bodies.media_type(request) != "application/json":
+        raise bodies.unsupported(request, "application/json")
+    return bodies.decode(await bodies.read(request, BODY_BYTES), Operation)
+
+
+def _execute(asked: Operation, asking: Asking) -> ExecutionResult:
+    name = asked.operation_name
+    try:
+        result = SCHEMA.execute_sync(asked.query, asked.variables, context_value=asking, operation_name=name)
+    except CannotGetOperationTypeError as error:
+        raise invalid(f"the query has no operation {name!r}" if name else "the query has no operation") from error
+    assert isinstance(result, ExecutionResult)
+    return result
+
+
+def _formatted(request: Request, error: GraphQLError) -> dict[str, Any]:
+    """An error of GraphQL's own is told as it is; of what came from our code, only what is meant to be told."""
+    cause = error.original_error
+    while isinstance(cause, GraphQLError):
+        cause = cause.original_error
+    formatted: dict[str, Any] = {**error.formatted}
+    if isinstance(cause, RecursionError):
+        cause = invalid("the query is nested too deep: ask for less at once")
+    if isinstance(cause, Exception) and (error.path is not None or isinstance(cause, ProblemError)):
+        formatted |= _told(request, cause)
+    formatted["message"] = formatted["message"][:MESSAGE_CHARACTERS]
+    return formatted
+
+
+def _told(request: Request, error: Exception) -> dict[str, Any]:
+    problem = problem_of(error)
+    if problem.status >= 500:
+        _log.error("request %s met what it should not", request_id(request.scope), exc_info=error)
+    extensions = {"type": f"urn:gradebox:problem:{problem.name}", "request_id": request_id(request.scope)}
+    return {"message": problem.detail, "extensions": {**extensions, **problem.members}}

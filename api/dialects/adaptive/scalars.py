@@ -1,0 +1,22 @@
+"""The scalars of adaptive-sdk's schema that GraphQL itself has not."""
+
+from datetime import datetime
+from typing import NewType
+
+import strawberry
+from strawberry.schema.config import StrawberryConfig
+
+IdOrKey = NewType("IdOrKey", str)
+Timestamp = NewType("Timestamp", int)
+
+CONFIG = StrawberryConfig(
+    scalar_map={
+        IdOrKey: strawberry.scalar(name="IdOrKey", description="the id or the key of a thing"),
+        Timestamp: strawberry.scalar(name="Timestamp", description="milliseconds since 1970", serialize=int),
+    }
+)
+
+
+def timestamp(time: datetime) -> Timestamp:
+    """A time in the unit that the SDK reads."""
+    return Timestamp(int(time.timestamp() * 1000))

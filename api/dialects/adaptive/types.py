@@ -1,0 +1,387 @@
+"""What the SDK is answered about graders, projects and people, in its own words."""
+
+from datetime import datetime
+from typing import Annotated, Optional
+from uuid import UUID
+
+import strawberry
+from strawberry.scalars import JSON
+
+from api.auth import may
+from api.dialects.adaptive import ids
+from api.dialects.adaptive.asking import Asking
+from api.dialects.adaptive.enums import (
+    GraderTypeEnum,
+    MetricKind,
+    MetricScoringType,
+    ModelOnline,
+    PrebuiltCriteriaKey,
+    ProviderName,
+    RemoteEnvStatus,
+)
+from api.dialects.adaptive.scalars import Timestamp, timestamp
+from gradebox import schemas
+
+Info = strawberry.Info[Asking, None]
+
+
+@strawberry.type
+class ModelComputeConfigOutput:
+    """How a model is run."""
+
+    tp: int
+    kv_cache_len: int
+    max_seq_len: int
+
+
+@strawberry.type
+class Model:
+    """A model that a judge names."""
+
+    id: UUID
+    key: str
+    name: str
+    online: ModelOnline
+    error: str | None
+    is_external: bool
+    provider_name: ProviderName
+    is_adapter: bool
+    is_training: bool
+    created_at: Timestamp
+    size: int | None = None
+    compute_config: ModelComputeConfigOutput | None = None
+    backbone: Optional["Model"] = None
+
+
+@strawberry.type
+class ModelService:
+    """A model of a project: there are none here."""
+
+    id: UUID
+    key: str
+    name: str
+    model: Model
+    is_default: bool
+    desired_online: bool
+    created_at: Timestamp
+
+
+@strawberry.type
+class MetricWithContext:
+    """A metric, as its project lists it."""
+
+    id: UUID
+    key: str | None
+    name: str
+    kind: MetricKind
+    description: str
+    scoring_type: MetricScoringType
+    created_at: datetime
+
+
+@strawberry.type
+class Team:
+    """A team: there are none here, API keys cover projects."""
+
+    id: UUID
+    key: str
+    name: str
+    created_at: Timestamp
+
+
+@strawberry.type
+class Role:
+    """What a team may do."""
+
+    id: UUID
+    key: str
+    name: str
+    created_at: Timestamp
+    permissions: list[str]
+
+
+@strawberry.type
+class ProjectShare:
+    """A team that shares a project."""
+
+    team: Team
+    role: Role
+    is_owner: bool
+
+
+@strawberry.type
+class Project:
+    """A project, as an API key sees it."""
+
+    kept: strawberry.Private[schemas.Project]
+    id: UUID
+    key: str
+    name: str
+    description: str
+    created_at: Timestamp
+
+    @strawberry.field
+    def metrics(self, info: Info) -> list[MetricWithContext]:
+        """One for each grader."""
+        return [
+            MetricWithContext(
+                id=ids.of_metric(grader),
+                key=grader.key,
+                name=grader.key,
+                kind=metric_kind(grader),
+                description=grader.description,
+                scoring_type=MetricScoringType.HIGHER_IS_BETTER,
+                created_at=grader.created_at,
+            )
+            for grader in info.context.graders(self.kept)
+        ]
+
+    @strawberry.field
+    def model_services(self) -> list[ModelService]:
+        """None: gradebox runs no models."""
+        return []
+
+    @strawberry.field
+    def permissions(self, info: Info) -> list[str]:
+        """The roles that the API key has here."""
+        return [role for role in schemas.ROLES if may(info.context.key, role)]
+
+    @strawberry.field
+    def shares(self) -> list[ProjectShare]:
+        """None: there are no teams."""
+        return []
+
+
+@strawberry.input
+class ProjectFilter:
+    """Which projects are meant."""
+
+    is_archived: bool | None = None
+
+
+@strawberry.type
+class Metric:
+    """The scores of one grader."""
+
+    grader: strawberry.Private[schemas.Grader]
+    id: UUID
+    key: str | None
+    name: str
+    kind: MetricKind
+    description: str
+    scoring_type: MetricScoringType
+    created_at: Timestamp
+    has_direct_scores: bool = False
+    has_comparison_scores: bool = False
+
+    @strawberry.field
+    def projects(
+        self,
+        info: Info,
+        filter: ProjectFilter = ProjectFilter(is_archived=False),  # noqa: A002, B008  # the schema's name; never changed
+    ) -> list[Project]:
+        """The one that its grader is of. None is ever archived."""
+        found = info.context.find_project(self.grader.project)
+        return [project(found)] if found is not None and not filter.is_archived else []
+
+
+@strawberry.type
+class JudgeExampleTurnEntry:
+    """One turn."""
+
+    role: str
+    content: str
+
+
+@strawberry.type
+class JudgeExample:
+    """What a judge is shown."""
+
+    input: list[JudgeExampleTurnEntry]
+    output: str
+    passes: bool = strawberry.field(name="pass")
+    reasoning: str | None
+
+
+@strawberry.type
+class JudgeConfigOutput:
+    """A judge, as it was sent."""
+
+    criteria: str
+    examples: list[JudgeExample]
+    model: Model
+    system_template: str
+    user_template: str
+
+
+@strawberry.type
+class PrebuiltCriteria:
+    """A judge that comes with the platform."""
+
+    key: PrebuiltCriteriaKey
+    name: str
+    description: str
+
+
+@strawberry.type
+class PrebuiltConfigOutput:
+    """A prebuilt judge, as it was sent."""
+
+    criteria: PrebuiltCriteria
+    model: Model
+
+
+@strawberry.type
+class RemoteConfigOutput:
+    """A reward server elsewhere. It is not asked when it is kept, so its version and description are empty."""
+
+    url: str
+    version: str = ""
+    description: str = ""
+
+
+@strawberry.type
+class CustomConfigOutput:
+    """A grader that is only named."""
+
+    description: str | None
+
+
+@strawberry.type
+class FunctionConfigOutput:
+    """A function, with its newest source."""
+
+    source_code: str | None
+    description: str | None
+
+
+GraderConfig = Annotated[
+    JudgeConfigOutput | PrebuiltConfigOutput | RemoteConfigOutput | CustomConfigOutput | FunctionConfigOutput,
+    strawberry.union("GraderConfig"),
+]
+
+
+@strawberry.type
+class Grader:
+    """A grader with its newest version."""
+
+    id: UUID
+    name: str
+    key: str | None
+    locked: bool
+    grader_type: GraderTypeEnum
+    grader_config: GraderConfig
+    project: Project
+    metric: Metric
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+@strawberry.type
+class ValidationCheck:
+    """One of the five checks."""
+
+    name: str
+    passed: bool
+    message: str
+
+
+@strawberry.type
+class ValidationResult:
+    """What the five checks say."""
+
+    valid: bool
+    checks: list[ValidationCheck]
+    warnings: list[str]
+
+
+@strawberry.type
+class DeleteConfirm:
+    """A grader is gone."""
+
+    success: bool
+    details: str | None = None
+
+
+@strawberry.type
+class RemoteEnvTestOffline:
+    """A reward server that did not answer as one, and why."""
+
+    error: str
+
+
+@strawberry.type
+class RemoteEnvTestOnline:
+    """What a reward server says of itself."""
+
+    name: str
+    version: str
+    description: str
+
+
+RemoteEnvTest = Annotated[RemoteEnvTestOffline | RemoteEnvTestOnline, strawberry.union("RemoteEnvTest")]
+
+
+@strawberry.type
+class RemoteEnv:
+    """A registered environment: there are none here."""
+
+    id: UUID
+    key: str
+    name: str
+    url: str
+    description: str
+    created_at: Timestamp
+    version: str
+    status: RemoteEnvStatus
+    metadata_schema: JSON | None
+
+
+@strawberry.type
+class UserTeam:
+    """A team of a user."""
+
+    team: Team
+    role: Role
+
+
+@strawberry.type
+class User:
+    """Whoever holds the API key."""
+
+    id: UUID
+    email: str
+    name: str
+    created_at: Timestamp
+    teams: list[UserTeam]
+
+
+def metric_kind(grader: schemas.Grader) -> MetricKind:
+    """Judges pass or fail; everything else gives a number."""
+    return MetricKind.BOOL if grader.kind in ("judge", "prebuilt") else MetricKind.SCALAR
+
+
+def project(kept: schemas.Project) -> Project:
+    """A project, as the SDK reads it."""
+    return Project(
+        kept=kept,
+        id=ids.of_project(kept),
+        key=kept.key,
+        name=kept.name or kept.key,
+        description=kept.description,
+        created_at=timestamp(kept.created_at),
+    )
+
+
+def metric(grader: schemas.Grader) -> Metric:
+    """The metric that a grader's scores are."""
+    return Metric(
+        grader=grader,
+        id=ids.of_metric(grader),
+        key=grader.key,
+        name=grader.key,
+        kind=metric_kind(grader),
+        description=grader.description,
+        scoring_type=MetricScoringType.HIGHER_IS_BETTER,
+        created_at=timestamp(grader.created_at),
+    )

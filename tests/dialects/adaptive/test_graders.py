@@ -1,0 +1,242 @@
+"""Graders through adaptive-sdk, unmodified."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+from adaptive_sdk.graphql_client import GraderUpdateInput
+from adaptive_sdk.graphql_client.exceptions import GraphQLClientGraphQLMultiError
+
+from gradebox import NotFound
+from gradebox.errors import Conflict
+from tests.dialects.adaptive.conftest import Sdk
+from tests.gradebox.conftest import Service
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox]
+
+SOURCE = "async def grade(thread):\n    return 1.0\n"
+CREATE = """
+mutation C($project: IdOrKey!, $input: GraderCreateInput!) { createGrader(project: $project, input: $input) { id } }
+"""
+Graders = Any
+
+
+async def exact_match(thread: "StringThread") -> float:  # type: ignore[name-defined]  # noqa: F821  # as in that SDK's own example: the platform defines it
+    return 1.0 if thread.last_content().strip() == thread.metadata["answer"] else 0.0
+
+
+async def says_four(thread: "StringThread") -> float:  # type: ignore[name-defined]  # noqa: F821  # as above
+    return float("4" in thread.completion())
+
+
+def function(sdk: Sdk, key: str = "says-four", fn: Any = says_four, **more: Any) -> Any:
+    return sdk(lambda client: client.graders.create.function(key=key, fn=fn, **more))
+
+
+def test_a_function_is_created_and_scores(sdk: Sdk, service: Service, project: str) -> None:
+    before = int(time.time() * 1000)
+    made = function(sdk, name="Says four", description="looks for a 4")
+
+    assert (made.key, made.name, made.locked) == ("says-four", "Says four", False)
+    assert made.grader_type.value == "FUNCTION"
+    assert made.grader_config.function_description == "looks for a 4"
+    assert made.grader_config.source_code.startswith("async def grade(thread")
+    assert made.project.key == project
+    assert (made.metric.key, made.metric.kind.value, made.metric.scoring_type.value) == (
+        "says-four",
+        "SCALAR",
+        "HIGHER_IS_BETTER",
+    )
+    assert before <= made.created_at <= time.time() * 1000
+    assert service.client(project).score("says-four", [{"completion": "4"}])[0].score == 1.0
+
+
+def test_source_as_a_string_is_kept_verbatim(sdk: Sdk) -> None:
+    source = (
+        "import re  # π\n\n\nasync def grade(thread):\n    return float(len(re.findall('4', thread.completion())))\n"
+    )
+    assert function(sdk, fn=source).grader_config.source_code == source
+
+
+def test_a_function_that_fails_a_check_is_not_kept(sdk: Sdk, service: Service, project: str) -> None:
+    with pytest.raises(ValueError, match=r"validation failed: test_run: .*answer") as caught:
+        function(sdk, fn=exact_match)
+    assert "in grade" in str(caught.value), "the grader's own traceback is shown"
+    with pytest.raises(ValueError, match=r"validation failed: structure: .*async def grade"):
+        function(sdk, fn="def grade(thread):\n    return 1.0\n")
+    with pytest.raises(ValueError, match="validation failed: syntax: the source is 70000 bytes long"):
+        function(sdk, fn="#" * 70_000)
+    assert service.client(project).graders.list() == []
+
+
+def test_validation_tells_of_every_check_and_takes_a_thread(sdk: Sdk, project: str) -> None:
+    source = "async def grade(thread):\n    return float(thread.metadata['answer'])\n"
+    sample = {"turns": [["user", "?"], ["assistant", "!"]], "metadata": {"answer": "0.5"}}
+
+    answer = sdk(lambda c: c._gql_client.validate_function_grader(project=project, code=source, test_sample=sample))
+
+    report = answer.validate_function_grader
+    assert report.valid
+    assert [check.name for check in report.checks] == ["syntax", "structure", "signature", "execution", "test_run"]
+    assert all(check.passed and check.message for check in report.checks)
+    assert report.warnings
+
+
+def test_a_create_without_validation_is_validated(ask: Callable[..., Any], project: str, service: Service) -> None:
+    grader = {"name": "x", "key": "x", "graderType": "FUNCTION"}
+    config = {"function": {"sourceCode": "async def grade(a, b): return 1.0"}}
+
+    answer = ask(CREATE, project=project, input={**grader, "graderConfig": config})
+
+    assert answer["data"] is None
+    assert "check 'signature' failed" in answer["errors"][0]["message"]
+    assert answer["errors"][0]["extensions"]["report"]["valid"] is False
+    assert service.client(project).graders.list() == []
+
+
+def test_a_judge_comes_back_as_it_was_sent(sdk: Sdk, service: Service, project: str) -> None:
+    examples = [
+        {"input": [{"role": "user", "content": "hi"}], "output": "yo", "passes": True},
+        {"input": [], "output": "no", "passes": False, "reasoning": "rude"},
+    ]
+
+    def create(client: Any) -> Any:
+        return client.graders.create.binary_judge(
+            key="kind", criteria="is kind", judge_model="a-judge", name="Kind", examples=examples
+        )
+
+    made = sdk(create)
+    config = made.grader_config
+    assert (made.grader_type.value, made.metric.kind.value, made.name) == ("JUDGE", "BOOL", "Kind")
+    assert (config.judge_criteria, config.model.key, config.model.online.value) == ("is kind", "a-judge", "OFFLINE")
+    assert [(one.output, one.pass_, one.reasoning) for one in config.examples] == [
+        ("yo", True, None),
+        ("no", False, "rude"),
+    ]
+    assert config.examples[0].input[0].content == "hi"
+    kept = service.client(project).graders.versions("kind")[0]
+    assert kept.kind == "judge"
+    assert kept.config is not None
+    assert "{{#each examples}}" in kept.config["system_template"]
+
+
+def test_prebuilt_external_and_custom_graders_come_back(sdk: Sdk, service: Service, project: str) -> None:
+    prebuilt = sdk(lambda c: c.graders.create.prebuilt_judge(key="true", type="FAITHFULNESS", judge_model="m"))
+    external = sdk(lambda c: c.graders.create.external_endpoint(key="far", url="http://far.example/"))
+    custom = sdk(lambda c: c.graders.create.custom(key="own", description="mine"))
+    bare = sdk(lambda c: c.graders.create.custom(key="bare"))
+
+    assert prebuilt.grader_config.prebuilt_criteria.key.value == "FAITHFULNESS"
+    assert prebuilt.metric.key == "true"
+    assert external.grader_config.url == "http://far.example/"
+    assert custom.grader_config.grader_description == "mine"
+    assert bare.grader_config.grader_description is None
+    listed = sdk(lambda c: c.graders.list())
+    assert [(one.key, one.grader_type.value) for one in listed] == [
+        ("bare", "CUSTOM"),
+        ("far", "REMOTE"),
+        ("own", "CUSTOM"),
+        ("true", "PREBUILT"),
+    ]
+    kinds = {grader.key: grader.kind for grader in service.client(project).graders.list()}
+    assert kinds == {"bare": "custom", "far": "external", "own": "custom", "true": "prebuilt"}
+
+
+def test_what_is_only_kept_says_so_when_it_is_to_score(sdk: Sdk, service: Service, project: str) -> None:
+    sdk(lambda c: c.graders.create.custom(key="own"))
+    client = service.client(project)
+    with pytest.raises(Conflict, match=r"'own' is of kind 'custom': .* cannot be run yet"):
+        client.batches.create("own", [{"completion": "x"}])
+    with pytest.raises(Conflict, match="cannot be run yet"):
+        client.score("own", [{"completion": "x"}])
+
+
+def test_a_grader_is_got_locked_and_deleted_by_key_or_id(sdk: Sdk, service: Service, project: str) -> None:
+    made = function(sdk, fn=SOURCE)
+    assert str(UUID(made.id)) == made.id
+    for ref in ("says-four", made.id):
+        assert sdk.graders(lambda graders: graders.get(grader_key=ref)).id == made.id  # noqa: B023  # called at once
+
+    assert sdk(lambda c: c.graders.lock(grader_key=made.id, locked=True)).locked
+    with pytest.raises(GraphQLClientGraphQLMultiError, match="'says-four' is locked: unlock it"):
+        sdk(lambda c: c.graders.delete(grader_key="says-four"))
+    assert not sdk(lambda c: c.graders.lock(grader_key="says-four", locked=False)).locked
+    assert sdk(lambda c: c.graders.delete(grader_key=made.id)) is True
+    with pytest.raises(NotFound):
+        service.client(project).graders.get("says-four")
+    assert function(sdk, fn=SOURCE).id != made.id, "a new grader of an old key is another one"
+
+
+def test_a_grader_that_is_not_there_is_named(sdk: Sdk) -> None:
+    calls: list[Callable[[Graders], Any]] = [
+        lambda graders: graders.get(grader_key="my-model"),
+        lambda graders: graders.lock(grader_key="my-model", locked=True),
+        lambda graders: graders.delete(grader_key="my-model"),
+    ]
+    for call in calls:
+        with pytest.raises(GraphQLClientGraphQLMultiError, match="there is no grader 'my-model' in project"):
+            sdk.graders(call)
+
+
+def test_a_key_is_taken_once(sdk: Sdk) -> None:
+    function(sdk, fn=SOURCE)
+    with pytest.raises(GraphQLClientGraphQLMultiError, match=r"there is a grader 'says-four' in project .* already"):
+        function(sdk, fn=SOURCE)
+
+
+@pytest.mark.parametrize("key", ["Upper", "a b", "", "x" * 65])
+def test_a_key_that_is_none_is_refused(sdk: Sdk, key: str) -> None:
+    with pytest.raises(GraphQLClientGraphQLMultiError, match=r"\$\.key"):
+        sdk(lambda c: c.graders.create.custom(key=key))
+
+
+def test_an_update_changes_what_it_names(sdk: Sdk, service: Service, project: str) -> None:
+    function(sdk, fn=SOURCE, description="one")
+
+    def update(**fields: Any) -> Any:
+        wanted = GraderUpdateInput.model_validate(fields)
+        return sdk(lambda c: c._gql_client.update_grader(project, "says-four", wanted)).update_grader
+
+    assert update(name="Four").name == "Four"
+    assert service.client(project).graders.get("says-four").version == 1
+    changed = update(graderConfig={"function": {"sourceCode": SOURCE.replace("1", "0"), "description": "none"}})
+    assert (changed.name, changed.grader_config.function_description) == ("Four", "none")
+    assert service.client(project).graders.get("says-four").version == 2
+    with pytest.raises(GraphQLClientGraphQLMultiError, match="check 'syntax' failed"):
+        update(graderConfig={"function": {"sourceCode": "async def"}})
+    with pytest.raises(GraphQLClientGraphQLMultiError, match="graderConfig holds custom"):
+        update(graderConfig={"custom": {"description": "x"}})
+    with pytest.raises(GraphQLClientGraphQLMultiError, match="of another type and stays so"):
+        update(graderType="CUSTOM")
+    assert service.client(project).graders.get("says-four").version == 2
+
+
+def test_a_judge_is_updated_as_a_new_version(ask: Callable[..., Any], service: Service, project: str) -> None:
+    custom = {"name": "o", "key": "o", "graderType": "REMOTE"}
+    ask(CREATE, project=project, input={**custom, "graderConfig": {"remote": {"url": "http://a.example"}}})
+    update = (
+        'mutation U($p: IdOrKey!, $i: GraderUpdateInput!) { updateGrader(project: $p, id: "o", input: $i) { name } }'
+    )
+
+    answer = ask(update, p=project, i={"name": "O", "graderConfig": {"remote": {"url": "http://b.example"}}})
+
+    assert answer == {"data": {"updateGrader": {"name": "O"}}}
+    versions = service.client(project).graders.versions("o")
+    assert [version.config for version in versions] == [{"url": "http://a.example"}, {"url": "http://b.example"}]
+
+
+def test_a_config_of_another_type_and_a_metric_upside_down_are_refused(ask: Callable[..., Any], project: str) -> None:
+    grader = {"name": "x", "key": "x", "graderType": "CUSTOM", "graderConfig": {"custom": {}}}
+    both = {"custom": {}, "remote": {"url": "http://x.example"}}
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"graderType": "JUDGE"}, "a grader of type JUDGE takes one config, its own"),
+        ({"graderConfig": both}, "graderConfig holds remote, custom"),
+        ({"graderConfig": {}}, "graderConfig holds nothing"),
+        ({"key": None}, "a grader has a key"),
+        ({"metric": {"name": "x", "kind": "SCALAR", "scoringType": "LOWER_IS_BETTER"}}, "negate what the grader"),
+    ]
+    for fields, expected in refused:
+        answer = ask(CREATE, project=project, input={**grader, **fields})
+        assert expected in answer["errors"][0]["message"]

@@ -1,0 +1,23 @@
+"""Other services' own clients, against the service as it is run."""
+
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+from tests.gradebox.conftest import Service, serving
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """`gradebox serve` with every dialect, which is the default."""
+    with serving(tmp_path_factory.mktemp("dialects"), "--workers", "1") as running:
+        yield running
+
+
+@pytest.fixture
+def project(service: Service) -> str:
+    """A project of the test's own."""
+    key = f"p-{uuid4().hex[:8]}"
+    service.client().projects.create(key)
+    return key
