@@ -14,6 +14,8 @@ from starlette.requests import ClientDisconnect
 from api.request_id import HEADER, request_id
 from gradebox.schemas import Problem, Report
 from sandbox.errors import SandboxError
+from storage import spool
+from storage.connection import is_full
 from storage.errors import (
     Conflict,
     KeyReused,
@@ -28,6 +30,7 @@ from storage.errors import (
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
+FULL_RETRY_S = "30"
 QUEUE_RETRY_S = "5"  # a chunk of most graders is done by then
 AWAY = (RedisError, SandboxError, OSError)
 
@@ -113,6 +116,9 @@ def problem_of(error: Exception) -> ProblemError:
         status, name = next(found, (500, "internal"))
         headers = {"Retry-After": QUEUE_RETRY_S} if isinstance(error, QueueFull) else None
         return ProblemError(status, name, str(error), headers)
+    if (isinstance(error, OSError) and spool.is_full(error)) or (isinstance(error, RedisError) and is_full(error)):
+        detail = "the service has no room left and nothing was kept: try again later, or have its operator make room"
+        return ProblemError(507, "insufficient-storage", detail, {"Retry-After": FULL_RETRY_S})
     if isinstance(error, AWAY):
         detail = "the service cannot do this now, a part of it is away: try again in a moment"
         return ProblemError(503, "unavailable", detail, RETRY)

@@ -6,6 +6,9 @@ from importlib.resources import files
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.commands.core import Script
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import OutOfMemoryError, ReadOnlyError, RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 from redis.retry import Retry
 
 from storage import names
@@ -28,6 +31,16 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
         socket_connect_timeout=5.0,
         retry=Retry(NoBackoff(), 0),
     )
+
+
+def is_full(error: RedisError) -> bool:
+    """Whether Redis refuses to write for want of memory or disk."""
+    return isinstance(error, OutOfMemoryError) or str(error).startswith("MISCONF")
+
+
+def is_away(error: RedisError) -> bool:
+    """Whether the same may go well later: Redis does not answer, or does not write now."""
+    return is_full(error) or isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError)
 
 
 def check_format(redis: Redis) -> None:

@@ -12,8 +12,7 @@ from storage.tally import Tally, arguments
 
 LEASE_MS = 15_000
 BEAT_S = 4.0
-ATTEMPTS = 5
-"""How often a unit is tried; after that its outcomes are errors of kind `infrastructure`."""
+ATTEMPTS = 10
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -47,9 +46,14 @@ class Completed(IntEnum):
 
 
 class Leases:
-    """All units that can be taken: projects take turns, and within each its batches."""
+    """All units that can be taken: projects take turns, and within each its batches.
 
-    def __init__(self, redis: Redis, lease_ms: int = LEASE_MS) -> None:
+    Attributes:
+        attempts: how often a unit is tried; after that its outcomes are errors of kind `infrastructure`.
+    """
+
+    def __init__(self, redis: Redis, attempts: int = ATTEMPTS, lease_ms: int = LEASE_MS) -> None:
+        self.attempts = attempts
         self._lease_ms = lease_ms
         self._claim = script(redis, "claim")
         self._beat = script(redis, "beat")

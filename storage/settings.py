@@ -6,6 +6,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from storage.audit import LINES
+from storage.leases import ATTEMPTS
 
 
 class StorageSettings(BaseSettings):
@@ -23,6 +24,15 @@ class StorageSettings(BaseSettings):
     )
     waiting_batches: int = Field(default=10_000, ge=1, description="that one project may have which are not over")
     audit_lines: int = Field(default=LINES, ge=1, description="of changes, kept for each project")
+    attempts: int = Field(
+        default=ATTEMPTS,
+        ge=1,
+        le=1000,
+        description="how often a chunk is tried that never comes to its end",
+    )
+    reserve_mb: int = Field(
+        default=256, ge=0, description="MiB that uploads leave free on the disk; outcomes may use three quarters of it"
+    )
 
     @property
     def spool(self) -> str:

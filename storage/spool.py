@@ -1,7 +1,9 @@
 """What is large and never changes: payloads and outcomes, in a folder or an object store, reached by URL."""
 
+import errno
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -12,11 +14,23 @@ from fsspec.implementations.local import LocalFileSystem
 
 from storage.errors import PayloadLost
 
+MIB = 1024 * 1024
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+def is_full(error: OSError) -> bool:
+    """Whether there was no room to write."""
+    return error.errno in _FULL
+
 
 class Spool:
-    """The files of all batches. Every method may raise OSError."""
+    """The files of all batches. Every method may raise OSError, also before the disk of a folder is quite full:
+    `reserve` bytes are kept free of payloads, so that what was accepted can be finished, and a quarter of that of
+    outcomes, so that Redis can go on.
+    """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, reserve: int = 0) -> None:
+        self._reserve = reserve
         self._files, self._root = fsspec.core.url_to_fs(url)
         # A folder must be told to reach the disk; an object store keeps what it has acknowledged.
         self._is_folder = isinstance(self._files, LocalFileSystem)
@@ -25,6 +39,7 @@ class Spool:
     def writing_payload(self, batch_id: str) -> Iterator[IO[bytes]]:
         """A new payload, on disk when the block ends."""
         self._files.makedirs(f"{self._root}/payloads", exist_ok=True)
+        self.check_room()
         with self._writing(self._payload(batch_id)) as (file,):
             yield file
 
@@ -41,6 +56,7 @@ class Spool:
     def write_outcomes(self, batch_id: str, files: Mapping[tuple[int, int], bytes]) -> None:
         """The outcomes of units, each by its number and attempt, on disk when this returns."""
         self._files.makedirs(f"{self._root}/outcomes/{batch_id}", exist_ok=True)
+        self._check_room(self._reserve // 4)
         with self._writing(*(self._outcomes(batch_id, unit, attempt) for unit, attempt in files)) as opened:
             for file, data in zip(opened, files.values(), strict=True):
                 file.write(data)
@@ -67,6 +83,14 @@ class Spool:
         self._files.makedirs(self._root, exist_ok=True)
         self._files.pipe_file(path, b"")
         self._files.rm_file(path)
+
+    def check_room(self) -> None:
+        """Raises OSError where there is no room for payloads."""
+        self._check_room(self._reserve)
+
+    def _check_room(self, least: int) -> None:
+        if self._is_folder and least and (free := shutil.disk_usage(self._root).free) < least:
+            raise OSError(errno.ENOSPC, f"{free} bytes are free and {least} are to stay so", self._root)
 
     def _payload(self, batch_id: str) -> str:
         return f"{self._root}/payloads/{batch_id}.jsonl"

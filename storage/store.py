@@ -8,17 +8,22 @@ from storage.batches import MOST_WAITING, Batches, Waiting
 from storage.connection import check_format, connect
 from storage.endings import Endings
 from storage.graders import Graders
-from storage.leases import Leases
+from storage.leases import ATTEMPTS, Leases
 from storage.projects import DEFAULT, Projects
 from storage.settings import StorageSettings
-from storage.spool import Spool
+from storage.spool import MIB, Spool
 
 
 class Store:
     """The rooms of the store. Safe to use from several threads."""
 
     def __init__(
-        self, redis: Redis, spool: Spool, most_waiting: Waiting = MOST_WAITING, audit_lines: int = LINES
+        self,
+        redis: Redis,
+        spool: Spool,
+        most_waiting: Waiting = MOST_WAITING,
+        audit_lines: int = LINES,
+        attempts: int = ATTEMPTS,
     ) -> None:
         self.redis = redis
         self.spool = spool
@@ -27,7 +32,7 @@ class Store:
         self.api_keys = ApiKeys(redis, self.audit)
         self.graders = Graders(redis, self.audit)
         self.batches = Batches(redis, most_waiting, self.audit)
-        self.leases = Leases(redis)
+        self.leases = Leases(redis, attempts)
         self.endings = Endings(redis)
 
     def sweep(self) -> None:
@@ -47,7 +52,8 @@ def open_store(settings: StorageSettings) -> Store:
     redis = connect(settings.redis_url)
     check_format(redis)
     most = Waiting(settings.waiting_completions, settings.waiting_batches)
-    return Store(redis, Spool(settings.spool), most, settings.audit_lines)
+    spool = Spool(settings.spool, settings.reserve_mb * MIB)
+    return Store(redis, spool, most, settings.audit_lines, settings.attempts)
 
 
 def first_start(store: Store, settings: StorageSettings) -> None:

@@ -1,6 +1,6 @@
 """A batch's payload on its way into the spool, cut into chunks as it passes."""
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from storage.chunks import Chunk, Cutter
 from storage.errors import Refused
@@ -28,6 +28,7 @@ class Upload:
             TooLarge: a line, their number or the whole is over its limit.
             OSError: the spool cannot be written.
         """
+        self._store.spool.check_room()
         for piece in pieces:
             self._cutter.feed(piece)
             self._file.write(piece)
@@ -46,6 +47,7 @@ class Upload:
 
     def abandon(self) -> None:
         """Leaves nothing."""
-        self._open.close()
+        with suppress(OSError):  # a disk that is full takes the last bytes no more, and they are not wanted
+            self._open.close()
         self._store.spool.remove(self.batch_id)
         self._store.batches.swept(self.batch_id)

@@ -77,6 +77,18 @@ def store(redis: Redis, storage_settings: StorageSettings) -> Store:
     return store
 
 
+@pytest.fixture
+def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A disk of 16 MiB, or as many as `parametrize` says."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    options = f"size={getattr(request, 'param', 16)}m"
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "gradebox", path], capture_output=True).returncode:
+        pytest.skip("only root can mount a small disk")
+    yield path
+    subprocess.run(["umount", path], check=True)
+
+
 @pytest.fixture(scope="session")
 def pool() -> Iterator[Pool]:
     """Real sandboxes."""

@@ -4,9 +4,9 @@ import logging
 from collections.abc import Callable
 from typing import TypeVar
 
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.exceptions import RedisError
 
+from storage.connection import is_away
 from worker.runtime import Runtime
 
 _REDIS_WAIT_S = 1.0
@@ -16,15 +16,17 @@ _log = logging.getLogger(__name__)
 
 
 def patiently(runtime: Runtime, ask: Callable[[], _T]) -> _T:
-    """Asks until Redis answers.
+    """Asks until Redis answers, and writes again where its memory or disk was full.
 
     Raises:
-        RedisError: it does not, and the worker is told to stop.
+        RedisError: it does not, and the worker is told to stop; or it is no matter of time.
     """
     while True:
         try:
             return ask()
-        except (RedisConnectionError, RedisTimeoutError) as error:
-            _log.warning("Redis does not answer, trying again: %s", error)
+        except RedisError as error:
+            if not is_away(error):
+                raise
+            _log.warning("Redis does not answer or write, trying again: %s", error)
             if runtime.stopping.wait(_REDIS_WAIT_S):
                 raise

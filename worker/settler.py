@@ -2,7 +2,7 @@
 
 import logging
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from types import TracebackType
@@ -10,6 +10,7 @@ from typing import Self
 
 import msgspec
 
+from storage.spool import is_full
 from storage.tally import tally
 from worker.claims import Claims
 from worker.patience import patiently
@@ -64,16 +65,23 @@ class Settler:
 
     def _settle(self, batch: str, units: Sequence[Scored]) -> None:
         files = {(one.lease.unit, one.lease.attempt): _encoder.encode_lines(one.outcomes) for one in units}
+        stopping = self._runtime.stopping
+        while (error := self._failure(batch, files)) is not None:
+            _log.warning("the outcomes of batch %s cannot be written, trying again in %g s: %s", batch, _PAUSE_S, error)
+            if stopping.wait(_PAUSE_S) or not is_full(error):
+                for one in units:
+                    self._claims.give_back(one.lease, tried=not stopping.is_set())
+                return
+        for one in units:
+            self._count(one)
+
+    def _failure(self, batch: str, files: Mapping[tuple[int, int], bytes]) -> OSError | None:
+        """Writes the outcomes. A disk that is full is waited for: nothing that was scored is to be scored again."""
         try:
             self._runtime.store.spool.write_outcomes(batch, files)
         except OSError as error:
-            _log.warning("the outcomes of batch %s could not be written, its units are given back: %s", batch, error)
-            self._runtime.stopping.wait(_PAUSE_S)
-            for one in units:
-                self._claims.give_back(one.lease, tried=not self._runtime.stopping.is_set())
-            return
-        for one in units:
-            self._count(one)
+            return error
+        return None
 
     def _count(self, scored: Scored) -> None:
         """Once however often it is asked; of all attempts' files the one that counts stays."""

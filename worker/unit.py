@@ -3,14 +3,14 @@
 from time import monotonic
 
 import msgspec
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.exceptions import RedisError
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError
 from storage.batches import Scorer
 from storage.chunks import Chunk
-from storage.leases import ATTEMPTS, Lease
+from storage.connection import is_away
+from storage.leases import Lease
 from worker.bench import Bench, Loaded
 from worker.runtime import Runtime
 
@@ -38,8 +38,8 @@ def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
         return None
     number, chunk = plan.unit(lease.unit)
     scorer = plan.scorers[number]
-    if lease.attempt > ATTEMPTS:
-        outcomes = _given_up(scorer, chunk)
+    if lease.attempt > store.leases.attempts:
+        outcomes = _given_up(scorer, chunk, store.leases.attempts)
     else:
         loaded = bench.load(lease, scorer)
         if loaded is None:
@@ -87,12 +87,14 @@ def _goes_on(runtime: Runtime, lease: Lease, outcomes: int) -> bool:
         return False
     try:
         return runtime.store.leases.advance(lease, outcomes)
-    except (RedisConnectionError, RedisTimeoutError):
-        return True  # it may be back when the unit is done
+    except RedisError as error:
+        if is_away(error):
+            return True  # it may be back when the unit is done
+        raise
 
 
-def _given_up(scorer: Scorer, chunk: Chunk) -> list[Outcome]:
-    message = f"the service tried {ATTEMPTS} times to score this thread and never came to an end: try it again later"
+def _given_up(scorer: Scorer, chunk: Chunk, tries: int) -> list[Outcome]:
+    message = f"the service tried {tries} times to score this thread and never came to an end: try it again later"
     error = OutcomeError("infrastructure", message, retryable=True)
     indices = range(chunk.first_index, chunk.first_index + chunk.lines)
     return [Outcome(index, scorer.label, None, 0.0, error=error) for index in indices]

@@ -71,9 +71,7 @@ class Child:
         """Starts a dead process again when its delay is over. What there is to tell the user, if anything."""
         now = time.monotonic()
         if self._process is None:
-            if now >= self._start_at:
-                self.start()
-            return None
+            return self._start_again(now) if now >= self._start_at else None
         code = self._process.poll()
         if code is None:
             return None
@@ -81,6 +79,15 @@ class Child:
         self._process, self._start_at = None, now + delay
         self.deaths += 1
         return f"{self.name} {_ending(code)} and starts again in {delay:g} s; {self.last_words()} (see {self.log})"
+
+    def _start_again(self, now: float) -> str | None:
+        try:
+            self.start()
+        except OSError as error:  # no process, no memory, no room for its log: that may pass
+            delay = self._next_delay(now)
+            self._start_at = now + delay
+            return f"{self.name} cannot be started ({error.strerror}) and is tried again in {delay:g} s"
+        return None
 
     def said(self) -> str:
         """What this process has written so far: at most its last 4 KiB."""

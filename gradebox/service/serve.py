@@ -7,7 +7,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -185,4 +185,5 @@ def _reachable(host: str) -> str:
 
 def _tell(line: str | None) -> None:
     if line:
-        print(f"gradebox: {line}", file=sys.stderr, flush=True)  # noqa: T201  # for whoever runs the service
+        with suppress(OSError):  # a log on a disk that is full must not end the service
+            print(f"gradebox: {line}", file=sys.stderr, flush=True)  # noqa: T201  # for whoever runs the service

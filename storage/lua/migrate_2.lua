@@ -9,6 +9,7 @@ for _, project in ipairs(projects) do
       local total, done = unpack(redis.call('HMGET', batch, 'total', 'done'))
       redis.call('HDEL', batch, 'rotating')
       count(project, total - done, 1)
+      redis.call('SADD', OPEN, id)
       if has_pending(batch) then rotate(id, batch) end
     else
       redis.call('ZADD', ENDED, now_ms() / 1000, id)

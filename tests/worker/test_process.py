@@ -83,7 +83,7 @@ def test_a_unit_that_never_ends_well_becomes_errors_that_may_be_tried_again(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker]
 ) -> None:
     batch = submit(store, dispatch, 10, SLOW)
-    for _ in range(5):
+    for _ in range(store.leases.attempts):
         store.leases.release(claim(store))
     start()
     found = over(store, batch)
