@@ -140,17 +140,18 @@ class Child:
 
     async def _drive(self) -> None:
         grade, read, readline = self._grader.grade, self._reader.read, self._readline
-        slots = self._slots
+        slots, may_hold = self._slots, self._output.may_hold
         modules, clock, pid, careful = sys.modules, perf_counter_ns, self._pid, self._grader.touches_system
-        while self._left:
-            if self._line is None:  # else it is graded again, in an event loop
-                self._line = readline()
+        line = self._line
+        for left in range(self._left, 0, -1):
+            if line is None:  # else it is graded again, in an event loop
+                line = readline()
+            self._line, self._left = line, left
             try:
-                thread, identity = read(self._line)
+                thread, identity = read(line)
             except BadInput as problem:
                 self._finish(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))], None)
-                self._line = None
-                self._left -= 1
+                line = None
                 continue
             if "random" in modules:
                 reseed()
@@ -171,13 +172,12 @@ class Child:
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
             if careful and getpid() != pid:
                 os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
-            if slots is None or fields or identity is not None or self._output.may_hold() or micros > _MOST_MICROS:
+            if slots is None or fields or identity is not None or may_hold() or micros > _MOST_MICROS:
                 self._finish(kind, micros, score, fields, identity)
             else:
                 _pack_into(slots, self._slot, micros, score, 0, MARK | kind)
                 self._slot += _SLOT_BYTES
-            self._line = None
-            self._left -= 1
+            line = None
             if self._runner is not None:
                 _cancel_leftover_tasks()
 

@@ -10,6 +10,7 @@ from gradebox.thread import StringThread
 _BLANK = " \t\r\n"
 _CONTAINERS = frozenset((dict, list))
 _flat = _CONTAINERS.isdisjoint
+_LINE_ENDS = frozenset(("\n", ""))
 _new_thread = StringThread.__new__
 
 
@@ -44,17 +45,20 @@ class Reader:
         try:
             text = line.decode()
             value, end = self._scan(text, 0)
-            turns = [(message["role"], message["content"]) for message in value["messages"]]
-            for role, content in turns:
+            messages, metadata = value["messages"], value["metadata"]
+            turns = []
+            for message in messages:
+                role, content = message["role"], message["content"]
                 if type(role) is not str or type(content) is not str:
                     return self._read_carefully(line)
-            metadata = value["metadata"]
-            if type(value["messages"]) is not list or len(text) - end > 1 or len(line) > self._most_bytes:
+                turns.append((role, content))
+            if type(messages) is not list or text[end:] not in _LINE_ENDS or len(line) > self._most_bytes:
                 return self._read_carefully(line)
-            if not _flat(map(type, metadata.values())):
-                self._check_depth(metadata)
-            if text[end:].strip(_BLANK):
-                return self._read_carefully(line)
+            for member in metadata.values():
+                kind = type(member)
+                if kind in _CONTAINERS and not _flat(map(type, member.values() if kind is dict else member)):
+                    self._check_depth(metadata)
+                    break
             identity = value.get("id")
         except (LookupError, TypeError, AttributeError, ValueError, StopIteration, RecursionError, SystemError):
             return self._read_carefully(line)
@@ -103,12 +107,12 @@ class Reader:
             depth += 1
             if depth > self._deepest:
                 raise BadInput(f"the line is nested more than {self._deepest} levels deep")
-            inner: list[Any] = []
-            for container in level:
-                members = container.values() if type(container) is dict else container
-                if not _flat(map(type, members)):
-                    inner += [member for member in members if type(member) in _CONTAINERS]
-            level = inner
+            level = [
+                member
+                for container in level
+                for member in (container.values() if type(container) is dict else container)
+                if type(member) in _CONTAINERS
+            ]
 
 
 def _start(text: str) -> int:
