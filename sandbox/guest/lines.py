@@ -101,7 +101,7 @@ class Reader:
 
     def _check_depth(self, metadata: dict[str, Any]) -> None:
         """Refuses metadata that recursive code might choke on; the rest of a thread is flat."""
-        level: list[dict[str, Any] | list[Any]] = [metadata]
+        level: list[Any] = [metadata]
         depth = 1  # the thread itself
         while level:
             depth += 1
