@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter, FastAPI
 
-from api import audit, batches, dialects, graders, health, keys, problems, projects, score, validate
+from api import audit, batches, dialects, graders, health, keys, openapi, problems, projects, score, validate
 from api.request_id import RequestId
 from api.services import Services
 
@@ -19,4 +19,5 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(router)
     app.add_middleware(RequestId)
     problems.add_handlers(app)
+    openapi.describe(app)
     return app

@@ -87,7 +87,7 @@ async def get(
     return await run_sync(services.store.batches.get, project, batch_id)
 
 
-@router.get("/{batch_id}/outcomes", response_class=StreamingResponse)
+@router.get("/{batch_id}/outcomes", response_class=StreamingResponse, responses={200: {"content": openapi.JSON_LINES}})
 def read_outcomes(
     services: Served,
     batch: Known,

@@ -26,7 +26,7 @@ async def healthz() -> Health:
     return Health(status="up")
 
 
-@router.get("/readyz")
+@router.get("/readyz", responses={503: {"model": Health, "description": "Redis or the spool is away"}})
 def readyz(services: Served, response: Response) -> Health:
     """Whether this process can do its work now: Redis answers, and the spool can be written."""
     if _is_ready(services):

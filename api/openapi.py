@@ -1,20 +1,36 @@
-"""Describes bodies that are read by hand, so that /docs shows them like the others."""
+"""What /openapi.json says beyond what FastAPI knows by itself: bodies that are read by hand, and every problem."""
 
 from typing import Any
 
 import msgspec
+from fastapi import FastAPI
 
+from gradebox.schemas import Problem
 
-def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The `openapi_extra` of a route that takes this struct as JSON, or one of the other media types."""
-    _, components = msgspec.json.schema_components([kind], ref_template="#/{name}")
-    return {
-        "requestBody": {
-            "required": True,
-            "content": {"application/json": {"schema": components[kind.__name__]}, **(also or {})},
-        }
-    }
-
+_REF = "#/components/schemas/{name}"
+_OURS = {"audit", "batches", "graders", "keys", "projects"}
+_THREAD = {
+    "type": "object",
+    "description": "what a grader is given; the completion is the last turn of the assistant",
+    "properties": {
+        "id": {"type": ["string", "integer"]},
+        "messages": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"role": {"type": "string"}, "content": {"type": "string"}},
+                "required": ["role", "content"],
+            },
+        },
+        "metadata": {"type": "object"},
+    },
+}
+# What structs hold as it was sent, unparsed, as it is meant to be.
+_UNPARSED: dict[str, dict[str, Any]] = {
+    "source": {"type": "string", "description": "Python with `async def grade(thread)`, at most 64 KiB"},
+    "threads": {"type": "array", "minItems": 1, "items": {"$ref": _REF.format(name="Thread")}},
+}
+_schemas: dict[str, Any] = {"Thread": _THREAD}
 
 SOURCE_FILE = {"text/x-python": {"schema": {"type": "string"}}}
 FORM = {
@@ -23,3 +39,63 @@ FORM = {
     }
 }
 JSON_LINES = {"application/x-ndjson": {"schema": {"type": "string", "description": "a thread a line"}}}
+
+
+def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The `openapi_extra` of a route that takes this struct as JSON, or one of the other media types."""
+    (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
+    for component in components.values():
+        properties = component.get("properties", {})
+        if "source" in properties:
+            component["required"] = ["source", *component.get("required", ())]
+        properties.update({name: unparsed for name, unparsed in _UNPARSED.items() if name in properties})
+    _schemas.update(components)
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}, **(also or {})}}}
+
+
+def describe(app: FastAPI) -> None:
+    """Makes the document of this app complete."""
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            _complete(generate())
+        return generate()
+
+    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI says to
+
+
+def _complete(document: dict[str, Any]) -> None:
+    components = document["components"]["schemas"]
+    components.update({"Problem": Problem.model_json_schema(), **_schemas})
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if _OURS.intersection(operation.get("tags", ())):
+                operation["responses"].update({str(status): _PROBLEM for status in _statuses(path, method, operation)})
+    for unused in ("HTTPValidationError", "ValidationError"):
+        components.pop(unused, None)
+
+
+_PROBLEM = {
+    "description": "a problem, which says what to do",
+    "content": {"application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}}},
+}
+
+
+def _statuses(path: str, method: str, operation: dict[str, Any]) -> set[int]:
+    """The problems that an operation may answer with."""
+    statuses = {401, 429, 503}
+    changes = method != "get"
+    if changes or "audit" in path or path == "/v1/keys":
+        statuses.add(403)
+    if "{" in path or (changes and path == "/v1/keys"):
+        statuses.add(404)
+    if changes and "keys" not in operation["tags"]:
+        statuses.add(409)
+    if "requestBody" in operation:
+        statuses |= {408, 413, 415}
+    if "requestBody" in operation or operation.get("parameters"):
+        statuses.add(422)
+    if path.endswith("/score"):
+        statuses.add(504)
+    return statuses

@@ -1,0 +1,195 @@
+"""Every route of the OpenAPI document, asked with every kind of key. A route that is new is asked too."""
+
+import socket
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.conftest import GOOD, PROJECT, Service
+from tests.api.test_auth import LINE, LINES
+
+# What project `default` holds, and no other key may ever see.
+MARKS = ("very-secret-grader", "very secret words", "very-secret-source")
+PUBLIC = {"/healthz", "/readyz", "/metrics"}
+SCORES = {"validate", "score", "cancel"}  # last parts of paths that need the role `score`; and POST /batches
+BODIES: dict[str, dict[str, Any]] = {
+    "/validate": {"source": GOOD},
+    "/graders": {"key": "mine", "source": GOOD},
+    "PUT /graders/{key}": {"source": GOOD, "name": "mine"},
+    "PATCH /graders/{key}": {"name": "mine"},
+    "/graders/{key}/score": {"threads": [{"turns": [["assistant", "4"]]}]},
+    "/batches": {"graders": [{"key": "very-secret-grader"}], "threads": [{"turns": [["assistant", "4"]]}]},
+    "/v1/keys": {"name": "mine", "projects": ["*"]},
+    "/v1/projects": {"key": "mine"},
+}
+
+
+@dataclass(frozen=True)
+class Route:
+    """One operation of the document."""
+
+    method: str
+    path: str
+
+    @property
+    def in_project(self) -> bool:
+        return "{project}" in self.path
+
+    @property
+    def role(self) -> str:
+        """The role that it needs, as docs/keys.md says; what is not known needs the highest."""
+        last = self.path.rpartition("/")[2]
+        if self.method == "GET":
+            return "manage" if last in ("audit", "keys") else "read"
+        return "score" if last in SCORES or (self.method, last) == ("POST", "batches") else "manage"
+
+    def ask(self, client: httpx.Client, filled: dict[str, str]) -> httpx.Response:
+        """Sends it as well-formed as it can be, with these parts of the path."""
+        place = self.path.removeprefix("/v1/projects/{project}")
+        body = BODIES.get(place) or BODIES.get(f"{self.method} {place}", {})
+        url = self.path.format_map(filled)
+        return client.request(self.method, url, json=None if self.method in ("GET", "DELETE") else body)
+
+
+@pytest.fixture
+def filled(client: httpx.Client) -> dict[str, str]:
+    """Parts of paths, naming what project `default` holds."""
+    key, words, source = MARKS
+    grader = {"key": key, "name": words, "description": words, "source": f"# {source}\n{GOOD}"}
+    client.post(f"{PROJECT}/graders", json=grader).raise_for_status()
+    batch = client.post(f"{PROJECT}/batches?grader={key}", content=LINE, headers=LINES).json()["id"]
+    client.post("/v1/projects", json={"key": "other"}).raise_for_status()
+    made = client.post("/v1/keys", json={"name": "spare", "projects": ["default"]}).json()["id"]
+    return {"project": "default", "key": key, "batch_id": batch, "number": "1", "key_id": made}
+
+
+@pytest.fixture
+def routes(client: httpx.Client) -> list[Route]:
+    paths = client.get("/openapi.json").json()["paths"]
+    found = [Route(method.upper(), path) for path, operations in paths.items() for method in operations]
+    assert len(found) > 20
+    return found
+
+
+def keyed(service: Service, client: httpx.Client, project: str, role: str = "manage") -> httpx.Client:
+    key = client.post("/v1/keys", json={"name": "k", "projects": [project], "role": role}).json()
+    return httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {key['secret']}"}, timeout=60)
+
+
+def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
+    """All that is kept of graders, batches, projects and keys."""
+    redis = service.store.redis
+    redis.delete("gradebox:garbage", "gradebox:totals")
+    for name in sorted(redis.scan_iter("gradebox:*")):
+        yield name, redis.dump(name)
+
+
+def test_without_a_key_and_with_a_wrong_or_revoked_one(
+    service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str]
+) -> None:
+    revoked = keyed(service, client, "*")
+    client.delete(f"/v1/keys/{revoked.headers['Authorization'].split('_')[1]}").raise_for_status()
+    wrong = httpx.Client(base_url=service.url, headers={"Authorization": "Bearer gbx_0123_wrong"})
+    before = list(kept(service))
+    for route in routes:
+        if route.path in PUBLIC:
+            continue
+        for stranger in (httpx.Client(base_url=service.url), wrong, revoked):
+            response = route.ask(stranger, filled)
+            assert response.status_code == 401, f"{route}: {response.text}"
+            assert not any(mark in response.text for mark in MARKS), route
+    assert list(kept(service)) == before
+
+
+def test_another_projects_key_is_answered_as_if_there_were_nothing(
+    service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str]
+) -> None:
+    nothing = filled | {"project": "nowhere"}
+    with keyed(service, client, "other") as stranger:
+        before = list(kept(service))
+        for route in routes:
+            response = route.ask(stranger, filled)
+            assert response.status_code < 500, f"{route}: {response.text}"
+            if not route.in_project:
+                continue
+            missing = route.ask(stranger, nothing)
+            assert response.status_code == missing.status_code == 404, f"{route}: {response.text}"
+            mine, theirs = response.json(), missing.json()
+            assert mine.pop("request_id") != theirs.pop("request_id")
+            assert mine == {**theirs, "detail": theirs["detail"].replace("nowhere", "default")}, route
+            assert headers(response) == headers(missing), route
+        assert list(kept(service)) == before
+
+
+def test_another_projects_key_sees_nothing_of_it_in_its_own(
+    service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str]
+) -> None:
+    own = filled | {"project": "other"}
+    with keyed(service, client, "other") as stranger:
+        for route in routes:
+            response = route.ask(stranger, own)
+            body = response.text.replace(str(response.request.url), "")
+            if response.status_code == 404:  # it names what was asked for, and no more
+                body = body.replace(filled["key"], "")
+            assert not any(mark in body for mark in MARKS), f"{route}: {response.text}"
+            needs_one = any(name in route.path for name in ("{key}", "{batch_id}"))
+            if needs_one and route.in_project:
+                assert response.status_code == 404, f"{route}: {response.text}"
+    assert client.get(f"{PROJECT}/batches/{filled['batch_id']}").status_code == 200
+    assert client.get(f"{PROJECT}/graders/{filled['key']}").json()["version"] == 1
+
+
+@pytest.mark.parametrize("role", ["read", "score"])
+def test_a_role_that_does_not_suffice_changes_nothing(
+    service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str], role: str
+) -> None:
+    allowed = {"read": ("read",), "score": ("read", "score")}[role]
+    with keyed(service, client, "*", role) as narrow:
+        before = list(kept(service))
+        for route in routes:
+            if route.role in allowed or route.path in PUBLIC:
+                continue
+            response = route.ask(narrow, filled)
+            assert response.status_code == 403, f"{route}: {response.text}"
+            assert f"role '{route.role}'" in response.json()["detail"], route
+        assert list(kept(service)) == before
+
+
+@pytest.mark.parametrize("role", ["read", "score", "manage"])
+def test_a_role_that_suffices_is_let_through(
+    service: Service, client: httpx.Client, routes: list[Route], filled: dict[str, str], role: str
+) -> None:
+    ranks = ["read", "score", "manage"]
+    with keyed(service, client, "*", role) as key:
+        for route in sorted(routes, key=lambda route: route.method == "DELETE"):
+            if ranks.index(route.role) > ranks.index(role) or route.path.endswith("/events"):
+                continue
+            response = route.ask(key, filled)
+            # The batch is another key's: whoever may only score cannot cancel it.
+            another = role == "score" and route.path.endswith("/cancel")
+            assert response.status_code < 500, f"{route}: {response.text}"
+            assert (response.status_code == 403) is another, f"{route}: {response.text}"
+            assert response.status_code != 401, route
+
+
+@pytest.mark.parametrize("framing", ["Content-Length: 10737418240", "Transfer-Encoding: chunked"])
+def test_no_body_is_read_before_it_is_known_who_asks(service: Service, routes: list[Route], framing: str) -> None:
+    """A stranger announces a body, 10 GB or without end, sends none of it, and is answered at once."""
+    place = httpx.URL(service.url)
+    for route in routes:
+        if route.method in ("GET", "DELETE") or route.path in PUBLIC:
+            continue
+        url = route.path.format(project="default", key="k", batch_id="b", number=1, key_id="i")
+        head = f"{route.method} {url} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{framing}\r\n\r\n"
+        with socket.create_connection((place.host, place.port or 80), timeout=10) as connection:
+            connection.sendall(head.encode())
+            assert connection.recv(65536).startswith(b"HTTP/1.1 401"), route
+
+
+def headers(response: httpx.Response) -> dict[str, str]:
+    """The headers that do not differ from answer to answer; the length does with the project's name."""
+    passing = {"date", "x-request-id", "content-length"}
+    return {name: value for name, value in response.headers.items() if name not in passing}
