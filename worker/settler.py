@@ -1,6 +1,7 @@
 """Makes outcomes count: in the spool first, then in Redis."""
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,7 +18,8 @@ from worker.patience import patiently
 from worker.runtime import Runtime
 from worker.unit import Scored
 
-_MOST = 4  # units that wait to be written; their outcomes are in memory
+_MOST = 16  # units that wait to be written; their outcomes are in memory
+_GATHER_S = 0.03  # a wait for the disk costs CPU too: units that take a few milliseconds are written together
 _PAUSE_S = 2.0
 
 _encoder = msgspec.json.Encoder()
@@ -33,6 +35,7 @@ class Settler:
         self._executor = ThreadPoolExecutor(1, "settler")
         self._scored: deque[Scored] = deque()
         self._settling: deque[Future[None]] = deque()
+        self._flushing = threading.Event()
 
     def __enter__(self) -> Self:
         return self
@@ -51,14 +54,18 @@ class Settler:
 
     def flush(self) -> None:
         """Returns when all counts that was added."""
+        self._flushing.set()
         self._await(0)
+        self._flushing.clear()
 
     def _await(self, most: int) -> None:
         while len(self._settling) > most:
             self._settling.popleft().result()
 
     def _settle_all(self) -> None:
-        """Everything there is now. Where that was more than one unit, those that are called after this find nothing."""
+        """All there is soon. Where that was more than one unit, those that are called after this find nothing."""
+        if self._scored:
+            self._flushing.wait(_GATHER_S)
         scored = [self._scored.popleft() for _ in range(len(self._scored))]
         for batch, units in groupby(scored, key=lambda one: one.lease.batch):
             self._settle(batch, list(units))
@@ -72,8 +79,7 @@ class Settler:
                 for one in units:
                     self._claims.give_back(one.lease, tried=not stopping.is_set())
                 return
-        for one in units:
-            self._count(one)
+        self._count(units)
 
     def _failure(self, batch: str, files: Mapping[tuple[int, int], bytes]) -> OSError | None:
         """Writes the outcomes. A disk that is full is waited for: nothing that was scored is to be scored again."""
@@ -83,11 +89,12 @@ class Settler:
             return error
         return None
 
-    def _count(self, scored: Scored) -> None:
+    def _count(self, units: Sequence[Scored]) -> None:
         """Once however often it is asked; of all attempts' files the one that counts stays."""
-        lease, store = scored.lease, self._runtime.store
-        counted = tally(scored.outcomes)
-        counts = patiently(self._runtime, lambda: store.leases.complete(lease, scored.grader_number, counted))
-        for attempt in range(1, lease.attempt) if counts else (lease.attempt,):
-            store.spool.remove_outcomes(lease.batch, lease.unit, attempt)
-        self._runtime.heartbeat.leases.discard(lease)
+        store = self._runtime.store
+        counted = [(one.lease, one.grader_number, tally(one.outcomes)) for one in units]
+        completed = patiently(self._runtime, lambda: store.leases.complete_all(counted))
+        for (lease, *_), counts in zip(counted, completed, strict=True):
+            for attempt in range(1, lease.attempt) if counts else (lease.attempt,):
+                store.spool.remove_outcomes(lease.batch, lease.unit, attempt)
+            self._runtime.heartbeat.leases.discard(lease)
