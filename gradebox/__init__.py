@@ -11,6 +11,7 @@ from gradebox.score import Score
 from gradebox.thread import StringThread, StringTurn
 
 if TYPE_CHECKING:
+    from gradebox._openai import openai_grader
     from gradebox.client import AsyncBatchHandle, AsyncClient, BatchHandle, Client
     from gradebox.errors import (
         ApiError,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 else:
     # Where each name lives. Type checkers read the imports above, so a misspelt name stays an error to them.
     _HOMES = {
+        "gradebox._openai": ("openai_grader",),
         "gradebox.client": ("AsyncBatchHandle", "AsyncClient", "BatchHandle", "Client"),
         "gradebox.errors": (
             "ApiError",
@@ -100,4 +102,5 @@ __all__ = [
     "Version",
     "WaitTimeout",
     "__version__",
+    "openai_grader",
 ]

@@ -7,8 +7,8 @@ from types import BuiltinFunctionType, FunctionType, MethodType
 from gradebox.errors import SourceError
 
 
-def original(fn: object) -> FunctionType:
-    """The `async def` at module level that `fn` is, or that its decorators wrap.
+def original(fn: object, plain: bool = False) -> FunctionType:
+    """The `async def` at module level that `fn` is, or that its decorators wrap. `plain`: a `def` will do.
 
     Raises:
         SourceError: `fn` is something that cannot stand alone.
@@ -19,7 +19,7 @@ def original(fn: object) -> FunctionType:
         raise SourceError("a lambda cannot be uploaded: write `async def grade(thread): ...` at module level")
     if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
         raise SourceError(f"{name} is a generator, because it uses `yield`: a grader is an `async def` that returns")
-    if not inspect.iscoroutinefunction(function):
+    if not plain and not inspect.iscoroutinefunction(function):
         raise SourceError(f"{name} is a plain `def`: write `async def {name}` (nothing else in it needs to change)")
     _refuse_nested(function)
     return function

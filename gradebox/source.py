@@ -14,11 +14,11 @@ from gradebox.errors import SourceError
 
 MAX_BYTES = 64 * 1024
 
-_HEAD = re.compile(r"(async[ \t\\\n]+def[ \t\\\n]+)[^\s(\[\\]+")
+_HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
 
-def extract(fn: Callable[..., object]) -> str:
-    """The source of `fn`, renamed to `grade`, with all that it uses from its module.
+def extract(fn: Callable[..., object], plain: bool = False) -> str:
+    """The source of `fn`, renamed to `grade`, with all that it uses from its module. `plain`: a `def` will do.
 
     Statements are uploaded word for word, in the order in which they ran. A constant whose value its statement does
     not spell out (it was computed, or changed since) is uploaded as the value that it has now.
@@ -26,7 +26,7 @@ def extract(fn: Callable[..., object]) -> str:
     Raises:
         SourceError: `fn` cannot stand alone; the message says why, and what to do.
     """
-    grader = original(fn)
+    grader = original(fn, plain)
     module = Module(grader)
     statement, node = module.definition(grader.__code__, grader.__name__)
     _refuse_lost_decorators(fn, grader, module, node)

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from fastapi import APIRouter
 
 from api.dialects.adaptive import route as adaptive
+from api.dialects.openai import routes as openai
 from api.settings import Dialect
 
-_ROUTERS: dict[Dialect, APIRouter] = {"adaptive": adaptive.router}
+_ROUTERS: dict[Dialect, APIRouter] = {"adaptive": adaptive.router, "openai": openai.router}
 
 
 def routers(names: Sequence[Dialect]) -> list[APIRouter]:

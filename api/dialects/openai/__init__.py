@@ -1,0 +1,1 @@
+"""The graders of OpenAI's fine-tuning API, for its own client."""

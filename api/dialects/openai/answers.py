@@ -1,0 +1,43 @@
+"""What a run answers. Every key is there, because OpenAI's reference says so."""
+
+import msgspec
+
+
+class Errors(msgspec.Struct):
+    """Why a reward is none."""
+
+    formula_parse_error: bool = False
+    sample_parse_error: bool = False
+    truncated_observation_error: bool = False
+    unresponsive_reward_error: bool = False
+    invalid_variable_error: bool = False
+    other_error: bool = False
+    python_grader_server_error: bool = False
+    python_grader_server_error_type: str | None = None
+    python_grader_runtime_error: bool = False
+    python_grader_runtime_error_details: str | None = None
+    model_grader_server_error: bool = False
+    model_grader_refusal_error: bool = False
+    model_grader_parse_error: bool = False
+    model_grader_server_error_details: str | None = None
+
+
+class Metadata(msgspec.Struct):
+    """What is told of a run besides its reward. `execution_time` is in seconds."""
+
+    name: str
+    type: str
+    execution_time: float
+    scores: dict[str, float | None]
+    errors: Errors
+    sampled_model_name: str | None = None
+    token_usage: int | None = None
+
+
+class RunAnswer(msgspec.Struct):
+    """A run. Where one of `errors` is set, `reward` is 0.0 because the reference has no word for none."""
+
+    reward: float
+    metadata: Metadata
+    sub_rewards: dict[str, float | None]
+    model_grader_token_usage_per_model: dict[str, int] = {}

@@ -1,0 +1,57 @@
+"""Errors in the form that the openai client reads: `{"error": {"message", "type", "param", "code"}}`."""
+
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
+
+from api.problems import AWAY, ProblemError, problem_of
+from api.request_id import request_id
+from storage.errors import StorageError
+
+_CODES = {"unauthorized": "invalid_api_key", "forbidden": "insufficient_permissions"}
+_BAD_REQUEST = 400
+
+_log = logging.getLogger(__name__)
+
+
+class Refused(ProblemError):
+    """What was asked for makes no sense. `param` names the part of the request, such as `grader.source`."""
+
+    def __init__(self, message: str, param: str | None = None, code: str = "invalid-grader") -> None:
+        super().__init__(_BAD_REQUEST, code, message)
+        self.param = param
+
+
+class OpenAIRoute(APIRoute):
+    """A route whose errors, those of its dependencies too, come in that form."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The handler, with its errors caught."""
+        handle = super().get_route_handler()
+
+        async def handle_or_refuse(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except (ProblemError, StorageError) as error:
+                return _answer(problem_of(error))
+            except AWAY as error:
+                _log.error("request %s met what is away", request_id(request.scope), exc_info=error)
+                return _answer(problem_of(error))
+
+        return handle_or_refuse
+
+
+def _answer(problem: ProblemError) -> Response:
+    # The client tries 408, 409, 429 and 5xx again. What is wrong with a request stays wrong, and is said once.
+    status = _BAD_REQUEST if problem.status == 422 else problem.status
+    error = {
+        "message": problem.detail,
+        "type": "server_error" if status >= 500 else "invalid_request_error",
+        "param": getattr(problem, "param", None),
+        "code": _CODES.get(problem.name, problem.name.replace("-", "_")),
+    }
+    return JSONResponse({"error": error}, status, problem.headers)

@@ -1,0 +1,105 @@
+"""`client.fine_tuning.alpha.graders` of the openai client, with the base URL `/openai/v1`."""
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Depends, Header, Request, Response
+
+from api import bodies
+from api.auth import Caller, permit
+from api.dialects.openai import source
+from api.dialects.openai.graders import JSON_BYTES, Grader, Multi, Python, read
+from api.dialects.openai.refused import OpenAIRoute, Refused
+from api.dialects.openai.run import run as run_grader
+from api.dialects.openai.sample import Sample
+from api.problems import ProblemError
+from api.proofs import BODY_BYTES
+from api.services import Served, Services
+from api.surrogates import Hidden, restore
+
+# OpenAI describes these routes; our own description is of our own.
+router = APIRouter(prefix="/openai/v1", route_class=OpenAIRoute, include_in_schema=False)
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+
+
+async def _scores(key: Caller, services: Served, openai_project: Annotated[str, Header()] = "default") -> None:
+    """The client sends the header for its argument `project`."""
+    await permit(services, key, openai_project, "score")
+
+
+class ToValidate(msgspec.Struct):
+    """A grader to be validated."""
+
+    grader: msgspec.Raw
+
+
+class ToRun(ToValidate):
+    """A grader, the sample to be graded, and the row of the dataset that it belongs to."""
+
+    model_sample: msgspec.Raw
+    item: msgspec.Raw = msgspec.Raw(b"null")
+
+
+@router.post("/fine_tuning/alpha/graders/validate", dependencies=[Depends(_scores)])
+async def validate(request: Request, services: Served) -> Response:
+    """The grader as it was sent. What is wrong with it is an error."""
+    body = await _body(request)
+    echo = await services.grade(_validate, services, body)
+    return Response(msgspec.json.encode({"grader": echo}), media_type="application/json")
+
+
+@router.post("/fine_tuning/alpha/graders/run", dependencies=[Depends(_scores)])
+async def run(request: Request, services: Served) -> Response:
+    """The reward of one sample."""
+    body = await _body(request)
+    answer = await services.grade(_run, services, body)
+    return Response(msgspec.json.encode(answer), media_type="application/json")
+
+
+@router.api_route("/{path:path}", methods=_METHODS, dependencies=[Depends(_scores)])
+async def nothing(path: str) -> Response:
+    """Whatever else the client can ask for."""
+    raise ProblemError(
+        404,
+        "not-found",
+        f"there is no {path[:200]!r} here: of OpenAI's API gradebox speaks fine_tuning/alpha/graders/validate and run",
+    )
+
+
+async def _body(request: Request) -> bytes:
+    if bodies.media_type(request) != "application/json":
+        raise bodies.unsupported(request, "application/json")
+    return await bodies.read(request, BODY_BYTES)
+
+
+def _validate(services: Services, body: bytes) -> dict[str, Any]:
+    sent, hidden = bodies.parse(body, ToValidate)
+    value, grader = _grader(sent, hidden)
+    parts = grader.graders.items() if isinstance(grader, Multi) else [("", grader)]
+    for name, part in parts:
+        if isinstance(part, Python):
+            source.check(services, part.source, f"grader.graders.{name}.source" if name else "grader.source")
+    return {"name": "", **value}
+
+
+def _run(services: Services, body: bytes) -> Any:
+    sent, hidden = bodies.parse(body, ToRun)
+    _, grader = _grader(sent, hidden)
+    item = restore(bytes(sent.item), hidden)
+    item = b"{}" if item == b"null" else item
+    output = restore(bytes(sent.model_sample), hidden)
+    if output[:1] != b'"' or item[:1] != b"{":
+        param, kind = ("model_sample", "a string") if output[:1] != b'"' else ("item", "an object")
+        raise Refused(f"{param} must be {kind}", param, "invalid-request")
+    return run_grader(services, grader, Sample(output, item))
+
+
+def _grader(sent: ToValidate, hidden: Hidden) -> tuple[dict[str, Any], Grader]:
+    raw = restore(bytes(sent.grader), hidden)
+    if len(raw) > JSON_BYTES:
+        raise Refused(f"the grader is longer than {JSON_BYTES} bytes: move data out of it, into the item", "grader")
+    try:
+        value = msgspec.json.decode(raw, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(f"the grader is not as it should be: {error}", "grader") from error
+    return value, read(value)

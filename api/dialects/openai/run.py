@@ -1,0 +1,94 @@
+"""Runs a grader on one sample."""
+
+import time
+
+from api.dialects.openai import source, templates
+from api.dialects.openai.answers import Errors, Metadata, RunAnswer
+from api.dialects.openai.formula import Undefined
+from api.dialects.openai.graders import Grader, Multi, Python, Single, StringCheck
+from api.dialects.openai.sample import Sample
+from api.dialects.openai.similarity import similarity
+from api.dialects.openai.templates import Unresolved
+from api.services import Services
+from sandbox.errors import InfrastructureError
+from sandbox.limits import MAX_TIMEOUT_S
+
+_TYPES = {"StringCheck": "string_check", "TextSimilarity": "text_similarity", "Python": "python", "Multi": "multi"}
+
+
+def run(services: Services, grader: Grader, sample: Sample) -> RunAnswer:
+    """The reward of a sample, or why it has none.
+
+    Raises:
+        Refused: the grader is at fault, whatever the sample.
+        InfrastructureError: no sandbox could be had.
+    """
+    started = time.monotonic()
+    errors = Errors()
+    scores: dict[str, float | None] = {}
+    if isinstance(grader, Multi):
+        reward = _combined(services, grader, sample, errors, scores)
+    else:
+        reward = _score(services, grader, sample, errors, "grader", MAX_TIMEOUT_S)
+    spent = time.monotonic() - started
+    metadata = Metadata(grader.name, _TYPES[type(grader).__name__], spent, scores, errors)
+    return RunAnswer(reward or 0.0, metadata, dict(scores))
+
+
+def _combined(
+    services: Services, multi: Multi, sample: Sample, errors: Errors, scores: dict[str, float | None]
+) -> float | None:
+    python = sum(isinstance(grader, Python) for grader in multi.graders.values())
+    for name, grader in multi.graders.items():
+        timeout_s = MAX_TIMEOUT_S / max(1, python)  # together they take no longer than one
+        scores[name] = _score(services, grader, sample, errors, f"grader.graders.{name}", timeout_s)
+    known = {name: score for name, score in scores.items() if score is not None}
+    if len(known) < len(scores):
+        return None
+    try:
+        return multi.formula.value(known)
+    except Undefined:
+        errors.formula_parse_error = True
+        return None
+
+
+def _score(
+    services: Services, grader: Single, sample: Sample, errors: Errors, param: str, timeout_s: float
+) -> float | None:
+    if isinstance(grader, Python):
+        return _python(services, grader, sample, errors, f"{param}.source", timeout_s)
+    try:
+        text = templates.render(grader.input, sample.names, f"{param}.input")
+        reference = templates.render(grader.reference, sample.names, f"{param}.reference")
+    except Unresolved as unresolved:
+        if unresolved.name == "sample.output_json":
+            errors.sample_parse_error = True
+        else:
+            errors.invalid_variable_error = True
+        return None
+    if isinstance(grader, StringCheck):
+        return float(_holds(grader.operation, text, reference))
+    return similarity(grader.evaluation_metric, text, reference, f"{param}.evaluation_metric")
+
+
+def _holds(operation: str, text: str, reference: str) -> bool:
+    if operation == "eq":
+        return text == reference
+    if operation == "ne":
+        return text != reference
+    if operation == "like":
+        return reference in text
+    return reference.casefold() in text.casefold()
+
+
+def _python(
+    services: Services, grader: Python, sample: Sample, errors: Errors, param: str, timeout_s: float
+) -> float | None:
+    outcome = source.run(services, grader.source, sample.line, param, timeout_s)
+    if outcome.error is None:
+        return outcome.score
+    if outcome.error.retryable or outcome.error.kind == "infrastructure":
+        raise InfrastructureError(outcome.error.message)
+    errors.python_grader_runtime_error = True
+    errors.python_grader_runtime_error_details = f"{outcome.error.kind}: {outcome.error.message}"
+    return None

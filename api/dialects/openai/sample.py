@@ -1,0 +1,50 @@
+"""The sample and the item of a run: bytes for a sandbox, and what templates may name."""
+
+from contextlib import suppress
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from api.dialects.openai.graders import JSON_BYTES
+from api.dialects.openai.refused import Refused
+from api.problems import too_large
+from storage.chunks import LINE_BYTES
+
+
+class Sample:
+    """`output` is a string as JSON, `item` an object as JSON; they are parsed for templates alone."""
+
+    def __init__(self, output: bytes, item: bytes) -> None:
+        self._output = output
+        self._item = item
+
+    @cached_property
+    def line(self) -> bytes:
+        """The thread that a sandbox is given. Raises ProblemError where it is too long."""
+        line = b'{"messages":[{"role":"assistant","content":%b}],"metadata":%b}' % (self._output, self._item)
+        if len(line) > LINE_BYTES:
+            raise too_large(f"the sample and the item are longer than {LINE_BYTES} bytes together: send less")
+        return line.replace(b"\n", b" ").replace(b"\r", b" ")
+
+    @cached_property
+    def names(self) -> dict[str, Any]:
+        """`item` and `sample`. Raises Refused where they are too long or of another kind."""
+        text = _decode(self._output, str, "model_sample")
+        sample: dict[str, Any] = {
+            "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
+            "output_text": text,
+            "output_tools": [],
+        }
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):  # only where it is JSON
+            sample["output_json"] = msgspec.json.decode(text)
+        return {"item": _decode(self._item, dict[str, Any], "item"), "sample": sample}
+
+
+def _decode(raw: bytes, kind: Any, param: str) -> Any:
+    if len(raw) > JSON_BYTES:
+        raise Refused(f"{param} is longer than {JSON_BYTES} bytes: only a python grader is given more", param)
+    try:
+        return msgspec.json.decode(raw, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(f"{param} is not as it should be: {error}", param, "invalid-request") from error

@@ -1,0 +1,37 @@
+"""How alike two texts are, measured in a process of its own: some measures take time that grows with the cube of the
+length, hold the interpreter meanwhile, and can only be stopped by ending the process.
+"""
+
+import json
+import subprocess
+import sys
+from threading import BoundedSemaphore
+
+from api.dialects.openai import similarity_measures
+from api.dialects.openai.graders import Metric
+from api.dialects.openai.refused import Refused
+from sandbox.errors import InfrastructureError
+
+TIME_S = 10.0
+_AT_ONCE = BoundedSemaphore(2)
+
+
+def similarity(metric: Metric, text: str, reference: str, param: str) -> float:
+    """From 0 to 1.
+
+    Raises:
+        Refused: it takes more than ten seconds, or more than a GiB of memory.
+        InfrastructureError: the process could not do its work.
+    """
+    job = json.dumps([metric, text, reference]).encode()
+    command = [sys.executable, "-P", similarity_measures.__file__]  # -P: its neighbours are not to be imported
+    try:
+        with _AT_ONCE:
+            done = subprocess.run(command, input=job, capture_output=True, timeout=TIME_S, env={}, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise Refused(f"{metric} of these texts takes more than {TIME_S:g} s: compare shorter ones", param) from error
+    if done.returncode == similarity_measures.OUT_OF_MEMORY:
+        raise Refused(f"{metric} of these texts takes more than 1 GiB of memory: compare shorter ones", param)
+    if done.returncode != 0:
+        raise InfrastructureError(f"a process that measures {metric} ended with {done.returncode}: {done.stderr!r}")
+    return float(done.stdout)

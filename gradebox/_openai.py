@@ -1,0 +1,80 @@
+"""Graders that were written for OpenAI: `grade(sample, item)`, sync or async, made into sources that gradebox runs.
+
+The source is text to this module: nothing here parses it. What is appended reaches the sandbox with it.
+"""
+
+from collections.abc import Callable
+from textwrap import dedent
+
+# It begins with an empty line and a statement, so that a source which breaks off (in a backslash, a decorator, a block)
+# is an error of its own, and holds no triple quotes that could end a string of the source.
+_ADAPTER = """
+pass  # the source above ends here
+
+_gradebox_given = globals().get("grade")
+if not callable(_gradebox_given):
+    raise NameError("there is no function `grade`: define `def grade(sample, item)` at the top level of the source")
+
+
+def _gradebox_check():
+    from inspect import signature
+
+    try:
+        signature(_gradebox_given).bind({}, {})
+    except TypeError as error:
+        raise TypeError(f"`grade` must take two arguments, the sample and the item: {error}") from None
+
+
+_gradebox_check()
+
+
+async def grade(thread: "StringThread") -> "float":
+    import json
+
+    text = thread.completion()
+    if text is None:
+        raise ValueError("the thread has no completion: its last turn is not the assistant's")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    message = {"role": "assistant", "content": text}
+    sample = {
+        "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+        "output_text": text,
+        "output_json": value,
+        "output_tools": [],
+        "output_audio": None,
+    }
+    score = _gradebox_given(sample, thread.metadata)
+    return await score if hasattr(score, "__await__") else score
+
+
+grade.__code__ = grade.__code__.replace(co_filename="gradebox")
+"""
+
+
+def openai_grader(fn: Callable[..., object] | str) -> str:
+    """The source of a gradebox grader that calls this `grade(sample, item)`.
+
+    `sample` holds the completion (`output_text`, `output_json`, `choices`), `item` is the thread's metadata.
+
+    Args:
+        fn: the function, which is taken with what it uses from its module, or its source.
+
+    Raises:
+        SourceError: the function cannot stand alone; the message says what to change.
+    """
+    if isinstance(fn, str):
+        source = _dedented(fn)
+    else:
+        from gradebox.source import extract  # here, because the server needs none of it
+
+        source = extract(fn, plain=True)
+    return source + ("" if source.endswith("\n") else "\n") + _ADAPTER
+
+
+def _dedented(source: str) -> str:
+    """Sources are often cut out of an indented string; a first line that is indented is no Python otherwise."""
+    first = next((line for line in source.splitlines() if line.strip()), "")
+    return dedent(source) if first[:1] in (" ", "\t") else source

@@ -1,0 +1,39 @@
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai import OpenAI
+from openai.resources.fine_tuning.alpha import Graders
+
+from tests.gradebox.conftest import Service
+
+SAME = "def grade(sample, item):\n    return float(sample['output_text'] == item['answer'])\n"
+
+
+def python(source: str = SAME, **more: Any) -> Any:
+    return {"type": "python", "name": "same", "source": source, **more}
+
+
+def check(operation: str = "eq", input: str = "{{ sample.output_text }}", reference: str = "{{item.answer}}") -> Any:  # noqa: A002  # the grader's word
+    return {"type": "string_check", "name": "check", "operation": operation, "input": input, "reference": reference}
+
+
+def similar(metric: str, input: str = "{{ sample.output_text }}") -> Any:  # noqa: A002  # the grader's word
+    name = {"type": "text_similarity", "name": metric}
+    return name | {"input": input, "reference": "{{ item.answer }}", "evaluation_metric": metric}
+
+
+def multi(formula: str, **graders: Any) -> Any:
+    return {"type": "multi", "name": "all", "graders": graders, "calculate_output": formula}
+
+
+@pytest.fixture(scope="session")
+def client(service: Service) -> Iterator[OpenAI]:
+    """The real client. It tries nothing again, so that a test sees each answer."""
+    with OpenAI(base_url=f"{service.url}/openai/v1", api_key=service.key, max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+def graders(client: OpenAI) -> Graders:
+    return client.fine_tuning.alpha.graders

@@ -1,0 +1,172 @@
+import time
+from random import Random
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from openai import OpenAI
+from openai.resources.fine_tuning.alpha import Graders
+
+from tests.dialects.openai.conftest import check, multi, python, similar
+from tests.gradebox.conftest import Service
+
+pytestmark = pytest.mark.service
+
+
+def refusal(graders: Graders, grader: Any) -> openai.BadRequestError:
+    """What both methods say of a grader: the same."""
+    with pytest.raises(openai.BadRequestError) as validating:
+        graders.validate(grader=grader)
+    with pytest.raises(openai.BadRequestError) as running:
+        graders.run(grader=grader, model_sample="4", item={"answer": "4"})
+    assert validating.value.message == running.value.message
+    assert validating.value.type == "invalid_request_error"
+    return validating.value
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("x = 1", "there is no function `grade`"),
+        ("grade = 1", "there is no function `grade`"),
+        ("def grade(sample):\n    return 1", "two arguments, the sample and the item: too many"),
+        ("def grade(a, b, c):\n    return 1", "two arguments, the sample and the item: missing"),
+        ("def grade(sample, item)\n    return 1", "check 'syntax' failed (line 1): SyntaxError: expected ':'"),
+        ("def grade(sample, item):\n    return 1\nx = 'abc", "(line 3): SyntaxError: unterminated string"),
+        ('def grade(sample, item):\n    return 1\nx = """abc', "(line 3): SyntaxError: unterminated triple-quoted"),
+        ("def grade(sample, item):\n    return 1\nx = (1,", "(line 3): SyntaxError: '(' was never closed"),
+        ("def grade(sample, item):\n    return 1\n@late", "failed: SyntaxError: invalid syntax"),
+        (
+            "def grade(sample, item):\n    return 1\nif True:",
+            "expected an indented block after 'if' statement on line 3",
+        ),
+        (
+            "import numpy\ndef grade(sample, item):\n    return 1",
+            "(line 1): the module body raised ModuleNotFoundError",
+        ),
+        ("def grade(sample, item):\n    return 1\n#" + "x" * 65_000, "at most 65536"),
+        ("def grade(sample, item):\n    return 1\0", "null byte"),
+        ("raise SystemExit", "check 'execution' failed (line 1): the module body raised SystemExit"),
+    ],
+)
+def test_sources_that_cannot_be_loaded(graders: Graders, source: str, said: str) -> None:
+    error = refusal(graders, python(source))
+    assert said in error.message and error.param == "grader.source"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def grade(sample, item):\n    return 7",
+        "def grade(sample, item):\n    return 7\n\n# end",
+        "def grade(sample, item):\n    return 7\nx = 1 \\",
+        "\ufeffdef grade(sample, item):\r\n    return 7\r\n",
+        "\n    import math\n    def grade(sample, item):\n        return math.floor(7.5)\n",
+        "from __future__ import annotations\nasync def grade(sample: dict, item: dict, more=0) -> int:\n    return 7",
+        "class Grade:\n    def __call__(self, sample, item):\n        return 7\ngrade = Grade()",
+        "json = text = score = 0\ndef grade(sample, item):\n    return 7 + json + text + score",
+    ],
+)
+def test_sources_as_people_send_them(graders: Graders, source: str) -> None:
+    assert graders.run(grader=python(source, image_tag="2025-05-08"), model_sample="").reward == 7.0
+
+
+@pytest.mark.parametrize(
+    ("grader", "said", "param"),
+    [
+        ({"type": "score_model", "model": "m"}, "needs a language model", "grader.type"),
+        ({"type": "label_model", "model": "m"}, "needs a language model", "grader.type"),
+        (similar("cosine"), "cosine compares embeddings", "grader.evaluation_metric"),
+        (similar("levenshtein"), "one of fuzzy_match, bleu", "grader.evaluation_metric"),
+        (check("neq"), "operation is one of eq, ne, like, ilike", "grader.operation"),
+        (check(input="{{ output_text }}"), "{{ output_text }} is no name", "grader.input"),
+        (check(input="{{ item.x|upper }}"), "is no name", "grader.input"),
+        ({"type": "string_check", "operation": "eq", "input": 1, "reference": ""}, "`$.input`", "grader"),
+        ({"type": "regex"}, "string_check, text_similarity, python, multi", "grader.type"),
+        ({}, "string_check, text_similarity, python, multi", "grader.type"),
+        (multi("a", a=multi("b", b=check())), "a multi cannot hold a multi", "grader.graders.a.type"),
+        (multi("a", a={"type": "score_model"}), "needs a language model", "grader.graders.a.type"),
+        (multi("1"), "0 graders", "grader.graders"),
+        (multi("g0", **{f"g{n}": check() for n in range(17)}), "17 graders", "grader.graders"),
+        (multi("a + b", a=check()), "cannot use b", "grader.calculate_output"),
+        ({"type": "multi", "graders": [check(), check()], "calculate_output": "1"}, "same name", "grader.graders"),
+    ],
+)
+def test_graders_that_cannot_be_run(graders: Graders, grader: Any, said: str, param: str) -> None:
+    error = refusal(graders, grader)
+    assert said in error.message and error.param == param
+
+
+def test_validate_gives_the_grader_back(graders: Graders) -> None:
+    for grader in (check(), similar("bleu"), python(image_tag="2025-05-08")):
+        validated = graders.with_raw_response.validate(grader=grader)
+        assert validated.http_response.json() == {"grader": grader}
+    del grader["name"]
+    assert graders.with_raw_response.validate(grader=grader).http_response.json()["grader"] == grader | {"name": ""}
+
+
+@pytest.mark.slow
+def test_texts_that_take_too_long_are_refused_and_hold_nobody_up(graders: Graders, service: Service) -> None:
+    letters = Random(1).choices("abcdefghijklmnopqrstuvwxyz ", k=85_000)
+    text, reference = "".join(letters[:64_000]), "".join(letters[64_000:])
+    started = time.monotonic()
+    with pytest.raises(openai.BadRequestError, match="takes more than 10 s"):
+        graders.run(grader=similar("fuzzy_match"), model_sample=text, item={"answer": reference})
+    assert time.monotonic() - started < 30
+    with pytest.raises(openai.BadRequestError, match=r"more than 1 GiB|more than 10 s"):
+        graders.run(grader=similar("rouge_l"), model_sample="a b " * 50_000, item={"answer": "b c " * 50_000})
+    assert httpx.get(f"{service.url}/healthz").status_code == 200
+
+
+def test_a_template_cannot_be_blown_up(graders: Graders) -> None:
+    grader = check(input="{{item.answer}}" * 2_000)
+    with pytest.raises(openai.BadRequestError, match="longer than 1048576 characters"):
+        graders.run(grader=grader, model_sample="", item={"answer": "x" * 100_000})
+
+
+def test_samples_of_another_kind(client: OpenAI) -> None:
+    graders: Any = client.fine_tuning.alpha.graders
+    with pytest.raises(openai.BadRequestError, match="model_sample must be a string"):
+        graders.run(grader=check(), model_sample=4)
+    with pytest.raises(openai.BadRequestError, match="item must be an object"):
+        graders.run(grader=check(), model_sample="4", item=["4"])
+
+
+def test_keys_projects_and_paths(service: Service, client: OpenAI) -> None:
+    with pytest.raises(openai.AuthenticationError) as unknown:
+        client.with_options(api_key="nope").fine_tuning.alpha.graders.validate(grader=python())
+    assert unknown.value.code == "invalid_api_key"
+    elsewhere = client.with_options(project="nowhere").fine_tuning.alpha.graders
+    with pytest.raises(openai.NotFoundError, match="no project 'nowhere'"):
+        elsewhere.validate(grader=python())
+    with pytest.raises(openai.NotFoundError, match="there is no 'models' here"):
+        client.models.list()
+    reader = service.client().keys.create("reader", ["default"], role="read").secret
+    with pytest.raises(openai.PermissionDeniedError, match="role 'score'"):
+        client.with_options(api_key=reader or "").fine_tuning.alpha.graders.validate(grader=python())
+
+
+def test_a_project_that_the_key_covers(service: Service, client: OpenAI, project: str) -> None:
+    secret = service.client().keys.create("one", [project]).secret or ""
+    graders = client.with_options(api_key=secret, project=project).fine_tuning.alpha.graders
+    assert graders.run(grader=check(), model_sample="4", item={"answer": "4"}).reward == 1.0
+    with pytest.raises(openai.NotFoundError):
+        client.with_options(api_key=secret).fine_tuning.alpha.graders.validate(grader=check())
+
+
+def test_bodies_that_are_no_requests(service: Service) -> None:
+    url = f"{service.url}/openai/v1/fine_tuning/alpha/graders/run"
+    with httpx.Client(headers={"Authorization": f"Bearer {service.key}", "Content-Type": "application/json"}) as client:
+        for body, status in (
+            (b"{", 400),
+            (b"[]", 400),
+            (b'{"grader": 1, "model_sample": ""}', 400),
+            (b"[" * 9999, 400),
+        ):
+            answer = client.post(url, content=body)
+            assert answer.status_code == status and set(answer.json()["error"]) == {"message", "type", "param", "code"}
+        half = b'{"grader": {"type": "string_check", "input": "\\ud800"}, "model_sample": ""}'
+        assert client.post(url, content=half).status_code == 400
+        large = b'{"grader": {}, "model_sample": "' + b"x" * (17 << 20) + b'"}'
+        assert client.post(url, content=large).status_code == 413

@@ -1,0 +1,167 @@
+import asyncio
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, BadRequestError
+from openai.resources.fine_tuning.alpha import Graders
+
+from tests.dialects.openai.conftest import check, multi, python, similar
+from tests.gradebox.conftest import Service
+
+pytestmark = pytest.mark.service
+
+
+def test_a_python_grader_is_given_the_sample_and_the_item(graders: Graders) -> None:
+    assert graders.run(grader=python(), model_sample="4", item={"answer": "4"}).reward == 1.0
+    assert graders.run(grader=python(), model_sample="5", item={"answer": "4"}).reward == 0.0
+
+
+def test_the_answer_has_every_key_of_the_reference(graders: Graders) -> None:
+    answer = graders.with_raw_response.run(grader=python(), model_sample="4", item={"answer": "4"})
+    body: dict[str, Any] = answer.http_response.json()
+    assert set(body) == {"reward", "metadata", "sub_rewards", "model_grader_token_usage_per_model"}
+    assert set(body["metadata"]) == {
+        "name",
+        "type",
+        "execution_time",
+        "scores",
+        "errors",
+        "sampled_model_name",
+        "token_usage",
+    }
+    assert len(body["metadata"]["errors"]) == 14 and not any(body["metadata"]["errors"].values())
+    assert (body["metadata"]["name"], body["metadata"]["type"]) == ("same", "python")
+    assert answer.headers["x-request-id"]
+
+
+def test_awaited(service: Service) -> None:
+    async def ask() -> None:
+        async with AsyncOpenAI(base_url=f"{service.url}/openai/v1", api_key=service.key) as client:
+            graders = client.fine_tuning.alpha.graders
+            assert (await graders.run(grader=python(), model_sample="4", item={"answer": "4"})).reward == 1.0
+            validated = await graders.validate(grader=python())
+            assert validated.grader is not None and validated.grader.name == "same"
+            with pytest.raises(BadRequestError, match="needs a language model"):
+                await graders.validate(grader={"type": "score_model", "name": "", "model": "m", "input": []})
+
+    asyncio.run(ask())
+
+
+def test_what_a_sample_holds(graders: Graders) -> None:
+    source = """
+async def grade(sample, item):
+    assert item == {}
+    assert sample["output_text"] == '{"a": [1, 2]}'
+    assert sample["choices"][0]["message"] == {"role": "assistant", "content": sample["output_text"]}
+    assert sample["output_tools"] == [] and sample["output_audio"] is None
+    return sample["output_json"]["a"][1]
+"""
+    assert graders.run(grader=python(source), model_sample='{"a": [1, 2]}').reward == 2.0
+    assert graders.run(grader=python(source), model_sample='{"a": [1, 2]}', item=None).reward == 2.0
+    source = "def grade(sample, item):\n    return sample['output_json'] is None\n"
+    assert graders.run(grader=python(source), model_sample="no JSON").reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ("def grade(sample, item):\n    return item['answer']\n", "exception: KeyError: 'answer' (line 2)"),
+        ("def grade(sample, item):\n    return 'good'\n", "bad_return: `grade` returned a string"),
+        ("def grade(sample, item):\n    return float('nan')\n", "bad_return: "),
+        ("def grade(sample, item):\n    import os\n    os._exit(3)\n", "crash: the process ended itself"),
+        ("def grade(sample, item):\n    import socket\n    socket.create_connection(('1.1.1.1', 80))\n", "exception: "),
+    ],
+)
+def test_a_sample_without_a_score_is_told_apart_from_a_zero(graders: Graders, source: str, told: str) -> None:
+    answer = graders.run(grader=python(source), model_sample="4", item={})
+    errors = answer.metadata.errors
+    assert answer.reward == 0.0 and errors.python_grader_runtime_error
+    assert (errors.python_grader_runtime_error_details or "").startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("operation", "sample", "reward"),
+    [
+        ("eq", "Cat", 1.0),
+        ("eq", "cat", 0.0),
+        ("ne", "cat", 1.0),
+        ("ne", "Cat", 0.0),
+        ("like", "The Cat sat", 1.0),
+        ("like", "The cat sat", 0.0),
+        ("ilike", "THE CAT SAT", 1.0),
+        ("ilike", "the dog", 0.0),
+    ],
+)
+def test_string_checks(graders: Graders, operation: str, sample: str, reward: float) -> None:
+    assert graders.run(grader=check(operation), model_sample=sample, item={"answer": "Cat"}).reward == reward
+
+
+def test_templates_reach_into_items_and_samples(graders: Graders) -> None:
+    item = {"a": {"b": [{"c": "x"}, 7, True, None, 1.5]}}
+    for path, text in (
+        ("item.a.b[0].c", "x"),
+        ("item.a.b[1]", "7"),
+        ("item.a.b[2]", "true"),
+        ("item.a.b[3]", "null"),
+        ("item.a.b[4]", "1.5"),
+        ("item.a.b[0]", '{"c":"x"}'),
+        ("sample.output_json.k", "v"),
+        ("sample.choices[0].message.role", "assistant"),
+    ):
+        grader = check(input=f"<{{{{{path}}}}}|{{{{ {path} }}}}>", reference=f"<{text}|{text}>")
+        assert graders.run(grader=grader, model_sample='{"k": "v"}', item=item).reward == 1.0, path
+
+
+def test_what_a_template_does_not_find_is_said(graders: Graders) -> None:
+    answer = graders.run(grader=check(), model_sample="4", item={})
+    assert answer.reward == 0.0 and answer.metadata.errors.invalid_variable_error
+    answer = graders.run(grader=check(input="{{sample.output_json.a}}", reference="x"), model_sample="no JSON")
+    assert answer.reward == 0.0 and answer.metadata.errors.sample_parse_error
+
+
+@pytest.mark.parametrize(
+    "metric", ["fuzzy_match", "bleu", "gleu", "meteor", *(f"rouge_{n}" for n in (1, 2, 3, 4, 5, "l"))]
+)
+def test_similarity_is_1_for_equal_texts_and_0_for_strangers(graders: Graders, metric: str) -> None:
+    text = "the quick brown fox jumps over the lazy dog today"
+    same = graders.run(grader=similar(metric), model_sample=text, item={"answer": text})
+    assert same.reward == pytest.approx(1.0, abs=0.01)
+    other = graders.run(grader=similar(metric), model_sample="1234", item={"answer": text})
+    assert other.reward == pytest.approx(0.0, abs=0.01)
+
+
+def test_similarity_of_what_is_alike(graders: Graders) -> None:
+    item = {"answer": "The cat was sitting on the mat"}
+    rewards = {
+        metric: graders.run(grader=similar(metric), model_sample="the cat sat on the mat today", item=item).reward
+        for metric in ("fuzzy_match", "bleu", "rouge_1", "rouge_l")
+    }
+    # Words in common: the, cat, on, the, mat; five of seven on both sides, and in the same order.
+    assert rewards["rouge_1"] == rewards["rouge_l"] == pytest.approx(5 / 7)
+    assert rewards["fuzzy_match"] == pytest.approx(0.753448, abs=1e-6)
+    assert 0.1 < rewards["bleu"] < 0.5
+
+
+def test_a_formula_over_several_graders(graders: Graders) -> None:
+    parts = {"exact": check(), "py": python("def grade(sample, item):\n    return 0.25\n")}
+    answer = graders.run(
+        grader=multi("0.5 * exact + 2 * py ^ 2 - min(py, 1)", **parts), model_sample="4", item={"answer": "4"}
+    )
+    assert answer.reward == pytest.approx(0.5 + 2 * 0.0625 - 0.25)
+    assert answer.sub_rewards == answer.metadata.scores == {"exact": 1.0, "py": 0.25}
+
+
+def test_the_graders_of_a_multi_in_each_form_that_is_in_use(graders: Graders) -> None:
+    forms: list[Any] = [{"check": check()}, [check()], check()]
+    for form in forms:
+        grader: Any = {"type": "multi", "name": "m", "graders": form, "calculate_output": "check + 1"}
+        assert graders.run(grader=grader, model_sample="4", item={"answer": "4"}).reward == 2.0
+
+
+def test_a_multi_has_no_reward_where_a_part_has_none(graders: Graders) -> None:
+    parts = {"exact": check(), "py": python("def grade(sample, item):\n    raise ValueError('boom')\n")}
+    answer = graders.run(grader=multi("exact + py", **parts), model_sample="4", item={"answer": "4"})
+    assert answer.reward == 0.0 and answer.metadata.errors.python_grader_runtime_error
+    assert answer.sub_rewards == {"exact": 1.0, "py": None}
+    answer = graders.run(grader=multi("1 / exact", exact=check()), model_sample="4", item={"answer": "5"})
+    assert answer.reward == 0.0 and answer.metadata.errors.formula_parse_error
