@@ -4,55 +4,15 @@ import secrets
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox
-from sandbox.cgroups import Cgroup
 from sandbox.pool import Pool
-from sandbox.settings import SandboxSettings
-
-
-class Watched(Bubblewrap):
-    """Remembers the pid namespace and the control group of every sandbox that it starts."""
-
-    def __init__(self, settings: SandboxSettings) -> None:
-        super().__init__(settings)
-        self.namespaces: dict[int, str] = {}
-        self.groups: list[Path] = []
-
-    def start(self) -> BubblewrapSandbox:
-        sandbox = super().start()
-        self.namespaces[sandbox.pid] = _pid_namespace(sandbox.pid)
-        return sandbox
-
-    def _make_cgroup(self) -> Cgroup | None:
-        group = super()._make_cgroup()
-        if group is not None:
-            self.groups += group.folders.values()
-        return group
-
-    def survivors(self) -> list[str]:
-        """The first processes of its sandboxes that still live: where one has ended, the kernel has ended the rest."""
-        found = []
-        for pid, namespace in self.namespaces.items():
-            with suppress(OSError):
-                status = Path(f"/proc/{pid}/status").read_text()
-                if str(Path(f"/proc/{pid}/ns/pid").readlink()) == namespace and "(zombie)" not in status:
-                    found.append(status[:200])
-        return found
-
-
-def _pid_namespace(pid: int) -> str:
-    for _ in range(1000):
-        with suppress(PermissionError):  # to an ordinary user, until the sandbox has its user namespace
-            return str(Path(f"/proc/{pid}/ns/pid").readlink())
-        time.sleep(0.001)
-    raise AssertionError(f"nobody may look at process {pid}")
+from tests.backends import NAMES, backend_of, settings_for
+from tests.watched import Watched
 
 
 class Listeners:
@@ -101,21 +61,22 @@ def canaries(listeners: Listeners) -> dict[str, str]:
     return {"CANARY_HOSTNAME": socket.gethostname(), "6379": str(listeners.port), "canary_socket": listeners.name}
 
 
-@pytest.fixture(scope="session")
-def attacked(listeners: Listeners, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
+@pytest.fixture(scope="session", params=NAMES)
+def attacked(
+    request: pytest.FixtureRequest, listeners: Listeners, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Pool]:
     """Sandboxes; when the last test has ended, nothing may be left of them, and nobody may have called."""
     with pytest.MonkeyPatch.context() as patch:
         temporary = tmp_path_factory.mktemp("attacked")
         patch.setattr(tempfile, "tempdir", str(temporary))
         patch.setenv("CANARY_SECRET", "s3cr3t-canary")
         mounts = Path("/proc/self/mounts").read_text()
-        settings = SandboxSettings(load_s=4)
-        backend = Watched(settings)
+        settings = settings_for(request.param, load_s=4)
+        backend = Watched(backend_of(request.param)(settings))
         with Pool(backend, settings) as pool:
             yield pool
-        assert len(backend.namespaces) > 1
-        assert backend.survivors() == []
-        assert [folder for folder in backend.groups if folder.exists()] == []
+        assert backend.started
+        assert backend.left() == []
         assert list(temporary.iterdir()) == []
         assert Path("/proc/self/mounts").read_text() == mounts
         assert listeners.connections == []

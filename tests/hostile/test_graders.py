@@ -8,13 +8,16 @@ from api.sources import SourceRefused, from_bytes
 from gradebox.schemas import Report
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
+from tests.backends import NAMES
 from tests.hostile.cases import CASES, Case
 
 pytestmark = pytest.mark.sandbox
-_CONCERNED = [case for case in CASES if case.concerns("bubblewrap")]
+_CONCERNED = [
+    pytest.param(name, case, id=f"{name}-{case.name}") for name in NAMES for case in CASES if case.concerns(name)
+]
 
 
-@pytest.mark.parametrize("case", _CONCERNED, ids=lambda case: case.name)
+@pytest.mark.parametrize(("attacked", "case"), _CONCERNED, indirect=["attacked"], scope="session")
 def test_of_a_bad_grader_comes_what_must(case: Case, attacked: Pool, canaries: dict[str, str]) -> None:
     started = time.monotonic()
     report, text = _upload(case, attacked, case.source(canaries))

@@ -74,9 +74,7 @@ def source(score: float) -> GraderSource:
 
 
 def pid_of(grading: Grading) -> int:
-    sandbox = grading.session.sandbox
-    assert isinstance(sandbox, BubblewrapSandbox)
-    return sandbox.pid
+    return grading.session.sandbox.pid
 
 
 def grade(pool: Pool, grader: GraderSource) -> tuple[float | None, int]:
