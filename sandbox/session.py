@@ -209,8 +209,8 @@ class Session:
             self._shared.close()
 
     def _send(self, kind: int, payload: bytes = b"") -> None:
-        self._channel.settimeout(_READY_S)
         try:
+            self._channel.settimeout(_READY_S)
             self._channel.sendall(FRAME.pack(kind, len(payload)))
             if payload:
                 self._channel.sendall(payload)
@@ -230,8 +230,8 @@ class Session:
         buffer = bytearray(length)
         view = memoryview(buffer)
         while view:
-            self._channel.settimeout(max(0.001, deadline - monotonic()))
             try:
+                self._channel.settimeout(max(0.001, deadline - monotonic()))
                 received = self._channel.recv_into(view)
             except TimeoutError:
                 raise Ended("the sandbox did not answer in time", overdue=True) from None

@@ -18,7 +18,7 @@ _ALL_FILE_ACCESS = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 
 _ALL_NET_ACCESS = 0b11
 _SCOPE_ABSTRACT_UNIX_SOCKET = 0b01
 _WRITABLE = ("/tmp", "/dev/shm")  # the sandbox's own
-_SYSTEM = ("/bin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/sbin", "/usr")
+_SYSTEM = ("/bin", "/lib", "/lib64", "/opt", "/usr")
 
 
 _LIFETIME_S = 1 << 20  # of a child that grades whole batches: deadlines end it, not this
@@ -100,7 +100,9 @@ def landlock_abi() -> int:
 
 
 def restrict_files() -> None:
-    """Read-only everywhere but in the scratch folders, by Landlock, where the kernel has it, and no /proc or /sys.
+    """Leaves the system's folders to be read and run, and the scratch folders to be written: by Landlock, where it is.
+
+    The root itself is not named, or what lies in the scratch folders could be run, and /proc, where there is one, read.
 
     Raises:
         OSError: the kernel has Landlock and would not do it.
@@ -113,23 +115,15 @@ def restrict_files() -> None:
     size = 8 if abi < 4 else 16 if abi < 6 else 24
     ruleset = _landlock(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:
-        for folder in _readable():
-            _allow(ruleset, folder, _READ_FILE | _READ_DIR | _EXECUTE)
-        for folder in _WRITABLE:
-            if os.path.isdir(folder):  # pathlib costs a cold sandbox 5 ms
-                _allow(ruleset, folder, handled & ~_EXECUTE)
+        for folders, access in ((_SYSTEM, _READ_FILE | _READ_DIR | _EXECUTE), (_WRITABLE, handled & ~_EXECUTE)):
+            for folder in folders:
+                if os.path.isdir(folder):  # pathlib costs a cold sandbox 5 ms
+                    _allow(ruleset, folder, access)
         _allow(ruleset, "/dev/null", (_READ_FILE | _WRITE_FILE | _TRUNCATE) & handled)
         _prctl(_PR_SET_NO_NEW_PRIVS, 1)
         _landlock(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     finally:
         os.close(ruleset)
-
-
-def _readable() -> list[str]:
-    """The whole root; where a container engine put its own into it, the folders of the interpreter alone."""
-    if not os.path.exists("/proc"):
-        return ["/"]
-    return [folder for folder in _SYSTEM if os.path.isdir(folder) and not os.path.islink(folder)]
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:

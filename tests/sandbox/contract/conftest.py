@@ -1,0 +1,92 @@
+"""What every backend must do, written once: each test runs against each line of `tests.backends.VARIANTS`."""
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebox.outcome import Outcome
+from gradebox.schemas import Isolation
+from sandbox.grader_source import GraderSource
+from sandbox.grading import Grading
+from sandbox.limits import LINE_BYTES, STDOUT_BYTES, limits_of
+from sandbox.session import Session
+from tests.backends import VARIANTS, backend_of, settings_for
+from tests.watched import Watched
+
+# Runs what a completion says, and tells what it calls `answer`.
+GRADER = """
+import json
+from gradebox import Score
+
+async def grade(thread):
+    names = {}
+    exec(thread.completion(), names)
+    return Score(1.0, reason=json.dumps(names.get("answer")))
+"""
+
+
+@pytest.fixture(scope="session", params=VARIANTS)
+def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    """One backend; when the last test has ended, nothing may be left of what it started."""
+    with pytest.MonkeyPatch.context() as patch:
+        temporary = tmp_path_factory.mktemp("contract")
+        patch.setattr(tempfile, "tempdir", str(temporary))
+        patch.setenv("CANARY_SECRET", "s3cr3t-canary")
+        mounts = Path("/proc/self/mounts").read_text()
+        watched = Watched(backend_of(request.param)(settings_for(request.param)))
+        with closing(watched):
+            yield watched
+            left = watched.left()
+        assert left == []
+        assert list(temporary.iterdir()) == []
+        assert Path("/proc/self/mounts").read_text() == mounts
+
+
+@pytest.fixture
+def session(backend: Watched) -> Iterator[Session]:
+    """One empty sandbox."""
+    opened = Session(backend.start())
+    yield opened
+    opened.end()
+
+
+class Grader:
+    """A grader that is loaded into one sandbox, and stays there."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    def load(self, text: str = GRADER, isolation: Isolation = "completion", **limits: Any) -> "Grader":
+        source = GraderSource(text, isolation, **{"timeout_s": 5.0, **limits})
+        loaded = self.session.load(source, limits_of(source, 10.0, LINE_BYTES, STDOUT_BYTES))
+        assert loaded.isolation is not None, loaded
+        return self
+
+    def score(self, *completions: str) -> list[Outcome]:
+        """One outcome each; the sandbox must not end over it."""
+        payload = b"\n".join(json.dumps({"completion": completion}).encode() for completion in completions)
+        grading = Grading(lambda: self.session, lambda _: pytest.fail("the sandbox ended"))
+        return grading.score(payload, 0, "contract@1")
+
+    def ask(self, code: str) -> Any:
+        """What `code` calls `answer`."""
+        (outcome,) = self.score(code)
+        assert outcome.reason is not None, outcome
+        return json.loads(outcome.reason)
+
+
+@pytest.fixture
+def grader(session: Session) -> Grader:
+    """Runs in the sandbox what a completion says."""
+    return Grader(session).load()
+
+
+@pytest.fixture
+def loads(session: Session) -> Callable[..., Grader]:
+    """Loads another grader, or other limits."""
+    return Grader(session).load

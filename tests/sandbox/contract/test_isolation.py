@@ -1,0 +1,229 @@
+"""What code inside finds of the world: nothing."""
+
+import os
+import platform
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox.backends.base import ENVIRONMENT
+from sandbox.session import Session
+from tests.sandbox.contract.conftest import Grader
+from tests.watched import Watched
+
+pytestmark = pytest.mark.sandbox
+
+_TRY = """
+import ctypes, errno, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def syscall(number, *arguments):
+    result = libc.syscall(number, *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+try:
+{code}
+    answer = "it worked"
+except OSError as error:
+    answer = errno.errorcode.get(error.errno)
+"""
+
+# Each must fail, with an error that says so.
+REFUSED = {
+    "a TCP socket": "socket.socket(socket.AF_INET)",
+    "an IPv6 socket": "socket.socket(socket.AF_INET6)",
+    "a Unix socket": "socket.socket(socket.AF_UNIX)",
+    "a netlink socket": "socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)",
+    "a raw packet socket": "socket.socket(socket.AF_PACKET, socket.SOCK_RAW)",
+    "a vsock": "socket.socket(40)",
+    "a pair of TCP sockets": "socket.socketpair(socket.AF_INET)",
+    "writing below /usr": "open('/usr/written', 'w')",
+    "writing over the interpreter": "open('/usr/bin/python3', 'r+b')",
+    "writing over the guest": "open('/usr/lib/gradebox/start.py', 'a')",
+    "a file in the root": "open('/written', 'w')",
+    "a file in /dev": "open('/dev/written', 'w')",
+    "a device": "os.mknod('/tmp/sda', 0o60666, os.makedev(8, 0))",
+    "removing the root": "os.rmdir('/usr/lib')",
+    "a user of its choice": "os.setuid(0)",
+    "a group of its choice": "os.setgid(0)",
+    "the groups of root": "os.setgroups([0])",
+    "a setuid file": "open('/tmp/s', 'w').close(); os.chmod('/tmp/s', 0o4755); os.execv('/tmp/s', ['s'])",
+    "running what it wrote": "open('/tmp/x', 'w').write('#!/usr/bin/python3'); os.chmod('/tmp/x', 0o755); "
+    "os.posix_spawn('/tmp/x', ['x'], {})",
+    "a mount": "syscall(165, b'none', b'/tmp', b'tmpfs', 0, 0)",
+    "a namespace": "syscall(272, 0x10000000)",
+    "a namespace for a child": "syscall(56, 0x10000000 | 17, 0, 0, 0, 0)",
+    "entering a namespace": "syscall(308, 0, 0)",
+    "a new root": "os.chroot('/tmp')",
+    "tracing its parent": "syscall(101, 16, os.getppid(), 0, 0)",
+    "tracing pid 1": "syscall(101, 16, 1, 0, 0)",
+    "the memory of pid 1": "syscall(310, 1, 0, 0, 0, 0, 0)",
+    "a descriptor of pid 1": "syscall(438, os.pidfd_open(1), 0, 0)",
+    "the limits of pid 1": "syscall(302, 1, 7, 0, ctypes.create_string_buffer(16))",
+    "the kernel's keys": "syscall(250, 0, -3, 1)",
+    "a new key": "syscall(248, b'user', b'k', b'v', 1, -3)",
+    "the kernel's log": "syscall(103, 3, ctypes.create_string_buffer(64), 64)",
+    "a BPF program": "syscall(321, 0, 0, 0)",
+    "performance counters": "syscall(298, 0, 0, -1, -1, 0)",
+    "io_uring": "syscall(425, 8, ctypes.create_string_buffer(256))",
+    "faults in user space": "syscall(323, 0)",
+    "memory that nobody counts": "syscall(319, b'x', 0)",
+    "System V shared memory": "syscall(29, 0, 4096, 0o1600)",
+    "a message queue": "syscall(240, b'q', 0o102, 0o600, 0)",
+    "a handle of a file": "syscall(304, -100, ctypes.create_string_buffer(64), 0)",
+    "a watch on files": "syscall(254)",
+    "a lock that others feel": "syscall(73, os.open('/usr/bin/python3', os.O_RDONLY), 2)",
+    "another personality": "syscall(135, 0x0040000)",
+    "another clock": "syscall(227, 0, ctypes.create_string_buffer(16))",
+    "another name of the host": "syscall(170, b'x', 1)",
+    "swap": "syscall(167, b'/tmp/x', 0)",
+    "a kernel module": "syscall(313, 0, b'', 0)",
+    "a filter of its own": "syscall(317, 1, 0, 0)",
+    "less of a filter": "syscall(157, 22, 2, 0, 0, 0)",
+    "32-bit file flags of pid 1": "os.open('/proc/1/mem', os.O_RDWR)",
+    "the environment of pid 1": "open('/proc/1/environ').read()",
+    "the mounts": "open('/proc/self/mountinfo').read()",
+    "its control group": "open('/proc/self/cgroup').read()",
+    "the memory map": "open('/proc/self/maps').read()",
+    "a list of processes": "os.listdir('/proc')",
+    "its descriptors": "os.listdir('/proc/self/fd')",
+    "the root of pid 1": "os.listdir('/proc/1/root/')",
+    "its own root": "os.listdir('/proc/self/root/')",
+    "a list of devices": "os.listdir('/sys/class')",
+    "the control groups": "os.listdir('/sys/fs/cgroup')",
+    "freeing itself of its group": "open('/sys/fs/cgroup/memory/memory.limit_in_bytes', 'w').write('-1')",
+    "the firmware": "os.listdir('/sys/firmware')",
+    "a kernel parameter": "open('/proc/sys/kernel/core_pattern', 'w').write('|x')",
+    "rebooting": "open('/proc/sysrq-trigger', 'w').write('b')",
+    "memory of the machine": "open('/dev/mem', 'rb')",
+    "a terminal": "os.open('/dev/ptmx', os.O_RDWR)",
+    "its terminal": "os.open('/dev/tty', os.O_RDWR)",
+    "the console": "os.open('/dev/console', os.O_RDWR)",
+    "an endless file": "open('/dev/zero', 'rb')",
+    "a full file": "open('/dev/full', 'wb')",
+    "a fuse": "os.open('/dev/fuse', os.O_RDWR)",
+    "message queues as files": "os.listdir('/dev/mqueue')",
+    "the host's own folders": "os.listdir('/var')",
+    "homes": "os.listdir('/root')",
+    "passwords": "open('/etc/passwd').read(1) or os.stat('/nowhere')",
+}
+
+
+@pytest.fixture(scope="module")
+def inside(backend: Watched) -> Iterator[Grader]:
+    """A grader that runs each completion in a process of its own, for tests that leave nothing behind."""
+    session = Session(backend.start())
+    yield Grader(session).load()
+    session.end()
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="calls are named by their numbers on x86-64")
+@pytest.mark.parametrize("what", REFUSED)
+def test_it_cannot_have(what: str, inside: Grader) -> None:
+    code = "".join(f"    {line}\n" for line in REFUSED[what].split("; "))
+    assert inside.ask(_TRY.format(code=code)) in ("EPERM", "EACCES", "ENOENT", "EROFS", "ENOSYS", "ENXIO")
+
+
+def test_its_environment_is_ours(inside: Grader) -> None:
+    told = inside.ask("import os\nanswer = dict(os.environ)")
+    told.pop("PWD", None)
+    assert told == ENVIRONMENT
+    assert inside.ask("import os\nanswer = os.environb.get(b'CANARY_SECRET')") is None
+
+
+def test_memory_of_what_started_it_says_nothing_of_the_host(inside: Grader) -> None:
+    """The environment that pid 1 was started with lies in memory that every process has from it."""
+    search = """
+import ctypes
+environ = ctypes.POINTER(ctypes.c_char_p).in_dll(ctypes.CDLL(None), "environ")
+answer, number = [], 0
+while environ[number]:
+    answer.append(environ[number].decode())
+    number += 1
+"""
+    told = {line.partition("=")[0] for line in inside.ask(search)}
+    assert told <= {*ENVIRONMENT, "PWD"}
+
+
+def test_it_is_nobody(inside: Grader) -> None:
+    uids, gids, groups = inside.ask("import os\nanswer = [os.getresuid(), os.getresgid(), os.getgroups()]")
+    assert len({*uids, *gids, *groups}) == 1
+    assert uids[0] >= 1000
+    assert uids[0] != os.getuid()
+
+
+def test_the_host_has_another_name(inside: Grader) -> None:
+    assert inside.ask("import socket\nanswer = socket.gethostname()") == "sandbox" != socket.gethostname()
+
+
+def test_it_sees_its_own_processes_alone(inside: Grader) -> None:
+    search = """
+import os
+answer = []
+for pid in range(1, 70_000):
+    try:
+        os.kill(pid, 0)
+        answer.append(pid)
+    except ProcessLookupError:
+        pass
+    except PermissionError:
+        answer.append(-pid)
+"""
+    found = inside.ask(search)
+    assert found[0] == 1
+    assert len(found) <= 4  # the supervisor, the template, and itself
+
+
+def test_it_holds_no_more_descriptors_than_it_needs(inside: Grader) -> None:
+    count = """
+import os
+answer = []
+for number in range(1024):
+    try:
+        os.fstat(number)
+        answer.append(number)
+    except OSError:
+        pass
+"""
+    assert len(inside.ask(count)) <= 6
+
+
+def test_it_cannot_gain_privileges(inside: Grader) -> None:
+    told = inside.ask("import ctypes\nanswer = ctypes.CDLL(None).prctl(39, 0, 0, 0, 0)")
+    assert told == 1  # PR_GET_NO_NEW_PRIVS
+
+
+def test_no_program_gives_privileges(inside: Grader) -> None:
+    search = """
+import os
+answer = []
+for folder, _, names in os.walk("/usr"):
+    for name in names:
+        mode = os.lstat(os.path.join(folder, name)).st_mode
+        if mode & 0o6000 or (mode & 0o2 and not os.path.islink(os.path.join(folder, name))):
+            answer.append(name)
+"""
+    assert inside.ask(search) == []
+
+
+@pytest.mark.parametrize("program", ["su", "sh", "bash", "mount", "ping", "passwd", "newgrp"])
+def test_there_is_no_program_but_the_interpreter(program: str, inside: Grader) -> None:
+    assert (
+        inside.ask(f"import shutil\nanswer = shutil.which('{program}', path='/bin:/usr/bin:/sbin:/usr/sbin')") is None
+    )
+
+
+def test_the_standard_library_works(inside: Grader) -> None:
+    works = """
+import asyncio, sqlite3, subprocess, sys, tempfile, threading, multiprocessing, concurrent.futures
+database = sqlite3.connect(":memory:")
+with tempfile.TemporaryFile() as file:
+    file.write(b"x")
+done = subprocess.run([sys.executable, "-c", "print(6 * 7)"], capture_output=True, text=True)
+with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    squares = list(pool.map(lambda n: n * n, range(4)))
+multiprocessing.Lock()
+answer = [database.execute("select 1").fetchone()[0], done.stdout, squares]
+"""
+    assert inside.ask(works) == [1, "42\n", [0, 1, 4, 9]]

@@ -1,0 +1,99 @@
+"""A sandbox starts, serves, and ends with all that is in it."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox.errors import InfrastructureError
+from sandbox.session import Ended, Session
+from tests.sandbox.contract.conftest import Grader
+from tests.sandbox.test_pool import eventually
+from tests.watched import Watched
+
+pytestmark = pytest.mark.sandbox
+
+_STUBBORN = """
+import os, signal, time
+for number in range(6):
+    if not os.fork():
+        os.setsid()
+        for one in range(1, 60):
+            try: signal.signal(one, signal.SIG_IGN)
+            except (OSError, ValueError): pass
+        time.sleep(60)
+while True: pass
+"""
+
+
+def test_it_starts_and_says_that_it_is_ready(session: Session) -> None:
+    started = time.monotonic()
+    session.await_ready()
+    assert time.monotonic() - started < 20
+
+
+def test_each_is_another(backend: Watched) -> None:
+    sessions = [Session(backend.start()) for _ in range(3)]
+    try:
+        scores = [Grader(one).load(f"async def grade(t):\n    return {n}\n") for n, one in enumerate(sessions)]
+        assert [grader.score("x")[0].score for grader in scores] == [0.0, 1.0, 2.0]
+    finally:
+        for one in sessions:
+            one.end()
+
+
+def test_its_end_kills_everything_inside(backend: Watched) -> None:
+    session = Session(backend.start())
+    Grader(session).load(timeout_s=60.0)
+    ending = threading.Timer(0.5, session.sandbox.end)
+    ending.start()
+    try:
+        with pytest.raises(Ended):
+            list(session.grade(json.dumps({"completion": _STUBBORN}).encode(), 1))
+    finally:
+        ending.join()
+        session.end()
+    assert eventually(lambda: backend.left() == [])
+
+
+def test_it_may_be_ended_twice(backend: Watched) -> None:
+    sandbox = backend.start()
+    sandbox.end()
+    sandbox.end()
+    assert eventually(lambda: backend.left() == [])
+
+
+def test_one_whose_host_goes_away_ends_by_itself(backend: Watched) -> None:
+    """A service that is killed ends no sandbox: its sockets are closed, and that must do."""
+    session = Session(backend.start())
+    session.await_ready()
+    session.sandbox.channel.shutdown(socket.SHUT_RDWR)
+    try:
+        assert eventually(lambda: not _runs(session.sandbox.pid))
+    finally:
+        session.end()
+
+
+def test_one_that_is_killed_from_outside_is_told_so(grader: Grader) -> None:
+    os.kill(grader.session.sandbox.pid, signal.SIGKILL)
+    with pytest.raises(Ended, match="the sandbox"):
+        list(grader.session.grade(b'{"completion": ""}\n', 1))
+
+
+def test_what_was_ended_does_not_start_again(backend: Watched) -> None:
+    session = Session(backend.start())
+    session.end()
+    with pytest.raises(InfrastructureError, match="did not start"):
+        session.await_ready()
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False

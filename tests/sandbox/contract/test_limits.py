@@ -1,0 +1,131 @@
+"""What a grader may use has an end, and coming to it costs its completion and no other."""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+
+from gradebox.outcome import Outcome
+from sandbox.limits import PROCESSES, SCRATCH_BYTES, SCRATCH_FILES, SHARED_MEMORY_BYTES
+from sandbox.session import Ended
+from tests.sandbox.contract.conftest import Grader
+
+pytestmark = pytest.mark.sandbox
+
+# Of its own processes each stays within its limit; all of them together do not.
+_TOGETHER = """
+import mmap, os, time
+for number in range(4):
+    if not os.fork():
+        held = bytearray(60 << 20)
+        for at in range(0, len(held), 4096): held[at] = 1
+        time.sleep(30)
+        os._exit(0)
+os.wait()
+"""
+_ALONE = "held = []\nwhile True: held.append(bytearray(1 << 20))\n"
+_FULL = """
+answer = 0
+try:
+    with open("{path}", "wb", buffering=0) as file:
+        while True: answer += file.write(bytes(65536))
+except OSError as error:
+    pass
+"""
+
+
+def came_to(outcome: Outcome) -> str:
+    return outcome.error.kind if outcome.error else "scored"
+
+
+def test_one_process_that_wants_too_much_memory(grader: Grader) -> None:
+    outcomes = grader.score("", _ALONE, "")
+    assert [came_to(outcome) for outcome in outcomes] == ["scored", "memory", "scored"]
+
+
+def test_processes_that_want_too_much_memory_together(loads: Callable[..., Grader]) -> None:
+    """One of them is ended, or the whole sandbox where nobody but the host can count."""
+    grader = loads(memory_mb=96, timeout_s=20.0)
+    started = time.monotonic()
+    with suppress(Ended):
+        grader.score("", _TOGETHER, "")
+    assert grader.session.sandbox.ran_out_of_memory()
+    assert time.monotonic() - started < 10
+
+
+def test_memory_may_be_bounded_anew(grader: Grader) -> None:
+    use = "held = bytearray({} << 20)\nfor at in range(0, len(held), 4096): held[at] = 1\nanswer = 1\n"
+    grader.session.sandbox.allow_memory(300)
+    assert grader.ask(use.format(150)) == 1
+    grader.session.sandbox.allow_memory(100)
+    assert not grader.session.sandbox.ran_out_of_memory()
+
+
+def test_processes_have_an_end(grader: Grader) -> None:
+    forks = """
+import os, time
+answer = 0
+try:
+    while answer < 500:
+        if not os.fork():
+            time.sleep(30)
+            os._exit(0)
+        answer += 1
+except OSError:
+    pass
+"""
+    assert 1 <= grader.ask(forks) <= PROCESSES
+    assert grader.ask("answer = 1") == 1
+
+
+def test_threads_have_an_end(grader: Grader) -> None:
+    starts = """
+import threading, time
+answer = 0
+try:
+    while answer < 500:
+        threading.Thread(target=time.sleep, args=(30,), daemon=True).start()
+        answer += 1
+except RuntimeError:
+    pass
+"""
+    assert 1 <= grader.ask(starts) <= PROCESSES
+
+
+@pytest.mark.parametrize(("path", "size"), [("/tmp/full", SCRATCH_BYTES), ("/dev/shm/full", SHARED_MEMORY_BYTES)])
+def test_scratch_has_an_end(path: str, size: int, grader: Grader) -> None:
+    assert 0 < grader.ask(_FULL.format(path=path)) <= size
+    assert grader.ask("import os\nanswer = len(os.listdir('/tmp')) + len(os.listdir('/dev/shm'))") == 0
+
+
+def test_files_have_an_end(grader: Grader) -> None:
+    makes = """
+answer = 0
+try:
+    while answer < 100_000:
+        open(f"/tmp/{answer}", "w").close()
+        answer += 1
+except OSError:
+    pass
+"""
+    outcome = grader.score(makes)[0]
+    assert came_to(outcome) in ("scored", "memory"), outcome
+    if outcome.reason is not None:
+        assert int(outcome.reason) <= 2 * SCRATCH_FILES
+    assert grader.ask("import os\nanswer = len(os.listdir('/tmp'))") == 0
+
+
+@pytest.mark.parametrize(
+    "code", ["while True: pass", "import time; time.sleep(60)", "import os; os.kill(os.getpid(), 19)"]
+)
+def test_time_has_an_end(code: str, loads: Callable[..., Grader]) -> None:
+    started = time.monotonic()
+    outcomes = loads(timeout_s=0.5).score("", code, "")
+    assert [came_to(outcome) for outcome in outcomes] == ["scored", "timeout", "scored"]
+    assert time.monotonic() - started < 8
+
+
+def test_a_crash_costs_one_completion(grader: Grader) -> None:
+    outcomes = grader.score("", "import os; os._exit(3)", "import ctypes; ctypes.string_at(0)", "")
+    assert [came_to(outcome) for outcome in outcomes] == ["scored", "crash", "crash", "scored"]
