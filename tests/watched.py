@@ -23,6 +23,8 @@ class Watched:
         self._namespaces: dict[int, str] = {}
         self._groups: set[Path] = set()
         self._containers: list[str] = []
+        self._mounts: list[str] = []
+        self._mounted_before = _mounts()
 
     def start(self) -> Sandbox:
         sandbox = self._backend.start()
@@ -30,19 +32,22 @@ class Watched:
         if sandbox.pid:
             self._namespaces[sandbox.pid] = _pid_namespace(sandbox.pid)
             self._groups |= _groups(sandbox.pid) - _groups("self")
-        if isinstance(sandbox, DockerSandbox):
+        if isinstance(sandbox, DockerSandbox) and isinstance(self._backend, Docker):
+            told = self._backend.client.inspect_container(sandbox.name)
             self._containers.append(sandbox.name)
+            self._mounts.append((told["GraphDriver"]["Data"] or {}).get("MergedDir", ""))
         return sandbox
 
     def close(self) -> None:
         self._backend.close()
 
     def left(self) -> list[str]:
-        """What there still is of its sandboxes: processes, control groups, containers.
+        """What there still is of its sandboxes: processes, control groups, containers, mounts.
 
         Of the processes of one the first tells of all: where it has ended, the kernel has ended the rest.
         """
-        return [*self._processes(), *(str(group) for group in self._groups if group.exists()), *self._still_known()]
+        groups = [str(group) for group in self._groups if group.exists()]
+        return [*self._processes(), *groups, *self._still_known(), *self._still_mounted()]
 
     def _processes(self) -> list[str]:
         found = []
@@ -60,6 +65,20 @@ class Watched:
                 with suppress(NotFound):
                     found.append(str(self._backend.client.inspect_container(name)["State"]))
         return found
+
+    def _still_mounted(self) -> list[str]:
+        now = _mounts()
+        new = now - self._mounted_before
+        return [point for point in new if not _an_engines(point) or point in self._mounts]
+
+
+def _mounts() -> set[str]:
+    return {line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()}
+
+
+def _an_engines(point: str) -> bool:
+    """Whether a mount is of a container, of others too, that may come and go meanwhile."""
+    return any(part in point for part in ("/overlay2/", "/vfs/", "/netns/", "/containers/"))
 
 
 def _pid_namespace(pid: int) -> str:

@@ -6,7 +6,6 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -70,7 +69,6 @@ def attacked(
         temporary = tmp_path_factory.mktemp("attacked")
         patch.setattr(tempfile, "tempdir", str(temporary))
         patch.setenv("CANARY_SECRET", "s3cr3t-canary")
-        mounts = Path("/proc/self/mounts").read_text()
         settings = settings_for(request.param, load_s=4)
         backend = Watched(backend_of(request.param)(settings))
         with Pool(backend, settings) as pool:
@@ -78,5 +76,4 @@ def attacked(
         assert backend.started
         assert backend.left() == []
         assert list(temporary.iterdir()) == []
-        assert Path("/proc/self/mounts").read_text() == mounts
         assert listeners.connections == []
