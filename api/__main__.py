@@ -1,18 +1,19 @@
 """`python -m api`: one API process, until SIGTERM."""
 
 import gc
-import logging
 import signal
 import socket
 import sys
 import time
 from types import FrameType
 
+import structlog
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from api.server import server
 from api.services import Services
 from api.settings import ApiSettings
+from gradebox.service.logs import configure
 from sandbox.errors import IsolationUnavailable
 from sandbox.pool import Pool, open_pool
 from storage.errors import UnknownFormat
@@ -24,28 +25,29 @@ UNSAFE_HERE = 3
 UNKNOWN_FORMAT = 4
 _REDIS_WAIT_S = 1.0
 
-_log = logging.getLogger("api")
+_log = structlog.get_logger("api")
 
 
 def main() -> int:
     """Opens the store and sandboxes, and serves. Returns the exit code."""
     stop_with_parent()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    configure("api")
     try:
         with open_pool() as pool:
             _serve(ApiSettings(), _wait_for_store(StorageSettings()), pool)
     except IsolationUnavailable as error:
-        _log.error("no sandbox is safe here: %s", error)
+        _log.error(f"no sandbox is safe here: {error}")
         return UNSAFE_HERE
     except UnknownFormat as error:
-        _log.error("%s", error)
+        _log.error(str(error))
         return UNKNOWN_FORMAT
     return 0
 
 
 def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     passed = None if settings.socket_fd is None else [socket.socket(fileno=settings.socket_fd)]
-    serving = server(Services(store, pool, settings), settings.host, settings.port)
+    services = Services(store, pool, settings)
+    serving = server(services, settings.host, settings.port)
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         serving.should_exit = True
@@ -56,7 +58,9 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     # uvicorn raises the signals that stopped it once more when it is done; a stop in good order is to exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    services.publisher.start()
     serving.run(sockets=passed)
+    services.publisher.end()
 
 
 def _wait_for_store(settings: StorageSettings) -> Store:
@@ -65,7 +69,7 @@ def _wait_for_store(settings: StorageSettings) -> Store:
             store = open_store(settings)
             first_start(store, settings)
         except RedisConnectionError as error:
-            _log.warning("Redis does not answer, trying again: %s", error)
+            _log.warning("Redis does not answer, trying again", error=str(error))
             time.sleep(_REDIS_WAIT_S)
         else:
             return store

@@ -2,7 +2,21 @@
 
 from fastapi import APIRouter, FastAPI
 
-from api import audit, batches, dialects, graders, health, keys, openapi, problems, projects, score, validate
+from api import (
+    audit,
+    batches,
+    dialects,
+    graders,
+    health,
+    keys,
+    metrics,
+    openapi,
+    problems,
+    projects,
+    score,
+    validate,
+)
+from api.observe import Observed
 from api.request_id import RequestId
 from api.services import Services
 
@@ -15,8 +29,10 @@ def create_app(services: Services) -> FastAPI:
     for part in (validate, graders, score, batches, audit):
         in_project.include_router(part.router)
     spoken = dialects.routers(services.settings.dialects)
-    for router in (projects.router, keys.router, audit.of_service, in_project, health.router, *spoken):
+    own = (projects.router, keys.router, audit.of_service, in_project, health.router, metrics.router)
+    for router in (*own, *spoken):
         app.include_router(router)
+    app.add_middleware(Observed, requests=services.requests)
     app.add_middleware(RequestId)
     problems.add_handlers(app)
     openapi.describe(app)

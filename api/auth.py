@@ -15,9 +15,7 @@ from storage.api_keys import EVERY_PROJECT
 from storage.audit import acting
 from storage.projects import not_found
 
-_Bearer = Annotated[
-    HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False, description="an API key"))
-]
+Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False, description="an API key"))]
 
 
 async def identify(request: Request, services: Services, secret: str | None) -> ApiKey:
@@ -68,7 +66,7 @@ def require(key: ApiKey, role: Role) -> None:
         raise ProblemError(403, "forbidden", detail)
 
 
-async def _caller(request: Request, bearer: _Bearer, services: Served) -> ApiKey:
+async def _caller(request: Request, bearer: Bearer, services: Served) -> ApiKey:
     return await identify(request, services, bearer.credentials.strip() if bearer else None)
 
 

@@ -13,8 +13,9 @@ from api.services import Served, Services
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from sandbox.grader_source import GraderSource
+from storage.measures import COMPLETED
 from storage.summary import summarise
-from storage.tally import tally
+from storage.tally import Tally, tally
 
 TIME_S = 600.0
 _AT_ONCE = 64  # threads between two looks at the clock
@@ -63,7 +64,16 @@ def score_lines(
     version = services.store.graders.runnable(project, key, number)
     source = GraderSource(version.source, version.isolation, version.timeout_s, version.memory_mb)
     label = f"{key}@{version.number}"
-    return label, _outcomes(services, source, lines, label)
+    outcomes = _outcomes(services, source, lines, label)
+    _count(services, f"{COMPLETED}{project}:{key}", tally(outcomes))
+    return label, outcomes
+
+
+def _count(services: Services, name: str, counted: Tally) -> None:
+    services.counts.add(f"{name}:scored", counted.scored)
+    services.counts.add(f"{name}:run_ms", counted.run_ms)
+    for kind, errors in counted.errors.items():
+        services.counts.add(f"{name}:error:{kind}", errors)
 
 
 def _outcomes(services: Services, source: GraderSource, lines: list[bytes], label: str) -> list[Outcome]:

@@ -1,17 +1,23 @@
 """What the handlers of requests work with."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, TypeVar, TypeVarTuple
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
+from redis.exceptions import RedisError
 
+from api.collector import registry
 from api.failed_keys import FailedKeys
+from api.observe import Requests
 from api.settings import ApiSettings
+from sandbox.counts import Counts
 from sandbox.pool import Pool
 from storage.store import Store
 from worker.dispatch import Dispatch
+from worker.publisher import Publisher
 
 GRADING_AT_ONCE = 32
 
@@ -28,7 +34,16 @@ class Services:
         self.pool = pool
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
+        self.counts = Counts()
+        self.publisher = Publisher("api", store, pool, self.counts)
+        self.registry = registry(store.measures)
+        self.requests = Requests(self.registry)
         self._grading = CapacityLimiter(GRADING_AT_ONCE)
+
+    def tell_counts(self) -> None:
+        """Tells Redis what this process counted, so that whoever reads the metrics now sees it."""
+        with suppress(RedisError):
+            self.publisher.tell()
 
     async def grade(self, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
         """Runs in a thread what waits for a sandbox. Such threads are counted apart, so that requests which only

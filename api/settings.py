@@ -14,7 +14,7 @@ def _listed(value: object) -> object:
 
 
 class ApiSettings(BaseSettings):
-    """The address of the API, its bounds, and which clients of other services it answers."""
+    """The address of the API, its bounds, which clients of other services it answers, who may read its metrics."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
@@ -29,4 +29,7 @@ class ApiSettings(BaseSettings):
     )
     allowed_endpoints: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=(), description="hosts of reward servers elsewhere that a tenant may have asked: `host` or `host:port`"
+    )
+    metrics: Literal["local", "key", "all"] = Field(
+        default="local", description="who reads /metrics: this machine, keys for every project alone, or all"
     )

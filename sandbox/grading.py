@@ -14,9 +14,9 @@ _CRASH = "the sandbox ended while this thread was graded, again and again"
 
 
 class Grading:
-    """One grader, loaded. `take` gives a session that has loaded it."""
+    """One grader, loaded. `take` gives a session that has loaded it; `drop` ends one, and hears why."""
 
-    def __init__(self, take: Callable[[], Session], drop: Callable[[Session], None]) -> None:
+    def __init__(self, take: Callable[[], Session], drop: Callable[[Session, str], None]) -> None:
         self._take = take
         self._drop = drop
         self._session: Session | None = None
@@ -59,7 +59,7 @@ class Grading:
                 tries = tries + 1 if last == len(outcomes) else 1
                 last = len(outcomes)
                 verdict = self._verdict(error, tries)
-                self._drop(self.session)
+                self._drop(self.session, verdict.kind if verdict else "crash")
                 self._session = None
                 if verdict is not None and len(outcomes) < lines:
                     outcomes.append(Outcome(first_index + len(outcomes), label, None, 0.0, error=verdict))

@@ -11,6 +11,7 @@ from gradebox.schemas import Report
 from sandbox import proof
 from sandbox.backends.base import Backend
 from sandbox.choice import choose
+from sandbox.counts import Counts
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
@@ -25,9 +26,14 @@ _TRIES = 3  # to load a grader, when its sandbox ends meanwhile
 
 
 class Pool:
-    """Thread-safe. A sandbox holds one grader ever; after anything odd it is made anew."""
+    """Thread-safe. A sandbox holds one grader ever; after anything odd it is made anew.
+
+    Attributes:
+        counts: loads by whether one was there already, starts, and ends by why.
+    """
 
     def __init__(self, backend: Backend, settings: SandboxSettings) -> None:
+        self.counts = Counts()
         self._backend = backend
         self._settings = settings
         self._changed = threading.Condition()
@@ -55,6 +61,11 @@ class Pool:
         self._builder.join()
         self._backend.close()
 
+    @property
+    def alive(self) -> int:
+        """How many sandboxes there are, those that are being started too."""
+        return self._alive
+
     def prove(self, source: GraderSource, threads: Sequence[bytes] | None = None) -> Report:
         """The five checks. Each thread is one line of JSON.
 
@@ -76,23 +87,25 @@ class Pool:
             yield grading
         except BaseException:
             if session := grading.release():
-                self._end(session)  # who knows what it is still doing
+                self._end(session, "abandoned")  # who knows what it is still doing
             raise
         if session := grading.release():
             self._give_back(session)
 
     def _loaded(self, source: GraderSource) -> Session:
         if session := self._take_idle(source):
+            self.counts.add("pool:hit")
             return session
+        self.counts.add("pool:miss")
         for _ in range(_TRIES):
             session = self._take_empty()
             try:
                 session.load(source, self._limits(source))
             except Ended as ended:
                 error: Exception = ended
-                self._end(session)
+                self._end(session, "crash")
             except BaseException:
-                self._end(session)
+                self._end(session, "abandoned")
                 raise
             else:
                 return session
@@ -112,12 +125,13 @@ class Pool:
             try:
                 found.settle()
             except Ended:
-                self._end(found)
+                self._end(found, "crash")
             else:
                 return found
 
     def _take_empty(self) -> Session:
-        deadline = monotonic() + _WAIT_S
+        started = monotonic()
+        deadline = started + _WAIT_S
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
@@ -134,29 +148,31 @@ class Pool:
                         )
                 return self._empty.pop()
             finally:
+                self.counts.observe("sandbox_wait", monotonic() - started)
                 self._waiting -= 1
                 self._changed.notify_all()
 
     def _give_back(self, session: Session) -> None:
+        if session.loaded is None or session.loaded.isolation is None:
+            self._end(session, "refused")  # it holds no grader
+            return
         try:
-            if session.loaded is None or session.loaded.isolation is None:
-                raise Ended("it holds no grader")
             session.reset()
         except Ended:
-            self._end(session)
+            self._end(session, "crash")
             return
         with self._changed:
             if not self._closed:
                 self._idle.append(session)
                 self._changed.notify_all()
                 return
-        self._end(session)
+        self._end(session, "closed")
 
-    def _end(self, *sessions: Session) -> None:
-        for session in sessions:
-            session.end()
+    def _end(self, session: Session, why: str) -> None:
+        session.end()
+        self.counts.add(f"sandbox:end:{why}")
         with self._changed:
-            self._alive -= len(sessions)
+            self._alive -= 1
             self._changed.notify_all()
 
     def _build(self) -> None:
@@ -168,7 +184,8 @@ class Pool:
                 ending = self._all_unused() if closed else self._outdated()
                 starting = not closed and self._may_start()
                 self._alive += starting
-            self._end(*ending)
+            for session in ending:
+                self._end(session, "closed" if closed else "unused")
             if closed:
                 return  # not before they have ended: bubblewrap dies with this thread, and would leave zombies
             if starting:
@@ -197,6 +214,7 @@ class Pool:
         try:
             session = Session(self._backend.start())
         except InfrastructureError as error:
+            self.counts.add("sandbox:start-failed")
             with self._changed:
                 self._alive -= 1
                 self._failure = error
@@ -204,12 +222,13 @@ class Pool:
                 self._changed.wait(_LOOK_S)
                 self._failure = None
             return
+        self.counts.add("sandbox:start")
         with self._changed:
             if not self._closed:
                 self._empty.append(session)
                 self._changed.notify_all()
                 return
-        self._end(session)
+        self._end(session, "closed")
 
 
 def open_pool(settings: SandboxSettings | None = None) -> Pool:

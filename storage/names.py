@@ -84,6 +84,11 @@ def values(batch_id: str, grader_number: int) -> str:
     return f"gradebox:batch:{batch_id}:values:{grader_number}"
 
 
+def returned(batch_id: str) -> str:
+    """The units of one batch that were given back."""
+    return f"gradebox:batch:{batch_id}:returned"
+
+
 def rewards(project: str, key: str) -> str:
     """What a grader gave in its last finished batches, as `version:scored:mean:m2`."""
     return f"gradebox:rewards:{project}:{key}"

@@ -9,6 +9,7 @@ from storage.connection import check_format, connect
 from storage.endings import Endings
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
+from storage.measures import Measures
 from storage.projects import DEFAULT, Projects
 from storage.settings import StorageSettings
 from storage.spool import MIB, Spool
@@ -34,6 +35,7 @@ class Store:
         self.batches = Batches(redis, most_waiting, self.audit)
         self.leases = Leases(redis, attempts)
         self.endings = Endings(redis)
+        self.measures = Measures(redis)
 
     def sweep(self) -> None:
         """Removes files that belong to no batch: of uploads that broke off, and of deleted batches."""

@@ -6,13 +6,14 @@ import pytest
 from pydantic_settings import BaseSettings
 
 from api.settings import ApiSettings
+from gradebox.service.logs import LogSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-@pytest.mark.parametrize("settings", [ApiSettings, SandboxSettings, StorageSettings])
+@pytest.mark.parametrize("settings", [ApiSettings, LogSettings, SandboxSettings, StorageSettings])
 def test_every_setting_is_in_the_docs(settings: type[BaseSettings]) -> None:
     written = (DOCS / "settings.md").read_text()
     prefix = settings.model_config.get("env_prefix") or ""

@@ -1,11 +1,12 @@
 """`python -m worker`: one worker process, until SIGTERM."""
 
-import logging
 import sys
 import time
 
+import structlog
 from redis.exceptions import ConnectionError as RedisConnectionError
 
+from gradebox.service.logs import configure
 from sandbox.errors import IsolationUnavailable
 from sandbox.pool import Pool, open_pool
 from storage.errors import UnknownFormat
@@ -14,6 +15,7 @@ from storage.store import Store, open_store
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
 from worker.process import Process
+from worker.publisher import Publisher
 from worker.runtime import Runtime, use
 from worker.supervised import stop_with_parent
 
@@ -21,22 +23,22 @@ UNSAFE_HERE = 3
 UNKNOWN_FORMAT = 4
 _REDIS_WAIT_S = 1.0
 
-_log = logging.getLogger("worker")
+_log = structlog.get_logger("worker")
 
 
 def main() -> int:
     """Opens sandboxes and works. Returns the exit code."""
     stop_with_parent()
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    configure("worker")
     settings = StorageSettings()
     try:
         with open_pool() as pool:
             _run(settings, _wait_for_store(settings), pool)
     except IsolationUnavailable as error:
-        _log.error("no sandbox is safe here: %s", error)
+        _log.error(f"no sandbox is safe here: {error}")
         return UNSAFE_HERE
     except UnknownFormat as error:
-        _log.error("%s", error)
+        _log.error(str(error))
         return UNKNOWN_FORMAT
     return 0
 
@@ -46,12 +48,15 @@ def _run(settings: StorageSettings, store: Store, pool: Pool) -> None:
     heartbeat = Heartbeat(store, dispatch)
     runtime = Runtime(store, pool, dispatch, heartbeat)
     use(runtime)
+    publisher = Publisher("worker", store, pool, runtime.counts)
     heartbeat.start()
+    publisher.start()
     _log.info("waiting for batches")
     try:
         Process(runtime, settings.redis_url).run()
     finally:
         heartbeat.end()
+        publisher.end()
 
 
 def _wait_for_store(settings: StorageSettings) -> Store:
@@ -59,7 +64,7 @@ def _wait_for_store(settings: StorageSettings) -> Store:
         try:
             return open_store(settings)
         except RedisConnectionError as error:
-            _log.warning("Redis does not answer, trying again: %s", error)
+            _log.warning("Redis does not answer, trying again", error=str(error))
             time.sleep(_REDIS_WAIT_S)
 
 

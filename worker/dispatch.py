@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import structlog
 from redis.client import Pipeline
 from rq import Queue, Worker
 from rq.serializers import JSONSerializer
@@ -15,6 +16,8 @@ from storage.store import Store
 QUEUE = "gradebox"
 _DRAIN = "worker.jobs.drain"
 _KEEP_FAILED_S = 3600
+
+_log = structlog.get_logger(__name__)
 
 
 class Dispatch:
@@ -44,7 +47,11 @@ class Dispatch:
             for _ in range(jobs):
                 self._enqueue(pipe)
 
-        return self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once)
+        batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once)
+        graders = [f"{grader.key}@{grader.version}" for grader in batch.graders]
+        known = "batch accepted" if batch.id == batch_id else "batch was accepted before"
+        _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)
+        return batch
 
     def call(self) -> None:
         """Calls one worker, unless one is called already."""

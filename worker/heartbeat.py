@@ -1,15 +1,15 @@
 """Keeps this worker's leases, and gives back the leases of workers that died."""
 
-import logging
 import threading
 
+import structlog
 from redis.exceptions import RedisError
 
 from storage.leases import BEAT_S, Lease
 from storage.store import Store
 from worker.dispatch import Dispatch
 
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class Heartbeat(threading.Thread):
@@ -29,7 +29,7 @@ class Heartbeat(threading.Thread):
             try:
                 self.beat()
             except (RedisError, OSError) as error:
-                _log.warning("a heartbeat failed, the next one comes in %g s: %s", self._beat_s, error)
+                _log.warning("a heartbeat failed", next_in_s=self._beat_s, error=str(error))
 
     def beat(self) -> None:
         """One beat. Work that waits while no job calls for a worker is healed here: jobs can be lost, leases not."""

@@ -1,7 +1,9 @@
 """The one job: take units until none is left."""
 
-import logging
 import time
+
+import structlog
+from structlog.contextvars import bound_contextvars
 
 from sandbox.errors import InfrastructureError
 from storage.errors import PayloadLost
@@ -17,7 +19,7 @@ from worker.unit import Scored, score
 TURN_S = 60.0
 _LONGEST_PAUSE_S = 30.0
 
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 def drain() -> None:
@@ -35,7 +37,8 @@ def drain() -> None:
                 settler.flush()  # it may end this worker, and then nothing else is to be lost with it, again and again
             elif quick and began < ends:
                 claims.look_ahead()
-            _work(runtime, bench, claims, settler, lease)
+            with bound_contextvars(batch=lease.batch, chunk=lease.unit, attempt=lease.attempt):
+                _work(runtime, bench, claims, settler, lease)
             quick = time.monotonic() - began < SLICE_S
             if time.monotonic() > ends:
                 patiently(runtime, runtime.dispatch.call)
@@ -52,7 +55,7 @@ def _work(runtime: Runtime, bench: Bench, claims: Claims, settler: Settler, leas
         scored = patiently(runtime, lambda: score(runtime, bench, lease))
     except (InfrastructureError, PayloadLost, OSError) as error:
         pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.attempt, _LONGEST_PAUSE_S)
-        _log.warning("unit %s could not be scored, it is given back in %g s: %s", lease, pause, error)
+        _log.warning("a chunk could not be scored and is given back", after_s=pause, error=str(error))
         bench.put_away()
         runtime.stopping.wait(pause)
     if scored is None:

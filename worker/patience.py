@@ -1,9 +1,9 @@
 """Asking a Redis that may be away."""
 
-import logging
 from collections.abc import Callable
 from typing import TypeVar
 
+import structlog
 from redis.exceptions import RedisError
 
 from storage.connection import is_away
@@ -12,7 +12,7 @@ from worker.runtime import Runtime
 _REDIS_WAIT_S = 1.0
 
 _T = TypeVar("_T")
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 def patiently(runtime: Runtime, ask: Callable[[], _T]) -> _T:
@@ -27,6 +27,6 @@ def patiently(runtime: Runtime, ask: Callable[[], _T]) -> _T:
         except RedisError as error:
             if not is_away(error):
                 raise
-            _log.warning("Redis does not answer or write, trying again: %s", error)
+            _log.warning("Redis does not answer or write, trying again", error=str(error))
             if runtime.stopping.wait(_REDIS_WAIT_S):
                 raise

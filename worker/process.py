@@ -1,11 +1,11 @@
 """The worker process: RQ's loop, from which it is stopped in good order and to which it comes back."""
 
-import logging
 import os
 import signal
 import threading
 from types import FrameType
 
+import structlog
 from redis.exceptions import RedisError
 from rq import SimpleWorker
 from rq.exceptions import StopRequested
@@ -19,7 +19,7 @@ from worker.runtime import Runtime
 STOP_S = 8.0  # how long the unit at hand may still take; shorter than a supervisor waits before it kills
 _REDIS_WAIT_S = 1.0
 
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class LeaseWorker(SimpleWorker):
@@ -50,7 +50,7 @@ class Process:
             try:
                 self._work()
             except RedisError as error:
-                _log.warning("Redis does not answer, trying again: %s", error)
+                _log.warning("Redis does not answer, trying again", error=str(error))
             except StopRequested:
                 return
             self._runtime.stopping.wait(_REDIS_WAIT_S)
@@ -84,6 +84,6 @@ class Process:
             for lease in list(self._runtime.heartbeat.leases):
                 self._runtime.store.leases.release(lease)
         except RedisError as error:
-            _log.warning("units could not be given back, they come back when their leases run out: %s", error)
+            _log.warning("chunks could not be given back, they come back when their leases run out", error=str(error))
         finally:
             os._exit(0)

@@ -3,6 +3,7 @@
 import threading
 from dataclasses import dataclass, field
 
+from sandbox.counts import Counts
 from sandbox.pool import Pool
 from storage.store import Store
 from worker.dispatch import Dispatch
@@ -13,12 +14,13 @@ _current: list["Runtime"] = []
 
 @dataclass
 class Runtime:
-    """One worker process. `stopping` is set once it has been told to stop."""
+    """One worker process. `stopping` is set once it has been told to stop; `counts` are for metrics."""
 
     store: Store
     pool: Pool
     dispatch: Dispatch
     heartbeat: Heartbeat
+    counts: Counts = field(default_factory=Counts)
     stopping: threading.Event = field(default_factory=threading.Event)
 
 

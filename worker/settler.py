@@ -1,6 +1,5 @@
 """Makes outcomes count: in the spool first, then in Redis."""
 
-import logging
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -10,10 +9,13 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
+import structlog
 
+from storage.leases import Completed
 from storage.spool import is_full
 from storage.tally import tally
 from worker.claims import Claims
+from worker.journal import tell_chunk, tell_finished
 from worker.patience import patiently
 from worker.runtime import Runtime
 from worker.unit import Scored
@@ -23,7 +25,7 @@ _GATHER_S = 0.03  # a wait for the disk costs CPU too: units that take a few mil
 _PAUSE_S = 2.0
 
 _encoder = msgspec.json.Encoder()
-_log = logging.getLogger(__name__)
+_log = structlog.get_logger(__name__)
 
 
 class Settler:
@@ -74,7 +76,7 @@ class Settler:
         files = {(one.lease.unit, one.lease.attempt): _encoder.encode_lines(one.outcomes) for one in units}
         stopping = self._runtime.stopping
         while (error := self._failure(batch, files)) is not None:
-            _log.warning("the outcomes of batch %s cannot be written, trying again in %g s: %s", batch, _PAUSE_S, error)
+            _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
             if stopping.wait(_PAUSE_S) or not is_full(error):
                 for one in units:
                     self._claims.give_back(one.lease, tried=not stopping.is_set())
@@ -94,7 +96,10 @@ class Settler:
         store = self._runtime.store
         counted = [(one.lease, one.grader_number, tally(one.outcomes)) for one in units]
         completed = patiently(self._runtime, lambda: store.leases.complete_all(counted))
-        for (lease, *_), counts in zip(counted, completed, strict=True):
+        for one, (lease, _, found), counts in zip(units, counted, completed, strict=True):
             for attempt in range(1, lease.attempt) if counts else (lease.attempt,):
                 store.spool.remove_outcomes(lease.batch, lease.unit, attempt)
             self._runtime.heartbeat.leases.discard(lease)
+            tell_chunk(self._runtime.counts, one, found, counts)
+        if Completed.FINISHED in completed:
+            tell_finished(store, self._runtime.counts, units[0].lease.batch)

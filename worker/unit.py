@@ -21,6 +21,8 @@ class Scored(msgspec.Struct, frozen=True):
     lease: Lease
     grader_number: int
     outcomes: list[Outcome]
+    seconds: float
+    """What it took."""
 
 
 def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
@@ -32,6 +34,7 @@ def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
         OSError: the spool could not be read.
         RedisError: Redis could not be asked.
     """
+    began = monotonic()
     store = runtime.store
     plan = bench.plan(lease.batch)
     if plan is None:
@@ -51,7 +54,7 @@ def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
         outcomes = found
     if len(outcomes) != chunk.lines:
         raise InfrastructureError(f"{len(outcomes)} outcomes came back for {chunk.lines} threads")
-    return Scored(lease, number, outcomes)
+    return Scored(lease, number, outcomes, monotonic() - began)
 
 
 def _grade(

@@ -1,5 +1,6 @@
 """A process of the service: started, started again when it dies, and stopped."""
 
+import json
 import os
 import signal
 import subprocess
@@ -92,12 +93,18 @@ class Child:
     def said(self) -> str:
         """What this process has written so far: at most its last 4 KiB."""
         with self.log.open("rb") as log:
-            log.seek(max(self._log_start, log.seek(0, os.SEEK_END) - 4096))
+            end = log.seek(0, os.SEEK_END)
+            start = self._log_start if self._log_start <= end else 0  # the log was put aside meanwhile
+            log.seek(max(start, end - 4096))
             return log.read().decode("utf-8", "replace").strip()
 
     def last_words(self) -> str:
-        """The last line of its log."""
-        return (self.said().splitlines() or ["it said nothing"])[-1][:200]
+        """What the last line of its log says."""
+        line = (self.said().splitlines() or ["it said nothing"])[-1]
+        try:
+            return str(json.loads(line)["event"])
+        except (ValueError, KeyError, TypeError):  # not a line of ours: Python's own, or Redis'
+            return line[:200]
 
     def ask_to_stop(self) -> None:
         """Sends SIGTERM."""

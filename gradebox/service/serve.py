@@ -4,20 +4,24 @@ import http.client
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from pydantic import ValidationError
 
 from gradebox.access import KEY_FILE, Note, write_note
 from gradebox.errors import CannotServe
 from gradebox.service import rooms
 from gradebox.service.child import Child
+from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
+from gradebox.service.logs import LogSettings
 from gradebox.service.redis import redis_answers, redis_child, redis_url
+from gradebox.service.tail import Tail
 
 READY_S = 60.0
 TICK_S = 0.05
@@ -59,20 +63,27 @@ def serve(options: ServeOptions) -> None:
     """
     signals = Signals()
     rooms.environment({})  # tells what is not installed before anything is started
+    console = _console()
+    console.tell("starting")
     with hold(options.data_dir) as folder, _listen(options.host, options.port) as listener:
         port = listener.getsockname()[1]
         redis = [redis_child(folder)] if options.redis_url is None else []
         servers = _servers(options, folder, listener)
         try:
-            _start(redis, lambda: redis_answers(folder), signals)
-            _start(servers, lambda: _ready(options.host, port), signals)
+            console.follow([Tail(child.log) for child in servers])
+            _start(redis, lambda: redis_answers(folder), signals, console)
+            _start(servers, lambda: _ready(options.host, port), signals, console)
             if not signals.count:
                 with _announced(Note(_url(options.host, port), folder.path), port):
-                    _watch([*redis, *servers], signals)
+                    console.show(_good_to_know(_url(options.host, port), folder.path, len(servers) - 1))
+                    _watch([*redis, *servers], signals, console)
+            console.tell("stopping: chunks that are not done are kept for the next start")
         finally:
             api, workers = servers[:1], servers[1:]
             for group in (workers, api, redis):
-                _stop(group, signals)
+                _stop(group, signals, console)
+            console.look(now=True)
+        console.tell("stopped")
 
 
 def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[Child]:
@@ -83,6 +94,7 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "backend": options.backend,
             "socket_fd": listener.fileno(),
             "supervised": 1,
+            "log_format": "json",  # they are read here
         }
     )
     api = Child("api", rooms.command("api"), environment, folder.log("api"), STOP_S, pass_fds=(listener.fileno(),))
@@ -91,7 +103,7 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
     return [api, *(Child(name, command, environment, folder.log(name), STOP_S) for name in names)]
 
 
-def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signals) -> None:
+def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signals, console: Console) -> None:
     """Starts these and returns when they are ready, or when a signal came."""
     if not children:
         return
@@ -101,7 +113,7 @@ def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signal
     while not signals.count and not ready():
         for child in children:
             _refuse_if_hopeless(child)
-            _tell(child.tend())
+            _tend(child, console)
         if time.monotonic() > deadline:
             names = ", ".join(child.name for child in children)
             raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {children[0].last_words()}")
@@ -110,19 +122,20 @@ def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signal
 
 def _refuse_if_hopeless(child: Child) -> None:
     if child.exit_code in FINAL:
-        raise CannotServe(child.said().rpartition(" ERROR ")[2])  # without the log's time and level
+        raise CannotServe(child.last_words())
     if child.exit_code is not None and child.deaths + 1 >= DEATHS_BEFORE_READY:
         raise CannotServe(f"{child.name} does not start (see {child.log}):\n{child.said()}")
 
 
-def _watch(children: Sequence[Child], signals: Signals) -> None:
+def _watch(children: Sequence[Child], signals: Signals, console: Console) -> None:
     while not signals.count:
         for child in children:
-            _tell(child.tend())
+            _tend(child, console)
+        console.look()
         time.sleep(TICK_S)
 
 
-def _stop(children: Sequence[Child], signals: Signals) -> None:
+def _stop(children: Sequence[Child], signals: Signals, console: Console) -> None:
     """Asks all of these to stop; kills what takes too long, and everything once a second signal came."""
     for child in children:
         child.ask_to_stop()
@@ -130,7 +143,7 @@ def _stop(children: Sequence[Child], signals: Signals) -> None:
     while any(child.running for child in children) and signals.count < 2:
         late = [child for child in children if child.running and time.monotonic() > started + child.stop_s]
         for child in late:
-            _tell(f"{child.name} did not stop within {child.stop_s:g} s and was killed")
+            console.warn(f"{child.name} did not stop within {child.stop_s:g} s and was killed")
             child.kill()
         time.sleep(TICK_S)
     for child in children:
@@ -141,8 +154,6 @@ def _stop(children: Sequence[Child], signals: Signals) -> None:
 def _announced(note: Note, port: int) -> Iterator[None]:
     file = write_note(port, note)
     print(f"gradebox is ready at {note.url} (data in {note.data_dir})", flush=True)  # noqa: T201  # the one line it prints
-    if sys.stderr.isatty():
-        _tell(f"clients on this machine find the API key by themselves; it is in {note.data_dir / KEY_FILE}")
     try:
         yield
     finally:
@@ -183,7 +194,25 @@ def _reachable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  # nothing is bound here
 
 
-def _tell(line: str | None) -> None:
-    if line:
-        with suppress(OSError):  # a log on a disk that is full must not end the service
-            print(f"gradebox: {line}", file=sys.stderr, flush=True)  # noqa: T201  # for whoever runs the service
+def _good_to_know(url: str, data_dir: Path, workers: int) -> list[tuple[str, str]]:
+    return [
+        ("API key", f"in {data_dir / KEY_FILE}; clients on this machine find it by themselves"),
+        ("HTTP", f"{url}/docs"),
+        ("metrics", f"{url}/metrics"),
+        ("logs", str(data_dir / "logs")),
+        ("workers", str(workers)),
+        ("to stop", "Ctrl-C"),
+    ]
+
+
+def _tend(child: Child, console: Console) -> None:
+    if told := child.tend():
+        console.warn(told)
+
+
+def _console() -> Console:
+    try:
+        return Console(LogSettings())
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise CannotServe(f"GRADEBOX_{str(fault['loc'][0]).upper()} is not as it should be: {fault['msg']}") from error

@@ -48,6 +48,7 @@ local function give_back(id, unit)
   if is_active(batch) then
     redis.call('HDEL', batch .. ':underway', unit)
     redis.call('RPUSH', batch .. ':returned', unit)
+    redis.call('HINCRBY', TOTALS, 'given_back', 1)
     rotate(id, batch)
   end
 end

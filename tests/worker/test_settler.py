@@ -17,7 +17,7 @@ from worker.unit import Scored
 def scored(claims: Claims, first: int) -> Scored:
     lease = claims.next()
     assert lease is not None
-    return Scored(lease, 0, [Outcome(first + number, "g@1", 1.0, 0.1) for number in range(1000)])
+    return Scored(lease, 0, [Outcome(first + number, "g@1", 1.0, 0.1) for number in range(1000)], 0.01)
 
 
 def test_units_that_come_together_count_each_once(store: Store, runtime: Runtime) -> None:

@@ -27,6 +27,7 @@ async def grade(thread):
     time.sleep(0.001)
     return float(thread.completion())
 """
+STOPPING = "stopping: chunks that are not done are kept for the next start"
 HALF = "async def grade(thread): return 0.5"
 
 
@@ -99,7 +100,9 @@ def test_it_is_ready_when_it_says_so_and_leaves_nothing_running(running: Service
     assert running.process.wait(30) == 0
     assert not any(alive(child) for child in children)
     assert not note.exists()
-    assert (running.data_dir.parent / "stderr").read_text() == ""
+    events = [json.loads(line) for line in (running.data_dir.parent / "stderr").read_text().splitlines()]
+    assert {event["level"] for event in events} == {"info"}
+    assert [event["event"] for event in events if event["role"] == "serve"] == ["starting", STOPPING, "stopped"]
 
 
 def test_a_signal_while_it_starts_stops_it(tmp_path: Path) -> None:
@@ -120,6 +123,27 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
     with serving(tmp_path, "--workers", "1") as second, second.client() as client:
         assert second.key == key
         assert [outcome.score for outcome in client.score("half", [{"completion": "a"}])] == [0.5]
+
+
+def test_counts_go_on_where_they_were_when_processes_are_killed(running: Service) -> None:
+    def counted() -> dict[str, float]:
+        lines = httpx.get(f"{running.url}/metrics").text.splitlines()
+        return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
+
+    with running.client() as client:
+        client.graders.create.function(key="half", fn=HALF)
+        for number in range(2):
+            for part in ("-m api", "-m worker"):
+                victim = one(running.process.pid, part)
+                os.kill(victim, signal.SIGKILL)
+                wait_until(lambda part=part, victim=victim: len(family(running.process.pid)) == 3)
+            wait_until(lambda: ready(running))
+            client.batches.create("half", [{"completion": "a"}] * 100).wait(progress=False, timeout=30)
+            samples = counted()
+            assert samples['gradebox_completions_total{grader="half",outcome="scored",project="default"}'] == 100 * (
+                number + 1
+            )
+            assert samples["gradebox_batches_accepted_total"] == number + 1
 
 
 @pytest.mark.parametrize("part", ["-m api", "-m worker", "redis-server"])

@@ -1,0 +1,49 @@
+"""`GET /metrics`: what this process counted of its requests, and what Redis has of the whole service."""
+
+from ipaddress import ip_address
+
+from fastapi import APIRouter, Depends, Request, Response
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from starlette.datastructures import URL
+
+from api.auth import Bearer, identify
+from api.problems import ProblemError
+from api.services import Served
+from storage.api_keys import EVERY_PROJECT
+
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+
+router = APIRouter(tags=["health"])
+
+
+async def _permitted(request: Request, bearer: Bearer, services: Served) -> None:
+    allowed = services.settings.metrics
+    if allowed == "all" or (allowed == "local" and bearer is None and _is_local(request)):
+        return
+    key = await identify(request, services, bearer.credentials.strip() if bearer else None)
+    if EVERY_PROJECT not in key.projects:
+        raise ProblemError(403, "forbidden", 'metrics are of all projects: use an API key for every project ("*")')
+
+
+def _is_local(request: Request) -> bool:
+    """Whether a program of this machine asks for this machine: no proxy between, and no browser led here by a name."""
+    if request.client is None or any(name in request.headers for name in _FORWARDED):
+        return False
+    host = URL(scope=request.scope).hostname or ""
+    return _is_loopback(request.client.host) and (host == "localhost" or _is_loopback(host))
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+@router.get("/metrics", response_class=Response, dependencies=[Depends(_permitted)])
+def metrics(services: Served) -> Response:
+    """Prometheus' text format. Without an API key only for this machine, unless the settings say otherwise."""
+    services.tell_counts()
+    return Response(generate_latest(services.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)

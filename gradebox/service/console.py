@@ -1,0 +1,130 @@
+"""What `gradebox serve` says while it runs: short lines for people, or all its processes' logs as JSON."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any
+
+import structlog
+from rich.console import Console as Terminal
+from rich.text import Text
+
+from gradebox.service.logs import LogSettings, configure, escaped
+from gradebox.service.tail import Tail
+
+_LOOK_S = 0.2  # between two looks at the logs
+
+Event = Mapping[str, Any]
+
+
+class Console:
+    """Follows the logs of the processes, and tells of them on stderr."""
+
+    def __init__(self, settings: LogSettings) -> None:
+        configure("serve", settings)
+        self._is_text = settings.is_text
+        self._terminal = Terminal(file=sys.stderr, markup=False, highlight=False, soft_wrap=True)
+        self._log = structlog.get_logger("serve")
+        self._tails: list[Tail] = []
+        self._look_at = 0.0
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether somebody reads along."""
+        return self._is_text and self._terminal.is_terminal
+
+    def tell(self, text: str) -> None:
+        """Tells what serve itself does."""
+        if self._is_text:
+            self._print(Text(_now()), "  ", escaped(text))
+        else:
+            self._log.info(text)
+
+    def warn(self, text: str) -> None:
+        """Tells of something that is not as it should be."""
+        if self._is_text:
+            self._print(Text(_now()), "  ", Text(escaped(text), "yellow"))
+        else:
+            self._log.warning(text)
+
+    def show(self, lines: Iterable[tuple[str, str]]) -> None:
+        """Shows what is good to know, a name and its value a line, to whoever reads along."""
+        if self.is_terminal:
+            for name, value in lines:
+                self._print(Text(f"  {name:<10}", "dim"), escaped(value))
+
+    def follow(self, tails: Iterable[Tail]) -> None:
+        """Tells from now on what is appended to these logs."""
+        self._tails = list(tails)
+
+    def look(self, *, now: bool = False) -> None:
+        """Tells what is new in the logs: a few times a second, or now."""
+        if now or time.monotonic() >= self._look_at:
+            self._look_at = time.monotonic() + _LOOK_S
+            for tail in self._tails:
+                for line in tail.read():
+                    self._pass_on(line)
+
+    def _pass_on(self, line: str) -> None:
+        if not self._is_text:
+            with suppress(OSError):  # a log on a disk that is full must not end the service
+                print(line, file=sys.stderr, flush=True)  # noqa: T201  # a log line, as it is
+            return
+        try:
+            event = json.loads(line)
+        except ValueError:
+            return  # the last words of something that died, which are told of with its death
+        if isinstance(event, dict) and (said := _said(event)):
+            self._print(Text(_now()), "  ", said)
+
+    def _print(self, *parts: Text | str) -> None:
+        with suppress(OSError):
+            self._terminal.print(Text.assemble(*parts))
+
+
+def _said(event: Event) -> Text | None:
+    """One event in words; None where it is not worth a line."""
+    told = _TELLING.get(str(event.get("event")))
+    if told is not None:
+        return told(event)
+    if event.get("level") not in ("warning", "error", "critical"):
+        return None
+    reason = event.get("error") or event.get("exception")
+    words = f"{event.get('role')}: {event.get('event')}" + (f": {reason}" if reason else "")
+    return Text(escaped(words), "yellow" if event["level"] == "warning" else "red")
+
+
+def _accepted(event: Event) -> Text:
+    graders = ", ".join(map(str, event["graders"]))
+    return Text(f"batch {event['batch']} accepted: {event['completions']:,} completions for {graders}")
+
+
+def _finished(event: Event) -> Text:
+    seconds = max(float(event["run_s"]), 0.001)
+    means = [f"{grader} {mean:.4g}" for grader, mean in event["means"].items() if mean is not None]
+    errors = [f"{count:,} {kind}" for kind, count in event["errors"].items()]
+    parts = [f"in {seconds:.1f} s, {event['completions'] / seconds:,.0f}/s"]
+    parts += [f"mean {', '.join(means)}"] * bool(means) + [f"errors: {', '.join(errors)}"] * bool(errors)
+    return Text(f"batch {event['batch']} finished {'; '.join(parts)}", "green" if not errors else "")
+
+
+def _cancelled(event: Event) -> Text:
+    return Text(f"batch {event['batch']} cancelled")
+
+
+def _dead(event: Event) -> Text:
+    return Text(f"batch {event['batch']}, {event['grader']}: {escaped(event['warning'])}", "yellow")
+
+
+_TELLING: dict[str, Callable[[Event], Text]] = {
+    "batch accepted": _accepted,
+    "batch finished": _finished,
+    "batch cancelled": _cancelled,
+    "dead reward": _dead,
+}
+
+
+def _now() -> str:
+    return time.strftime("%H:%M:%S")
