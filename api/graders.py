@@ -13,9 +13,9 @@ from api.problems import invalid, validation_failed
 from api.proofs import Options, Sent, prove, receive
 from api.repeats import Repeatable
 from api.services import Served, Services
-from api.sources import SourceRefused
 from gradebox.schemas import KEY_PATTERN, Grader, Version
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from sandbox.source_bytes import SourceRefused
 from storage.answers import Once
 from storage.graders import Proved
 

@@ -14,6 +14,7 @@ from api.surrogates import restore
 from gradebox.schemas import Isolation, Report
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
+from sandbox.source_bytes import from_bytes
 
 BODY_BYTES = 16 * bodies.MIB
 FILE_BYTES = bodies.MIB  # more than any source: what is over 64 KiB still gets a report, not only a refusal
@@ -50,7 +51,7 @@ class Sent:
 
     def text(self) -> str:
         """The source. Raises SourceRefused."""
-        return sources.from_json(self.source) if self.is_json else sources.from_bytes(self.source)
+        return sources.from_json(self.source) if self.is_json else from_bytes(self.source)
 
 
 async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:

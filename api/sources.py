@@ -1,47 +1,18 @@
-"""A grader's source as it comes in. Only its bytes are looked at: Python is parsed in a sandbox, never here."""
+"""A grader's source as a JSON body carries it."""
 
 import msgspec
 
 from api.problems import invalid
-from gradebox.schemas import Check, Report
-from sandbox.limits import SOURCE_BYTES
-
-
-class SourceRefused(Exception):
-    """Bytes that can be no source. `report` says so as the check `syntax` would."""
-
-    def __init__(self, message: str, line: int | None = None) -> None:
-        check = Check(name="syntax", passed=False, message=message, line=line, duration_ms=0.0)
-        self.report = Report(valid=False, checks=[check])
-        super().__init__(message)
-
-
-def from_bytes(data: bytes) -> str:
-    """A source file, without a byte order mark.
-
-    Raises:
-        SourceRefused: too long, not UTF-8, or with null bytes.
-    """
-    if len(data) > SOURCE_BYTES:
-        raise SourceRefused(
-            f"the source is {len(data)} bytes long, and at most {SOURCE_BYTES} (64 KiB) are taken: "
-            "move data out of it, into the threads' metadata"
-        )
-    if b"\0" in data:
-        raise SourceRefused(
-            "the source holds a null byte: remove it, or send a Python file", _line(data, data.index(b"\0"))
-        )
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise SourceRefused(
-            f"the source is not UTF-8 (byte {error.start} is 0x{data[error.start]:02x}): save the file as UTF-8",
-            _line(data, error.start),
-        ) from error
+from sandbox.source_bytes import SourceRefused, from_bytes
 
 
 def from_json(raw: bytes) -> str:
-    """The string `source` of a JSON body, as it stands there. Raises SourceRefused as `from_bytes` does."""
+    """The string `source` of a JSON body, as it stands there.
+
+    Raises:
+        SourceRefused: it can be no source.
+        ProblemError: it is no string.
+    """
     try:
         text = msgspec.json.decode(raw, type=str)
     except msgspec.ValidationError as error:
@@ -49,7 +20,3 @@ def from_json(raw: bytes) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SourceRefused(f"the source is not UTF-8 ({error}): save the file as UTF-8") from error
     return from_bytes(text.encode("utf-8", "surrogatepass"))
-
-
-def _line(data: bytes, position: int) -> int:
-    return data.count(b"\n", 0, position) + 1

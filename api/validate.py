@@ -6,9 +6,9 @@ from api import openapi
 from api.auth import ScoresIn
 from api.proofs import Options, Sent, prove, receive
 from api.services import Served, Services
-from api.sources import SourceRefused
 from gradebox.schemas import Report
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from sandbox.source_bytes import SourceRefused
 
 router = APIRouter(tags=["graders"])
 

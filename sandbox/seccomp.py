@@ -23,10 +23,7 @@ def program() -> bytes:
     Raises:
         IsolationUnavailable: there is no libseccomp.
     """
-    try:
-        import pyseccomp as seccomp  # loads the C library, which may be missing
-    except (ImportError, OSError, RuntimeError) as error:
-        raise IsolationUnavailable(f"libseccomp cannot be loaded ({error}). {_HOW}") from error
+    seccomp = _library()
     told = policy()
     bpf = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))
     bpf.set_attr(seccomp.Attr.ACT_BADARCH, seccomp.KILL_PROCESS)
@@ -38,6 +35,28 @@ def program() -> bytes:
         bpf.export_bpf(file)
         file.seek(0)
         return file.read()
+
+
+def number(name: str) -> int | None:
+    """The number of a system call on this machine, or None where it or its libseccomp does not know the name.
+
+    Raises:
+        IsolationUnavailable: there is no libseccomp.
+    """
+    seccomp = _library()
+    try:
+        found: int = seccomp.resolve_syscall(seccomp.Arch.NATIVE, name)
+    except (ValueError, OSError):
+        return None
+    return found if found >= 0 else None
+
+
+def _library() -> Any:
+    try:
+        import pyseccomp  # loads the C library, which may be missing
+    except (ImportError, OSError, RuntimeError) as error:
+        raise IsolationUnavailable(f"libseccomp cannot be loaded ({error}). {_HOW}") from error
+    return pyseccomp
 
 
 def _allow(bpf: Any, seccomp: Any, names: Iterable[str]) -> None:

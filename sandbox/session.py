@@ -42,6 +42,7 @@ _F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, 
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
 _READY_S = 20.0
 _SLACK_S = 5.0  # beyond what the guest's own deadlines add up to
+_MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
 _GRACE_S = 2.0  # the guest's own, for processes that do not go at once
 
 
@@ -122,14 +123,22 @@ class Session:
         self.sandbox.allow_memory(source.memory_mb + SANDBOX_MIB)
         self._send(LOAD, LIMITS.pack(*limits) + source.text.encode())
         checks: list[CheckResult] = []
-        deadline = monotonic() + limits.load_ms / 1000 + _SLACK_S
+        try:
+            self.loaded = self._hear_loading(checks, monotonic() + limits.load_ms / 1000 + _SLACK_S)
+        except Ended:
+            if not self.sandbox.ran_out_of_memory():
+                raise
+            number = min(len(checks), 3)
+            self.loaded = Loaded([*checks[:number], CheckResult(number, False, 0, 0, 0, _MEMORY, "")], None, [])
+        return self.loaded
+
+    def _hear_loading(self, checks: list[CheckResult], deadline: float) -> Loaded:
         while True:
             kind, payload = self._receive(deadline)
             if kind == CHECK and len(checks) < 4:
                 checks.append(_read_check(payload))
             elif kind in (LOADED, NOT_LOADED):
-                self.loaded = self._judge(checks, payload if kind == LOADED else None)
-                return self.loaded
+                return self._judge(checks, payload if kind == LOADED else None)
             else:
                 raise Ended(f"the guest said {kind} while it loaded")
 

@@ -133,7 +133,7 @@ def test_the_light_client_has_its_commands(light: Environment) -> None:
     assert "Traceback" not in unheard.stderr
 
 
-@pytest.mark.parametrize("command", ["serve", "api", "worker", "doctor"])
+@pytest.mark.parametrize("command", ["serve", "api", "worker", "doctor", "selftest"])
 def test_the_light_client_says_what_a_server_needs(command: str, light: Environment) -> None:
     done = light.run("gradebox", command)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""`gradebox serve`, and each of its roles alone: `api`, `worker`, `doctor`"""
+"""`gradebox serve`, and each of its roles alone: `api`, `worker`; and `doctor` and `selftest`"""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,7 +23,7 @@ def _setting(name: str, text: str, least: int | None = None, most: int | None = 
 
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
-    for command in (serve, api, worker, doctor):
+    for command in (serve, api, worker, doctor, selftest):
         app.command()(command)
 
 
@@ -67,6 +67,14 @@ def doctor(
 ) -> None:
     """Says which layers of isolation are in force here, and how to get each missing one. Exits 1 when none is safe."""
     _become("sandbox.doctor", *["--json"] * json, backend=backend)
+
+
+def selftest(
+    backend: RoleBackend = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Tries hundreds of hostile graders on this machine. Exits 1 when one gets through, 2 when none could be tried."""
+    _become("sandbox.selftest", *["--json"] * json, backend=backend)
 
 
 def _common(data_dir: Path | None, backend: Backend | None, redis_url: str | None) -> dict[str, str | None]:

@@ -19,6 +19,9 @@ _UNASKED = "HOSTNAME"  # what container engines put into every environment
 class Channel(Protocol):
     """What the supervisor needs of a socket."""
 
+    def fileno(self) -> int:
+        """Where something to be read is to be waited for."""
+
     def recvmsg(self, size: int, ancillary_size: int, flags: int, /) -> tuple[bytes, list[Any], int, Any]:
         """Some bytes, and descriptors that came with them."""
 
@@ -35,6 +38,10 @@ class Streams:
     def __init__(self, reading: int, writing: int) -> None:
         self._reading = reading
         self._writing = writing
+
+    def fileno(self) -> int:
+        """Where something to be read is to be waited for."""
+        return self._reading
 
     def recvmsg(self, size: int, _ancillary_size: int, _flags: int) -> tuple[bytes, list[Any], int, Any]:
         """Some bytes."""

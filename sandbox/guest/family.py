@@ -25,6 +25,7 @@ from sandbox.guest.template import (
     Template,
 )
 
+_LOOK_S = 0.02  # between two looks at what a module body does
 _GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
 _FAREWELL_S = 5.0  # for all processes to be gone once they were killed
 _SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
@@ -52,7 +53,10 @@ class Child(NamedTuple):
 
 
 class Loaded(NamedTuple):
-    """How loading went. `isolation` is settled when it is done; `status` is the template's when that has ended."""
+    """How loading went. `isolation` is settled when it is done; `status` is the template's when that has ended.
+
+    It was stopped when it took too long (`timed_out`) or made too many files (`crowded`).
+    """
 
     done: bool
     isolation: int
@@ -60,6 +64,7 @@ class Loaded(NamedTuple):
     checks: list[bytes]
     timed_out: bool
     status: int
+    crowded: bool = False
 
 
 class Family:
@@ -94,7 +99,11 @@ class Family:
         checks: list[bytes] = []
         passed = True
         while True:
-            said = self._hear(deadline - monotonic())
+            said = self._hear(_LOOK_S)
+            if self.crowded():
+                return Loaded(False, 0, b"", checks[:3], False, NO_STATUS, crowded=True)
+            if said is None and monotonic() < deadline:
+                continue
             if said is None:
                 return Loaded(False, 0, b"", checks[:3], True, NO_STATUS)
             kind, rest = said[:1], said[1:]
@@ -107,6 +116,10 @@ class Family:
                 return Loaded(False, 0, b"", checks, False, NO_STATUS)
             else:  # it has ended, or the module body speaks in its place
                 return Loaded(False, 0, b"", checks[:3], False, self._reap_template())
+
+    def crowded(self) -> bool:
+        """Whether there are more files than the limits allow: nothing else bounds the memory that they cost."""
+        return scratch.count_files() > self._limits.scratch_files
 
     def _hear(self, seconds: float) -> bytes | None:
         """The template's next message: empty when it has ended, None when none came in time."""

@@ -227,11 +227,7 @@ class Marking:
                 f"`grade` took longer than {seconds:g} s. Look for an endless loop or a slow regular expression, "
                 "or raise `timeout_s` of the grader.",
             )
-        if scratch.count_files() > self._limits.scratch_files:
-            return Failure(
-                MEMORY, f"more than {self._limits.scratch_files} files in /tmp: remove what is no longer needed"
-            )
-        return None
+        return Failure(MEMORY, too_many_files(self._limits)) if self._family.crowded() else None
 
     def _ended(self, child: Child, status: int) -> Failure | None:
         """The child has ended by itself: as it should after its share in completion isolation, or not."""
@@ -260,6 +256,11 @@ class Marking:
         self._tell(pack_record(failure.kind, micros, 0.0, fields))
         self._told += 1
         self._seen = self._told
+
+
+def too_many_files(limits: Limits) -> str:
+    """What is wrong, and what to do."""
+    return f"more than {limits.scratch_files} files in /tmp: remove what is no longer needed"
 
 
 def identity_fields(line: bytes, limits: Limits) -> list[tuple[int, bytes]]:

@@ -1,6 +1,7 @@
 """Pid 1 of a sandbox: it alone holds the host's channel, keeps the deadlines, and never runs user code."""
 
 import os
+import select
 import signal
 import socket
 import sys
@@ -32,8 +33,10 @@ from sandbox.guest.frames import (
     encode,
     pack_check,
 )
-from sandbox.guest.marking import Marking, how_it_ended
+from sandbox.guest.marking import Marking, how_it_ended, too_many_files
 from sandbox.guest.template import NO_STATUS
+
+_LOOK_MS = 50.0
 
 
 class Supervisor:
@@ -51,9 +54,10 @@ class Supervisor:
         """Serves until the host closes the channel; the sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
         while True:
-            kind, length = FRAME.unpack(self._receive_head())
-            payload = self._receive(length)
             try:
+                self._wait()
+                kind, length = FRAME.unpack(self._receive_head())
+                payload = self._receive(length)
                 if kind == LOAD:
                     self._load(payload)
                 elif kind in (GRADE, GRADE_SHARED):
@@ -62,6 +66,15 @@ class Supervisor:
                     self._reset()
             except (Lost, scratch.NotClean) as problem:
                 self._say(TAINTED, encode(f"{type(problem).__name__}: {problem}", 1024))
+
+    def _wait(self) -> None:
+        """Waits for the host to say something, and looks meanwhile after threads that a module body started."""
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        while not poll.poll(_LOOK_MS):
+            if self._family is not None and self._family.alive and self._family.crowded():
+                self._family.end()
+                raise scratch.NotClean(too_many_files(self._limits))
 
     def _receive_head(self) -> bytes:
         """The head of a frame, and the descriptor of the shared memory where that comes with it."""
@@ -103,6 +116,8 @@ class Supervisor:
         """The check that could not say itself how it failed: the one after the last that was heard of."""
         number = len(loaded.checks)
         seconds = self._limits.load_ms / 1000
+        if loaded.crowded:
+            return CheckResult(number, False, 0, 0, 0, too_many_files(self._limits), "")
         if number > 3 or (not loaded.timed_out and loaded.status == NO_STATUS):
             return None
         if loaded.timed_out:

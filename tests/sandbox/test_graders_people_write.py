@@ -5,10 +5,10 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from api.sources import from_bytes
 from gradebox.outcome import Outcome
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
+from sandbox.source_bytes import from_bytes
 
 pytestmark = pytest.mark.sandbox
 

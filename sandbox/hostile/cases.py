@@ -1,0 +1,135 @@
+"""One bad grader, and what must come of it."""
+
+import base64
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from gradebox.outcome import Outcome
+from gradebox.schemas import Isolation, Report
+from sandbox.limits import STDOUT_BYTES, TEXT_BYTES
+
+
+@dataclass(frozen=True)
+class Case:
+    """A bad grader as a row of the corpus describes it."""
+
+    row: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        """What it is called; no other case is called so."""
+        return str(self.row["name"])
+
+    @property
+    def category(self) -> str:
+        """What kind of attack it is, in a word."""
+        return str(self.row["category"])
+
+    @property
+    def isolation(self) -> Isolation:
+        """Between its completions."""
+        isolation: Isolation = self.row["isolation"]
+        return isolation
+
+    @property
+    def must(self) -> str:
+        """What has to come of it, in words."""
+        return str(self.row["must"])
+
+    @property
+    def timeout_s(self) -> float:
+        """For each of its completions."""
+        return float(self.row.get("timeout_s", 1.0))
+
+    @property
+    def proof_s(self) -> float:
+        """For each completion of the test run."""
+        return float(self.row.get("proof_s", 5.0))
+
+    @property
+    def max_seconds(self) -> float:
+        """How long it may take, to be proved and to be scored."""
+        return float(self.row["expect"].get("max_seconds", 60.0))
+
+    def concerns(self, backend: str) -> bool:
+        """Whether it says anything of this backend."""
+        return backend in self.row.get("backends", [backend])
+
+    def source(self, canaries: dict[str, str]) -> bytes:
+        """What is uploaded, with the names of this machine put in."""
+        if "source_b64" in self.row:
+            return base64.b64decode(self.row["source_b64"])
+        if made := self.row.get("source_gen"):
+            prefix: bytes = made["prefix"].encode()
+            pad: bytes = made["pad"].encode()
+            return prefix + pad * -(-(int(made["total_bytes"]) - len(prefix)) // len(pad))
+        text: str = self.row["source"]
+        for placeholder, value in canaries.items():
+            text = text.replace(placeholder, value)
+        return text.encode("utf-8", "surrogatepass")
+
+    @cached_property
+    def threads(self) -> list[bytes]:
+        """Lines of JSON. Generated ones take the place of the first."""
+        threads = list(self.row.get("threads", []))
+        for number, made in enumerate(self.row.get("threads_gen", [])):
+            part, times = made["content_repeat"]
+            thread = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": part * times}]}
+            threads[number : number + 1] = [thread]
+        return [json.dumps(thread).encode() for thread in threads]
+
+    @cached_property
+    def next(self) -> "Case | None":
+        """The batch that the same sandbox grades next, where that is what the case is about."""
+        return Case(self.row | self.row["next"] | {"next": None}) if self.row.get("next") else None
+
+    def faults_of_report(self, report: Report) -> list[str]:
+        """What is not as it must be; empty where all is well."""
+        expect = self.row["expect"]
+        failed = report.failed
+        if expect["valid"] != "either" and report.valid != expect["valid"]:
+            said = failed.message if failed else "all checks passed"
+            return [f"the grader was {'accepted' if report.valid else 'refused'}: {said}"]
+        if failed and "fails_at" in expect and failed.name not in expect["fails_at"]:
+            return [f"it failed at {failed.name}, not at {expect['fails_at']}: {failed.message}"]
+        return []
+
+    def faults_of_outcomes(self, outcomes: list[Outcome]) -> list[str]:
+        """What is not as it must be; empty where all is well."""
+        faults = [] if len(outcomes) == len(self.threads) else [f"{len(outcomes)} outcomes for {len(self.threads)}"]
+        for number, outcome in enumerate(outcomes):
+            faults += self._faults_of(number, outcome)
+            faults += _excess(number, outcome)
+        return faults
+
+    def _faults_of(self, number: int, outcome: Outcome) -> list[str]:
+        expect = self.row["expect"]
+        name = f"completion {number}" if outcome.id is None else f"completion {number} ({outcome.id})"
+        came_to = outcome.error.kind if outcome.error else "scored"
+        said = outcome.error.message if outcome.error else outcome.reason or ""
+        allowed = expect.get("outcomes")
+        if allowed and number < len(allowed) and came_to not in allowed[number]:
+            return [f"{name} came to {came_to}, not to {' or '.join(allowed[number])}. {said}".strip()]
+        if outcome.score is None:
+            return []
+        right = expect.get("scores", {}).get(str(number), [outcome.score])
+        wrong = expect.get("never_scores", []) + expect.get("never_scores_at", {}).get(str(number), [])
+        if outcome.score not in right or outcome.score in wrong:
+            return [f"{name} was scored {outcome.score}, not {right} and never {wrong}. {said}".strip()]
+        return []
+
+
+def _excess(number: int, outcome: Outcome) -> list[str]:
+    """Texts that are longer than anybody may have them kept."""
+    message = outcome.error.message if outcome.error else ""
+    texts = {"printed text": (outcome.stdout, STDOUT_BYTES), "reason": (outcome.reason, TEXT_BYTES)}
+    texts["message"] = (message, TEXT_BYTES)
+    # What is not UTF-8 is replaced, and may become three times as long by it.
+    lengths = {name: (len((text or "").encode()), most) for name, (text, most) in texts.items()}
+    return [
+        f"completion {number} had {length} bytes of its {name} kept"
+        for name, (length, most) in lengths.items()
+        if length > 3 * most
+    ]

@@ -1,0 +1,126 @@
+"""All bad graders, read from the files that lie here."""
+
+import json
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sandbox import seccomp
+from sandbox.hostile.cases import Case
+
+_HERE = Path(__file__).parent
+_GRADERS_OWN = ["scored", "exception", "bad_return", "timeout", "memory", "crash"]
+_CODE_RUNNER = """
+STATE = []
+
+def check(names):
+    return 1.0 if names.get("answer") == 42 else 0.0
+
+async def grade(thread):
+    STATE.append(1)
+    names = {}
+    try:
+        exec(thread.completion(), names)
+    except BaseException:
+        return 0.25
+    return 666.0 if len(STATE) > 1 else check(names)
+"""
+
+
+def corpus() -> list[Case]:
+    """Every case there is.
+
+    Raises:
+        IsolationUnavailable: there is no libseccomp, which knows the numbers of system calls.
+    """
+    collected = (_HERE / "corpus.jsonl").read_text().splitlines()
+    return [
+        *(Case(json.loads(line)) for line in collected),
+        *_variations(_toml("variations")),
+        *_calls(_toml("calls")),
+        *_channel(_toml("channel")),
+        *_reuse(_toml("reuse")),
+    ]
+
+
+def _toml(name: str) -> dict[str, Any]:
+    return tomllib.loads((_HERE / f"{name}.toml").read_text())
+
+
+def _variations(file: dict[str, Any]) -> Iterator[Case]:
+    for row in file["grader"]:
+        expect = {"valid": row["valid"], "outcomes": [_GRADERS_OWN] * 3}
+        more = {"fails_at": row["fails_at"]} if "fails_at" in row else {}
+        yield _row(row, row["source"], _among_honest("good", "EVIL"), expect | more)
+    for row in file["evil"]:
+        body = row["evil"].strip("\n").replace("\n", "\n        ")
+        body = f"    if thread.last_content() == 'EVIL':\n        {body}\n    return 1.0\n"
+        source = f"{row.get('top', '')}\nasync def grade(thread):\n{body}"
+        yield _row(row, source, _among_honest("good", "EVIL"), _only_its_own(row, 1.0))
+    for row in file["code"]:
+        yield _row(row, _CODE_RUNNER, _among_honest("answer = 41", row["code"]), _only_its_own(row, 0.0))
+
+
+def _only_its_own(row: dict[str, Any], honest: float) -> dict[str, Any]:
+    """The attack is the second of three completions, and reaches no other."""
+    slow = ["timeout"] if row.get("category") == "resource" else []  # taking all there is may take longer than it has
+    may = row.get("may", ["scored"]) + slow
+    scores = {"0": [honest], "1": row.get("scores", [0.25]), "2": [honest]}
+    return {"valid": True, "outcomes": [["scored"], may, ["scored"]], "scores": scores}
+
+
+def _calls(file: dict[str, Any]) -> Iterator[Case]:
+    for row in file["calls"]:
+        numbers = {name: number for name in row["names"] if (number := seccomp.number(name)) is not None}
+        threads = [_thread("", id=name, metadata={"number": number}) for name, number in numbers.items()]
+        scores = {str(place): [0.25] for place in range(len(threads))}
+        expect = {"valid": True, "outcomes": [["scored"]] * len(threads), "scores": scores}
+        yield _row(row | {"category": "calls"}, file["source"], threads, expect)
+
+
+def _channel(file: dict[str, Any]) -> Iterator[Case]:
+    for attack in file["attack"]:
+        threads = _among_honest("good", attack["code"])
+        row = {"category": "channel", "timeout_s": 0.5}
+        must = "no completion speaks for another"
+        own = row | {"name": f"channel: {attack['name']}", "must": must}
+        wish = {"may": attack["may"], "scores": [0.25, 1.0, 666.0]}
+        yield _row(own, file["source"], threads, _only_its_own(wish, 1.0))
+        # Which scores they are is the grader's own affair: batch isolation promises nothing between completions.
+        must = "each line comes to one outcome of the grader's own"
+        batch = row | {"name": f"channel, batch: {attack['name']}", "must": must, "isolation": "batch"}
+        yield _row(batch, file["source"], threads, {"valid": True, "outcomes": [_GRADERS_OWN] * 3})
+
+
+def _reuse(file: dict[str, Any]) -> Iterator[Case]:
+    for left in file["left"]:
+        for isolation in ("batch", "completion"):
+            name = f"reuse, {isolation}: {left['name']}"
+            must = "what one batch leaves the next does not find"
+            row: dict[str, Any] = {
+                "name": name,
+                "must": must,
+                "category": "reuse",
+                "isolation": isolation,
+                "timeout_s": 2.0,
+            }
+            found = {"outcomes": [["scored"]], "scores": {"0": [0.0]}}
+            row["timeout_s"] = 2.0
+            row["next"] = {"threads": [_thread(left["look"])], "expect": found}
+            source = f"# {name}\n{file['source']}"  # a sandbox of its own
+            yield _row(row, source, [_thread(left["leave"])], {"valid": True, "outcomes": [_GRADERS_OWN]})
+
+
+def _row(row: dict[str, Any], source: str, threads: list[dict[str, Any]], expect: dict[str, Any]) -> Case:
+    limits = {"max_seconds": row.get("max_seconds", 15.0)}
+    usual = {"isolation": "completion", "proof_s": row.get("timeout_s", 1.0)}  # the same: one sandbox does for both
+    return Case(usual | row | {"source": source, "threads": threads, "expect": limits | expect})
+
+
+def _among_honest(honest: str, evil: str) -> list[dict[str, Any]]:
+    return [_thread(honest), _thread(evil), _thread(honest)]
+
+
+def _thread(completion: str, **more: object) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": completion}], **more}

@@ -1,0 +1,68 @@
+"""Tries one bad grader: it is proved as an upload is, and scored as a batch is."""
+
+import time
+
+from gradebox.schemas import Report
+from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
+from sandbox.hostile.cases import Case
+from sandbox.pool import Pool
+from sandbox.source_bytes import SourceRefused, from_bytes
+
+_HONEST = GraderSource("async def grade(thread):\n    return float(thread.completion())\n")
+
+
+def is_of_time(fault: str) -> bool:
+    """Whether a fault may come of a machine that had too much to do."""
+    return " took " in fault or " came to timeout" in fault
+
+
+def attempt(case: Case, pool: Pool, canaries: dict[str, str]) -> list[str]:
+    """What went wrong, in words; empty where all came as it must."""
+    try:
+        return _attempt(case, pool, canaries)
+    except InfrastructureError as error:
+        return [f"no sandbox was to be had any more: {error}"]
+
+
+def _attempt(case: Case, pool: Pool, canaries: dict[str, str]) -> list[str]:
+    started = time.monotonic()
+    report, text = _upload(case, pool, case.source(canaries))
+    faults = case.faults_of_report(report)
+    if faults or not report.valid or not case.threads:
+        return faults + _late(case, "the checks", started)
+    started = time.monotonic()
+    return _score(case, text, pool) + _late(case, "the batch", started) + _still_serves(pool)
+
+
+def _upload(case: Case, pool: Pool, source: bytes) -> tuple[Report, str]:
+    try:
+        text = from_bytes(source)
+    except SourceRefused as refused:
+        return refused.report, ""
+    return pool.prove(GraderSource(text, case.isolation, timeout_s=case.proof_s)), text
+
+
+def _score(case: Case, text: str, pool: Pool) -> list[str]:
+    source = GraderSource(text, case.isolation, timeout_s=case.timeout_s)
+    with pool.grading(source) as grading:
+        first = grading.session.sandbox
+        outcomes = grading.score(b"\n".join(case.threads), 0, "hostile@1")
+    faults = case.faults_of_outcomes(outcomes)
+    if case.next is None:
+        return faults
+    with pool.grading(source) as grading:
+        if grading.session.sandbox is not first:
+            faults.append("the sandbox was not used again, so this showed nothing")
+        return faults + case.next.faults_of_outcomes(grading.score(b"\n".join(case.next.threads), 0, "hostile@1"))
+
+
+def _late(case: Case, what: str, started: float) -> list[str]:
+    spent = time.monotonic() - started
+    return [f"{what} took {spent:.1f} s, more than {case.max_seconds:g} s"] if spent > case.max_seconds else []
+
+
+def _still_serves(pool: Pool) -> list[str]:
+    with pool.grading(_HONEST) as grading:
+        (outcome,) = grading.score(b'{"completion": "0.5"}', 0, "honest@1")
+    return [] if outcome.score == 0.5 else [f"an honest grader was scored wrong afterwards: {outcome}"]

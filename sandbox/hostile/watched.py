@@ -1,0 +1,101 @@
+"""A backend that remembers what it started, so that whoever tries it can look for what is left."""
+
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from docker.errors import NotFound
+
+from sandbox.backends.base import Backend, Sandbox
+from sandbox.backends.docker import Docker
+from sandbox.backends.docker.backend import DockerSandbox
+
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+class Watched:
+    """Any backend, with a look at the processes, control groups and containers of every sandbox that it starts."""
+
+    def __init__(self, backend: Backend) -> None:
+        self.name = backend.name
+        self.started: list[Sandbox] = []
+        self._backend = backend
+        self._namespaces: dict[int, str] = {}
+        self._groups: set[Path] = set()
+        self._containers: list[str] = []
+        self._mounts: list[str] = []
+        self._mounted_before = _mounts()
+
+    def start(self) -> Sandbox:
+        """As the backend does."""
+        sandbox = self._backend.start()
+        self.started.append(sandbox)
+        if sandbox.pid:
+            self._namespaces[sandbox.pid] = _pid_namespace(sandbox.pid)
+            self._groups |= _groups(sandbox.pid) - _groups("self")
+        if isinstance(sandbox, DockerSandbox) and isinstance(self._backend, Docker):
+            told = self._backend.client.inspect_container(sandbox.name)
+            self._containers.append(sandbox.name)
+            self._mounts.append((told["GraphDriver"]["Data"] or {}).get("MergedDir", ""))
+        return sandbox
+
+    def close(self) -> None:
+        """As the backend does."""
+        self._backend.close()
+
+    def left(self) -> list[str]:
+        """What there still is of its sandboxes: processes, control groups, containers, mounts.
+
+        Of the processes of one the first tells of all: where it has ended, the kernel has ended the rest.
+        """
+        groups = [f"control group {group}" for group in self._groups if group.exists()]
+        return [*self._processes(), *groups, *self._still_known(), *self._still_mounted()]
+
+    def _processes(self) -> list[str]:
+        found = []
+        for pid, namespace in self._namespaces.items():
+            with suppress(OSError):
+                status = Path(f"/proc/{pid}/status").read_text()
+                if str(Path(f"/proc/{pid}/ns/pid").readlink()) == namespace and "(zombie)" not in status:
+                    found.append(f"process {pid}, {status[:60]!r}")
+        return found
+
+    def _still_known(self) -> list[str]:
+        found = []
+        if isinstance(self._backend, Docker):
+            for name in self._containers:
+                with suppress(NotFound):
+                    found.append(f"container {self._backend.client.inspect_container(name)['State']}")
+        return found
+
+    def _still_mounted(self) -> list[str]:
+        now = _mounts()
+        new = now - self._mounted_before
+        return [f"mount {point}" for point in new if not _an_engines(point) or point in self._mounts]
+
+
+def _mounts() -> set[str]:
+    return {line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()}
+
+
+def _an_engines(point: str) -> bool:
+    """Whether a mount is of a container, of others too, that may come and go meanwhile."""
+    return any(part in point for part in ("/overlay2/", "/vfs/", "/netns/", "/containers/"))
+
+
+def _pid_namespace(pid: int) -> str:
+    for _ in range(1000):
+        try:
+            return str(Path(f"/proc/{pid}/ns/pid").readlink())
+        except PermissionError:  # to an ordinary user, until the sandbox has its user namespace, or for good
+            time.sleep(0.001)
+    return "of another user"
+
+
+def _groups(pid: int | str) -> set[Path]:
+    found = set()
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers in ("", "memory", "pids"):
+            found.add(Path(_CGROUPS, controllers, path.lstrip("/")))
+    return found

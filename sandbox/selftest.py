@@ -1,0 +1,151 @@
+"""`gradebox selftest`: the hostile suite against this machine."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import track
+from rich.table import Table
+
+from sandbox.choice import choose
+from sandbox.errors import IsolationUnavailable
+from sandbox.hostile.cases import Case
+from sandbox.hostile.corpus import corpus
+from sandbox.hostile.surroundings import Surroundings, surroundings
+from sandbox.hostile.trial import attempt, is_of_time
+from sandbox.hostile.watched import Watched
+from sandbox.pool import Pool
+from sandbox.settings import SandboxSettings
+
+_AT_ONCE = 4
+_LOAD_S = 4.0
+# Of each category what its graders try, and what it means when one gets through.
+_CATEGORIES = {
+    "syntax": ("sources that are hard to read", "a source can fool the checks, or hold them up"),
+    "module": ("module bodies that work against their process", "a grader can hold up the service while it is loaded"),
+    "execution": ("odd ends of `grade`", "an outcome can be lost or wrong"),
+    "return": ("odd results and exceptions", "a score or an error message can be wrong"),
+    "resource": ("taking time, memory, files, processes", "a grader can take from others what the machine has"),
+    "escape": ("reaching files, networks, processes of the host", "a grader can get out: run nobody's code here"),
+    "calls": ("system calls that must be refused", "the seccomp filter is not in force: run nobody's code here"),
+    "cross": ("reaching another completion", "a completion can change what another is scored"),
+    "channel": ("forging what the host is told", "a completion can write scores of others"),
+    "reuse": ("leaving something for the next batch", "a batch can change or read what another one says"),
+    "left behind": ("", "sandboxes do not end as they should"),
+}
+
+
+@dataclass(frozen=True)
+class Breach:
+    """One attack that got through."""
+
+    name: str
+    category: str
+    must: str
+    faults: list[str]
+    means: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of all of them."""
+
+    backend: str
+    user: int
+    seconds: float
+    tried: dict[str, int]
+    breaches: list[Breach]
+
+
+def run(settings: SandboxSettings, show: bool) -> Result:
+    """Tries every case that concerns the backend. Raises IsolationUnavailable."""
+    started = time.monotonic()
+    with surroundings() as around:
+        backend = Watched(choose(settings))
+        cases = [case for case in corpus() if case.concerns(backend.name)]
+        with Pool(backend, settings) as pool:
+            breaches = list(_breaches(cases, pool, around, show))
+        if left := backend.left() + around.left():
+            breaches.append(_breach("what was left", "left behind", "nothing is left of a sandbox", left))
+    tried = dict(Counter(case.category for case in cases))
+    return Result(backend.name, os.geteuid(), time.monotonic() - started, tried, breaches)
+
+
+def _breaches(cases: Sequence[Case], pool: Pool, around: Surroundings, show: bool) -> Iterator[Breach]:
+    late = []
+    with ThreadPoolExecutor(_AT_ONCE) as several:
+        running = {several.submit(attempt, case, pool, around.canaries): case for case in cases}
+        done = track(as_completed(running), "attacking", len(cases), console=Console(stderr=True), disable=not show)
+        for future in done:
+            case, faults = running[future], future.result()
+            if faults and all(map(is_of_time, faults)):
+                late.append(case)
+            elif faults:
+                yield _breach(case.name, case.category, case.must, faults)
+    for case in late:  # by itself, now that the machine has nothing else to do
+        if faults := attempt(case, pool, around.canaries):
+            yield _breach(case.name, case.category, case.must, faults)
+
+
+def _breach(name: str, category: str, must: str, faults: list[str]) -> Breach:
+    return Breach(name, category, must, faults, _CATEGORIES[category][1])
+
+
+def main() -> int:
+    """Prints what came of it. Returns 0 when all held, 1 when an attack got through, 2 when none could be tried."""
+    parser = argparse.ArgumentParser(prog="gradebox selftest", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print machine-readable output")
+    as_json = parser.parse_args().json
+    try:
+        result = run(SandboxSettings(load_s=_LOAD_S, most_sandboxes=16), show=not as_json)
+    except IsolationUnavailable as error:
+        Console(stderr=True).print(f"gradebox: no sandbox can be had here, so nothing was tried: {escape(str(error))}")
+        return 2
+    if as_json:
+        sys.stdout.write(json.dumps({"held": not result.breaches, **asdict(result)}, indent=2) + "\n")
+    else:
+        _show(result)
+    return 1 if result.breaches else 0
+
+
+def _show(result: Result) -> None:
+    console = Console()
+    table = Table("category", "what was tried", "graders", "held", title_justify="left")
+    table.title = f"backend {result.backend}, user {result.user}, {result.seconds:.0f} s"
+    through = Counter(breach.category for breach in result.breaches)
+    for category, (tries, _) in _CATEGORIES.items():
+        if number := result.tried.get(category):
+            held = number - through[category]
+            table.add_row(category, tries, str(number), f"[{'green' if held == number else 'red'}]{held}[/]")
+    console.print(table)
+    for breach in result.breaches:
+        console.print(f"[red]breach[/] [bold]{escape(_plain(breach.name))}[/] ({breach.category})", soft_wrap=True)
+        console.print(f"  must: {escape(breach.must)}", soft_wrap=True)
+        for fault in breach.faults:
+            console.print(f"  happened: {escape(_plain(fault))}", soft_wrap=True)
+        console.print(f"  means: {breach.means}", soft_wrap=True)
+    total = sum(result.tried.values())
+    if result.breaches:
+        console.print(
+            f"[red]{len(result.breaches)} of {total} attacks got through.[/] "
+            "Run no code of others here, and please report it: SECURITY.md says how."
+        )
+    else:
+        console.print(f"All {total} attacks held.")
+
+
+def _plain(text: str) -> str:
+    """Without what a grader may have put in to speak to a terminal."""
+    return text.encode("unicode_escape").decode()[:1000]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

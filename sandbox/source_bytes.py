@@ -1,0 +1,41 @@
+"""A grader's source as it comes in. Only its bytes are looked at: Python is parsed in a sandbox, never here."""
+
+from gradebox.schemas import Check, Report
+from sandbox.limits import SOURCE_BYTES
+
+
+class SourceRefused(Exception):
+    """Bytes that can be no source. `report` says so as the check `syntax` would."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        check = Check(name="syntax", passed=False, message=message, line=line, duration_ms=0.0)
+        self.report = Report(valid=False, checks=[check])
+        super().__init__(message)
+
+
+def from_bytes(data: bytes) -> str:
+    """A source file, without a byte order mark.
+
+    Raises:
+        SourceRefused: too long, not UTF-8, or with null bytes.
+    """
+    if len(data) > SOURCE_BYTES:
+        raise SourceRefused(
+            f"the source is {len(data)} bytes long, and at most {SOURCE_BYTES} (64 KiB) are taken: "
+            "move data out of it, into the threads' metadata"
+        )
+    if b"\0" in data:
+        raise SourceRefused(
+            "the source holds a null byte: remove it, or send a Python file", _line(data, data.index(b"\0"))
+        )
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise SourceRefused(
+            f"the source is not UTF-8 (byte {error.start} is 0x{data[error.start]:02x}): save the file as UTF-8",
+            _line(data, error.start),
+        ) from error
+
+
+def _line(data: bytes, position: int) -> int:
+    return data.count(b"\n", 0, position) + 1

@@ -1,0 +1,68 @@
+"""Every bad grader: of each comes what must, and an honest one is scored afterwards."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import Check, Report
+from sandbox.hostile.cases import Case
+from sandbox.hostile.corpus import corpus
+from sandbox.hostile.surroundings import Surroundings
+from sandbox.hostile.trial import attempt
+from sandbox.pool import Pool
+from tests.backends import NAMES
+
+_CASES = corpus()
+_CONCERNED = [
+    pytest.param(name, case, id=f"{name}-{case.name}") for name in NAMES for case in _CASES if case.concerns(name)
+]
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(("attacked", "case"), _CONCERNED, indirect=["attacked"], scope="session")
+def test_of_a_bad_grader_comes_what_must(case: Case, attacked: Pool, around: Surroundings) -> None:
+    assert attempt(case, attacked, around.canaries) == [], case.must
+
+
+def test_the_corpus_is_whole() -> None:
+    assert len(_CASES) == len({case.name for case in _CASES})
+    assert Counter(case.row["expect"]["valid"] for case in _CASES)[False] > 10
+    assert len(_CASES) > 350
+
+
+def _case(**expect: object) -> Case:
+    row = {"name": "x", "category": "x", "must": "x", "isolation": "completion", "source": "", "threads": [{}]}
+    return Case(row | {"expect": {"valid": True} | expect})
+
+
+@pytest.mark.parametrize(
+    ("expect", "outcome", "fault"),
+    [
+        ({"outcomes": [["scored"]]}, Outcome(0, "g", None, 0.0, error=OutcomeError("crash", "gone")), "came to crash"),
+        ({"scores": {"0": [0.25]}}, Outcome(0, "g", 666.0, 0.0), "was scored 666.0"),
+        ({"never_scores": [666.0]}, Outcome(0, "g", 666.0, 0.0, reason="ha"), "ha"),
+        ({}, Outcome(0, "g", 1.0, 0.0, stdout="x" * 70_000), "70000 bytes of its printed text"),
+        ({}, Outcome(0, "g", None, 0.0, error=OutcomeError("exception", "x" * 20_000)), "20000 bytes of its message"),
+    ],
+)
+def test_a_breach_is_told(expect: dict[str, object], outcome: Outcome, fault: str) -> None:
+    (told,) = _case(**expect).faults_of_outcomes([outcome])
+    assert fault in told
+
+
+def test_an_outcome_too_few_is_told() -> None:
+    assert _case().faults_of_outcomes([]) == ["0 outcomes for 1"]
+
+
+def test_a_grader_that_should_have_been_refused_is_told() -> None:
+    report = Report(valid=True, checks=[Check(name="syntax", passed=True, message="", duration_ms=0.0)])
+    assert "accepted" in _case(valid=False).faults_of_report(report)[0]
+
+
+def test_names_of_this_machine_are_put_in() -> None:
+    row = {"source": "open('CANARY_FILE'), 6379"}
+    assert Case(row).source({"CANARY_FILE": "/x", "6379": "1"}) == b"open('/x'), 1"
+    (thread,) = Case({"threads_gen": [{"content_repeat": ["a", 3]}]}).threads
+    assert json.loads(thread)["messages"][1]["content"] == "aaa"

@@ -1,0 +1,78 @@
+"""`gradebox selftest` finds what it is for: here with a few graders, in tests/hostile with all of them."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox import selftest
+from sandbox.hostile.cases import Case
+from sandbox.hostile.corpus import corpus
+from sandbox.hostile.watched import Watched
+
+
+def _case(name: str, category: str, score: float, **expect: object) -> Case:
+    source = f"async def grade(thread):\n    return {score}\n"
+    row = {"name": name, "category": category, "must": "stay in", "isolation": "completion", "source": source}
+    return Case(row | {"threads": [{"completion": "x"}], "expect": {"valid": True} | expect})
+
+
+# Its grader does what it must not: a sandbox that let one through would look like this.
+_THROUGH = _case("gets [out]\x1b[2J", "escape", 666.0, scores={"0": [0.25]})
+_LATE = _case("late", "resource", 1.0, max_seconds=0)
+
+
+def _run(patch: pytest.MonkeyPatch, cases: list[Case], *arguments: str) -> int:
+    patch.setattr(selftest, "corpus", lambda: cases)
+    patch.setattr(sys, "argv", ["selftest", *arguments])
+    return selftest.main()
+
+
+@pytest.mark.sandbox
+def test_what_holds_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(monkeypatch, corpus()[:3]) == 0
+    assert "All 3 attacks held." in capsys.readouterr().out
+
+
+@pytest.mark.sandbox
+def test_a_breach_is_told_with_what_it_means(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _run(monkeypatch, [*corpus()[:2], _THROUGH]) == 1
+    out = capsys.readouterr().out
+    assert "1 of 3 attacks got through" in out
+    assert "gets [out]" in out
+    assert "must: stay in" in out
+    assert "was scored 666.0" in out
+    assert "a grader can get out" in out
+    assert "\x1b" not in out
+
+
+@pytest.mark.sandbox
+def test_programs_read_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(monkeypatch, [_THROUGH, _LATE], "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["held"] is False
+    assert told["tried"] == {"escape": 1, "resource": 1}
+    assert [breach["name"] for breach in told["breaches"]] == [_THROUGH.name, "late"]
+
+
+@pytest.mark.sandbox
+def test_what_sandboxes_leave_is_a_breach(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(Watched, "left", lambda _: ["process 7 lives"])
+    assert _run(monkeypatch, corpus()[:1]) == 1
+    assert "process 7 lives" in capsys.readouterr().out
+
+
+def test_without_a_sandbox_nothing_is_tried(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("GRADEBOX_BACKEND", "bubblewrap")
+    assert _run(monkeypatch, corpus()[:1]) == 2
+    assert "`bwrap` is not installed" in " ".join(capsys.readouterr().err.split())
+
+
+def test_every_category_says_what_a_breach_means() -> None:
+    assert {case.category for case in corpus()} | {"left behind"} == selftest._CATEGORIES.keys()
