@@ -1,15 +1,14 @@
 """Runs python graders in sandboxes."""
 
-from api import sources
 from api.dialects.openai.refused import Refused
 from api.services import Services
-from api.sources import SourceRefused
 from gradebox import openai_grader
 from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S
+from sandbox.source_bytes import SourceRefused, from_bytes
 
 _LABEL = "python"
 
@@ -29,7 +28,7 @@ def run(services: Services, source: str, line: bytes, param: str, timeout_s: flo
 
 def _grader(source: str, param: str, timeout_s: float = MAX_TIMEOUT_S) -> GraderSource:
     try:
-        text = sources.from_bytes(openai_grader(source).encode("utf-8", "surrogatepass"))
+        text = from_bytes(openai_grader(source).encode("utf-8", "surrogatepass"))
     except SourceRefused as refused:
         raise Refused(str(refused), param) from refused
     return GraderSource(text, timeout_s=timeout_s, memory_mb=MAX_MEMORY_MB)
