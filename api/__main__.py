@@ -19,6 +19,7 @@ from sandbox.pool import Pool, open_pool
 from storage.errors import UnknownFormat
 from storage.settings import StorageSettings
 from storage.store import Store, first_start, open_store
+from worker import tracing
 from worker.supervised import stop_with_parent
 
 UNSAFE_HERE = 3
@@ -32,6 +33,7 @@ def main() -> int:
     """Opens the store and sandboxes, and serves. Returns the exit code."""
     stop_with_parent()
     configure("api")
+    tracing.start("api")
     try:
         with open_pool() as pool:
             _serve(ApiSettings(), _wait_for_store(StorageSettings()), pool)
@@ -61,6 +63,7 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     services.publisher.start()
     serving.run(sockets=passed)
     services.publisher.end()
+    tracing.stop()
 
 
 def _wait_for_store(settings: StorageSettings) -> Store:

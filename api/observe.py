@@ -4,10 +4,12 @@ import time
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from structlog.contextvars import bound_contextvars
 
 from api.request_id import request_id
+from worker import tracing
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 NO_ROUTE = "none"
@@ -53,15 +55,24 @@ class Observed:
                 status = message["status"]
             await send(message)
 
-        with bound_contextvars(request=request_id(scope)), self._requests.open.track_inprogress():
+        with (
+            bound_contextvars(request=request_id(scope)),
+            self._requests.open.track_inprogress(),
+            tracing.span("request", "server", Headers(scope=scope).get("traceparent", "")) as span,
+        ):
             try:
                 await self._app(scope, receive, noting)
             finally:
-                self._note(scope, status, time.perf_counter() - began)
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                route = _template(scope)
+                self._note(method, route, status, time.perf_counter() - began)
+                if span is not None:
+                    span.update_name(f"{method} {route}")
+                    span.set_attribute("http.route", route)
+                    span.set_attribute("http.response.status_code", status)
+                    span.set_attribute("gradebox.request", request_id(scope))
 
-    def _note(self, scope: Scope, status: int, seconds: float) -> None:
-        method = scope["method"] if scope["method"] in METHODS else "other"
-        route = _template(scope)
+    def _note(self, method: str, route: str, status: int, seconds: float) -> None:
         self._requests.count.labels(method, route, status).inc()
         self._requests.seconds.labels(method, route).observe(seconds)
         # Clients that wait for a batch ask several times a second: that is worth no line.

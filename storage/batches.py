@@ -66,6 +66,8 @@ class Plan(msgspec.Struct, frozen=True):
 
     scorers: list[Scorer]
     chunks: list[Chunk]
+    trace: str = ""
+    """The `traceparent` of the request that made it, where requests are traced."""
 
     def unit(self, number: int) -> tuple[int, Chunk]:
         """The number of the grader, and the chunk, of one unit."""
@@ -155,6 +157,10 @@ class Batches:
                 also(pipe)
                 pipe.execute()
                 return batch
+
+    def note_trace(self, pipe: Pipeline, batch_id: str, trace: str) -> None:
+        """Notes with a batch that is accepted in this transaction which trace it belongs to."""
+        pipe.hset(names.batch(batch_id), "trace", trace)
 
     def has_answered(self, once: Once) -> bool:
         """Whether a request with this Idempotency-Key was answered before, be it the same one or another."""
@@ -258,11 +264,11 @@ class Batches:
 
     def plan(self, batch_id: str) -> Plan | None:
         """What the batch consists of, or None where it is gone."""
-        scorers = self._redis.hget(names.batch(batch_id), "graders")
+        scorers, trace = self._redis.hmget(names.batch(batch_id), "graders", "trace")
         table = self._redis.get(names.chunks(batch_id))
         if scorers is None or not isinstance(table, bytes):
             return None
-        return Plan(msgspec.json.decode(scorers, type=list[Scorer]), unpack(table))
+        return Plan(msgspec.json.decode(scorers, type=list[Scorer]), unpack(table), text(trace or ""))
 
     def source(self, scorer: Scorer) -> Version | None:
         """What a grader of a batch scores with, or None where no batch needs it any more."""

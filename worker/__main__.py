@@ -12,6 +12,7 @@ from sandbox.pool import Pool, open_pool
 from storage.errors import UnknownFormat
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
+from worker import tracing
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
 from worker.process import Process
@@ -30,6 +31,7 @@ def main() -> int:
     """Opens sandboxes and works. Returns the exit code."""
     stop_with_parent()
     configure("worker")
+    tracing.start("worker")
     settings = StorageSettings()
     try:
         with open_pool() as pool:
@@ -57,6 +59,7 @@ def _run(settings: StorageSettings, store: Store, pool: Pool) -> None:
     finally:
         heartbeat.end()
         publisher.end()
+        tracing.stop()
 
 
 def _wait_for_store(settings: StorageSettings) -> Store:

@@ -12,6 +12,7 @@ from storage.answers import Once
 from storage.batches import Wanted
 from storage.chunks import Chunk
 from storage.store import Store
+from worker import tracing
 
 QUEUE = "gradebox"
 _DRAIN = "worker.jobs.drain"
@@ -46,8 +47,11 @@ class Dispatch:
         def enqueue(pipe: Pipeline) -> None:
             for _ in range(jobs):
                 self._enqueue(pipe)
+            if trace := tracing.current():
+                self._store.batches.note_trace(pipe, batch_id, trace)
 
-        batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once)
+        with tracing.span("accept batch", values={"gradebox.batch": batch_id, "gradebox.project": project}):
+            batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once)
         graders = [f"{grader.key}@{grader.version}" for grader in batch.graders]
         known = "batch accepted" if batch.id == batch_id else "batch was accepted before"
         _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)

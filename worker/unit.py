@@ -11,6 +11,7 @@ from storage.batches import Scorer
 from storage.chunks import Chunk
 from storage.connection import is_away
 from storage.leases import Lease
+from worker import tracing
 from worker.bench import Bench, Loaded
 from worker.runtime import Runtime
 
@@ -35,26 +36,33 @@ def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
         RedisError: Redis could not be asked.
     """
     began = monotonic()
-    store = runtime.store
     plan = bench.plan(lease.batch)
     if plan is None:
         return None
     number, chunk = plan.unit(lease.unit)
     scorer = plan.scorers[number]
+    values: tracing.Values = {
+        "gradebox.batch": lease.batch,
+        "gradebox.chunk": lease.unit,
+        "gradebox.grader": scorer.label,
+    }
+    with tracing.span("score chunk", "consumer", plan.trace, values):
+        outcomes = _outcomes(runtime, bench, lease, scorer, chunk)
+    return None if outcomes is None else Scored(lease, number, outcomes, monotonic() - began)
+
+
+def _outcomes(runtime: Runtime, bench: Bench, lease: Lease, scorer: Scorer, chunk: Chunk) -> list[Outcome] | None:
+    store = runtime.store
     if lease.attempt > store.leases.attempts:
-        outcomes = _given_up(scorer, chunk, store.leases.attempts)
-    else:
-        loaded = bench.load(lease, scorer)
-        if loaded is None:
-            return None
-        payload = store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
-        found = _grade(runtime, lease, loaded, payload, chunk, scorer.label)
-        if found is None:
-            return None
-        outcomes = found
-    if len(outcomes) != chunk.lines:
+        return _given_up(scorer, chunk, store.leases.attempts)
+    loaded = bench.load(lease, scorer)
+    if loaded is None:
+        return None
+    payload = store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
+    outcomes = _grade(runtime, lease, loaded, payload, chunk, scorer.label)
+    if outcomes is not None and len(outcomes) != chunk.lines:
         raise InfrastructureError(f"{len(outcomes)} outcomes came back for {chunk.lines} threads")
-    return Scored(lease, number, outcomes, monotonic() - began)
+    return outcomes
 
 
 def _grade(
