@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from benchmarks import alternatives, batches, latency, machine, plots, report, resources, speed
+from benchmarks import alternatives, backends, batches, latency, machine, plots, report, resources, speed
 from benchmarks.results import Results
 from benchmarks.scale import SCALES, Scale
 
@@ -15,6 +15,7 @@ PARTS: dict[str, Callable[[Results, Scale], None]] = {
     "latency": latency.measure,
     "resources": resources.measure,
     "alternatives": alternatives.measure,
+    "backends": backends.measure,
 }
 
 

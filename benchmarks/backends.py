@@ -1,0 +1,53 @@
+"""Docker against bubblewrap, in the same run. Neither is pinned: containers are started by the engine, on any core."""
+
+from contextlib import ExitStack
+from functools import partial
+from time import perf_counter
+
+from benchmarks import threads, timing
+from benchmarks.layer import Layer, cut
+from benchmarks.results import MILLIS, TIMES, Results
+from benchmarks.scale import Scale
+from sandbox.backends.base import Backend
+from sandbox.choice import choose
+from sandbox.errors import IsolationUnavailable
+from sandbox.pool import Pool
+from sandbox.session import Session
+from sandbox.settings import SandboxSettings
+
+GROUP = "docker against bubblewrap"
+_TARGET = 0.9
+_STARTS = 10
+
+
+def measure(results: Results, scale: Scale) -> None:
+    """Batches, and what it takes to start a sandbox and to end it."""
+    with ExitStack() as stack:
+        layers = {}
+        path = threads.file(scale.threads, "regex")
+        for name in ("bubblewrap", "docker"):
+            settings = SandboxSettings.model_validate({"backend": name})
+            try:
+                backend = choose(settings)
+            except IsolationUnavailable as error:
+                results.skipped.append(f"{name}: {error}")
+                return
+            starts = timing.spread([_start(backend) for _ in range(_STARTS)])
+            results.add(GROUP, f"start and end: {name}", starts.times(1000), MILLIS)
+            layers[name] = Layer(stack.enter_context(Pool(backend, settings)), "regex")
+        chunks = cut(path)
+        seconds = {name: partial(layer.seconds, path, chunks) for name, layer in layers.items()}
+        for run in seconds.values():
+            run()
+        spent = timing.interleaved(scale.rounds, seconds)
+        note = f"{scale.threads:,} threads, the sandbox layer alone"
+        figure = timing.ratio(spent["bubblewrap"], spent["docker"])
+        results.add(GROUP, "regex", figure, TIMES, target=_TARGET, note=note)
+
+
+def _start(backend: Backend) -> float:
+    started = perf_counter()
+    session = Session(backend.start())
+    session.await_ready()
+    session.end()
+    return perf_counter() - started
