@@ -139,7 +139,7 @@ class Docker:
             raise IsolationUnavailable(f"no Docker engine answers: {error}. {_HOW}") from error
         self._channel = settings.docker_channel
         self._not_removed: set[str] = set()
-        self._image = ""
+        self._image = ""  # imported when the first sandbox is wanted
         channel.remove_stale(settings.docker_socket_dir)
 
     def close(self) -> None:
@@ -163,18 +163,18 @@ class Docker:
 
     def _start(self, over: str) -> DockerSandbox:
         with _engine("start a sandbox"):
-            if not self._image:
-                self._image = self._settings.docker_image or images.ensure(self.client, self._build_image())
             try:
                 return self._start_from_image(over)
             except ImageNotFound:  # somebody has tidied up
+                if self._settings.docker_image:
+                    raise
                 self._image = ""
-                raise
-
-    def _build_image(self) -> image.Image:
-        return image.build(self._settings.image_dir)
+                return self._start_from_image(over)
 
     def _start_from_image(self, over: str) -> DockerSandbox:
+        if not self._image:
+            own = self._settings.docker_image
+            self._image = own or images.ensure(self.client, image.build(self._settings.image_dir))
         if over == "socket":
             with Listener(self._settings.docker_socket_dir) as listener:
                 return self._run(CHANNEL, listener)

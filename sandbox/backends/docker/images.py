@@ -19,14 +19,18 @@ _KEPT = timedelta(days=1)  # other versions may be in use by other services of t
 _log = logging.getLogger(__name__)
 
 
+def name_of(built: image.Image) -> str:
+    """Named by what it holds, as its two folders are."""
+    return f"{REPOSITORY}:{'-'.join(folder.name.partition('-')[2] for folder in (built.root, built.guest))}"
+
+
 def ensure(client: APIClient, built: image.Image) -> str:
     """The name of the image of this interpreter and this guest, imported where the engine does not have it."""
-    tag = "-".join(folder.name.partition("-")[2] for folder in (built.root, built.guest))
-    name = f"{REPOSITORY}:{tag}"
+    name = name_of(built)
     try:
         client.inspect_image(name)  # type: ignore[no-untyped-call]  # no stub
     except ImageNotFound:
-        _import(client, built, tag)
+        _import(client, built, name.partition(":")[2])
         _remove_old(client, name)
     return name
 

@@ -13,6 +13,9 @@ CHANNEL = "/run/gradebox"  # where the socket is seen inside
 _C_INT = 0xFFFFFFFF
 _ALLOW = "SCMP_ACT_ALLOW"
 _ENOSYS = 38
+_OWN_PROCESSES = limits.PROCESSES + limits.OWN_PROCESSES
+_OF_THIS_KERNEL = ("", "runc", "crun")
+_KERNELS_THREADS = 1024  # a runtime with a kernel of its own, such as gVisor, has its threads counted in too
 # Every engine puts these into a container unasked.
 _FILES = ("/etc/hostname", "/etc/hosts", "/etc/mtab", "/etc/resolv.conf", "/.dockerenv")
 _NEEDED_OF_PROC = {"self", "thread-self"}  # by the runtime itself, until it has started the guest
@@ -69,7 +72,7 @@ class Container:
             "ReadonlyRootfs": True,
             "CapDrop": ["ALL"],
             "SecurityOpt": ["no-new-privileges", f"seccomp={json.dumps(profile())}"],
-            "PidsLimit": limits.PROCESSES + limits.OWN_PROCESSES,
+            "PidsLimit": _OWN_PROCESSES if self.runtime in _OF_THIS_KERNEL else _KERNELS_THREADS,
             "Memory": memory,
             "MemorySwap": memory,
             "OomScoreAdj": 1000,  # rather than anything else of the machine

@@ -1,0 +1,75 @@
+"""A Docker engine of a test's own, to be killed."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import docker
+import pytest
+from docker.errors import DockerException
+
+from tests.backends import NEEDED
+
+_DOCKERD = Path(__file__).parent.parent / "scripts" / "dockerd"
+
+
+class Engine:
+    """Keeps all of its own in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.host = f"unix://{folder}/docker.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Starts it, again too, and waits until it answers."""
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [_DOCKERD, "serve", self._folder], stdout=log, stderr=log, start_new_session=True
+            )
+        for _ in range(600):
+            with suppress(DockerException):
+                docker.DockerClient(self.host).close()
+                return
+            time.sleep(0.05)
+        raise AssertionError((self._folder / "log").read_text()[-2000:])
+
+    def kill(self) -> None:
+        """Kills the engine at once. Its containers run on, until it starts again and ends them."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait()
+        (self._folder / "pid").unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        """Stops it in good order, and removes what it kept."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+            self._process.wait(60)
+        for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+            point = line.split()[1]
+            if point.startswith(f"{self._folder}/"):
+                subprocess.run(["umount", "--lazy", point], check=False)
+
+
+@contextmanager
+def engine() -> Iterator[Engine]:
+    """One that runs. Skips the test where none can be started."""
+    if os.geteuid() != 0 or shutil.which("dockerd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin") is None:
+        why = "an engine of its own needs root and `dockerd`"
+        if "docker" in NEEDED:
+            pytest.fail(why)
+        pytest.skip(why)
+    with TemporaryDirectory(prefix="gradebox-engine-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        running = Engine(Path(folder))
+        running.start()
+        try:
+            yield running
+        finally:
+            running.stop()

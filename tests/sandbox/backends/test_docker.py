@@ -1,0 +1,253 @@
+"""What is special about containers: their labels, their image, an engine that cannot all."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox import image
+from sandbox.backends.docker import Docker, backend, channel, images, leftovers, policy
+from sandbox.choice import prove
+from sandbox.errors import IsolationUnavailable
+from sandbox.session import Session
+from tests.backends import backend_of, settings_for
+from tests.sandbox.contract.conftest import Grader
+from tests.sandbox.test_pool import eventually
+
+pytestmark = pytest.mark.sandbox
+_ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[Docker]:
+    found = backend_of("docker")(settings_for("docker"))
+    assert isinstance(found, Docker)
+    yield found
+    found.close()
+
+
+def _known(made: Docker, **filters: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = made.client.containers(all=True, filters=filters)
+    return found
+
+
+def test_the_engine_is_told_of_every_layer(made: Docker) -> None:
+    sandbox = made.start()
+    try:
+        told = made.client.inspect_container(sandbox.name)
+        host, config = told["HostConfig"], told["Config"]
+        assert host["NetworkMode"] == "none"
+        assert host["ReadonlyRootfs"] is True
+        assert host["CapDrop"] == ["ALL"]
+        assert not host["CapAdd"]
+        assert host["Privileged"] is False
+        assert host["Memory"] == host["MemorySwap"] > 0
+        assert 0 < host["PidsLimit"] < 100
+        assert host["IpcMode"] == "none"
+        assert host["PidMode"] == ""
+        assert not host["Devices"]
+        assert not host["Binds"]
+        assert "no-new-privileges" in host["SecurityOpt"]
+        assert host["LogConfig"]["Type"] == "none"
+        assert [mount["Destination"] for mount in told["Mounts"]] == ["/run/gradebox"]
+        assert [mount["RW"] for mount in told["Mounts"]] == [False]
+        assert int(config["User"].partition(":")[0]) >= 1000
+        assert config["Hostname"] == "sandbox"
+        assert config["Labels"]["gradebox"] == "1"
+        assert told["NetworkSettings"]["Networks"].keys() <= {"none"}
+    finally:
+        sandbox.end()
+
+
+def test_the_kernel_is_told_of_it_too(made: Docker) -> None:
+    sandbox = made.start()
+    try:
+        Session(sandbox).await_ready()
+        status = dict(
+            line.split(":\t", 1)
+            for line in Path(f"/proc/{sandbox.pid}/status").read_text().splitlines()
+            if ":\t" in line
+        )
+        assert {status[name].strip("0") for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")} == {""}
+        assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+        assert int(status["Seccomp_filters"]) == 2  # the engine's, and on it the one that bubblewrap's have
+        for kind in ("net", "pid", "ipc", "uts", "mnt"):
+            own = Path(f"/proc/self/ns/{kind}").readlink()
+            assert Path(f"/proc/{sandbox.pid}/ns/{kind}").readlink() != own
+    finally:
+        sandbox.end()
+
+
+def test_users_differ(made: Docker) -> None:
+    sandboxes = [made.start() for _ in range(3)]
+    try:
+        users = {Path(f"/proc/{one.pid}").stat().st_uid for one in sandboxes}
+        assert len(users) == 3
+    finally:
+        for one in sandboxes:
+            one.end()
+
+
+_KILLED = """
+import os, signal
+from sandbox.backends.docker import Docker
+from tests.backends import settings_for
+sandbox = Docker(settings_for("docker")).start()
+print(sandbox.name, flush=True)
+os.kill(sandbox.pid, signal.SIGSTOP)  # or it would end by itself, with its channel
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_what_a_killed_service_left_is_removed_at_the_next_start(made: Docker) -> None:
+    mine = made.start()
+    killed = subprocess.run([sys.executable, "-c", _KILLED], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    name = killed.stdout.strip()
+    try:
+        assert killed.returncode == -signal.SIGKILL
+        assert _known(made, id=name)
+        Docker(settings_for("docker")).close()
+        assert eventually(lambda: not _known(made, id=name))
+        assert _known(made, id=mine.name)
+    finally:
+        mine.end()
+
+
+def test_a_killed_service_leaves_nothing_that_runs(made: Docker) -> None:
+    """Even without a next start."""
+    script = _KILLED.replace("os.kill(sandbox.pid, signal.SIGSTOP)", "")
+    killed = subprocess.run([sys.executable, "-c", script], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert eventually(lambda: not _known(made, id=killed.stdout.strip()))
+
+
+@pytest.mark.parametrize(
+    ("owner", "state", "age_s", "stale"),
+    [
+        (leftovers.labels()[leftovers.OWNER], "running", 0, False),
+        (leftovers.labels()[leftovers.OWNER] + "1", "running", 0, True),  # another process with the same pid
+        ("another-boot/4026531836/1/1", "running", 9999, False),
+        ("another-boot/4026531836/1/1", "created", 10, False),
+        ("another-boot/4026531836/1/1", "created", 9999, True),
+        ("", "running", 9999, False),
+        ("garbage", "exited", 9999, True),
+    ],
+)
+def test_whose_a_container_is(owner: str, state: str, age_s: float, stale: bool) -> None:
+    told = {"Labels": {leftovers.OWNER: owner}, "State": state, "Created": time.time() - age_s}
+    assert leftovers.is_stale(told) is stale
+
+
+def test_an_image_that_somebody_removed_is_imported_again(made: Docker) -> None:
+    made.start().end()
+    name = images.name_of(image.build(settings_for("docker").image_dir))
+    assert eventually(lambda: not _known(made, ancestor=name), 20)
+    made.client.remove_image(name, force=True)
+    assert name not in _tags(made)
+    made.start().end()
+    assert name in _tags(made)
+
+
+def _tags(made: Docker) -> list[str]:
+    return [tag for found in made.client.images(images.REPOSITORY) for tag in found["RepoTags"] or []]
+
+
+def test_without_an_engine_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nowhere.sock")
+    with pytest.raises(IsolationUnavailable, match="DOCKER_HOST"):
+        Docker(settings_for("docker"))
+
+
+def test_an_image_that_is_not_there_is_named(made: Docker) -> None:
+    other = Docker(settings_for("docker", docker_image="gradebox-nowhere:1"))
+    with contextlib.closing(other), pytest.raises(IsolationUnavailable, match="gradebox-nowhere:1"):
+        prove(other)
+
+
+def test_a_runtime_that_is_not_there_is_named(made: Docker) -> None:
+    other = Docker(settings_for("docker", docker_runtime="no-such-runtime"))
+    with contextlib.closing(other), pytest.raises(IsolationUnavailable, match="no-such-runtime"):
+        prove(other)
+    assert not _known(made, label=f"{leftovers.OWNER}={leftovers.labels()[leftovers.OWNER]}")
+
+
+def test_where_no_socket_can_be_mounted_the_stream_is_used(made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of an engine on another machine, which has no such folder: here it is never mounted, and nobody comes."""
+    monkeypatch.setattr(backend, "_CONNECT_S", 1.0)
+    monkeypatch.setattr(policy.Container, "_mounts", lambda _: [])
+    other = Docker(settings_for("docker", docker_channel="auto"))
+    with contextlib.closing(other):
+        sandbox = other.start()
+        try:
+            assert not sandbox.takes_descriptors
+            Session(sandbox).await_ready()
+        finally:
+            sandbox.end()
+        again = other.start()
+        assert not again.takes_descriptors
+        again.end()
+
+
+def test_where_control_groups_are_not_seen_the_engine_is_asked(made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "of_process", lambda _: None)
+    sandbox = made.start()
+    session = Session(sandbox)
+    try:
+        grader = Grader(session).load(memory_mb=64, timeout_s=20.0)
+        told = made.client.inspect_container(sandbox.name)["HostConfig"]
+        assert told["Memory"] == told["MemorySwap"] == (64 + 48) << 20
+        assert not session.sandbox.ran_out_of_memory()
+        grader.score(_TOGETHER)
+        assert session.sandbox.ran_out_of_memory()
+    finally:
+        session.end()
+
+
+_TOGETHER = """
+import os, time
+for number in range(4):
+    if not os.fork():
+        held = bytearray(50 << 20)
+        for at in range(0, len(held), 4096): held[at] = 1
+        time.sleep(9)
+os.wait()
+"""
+
+
+def test_nobody_else_can_come_in_the_guests_place(tmp_path: Path) -> None:
+    with channel.Listener(tmp_path) as listener:
+        assert oct(listener.path.parent.stat().st_mode & 0o777) == "0o700"
+        with socket.socket(socket.AF_UNIX) as intruder:
+            intruder.connect(str(listener.path))
+            with pytest.raises(channel.Refused, match=f"process {os.getpid()}"):
+                listener.accept(1, 1.0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_comes(tmp_path: Path) -> None:
+    with channel.Listener(tmp_path) as listener, pytest.raises(channel.Refused, match="did not connect"):
+        listener.accept(0, 0.05)
+
+
+def test_a_sockets_folder_may_have_a_long_name(tmp_path: Path) -> None:
+    folder = tmp_path / ("long" * 40)
+    folder.mkdir()
+    with channel.Listener(folder) as listener:
+        assert listener.path.is_socket()
+
+
+def test_folders_of_killed_services_are_removed_when_they_are_old(tmp_path: Path) -> None:
+    for name, age_s in (("gradebox-channel-old", 10_000), ("gradebox-channel-new", 1), ("other", 10_000)):
+        (tmp_path / name).mkdir()
+        then = time.time() - age_s
+        os.utime(tmp_path / name, (then, then))
+    channel.remove_stale(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {"gradebox-channel-new", "other"}
