@@ -1,6 +1,7 @@
 """`python -m api`: one API process, until SIGTERM."""
 
 import gc
+import resource
 import signal
 import socket
 import sys
@@ -22,6 +23,7 @@ from storage.store import Store, first_start, open_store
 from worker import tracing
 from worker.supervised import stop_with_parent
 
+FILES = 65_536
 UNSAFE_HERE = 3
 UNKNOWN_FORMAT = 4
 _REDIS_WAIT_S = 1.0
@@ -32,6 +34,7 @@ _log = structlog.get_logger("api")
 def main() -> int:
     """Opens the store and sandboxes, and serves. Returns the exit code."""
     stop_with_parent()
+    _allow_files()
     configure("api")
     tracing.start("api")
     try:
@@ -44,6 +47,12 @@ def main() -> int:
         _log.error(str(error))
         return UNKNOWN_FORMAT
     return 0
+
+
+def _allow_files() -> None:
+    """As many as the system lets us: each connection is one, and has some open."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, FILES) if hard > 0 else FILES, hard))
 
 
 def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:

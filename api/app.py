@@ -16,6 +16,7 @@ from api import (
     score,
     validate,
 )
+from api.memory import ReleaseBodies
 from api.observe import Observed
 from api.request_id import RequestId
 from api.services import Services
@@ -32,6 +33,7 @@ def create_app(services: Services) -> FastAPI:
     own = (projects.router, keys.router, audit.of_service, in_project, health.router, metrics.router)
     for router in (*own, *spoken):
         app.include_router(router)
+    app.add_middleware(ReleaseBodies, memory=services.memory)
     app.add_middleware(Observed, requests=services.requests)
     app.add_middleware(RequestId)
     problems.add_handlers(app)

@@ -1,6 +1,6 @@
 """Reads the bodies of requests within their limits. What tenants wrote inside threads is not looked at."""
 
-from asyncio import timeout
+from asyncio import get_running_loop, timeout_at
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar
 
@@ -10,13 +10,16 @@ from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from api import surrogates
+from api.memory import BodyMemory
 from api.problems import ProblemError, invalid, too_large
 from storage.chunks import LINE_BYTES
 
 MIB = 1024 * 1024
 BLOCK_BYTES = MIB
 SMALL_BYTES = 256 * 1024  # of bodies that hold no source and no threads
-IDLE_S = 60.0
+SLOW_BYTES = 4096  # that come at least in each SLOW_S
+SLOW_S = 60.0
+_PIECES = 4096  # that lie about unjoined: each costs more than a byte
 _FIELDS = 16
 
 _T = TypeVar("_T")
@@ -35,8 +38,13 @@ def unsupported(request: Request, *types: str) -> ProblemError:
 
 
 async def read(request: Request, limit: int, advice: str = "send less") -> bytes:
-    """The whole body. Raises ProblemError where it is longer than `limit` bytes."""
-    return b"".join([piece async for block in blocks(request, limit, advice) for piece in block])
+    """The whole body. Raises ProblemError where it is longer than `limit` bytes, or memory is short."""
+    memory: BodyMemory = request.app.state.services.memory
+    pieces: list[bytes] = []
+    async for block in blocks(request, limit, advice):
+        memory.hold(request.scope, sum(map(len, block)))
+        pieces += block
+    return b"".join(pieces)
 
 
 async def blocks(request: Request, limit: int, advice: str = "send less") -> AsyncIterator[list[bytes]]:
@@ -59,6 +67,8 @@ async def blocks(request: Request, limit: int, advice: str = "send less") -> Asy
         if total > limit:
             raise over
         pieces.append(piece)
+        if len(pieces) > _PIECES:
+            pieces = [b"".join(pieces)]
         if waiting >= BLOCK_BYTES:
             yield pieces
             pieces, waiting = [], 0
@@ -69,15 +79,20 @@ async def blocks(request: Request, limit: int, advice: str = "send less") -> Asy
 async def _pieces(request: Request) -> AsyncIterator[bytes]:
     stream = request.stream()
     repeat = getattr(request.state, "repeat", None)  # see api/repeats.py
+    time = get_running_loop().time
+    ends, came = time() + SLOW_S, 0
     while True:
         try:
-            async with timeout(IDLE_S):
+            async with timeout_at(ends):
                 piece = await anext(stream, None)
         except TimeoutError as error:
-            detail = f"nothing of the body came for {IDLE_S:g} s: send it without pauses"
-            raise ProblemError(408, "timeout", detail) from error
+            detail = f"less than {SLOW_BYTES} bytes of the body came within {SLOW_S:g} s: send it without pauses"
+            raise ProblemError(408, "timeout", detail, {"Connection": "close"}) from error
         if piece is None:
             return
+        came += len(piece)
+        if came >= SLOW_BYTES:
+            ends, came = time() + SLOW_S, 0
         if repeat is not None:
             repeat.feed(piece)
         yield piece

@@ -86,6 +86,8 @@ def _statuses(path: str, method: str, operation: dict[str, Any]) -> set[int]:
     """The problems that an operation may answer with."""
     statuses = {401, 429, 503}
     changes = method != "get"
+    if changes:
+        statuses.add(507)
     if changes or "audit" in path or path == "/v1/keys":
         statuses.add(403)
     if "{" in path or (changes and path == "/v1/keys"):

@@ -1,34 +1,177 @@
-"""HTTP, with a bound on what comes before the body: a request line and headers without end would fill the memory."""
+"""HTTP, bounded where uvicorn trusts its clients: how much comes before a body and beside it, how long it takes to
+come, how long answers wait to be read, and how many connections there are.
+"""
 
+import json
+from asyncio import TimerHandle, Transport
+from http import HTTPStatus
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEAD_BYTES = 64 * 1024
+HEAD_S = 20.0
+LINGER_S = 10.0  # for what still comes of a request that is answered already
+READ_S = 60.0  # in which a client reads at least READ_BYTES of what waits for it, or all that is left
+READ_BYTES = 64 * 1024
+PIPELINED = 16
 
 
 class BoundedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol over httptools, which itself takes heads of any length."""
+    """One connection.
+
+    Attributes:
+        most: connections at once. One more takes the place of one that waits for its next request, the longest first.
+    """
+
+    most = 1000
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._head_open = False
-        self._head_bytes = 0
+        self._barren = 0  # bytes since the last that were a whole head or a part of a body
+        self._fruitful = False
+        self._body_open = False
+        self._timer: TimerHandle | None = None  # for what is to come: a head, or the rest of a body
+        self._reader: TimerHandle | None = None  # for what is to be read
+        self._unread = 0
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being worked on."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Makes room for it, or refuses it."""
+        super().connection_made(transport)
+        self._await(HEAD_S)
+        if len(self.connections) > self.most and not self._make_room():
+            self._refuse(503, "unavailable", f"there are {self.most} connections already: try again in a moment")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Its timers end with it."""
+        super().connection_lost(exc)
+        for timer in (self._timer, self._reader, self.timeout_keep_alive_task):
+            if timer is not None:
+                timer.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Counts bytes for as long as the head is not over."""
+        """Counts bytes that lead to nothing: of heads, and of trailers."""
+        self._fruitful = False
         super().data_received(data)
-        if self._head_open:
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES:
-                self.send_400_response(f"the headers are longer than {HEAD_BYTES} bytes")
+        self._barren = 0 if self._fruitful else self._barren + len(data)
+        if self._barren > HEAD_BYTES:
+            self._refuse(431, "too-large", f"the headers are longer than {HEAD_BYTES} bytes: send less")
+        elif self.idle and self._timer is None and self in self.connections:  # it may speak websocket by now
+            self._await(HEAD_S)
 
-    def on_message_begin(self) -> None:
-        """A new request."""
-        super().on_message_begin()
-        self._head_open, self._head_bytes = True, 0
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes headers, and no trailers."""
+        if not self._body_open:
+            super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """Its headers are over."""
-        self._head_open = False
+        """A head is over."""
+        self._fruitful = self._body_open = True
+        self._await(None)
         super().on_headers_complete()
+        if len(self.pipeline) > PIPELINED:
+            raise ValueError("requests are sent faster than they are answered")  # the parser stops, and it is refused
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body, of a request that may be answered already."""
+        self._fruitful = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """A request is over."""
+        self._fruitful, self._body_open = True, False
+        if self.idle:
+            self._await(None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """An answer is written. What still comes of its request is let go of, for a while."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._watch_reader()
+        elif self._body_open and not self.pipeline:
+            self._await(LINGER_S)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No next request came."""
+        self._close()
+
+    def pause_writing(self) -> None:
+        """The client is behind with reading."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        super().resume_writing()
+        if self._reader is not None and not self.transport.is_closing():
+            self._reader.cancel()
+            self._reader = None
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP."""
+        self._refuse(400, "invalid-request", f"{msg.rstrip('.')}: check what sends it")
+
+    def _refuse(self, status: int, name: str, detail: str) -> None:
+        """Answers, unless an answer is under way, and closes."""
+        if self.idle and not self.transport.is_closing():
+            self.transport.write(_problem(status, name, detail))
+        self._close()
+
+    def _close(self) -> None:
+        self.transport.close()
+        self._watch_reader()
+
+    def _await(self, seconds: float | None) -> None:
+        """Gives the client so long to send what is to come; None where nothing is waited for."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._too_late)
+
+    def _too_late(self) -> None:
+        self._timer = None
+        if self.idle:
+            self._close()
+        else:  # a next request that was sent ahead: it is read when its turn has come
+            self._await(HEAD_S)
+
+    def _watch_reader(self) -> None:
+        """Ends the connection where the client reads too little, also when it is closed and not read to its end."""
+        if self._reader is None:
+            self._unread = self.transport.get_write_buffer_size()
+            self._reader = self.loop.call_later(READ_S, self._look)
+
+    def _look(self) -> None:
+        self._reader = None
+        if self.transport.get_write_buffer_size() > self._unread - READ_BYTES:
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+    def _make_room(self) -> bool:
+        """Ends the connection that has waited longest for a request. False where none does."""
+        idle = (one for one in self.connections if isinstance(one, BoundedProtocol) and one.idle and one is not self)
+        waiting = min(idle, key=BoundedProtocol._ends_at, default=None)
+        if waiting is not None:
+            waiting.transport.abort()
+        return waiting is not None
+
+    def _ends_at(self) -> float:
+        timers = [timer.when() for timer in (self._timer, self.timeout_keep_alive_task) if timer is not None]
+        return min(timers, default=0.0)
+
+
+def _problem(status: int, name: str, detail: str) -> bytes:
+    phrase = HTTPStatus(status).phrase
+    # Whoever sees this has no request's id: there was no request.
+    members = {"type": f"urn:gradebox:problem:{name}", "title": phrase, "status": status, "detail": detail}
+    body = json.dumps({**members, "request_id": ""}).encode()
+    head = [b"content-type: application/problem+json", b"content-length: %d" % len(body), b"connection: close"]
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        head.append(b"retry-after: 1")
+    return STATUS_LINE[status] + b"\r\n".join([*head, b"", body])

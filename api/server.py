@@ -12,12 +12,16 @@ STOP_S = 5  # how long requests may still take when the server is to stop
 
 def server(services: Services, host: str, port: int) -> uvicorn.Server:
     """A server that does not run yet. It logs no paths: tenants choose parts of them."""
+
+    class Protocol(BoundedProtocol):
+        most = services.settings.connections
+
     config = uvicorn.Config(
         create_app(services),
         host=host,
         port=port,
         loop="uvloop",
-        http=BoundedProtocol,
+        http=Protocol,
         ws="none",
         lifespan="off",
         log_config=None,

@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 
 from api.collector import registry
 from api.failed_keys import FailedKeys
+from api.memory import BodyMemory
 from api.observe import Requests
 from api.settings import ApiSettings
 from sandbox.counts import Counts
@@ -38,6 +39,7 @@ class Services:
         self.publisher = Publisher("api", store, pool, self.counts)
         self.registry = registry(store.measures)
         self.requests = Requests(self.registry)
+        self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
         self._grading = CapacityLimiter(GRADING_AT_ONCE)
 
     def tell_counts(self) -> None:

@@ -23,6 +23,8 @@ class ApiSettings(BaseSettings):
     socket_fd: int | None = Field(default=None, description="a listening socket that was passed on, instead of both")
     failed_keys: int = Field(default=100, ge=1, description="wrong API keys that an address may send in a minute")
     idempotency_s: int = Field(default=24 * 3600, ge=1, description="how long answers are kept to be repeated")
+    connections: int = Field(default=1000, ge=1, description="at once")
+    body_memory_mb: int = Field(default=512, ge=64, description="MiB that bodies of all requests may take in memory")
     proxies: str = Field(default="", description="whose X-Forwarded-For is believed: addresses or networks, or *")
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=("adaptive", "openai", "reward"), description="other services' clients that are answered"

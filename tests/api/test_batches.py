@@ -169,7 +169,7 @@ def test_an_upload_that_stands_still_is_given_up(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(client)
-    monkeypatch.setattr(bodies, "IDLE_S", 0.3)
+    monkeypatch.setattr(bodies, "SLOW_S", 0.3)
 
     def halting() -> Iterator[bytes]:
         yield b"{}\n"

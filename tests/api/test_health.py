@@ -1,3 +1,6 @@
+import json
+import re
+
 import httpx
 
 from tests.api.conftest import Service
@@ -10,8 +13,21 @@ def test_the_service_is_up_and_says_no_more(service: Service) -> None:
 
 
 def test_the_api_describes_itself(service: Service) -> None:
-    paths = httpx.get(service.url + "/openapi.json").json()["paths"]
+    document = httpx.get(service.url + "/openapi.json").json()
+    paths, schemas = document["paths"], document["components"]["schemas"]
     assert "/v1/projects/{project}/graders/{key}/score" in paths
     body = paths["/v1/projects/{project}/graders"]["post"]["requestBody"]["content"]
-    assert "source" in body["application/json"]["schema"]["properties"]
+    assert body["application/json"]["schema"] == {"$ref": "#/components/schemas/NewGrader"}
+    assert "source" in schemas["NewGrader"]["properties"]
+    assert all(name in schemas for name in re.findall(r'"#/components/schemas/(\w+)"', json.dumps(document)))
+
+
+def test_every_problem_is_in_the_document(service: Service) -> None:
+    paths = httpx.get(service.url + "/openapi.json").json()["paths"]
+    answers = paths["/v1/projects/{project}/batches"]["post"]["responses"]
+    assert {"202", "401", "403", "404", "409", "413", "415", "422", "429", "503", "507"} <= set(answers)
+    assert list(answers["422"]["content"]) == ["application/problem+json"]
+
+
+def test_the_document_is_read_by_people_too(service: Service) -> None:
     assert httpx.get(service.url + "/docs").status_code == 200
