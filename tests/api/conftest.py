@@ -13,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+import uvicorn
 from redis import Redis
 
 from api.server import server
@@ -32,6 +33,7 @@ class Service:
 
     url: str
     services: Services
+    serving: uvicorn.Server
     settings: StorageSettings
 
     @property
@@ -55,7 +57,7 @@ def running(redis_url: str, pool: Pool, tmp_path_factory: pytest.TempPathFactory
         running = server(services, "127.0.0.1", 0)
         thread = threading.Thread(target=running.run, args=([listening],))
         thread.start()
-        yield Service(f"http://127.0.0.1:{listening.getsockname()[1]}", services, settings)
+        yield Service(f"http://127.0.0.1:{listening.getsockname()[1]}", services, running, settings)
         running.should_exit = True
         thread.join()
 
