@@ -9,7 +9,7 @@ from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
 from gradebox.schemas import WarningKind
-from sandbox.counts import SECONDS
+from sandbox.counts import ENDS, SECONDS
 from storage.measures import Measures, Reading
 
 _ENDED = ("finished", "cancelled", "failed")
@@ -148,10 +148,8 @@ def _sandboxes(reading: Reading) -> Iterator[Metric]:
             loads.add_metric([role, result], reading.totals.get(f"{role}:pool:{result}", 0))
         started.add_metric([role], reading.totals.get(f"{role}:sandbox:start", 0))
         failed.add_metric([role], reading.totals.get(f"{role}:sandbox:start-failed", 0))
-        ends = f"{role}:sandbox:end:"
-        for name, count in reading.totals.items():
-            if name.startswith(ends):
-                ended.add_metric([role, name.removeprefix(ends)], count)
+        for why in ENDS:
+            ended.add_metric([role, why], reading.totals.get(f"{role}:sandbox:end:{why}", 0))
     yield from (loads, started, failed, ended)
 
 

@@ -1,0 +1,64 @@
+"""The Grafana dashboard asks for nothing that the service does not tell."""
+
+import json
+import re
+from pathlib import Path
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.api.conftest import PROJECT, Service, create, finished
+
+ROOT = Path(__file__).parents[2]
+DASHBOARD = json.loads((ROOT / "docs" / "observability" / "dashboard.json").read_text())
+PAGE = (ROOT / "docs" / "observability.md").read_text()
+QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+WORDS = {"by", "without", "sum", "max", "min", "rate", "increase", "topk", "histogram_quantile", "le"}
+METRIC = re.compile(r"\b(?:gradebox|process)_[a-z_]+")
+
+
+@pytest.fixture
+def told(service: Service, client: httpx.Client, worker: None) -> dict[str, set[str]]:
+    """The labels of each series of a service that has scored something."""
+    create(client, "exact")
+    body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}, {"completion": "5"}]}
+    finished(client, str(client.post(f"{PROJECT}/batches", json=body).json()["id"]))
+    labels: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(httpx.get(f"{service.url}/metrics").text):
+        for sample in family.samples:
+            labels.setdefault(sample.name, set()).update(sample.labels)
+    return labels
+
+
+@pytest.mark.sandbox
+def test_every_query_asks_for_what_there_is(told: dict[str, set[str]]) -> None:
+    assert len(QUERIES) > 25
+    for query in QUERIES:
+        asked = METRIC.findall(query)
+        assert asked, query
+        for metric in asked:
+            assert metric in told, f"{metric} of {query!r} is not told"
+        known = set[str]().union(*(told[metric] for metric in asked))
+        grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
+        matched = set(re.findall(r"(\w+)!?=~?\"", query))
+        assert grouped | matched <= known, f"{query!r} names labels that are not there"
+
+
+def test_queries_are_well_formed() -> None:
+    for query in QUERIES:
+        assert query.count("(") == query.count(")"), query
+        bare = METRIC.sub(" ", re.sub(r"\{[^}]*\}|\[[^\]]*\]|(?:by|without) \([^)]*\)", " ", query))
+        assert set(re.findall(r"[a-z_]+", bare)) <= WORDS, query
+    for panel in DASHBOARD["panels"]:
+        for target in panel.get("targets", []):
+            shown = set(re.findall(r"{{(\w+)}}", target["legendFormat"]))
+            groups = re.findall(r"by \(([^)]*)\)", target["expr"])
+            assert not groups or shown <= {label.strip() for group in groups for label in group.split(",")}
+
+
+@pytest.mark.sandbox
+def test_every_metric_is_in_the_docs(told: dict[str, set[str]]) -> None:
+    named = {re.sub(r"_(?:bucket|count|sum)$", "", name) for name in told if name.startswith("gradebox_")}
+    missing = {name for name in named if f"`{name}`" not in PAGE}
+    assert not missing, f"docs/observability.md does not say what these are: {missing}"
