@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -40,12 +40,21 @@ class Engine:
             time.sleep(0.05)
         raise AssertionError((self._folder / "log").read_text()[-2000:])
 
-    def kill(self) -> None:
-        """Kills the engine at once. Its containers run on, until it starts again and ends them."""
+    def containers(self) -> dict[str, int]:
+        """All that it knows, with the process of each."""
+        with closing(docker.APIClient(self.host)) as client:
+            return {found["Id"]: _pid(client, found["Id"]) for found in client.containers(all=True)}
+
+    def kill(self, containers: bool = False) -> None:
+        """Kills the engine at once. Its containers, unless they are killed too, live until it starts again."""
         assert self._process is not None
+        inside = self.containers().values() if containers else ()
         self._process.kill()
         self._process.wait()
         (self._folder / "pid").unlink(missing_ok=True)
+        for pid in inside:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def stop(self) -> None:
         """Stops it in good order, and removes what it kept."""
@@ -56,6 +65,10 @@ class Engine:
             point = line.split()[1]
             if point.startswith(f"{self._folder}/"):
                 subprocess.run(["umount", "--lazy", point], check=False)
+
+
+def _pid(client: docker.APIClient, name: str) -> int:
+    return int(client.inspect_container(name)["State"]["Pid"])
 
 
 @contextmanager

@@ -1,0 +1,42 @@
+"""An engine that dies while a batch runs: what is lost is time."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from gradebox.client.batches import BatchHandle
+from tests.engine import engine
+from tests.gradebox.conftest import serving
+from tests.sandbox.test_pool import eventually
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox, pytest.mark.slow]
+
+_COUNT = 400
+_SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return len(thread.completion())\n"
+
+
+@pytest.mark.parametrize("containers", [False, True], ids=["its containers live on", "its containers die with it"])
+def test_a_batch_outlives_its_engine(containers: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with engine() as running:
+        monkeypatch.setenv("DOCKER_HOST", running.host)
+        with serving(tmp_path, "--backend", "docker", "--workers", "2") as service, service.client() as client:
+            client.graders.create.function(key="slow", fn=_SLOW)
+            batch = client.batches.create("slow", [{"completion": "x" * (n % 50)} for n in range(_COUNT)])
+            assert eventually(lambda: _done(batch) > 20, 30)
+            running.kill(containers=containers)
+            assert _done(batch) < _COUNT, "it was over before the engine died: this test shows nothing"
+            time.sleep(3)
+            assert service.process.poll() is None
+            running.start()
+            batch.wait(progress=False, timeout=120)
+            outcomes = list(batch.outcomes())
+            assert [outcome.index for outcome in outcomes] == list(range(_COUNT))
+            assert [outcome.score for outcome in outcomes] == [float(n % 50) for n in range(_COUNT)]
+            assert client.score("slow", [{"completion": "abc"}])[0].score == 3.0
+        assert eventually(lambda: running.containers() == {}, 20)
+
+
+def _done(batch: BatchHandle) -> int:
+    status = batch.refresh()
+    return status.done + status.underway
