@@ -1,0 +1,101 @@
+"""What somebody sees who runs `gradebox serve` in a terminal."""
+
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from gradebox.client import Client
+from tests.gradebox.conftest import ROOT
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox]
+
+HALF = "async def grade(thread): return 1 / (2 * len(thread.completion()))"
+
+
+class Terminal:
+    """A `gradebox serve` in a terminal of its own, and all that it shows."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        ours, theirs = pty.openpty()
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
+        environment |= {"XDG_STATE_HOME": str(folder / "state"), "TERM": "xterm", "COLUMNS": "200", **settings}
+        command = [sys.executable, "-m", "gradebox", "serve", "--port", "0", "--workers", "1"]
+        self.process = subprocess.Popen(
+            [*command, "--data-dir", str(folder)], env=environment, cwd=ROOT, stdout=theirs, stderr=theirs
+        )
+        os.close(theirs)
+        self.shown = b""
+        self._ready = threading.Event()
+        self._reader = threading.Thread(target=self._read, args=(ours,))
+        self._reader.start()
+
+    def _read(self, ours: int) -> None:
+        while True:
+            try:
+                part = os.read(ours, 4096)
+            except OSError:  # the other end is closed
+                part = b""
+            if not part:
+                self._ready.set()
+                return
+            self.shown += part
+            if b"to stop" in self.shown or b'"event"' in self.shown:
+                self._ready.set()
+
+    def url(self) -> str:
+        assert self._ready.wait(60)
+        while (found := re.search(rb"ready at (http://\S+)", self.shown)) is None:
+            assert self.process.poll() is None, self.shown
+        return found[1].decode()
+
+    def stop(self) -> str:
+        self.process.send_signal(signal.SIGINT)
+        assert self.process.wait(30) == 0
+        self._reader.join()
+        return re.sub(r"\x1b\[[0-9;]*m", "", self.shown.decode()).replace("\r\n", "\n")
+
+
+def test_a_person_reads_a_line_for_each_batch_and_each_warning(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path)
+    url = terminal.url()
+    with Client(url, (tmp_path / "api-key").read_text().strip()) as client:
+        client.graders.create.function(key="half", fn=HALF)
+        batch = client.batches.create("half", [{"completion": "a"}] * 20 + [{"completion": ""}])
+        batch.wait(progress=False, timeout=30)
+    shown = terminal.stop()
+    time = r"\d\d:\d\d:\d\d  "
+    assert re.search(rf"^{time}batch {batch.id} accepted: 21 completions for half@1$", shown, re.M), shown
+    finished = rf"^{time}batch {batch.id} finished in [\d.]+ s, [\d,]+/s; mean half@1 0.5; errors: 1 exception$"
+    assert re.search(finished, shown, re.M), shown
+    assert re.search(rf"^{time}batch {batch.id}, half@1: all 20 scores are 0.5: a reward", shown, re.M), shown
+    assert re.search(rf"^{time}stopped$", shown, re.M)
+    assert "{" not in shown
+
+
+def test_json_in_a_terminal_for_who_asks_for_it(tmp_path: Path) -> None:
+    terminal = Terminal(tmp_path, GRADEBOX_LOG_FORMAT="json")
+    terminal.url()
+    lines = terminal.stop().splitlines()
+    assert all(line.startswith(("{", "gradebox is ready at")) for line in lines), lines
+
+
+def test_a_setting_that_is_none_is_refused_with_its_name(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gradebox", "serve", "--port", "0", "--data-dir", str(tmp_path)],
+        env=os.environ | {"GRADEBOX_LOG_LEVEL": "loud"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "GRADEBOX_LOG_LEVEL" in done.stderr
+    assert "'debug', 'info', 'warning' or 'error'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,118 @@
+"""What the service logs, and what it never does."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gradebox.service.logs import LONGEST, escaped
+from tests.gradebox.conftest import ROOT, serving
+
+ESCAPES = "\x1b]0;owned\x07\x1b[31mred\r\n\u202egnp\u2028\x9b1m"
+PROGRAM = """
+import logging, sys
+import structlog
+from gradebox.service.logs import LogSettings, configure
+configure("test", LogSettings(log_format=sys.argv[1], log_level="info"))
+structlog.get_logger().warning("own words", error=ESCAPES, count=3)
+logging.getLogger("library").info("a library says %s", ESCAPES)
+structlog.get_logger().debug("not at this level")
+try:
+    try:
+        raise KeyError("tenant's words")
+    except KeyError:
+        raise ConnectionError("ours") from None
+except ConnectionError:
+    logging.getLogger("library").exception("it failed")
+try:
+    raise ValueError("tenant's words")
+except ValueError:
+    structlog.get_logger().exception("it failed")
+"""
+
+
+def logged(how: str) -> str:
+    program = PROGRAM.replace("ESCAPES", ascii(ESCAPES))
+    done = subprocess.run(
+        [sys.executable, "-c", program, how], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == ""
+    return done.stderr
+
+
+def test_each_line_is_an_object_whoever_logs() -> None:
+    lines = [json.loads(line) for line in logged("json").splitlines()]
+    assert [line["event"][:9] for line in lines] == ["own words", "a library", "it failed", "it failed"]
+    assert [line["level"] for line in lines] == ["warning", "info", "error", "error"]
+    assert all(line["role"] == "test" and line["at"].endswith("Z") for line in lines)
+    assert lines[0]["count"] == 3
+    assert lines[1]["logger"] == "library"
+
+
+def test_an_exception_is_told_without_words_that_may_be_a_tenants() -> None:
+    text = logged("json")
+    known, unknown = (json.loads(line) for line in text.splitlines()[2:])
+    assert (known["exception"], known["message"]) == ("ConnectionError", "ours")
+    assert unknown["exception"] == "ValueError"
+    assert [frame.split(":")[0] for frame in unknown["frames"]] == ["<string>"]
+    assert "tenant" not in text
+
+
+@pytest.mark.parametrize("how", ["json", "text"])
+def test_no_value_moves_a_terminal_or_begins_a_line(how: str) -> None:
+    text = logged(how)
+    assert len(text.splitlines()) == 4
+    assert all(line.isprintable() for line in text.split("\n"))
+    values = json.loads(text.splitlines()[0])["error"] if how == "json" else text
+    assert "\\x1b]0;owned\\x07" in values
+
+
+def test_long_values_are_cut() -> None:
+    assert len(escaped("a" * 1_000_000)) < LONGEST + 50
+    assert escaped("naïve — 数") == "naïve — 数"
+
+
+@pytest.mark.service
+@pytest.mark.sandbox
+def test_no_secret_and_no_tenant_content_is_in_any_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRADEBOX_LOG_LEVEL", "debug")
+    source = """
+# marker-source
+async def grade(thread):
+    print("marker-stdout")
+    text = thread.completion()
+    if "die" in text:
+        import os
+        os._exit(3)
+    if "raise" in text:
+        raise ValueError("marker-exception " + text)
+    return 0.5
+"""
+    threads = [{"completion": f"marker-completion {what}", "id": "marker-id"} for what in ("", "raise", "die")]
+    with serving(tmp_path, "--workers", "1") as service, service.client() as client:
+        client.graders.create.function(key="g", fn=source, description="marker-description")
+        client.score("g", threads)
+        batch = client.batches.create("g", [*threads, {"marker-bad": 1}])
+        batch.wait(progress=False, timeout=60)
+        secret = service.key
+        headers = {"Authorization": "Bearer gbx_marker-wrong"}
+        httpx.get(f"{service.url}/v1/projects/marker-path/graders?marker=marker-query", headers=headers)
+        headers["Authorization"] = f"Bearer {secret}"
+        url = f"{service.url}/v1/projects/default"
+        httpx.post(f"{url}/batches", json={"graders": [{"key": "marker-key"}], "threads": []}, headers=headers)
+        httpx.post(f"{url}/validate", content=b"marker-body(", headers={**headers, "Content-Type": "text/x-python"})
+        httpx.post(f"{url}/graders", content=b'{"marker-json', headers={**headers, "Content-Type": "application/json"})
+    logs = [*(tmp_path / "data" / "logs").glob("*.log"), tmp_path / "stderr"]
+    text = "".join(log.read_text() for log in logs)
+    assert '"event": "request"' in text
+    assert '"event": "chunk scored"' in text
+    assert "marker" not in text
+    assert secret not in text
+    assert secret.rpartition("_")[2] not in text
+
+
+def test_what_is_below_the_level_is_not_logged() -> None:
+    assert "not at this level" not in logged("json")

@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import pytest
+
+from gradebox.service import tail
+from gradebox.service.tail import Tail
+
+
+def append(path: Path, text: str) -> None:
+    with path.open("a") as log:
+        log.write(text)
+
+
+def test_whole_lines_come_once(tmp_path: Path) -> None:
+    log = tmp_path / "api.log"
+    append(log, "before\n")
+    follows = Tail(log)
+    assert follows.read() == []
+    append(log, "one\ntw")
+    assert follows.read() == ["one"]
+    append(log, "o\n")
+    assert follows.read() == ["two"]
+    assert follows.read() == []
+
+
+def test_a_log_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
+    follows = Tail(tmp_path / "api.log")
+    assert follows.read() == []
+    append(tmp_path / "api.log", "one\n")
+    assert follows.read() == ["one"]
+
+
+def test_a_log_that_grows_large_is_put_aside_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tail, "LOG_BYTES", 100)
+    log = tmp_path / "api.log"
+    follows = Tail(log)
+    with log.open("ab", buffering=0) as process:  # as a child has it
+        seen = []
+        for number in range(30):
+            process.write(b"line %02d\n" % number)
+            seen += follows.read() + follows.read()
+    assert seen == [f"line {number:02}" for number in range(30)]
+    assert log.stat().st_size <= 108
+    assert log.with_suffix(".log.1").read_text().startswith("line")
