@@ -6,6 +6,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from io import BytesIO
 from pathlib import Path
 from typing import IO, cast
 
@@ -15,6 +16,9 @@ from fsspec.implementations.local import LocalFileSystem
 from storage.errors import PayloadLost
 
 MIB = 1024 * 1024
+# What was listed a minute ago may have changed by another process; an upload holds one part in memory.
+_S3_OPTIONS = {"use_listings_cache": False, "skip_instance_cache": True, "default_block_size": 8 * MIB}
+_OPTIONS = {"s3": _S3_OPTIONS, "s3a": _S3_OPTIONS}
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -31,58 +35,71 @@ class Spool:
 
     def __init__(self, url: str, reserve: int = 0) -> None:
         self._reserve = reserve
-        self._files, self._root = fsspec.core.url_to_fs(url)
+        store = url.partition("://")[0]
+        self._files, self._root = fsspec.core.url_to_fs(url, **_OPTIONS.get(store, {}))
+        self._foreign = _foreign_errors(store)
         # A folder must be told to reach the disk; an object store keeps what it has acknowledged.
         self._is_folder = isinstance(self._files, LocalFileSystem)
 
     @contextmanager
     def writing_payload(self, batch_id: str) -> Iterator[IO[bytes]]:
         """A new payload, on disk when the block ends."""
-        self._files.makedirs(f"{self._root}/payloads", exist_ok=True)
+        self._make_folder(f"{self._root}/payloads")
         self.check_room()
-        with self._writing(self._payload(batch_id)) as (file,):
+        with self._as_os_errors(), self._writing(self._payload(batch_id)) as (file,):
             yield file
 
     def read_payload(self, batch_id: str, offset: int, length: int) -> bytes:
         """`length` bytes of a payload, from `offset`. Raises PayloadLost where they are not there."""
         try:
-            data: bytes = self._files.cat_file(self._payload(batch_id), offset, offset + length)
+            with self._as_os_errors():
+                data: bytes = self._files.cat_file(self._payload(batch_id), start=offset, end=offset + length)
         except FileNotFoundError as error:
             raise PayloadLost(f"the payload of batch {batch_id} is gone from the spool") from error
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise PayloadLost(f"the payload of batch {batch_id} ends in the spool before {offset} bytes") from error
         if len(data) != length:
             raise PayloadLost(f"the payload of batch {batch_id} is cut off in the spool at {offset + len(data)} bytes")
         return data
 
     def write_outcomes(self, batch_id: str, files: Mapping[tuple[int, int], bytes]) -> None:
         """The outcomes of units, each by its number and attempt, on disk when this returns."""
-        self._files.makedirs(f"{self._root}/outcomes/{batch_id}", exist_ok=True)
+        self._make_folder(f"{self._root}/outcomes/{batch_id}")
         self._check_room(self._reserve // 4)
-        with self._writing(*(self._outcomes(batch_id, unit, attempt) for unit, attempt in files)) as opened:
+        paths = [self._outcomes(batch_id, unit, attempt) for unit, attempt in files]
+        with self._as_os_errors(), self._writing(*paths) as opened:
             for file, data in zip(opened, files.values(), strict=True):
                 file.write(data)
 
     def open_outcomes(self, batch_id: str, unit: int, attempt: int) -> IO[bytes]:
         """The outcomes of one unit, a line each."""
-        return cast(IO[bytes], self._files.open(self._outcomes(batch_id, unit, attempt), "rb"))
+        path = self._outcomes(batch_id, unit, attempt)
+        if self._is_folder:
+            return cast(IO[bytes], self._files.open(path, "rb"))
+        with self._as_os_errors():
+            return BytesIO(self._files.cat_file(path))  # one request; a file would make two
 
     def remove_outcomes(self, batch_id: str, unit: int, attempt: int) -> None:
         """Forgets the outcomes of an attempt that does not count, if there are any."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm_file(self._outcomes(batch_id, unit, attempt))
 
     def remove(self, batch_id: str) -> None:
         """Forgets all files of a batch, if there are any."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm_file(self._payload(batch_id))
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm(f"{self._root}/outcomes/{batch_id}", recursive=True)
 
     def check(self) -> None:
         """Raises OSError where nothing can be written."""
         path = f"{self._root}/probe-{secrets.token_hex(4)}"
-        self._files.makedirs(self._root, exist_ok=True)
-        self._files.pipe_file(path, b"")
-        self._files.rm_file(path)
+        self._make_folder(self._root)
+        with self._as_os_errors():
+            self._files.pipe_file(path, b"")
+            self._files.rm_file(path)
 
     def check_room(self) -> None:
         """Raises OSError where there is no room for payloads."""
@@ -98,6 +115,18 @@ class Spool:
     def _outcomes(self, batch_id: str, unit: int, attempt: int) -> str:
         return f"{self._root}/outcomes/{batch_id}/{unit}-{attempt}.jsonl"
 
+    def _make_folder(self, path: str) -> None:
+        """An object store has no folders, and a bucket that is not there is somebody's mistake."""
+        if self._is_folder:
+            self._files.makedirs(path, exist_ok=True)
+
+    @contextmanager
+    def _as_os_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except self._foreign as error:
+            raise OSError(errno.EIO, f"the spool does not answer: {error}", self._root) from error
+
     @contextmanager
     def _writing(self, *paths: str) -> Iterator[list[IO[bytes]]]:
         """New files of one folder. All are written before the first is waited for: the disk takes them together."""
@@ -111,6 +140,15 @@ class Spool:
                     os.fsync(file.fileno())
         if self._is_folder:
             _sync_folder(Path(paths[0]).parent)
+
+
+def _foreign_errors(store: str) -> tuple[type[Exception], ...]:
+    """What a library of an object store raises that is no OSError: no connection, no credentials."""
+    if store not in _OPTIONS:
+        return ()
+    from botocore.exceptions import BotoCoreError  # comes with s3fs, which few need
+
+    return (BotoCoreError,)
 
 
 def _sync_folder(path: Path) -> None:

@@ -1,13 +1,23 @@
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from storage.errors import PayloadLost
-from storage.spool import Spool
+from storage.spool import MIB, Spool
+from tests.object_store import object_store
 
 
-@pytest.fixture(params=["file", "memory"])
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[str]:
+    with object_store() as url:
+        yield url
+
+
+@pytest.fixture(params=["file", "memory", "s3"])
 def spool(request: pytest.FixtureRequest, tmp_path: Path) -> Spool:
+    if request.param == "s3":
+        return Spool(f"{request.getfixturevalue('bucket')}/{tmp_path.name}")
     return Spool(f"file://{tmp_path}/spool" if request.param == "file" else f"memory://{tmp_path.name}")
 
 
@@ -22,6 +32,8 @@ def test_a_payload_that_is_cut_off_is_noticed(spool: Spool) -> None:
         file.write(b"0123456789")
     with pytest.raises(PayloadLost, match="cut off"):
         spool.read_payload("b1", 8, 5)
+    with pytest.raises(PayloadLost):
+        spool.read_payload("b1", 20, 5)
 
 
 def test_each_attempt_has_a_file_of_its_own(spool: Spool) -> None:
@@ -51,3 +63,34 @@ def test_a_spool_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     Spool(f"file://{tmp_path}/spool").check()
     with pytest.raises(OSError):
         Spool(f"file://{tmp_path}/file/spool").check()
+
+
+def test_what_another_process_wrote_is_seen_at_once(bucket: str) -> None:
+    one, other = Spool(f"{bucket}/shared"), Spool(f"{bucket}/shared")
+    one.write_outcomes("b1", {(0, 1): b"{}\n"})
+    other.remove("b1")
+    one.write_outcomes("b1", {(1, 1): b"{}\n"})
+    other.remove("b1")
+    with pytest.raises(FileNotFoundError):
+        one.open_outcomes("b1", 1, 1)
+
+
+def test_a_large_payload_goes_up_in_parts(bucket: str) -> None:
+    spool = Spool(f"{bucket}/large")
+    with spool.writing_payload("b1") as file:
+        for number in range(20):
+            file.write(bytes([number]) * MIB)
+    assert spool.read_payload("b1", 11 * MIB - 1, 2) == b"\x0a\x0b"
+
+
+def test_an_object_store_that_is_not_there_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ENDPOINT_URL": "http://127.0.0.1:1", "ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x"}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with pytest.raises(OSError, match="the spool does not answer"):
+        Spool("s3://nowhere/else").read_payload("b1", 0, 1)
+
+
+def test_a_bucket_that_is_not_there_is_not_made(bucket: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        Spool("s3://another-bucket/spool").check()
