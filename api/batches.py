@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Annotated
 
+import structlog
 from anyio import move_on_after, sleep
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Header, Query, Request
@@ -28,6 +29,7 @@ PAGE = 50
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 OVER = ("finished", "cancelled", "failed")
 
+_log = structlog.get_logger(__name__)
 router = APIRouter(prefix="/batches", tags=["batches"])
 
 
@@ -122,7 +124,10 @@ def cancel(services: Served, project: ScoresIn, caller: Caller, batch: Known) ->
     """Ends a batch that is not over; its outcomes so far can be read. Another key's batch needs the role manage."""
     if batch.created_by != caller.id:
         require(caller, "manage")
-    return services.store.batches.cancel(project, batch.id)
+    now = services.store.batches.cancel(project, batch.id)
+    if now.state == "cancelled":
+        _log.info("batch cancelled", batch=batch.id, project=project, completions=now.done)
+    return now
 
 
 @router.delete("/{batch_id}", status_code=204)
