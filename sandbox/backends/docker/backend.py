@@ -63,6 +63,11 @@ class DockerSandbox:
         self._kills = 0
         self._since = int(time.time())
 
+    @property
+    def bounds_memory(self) -> bool:
+        """Whether the container's control group is written from here, without asking the engine."""
+        return self._cgroup is not None
+
     def hold(self, pid: int) -> None:
         """Takes hold of the container's pid 1, where it is a process of this machine that is seen from here."""
         with suppress(OSError):

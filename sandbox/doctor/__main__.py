@@ -1,0 +1,83 @@
+"""`gradebox doctor`: which layers of isolation are in force here. Each is tried in a real sandbox, not looked up."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.table import Table
+
+from sandbox.backends.bubblewrap import Bubblewrap
+from sandbox.doctor import engine, inside, kernel
+from sandbox.doctor.layer import Layer
+from sandbox.errors import InfrastructureError, IsolationUnavailable
+from sandbox.session import Ended
+from sandbox.settings import SandboxSettings
+
+
+def bubblewrap(settings: SandboxSettings) -> Iterable[Layer]:
+    """The layers of the bubblewrap backend, and of the kernel below it."""
+    yield from kernel.examine()
+    try:
+        with closing(Bubblewrap(settings)) as backend:
+            yield from inside.examine(backend)
+    except (IsolationUnavailable, InfrastructureError, Ended) as error:
+        yield Layer("a sandbox, and a grader in it", False, str(error), fix=kernel.NAMESPACES)
+        return
+    yield kernel.control_groups()
+
+
+EXAMINED: dict[str, Callable[[SandboxSettings], Iterable[Layer]]] = {"bubblewrap": bubblewrap, "docker": engine.examine}
+
+
+def is_safe(layers: Iterable[Layer]) -> bool:
+    """Whether nothing is missing that safety needs."""
+    return all(layer.in_force for layer in layers if layer.needed)
+
+
+def main() -> int:
+    """Prints what was found. Returns 0 when a backend is safe, else 1."""
+    parser = argparse.ArgumentParser(prog="gradebox doctor", description=__doc__)
+    parser.add_argument("--json", action="store_true", help="print machine-readable output")
+    arguments = parser.parse_args()
+    settings = SandboxSettings()
+    names = list(EXAMINED) if settings.backend == "auto" else [settings.backend]
+    backends = {name: list(EXAMINED[name](settings)) for name in names}
+    safe = [name for name, layers in backends.items() if is_safe(layers)]
+    if arguments.json:
+        told = {name: [asdict(layer) for layer in layers] for name, layers in backends.items()}
+        sys.stdout.write(json.dumps({"safe": bool(safe), "backends": told}, indent=2) + "\n")
+    else:
+        _show(backends, safe)
+    return 0 if safe else 1
+
+
+def _show(backends: dict[str, list[Layer]], safe: list[str]) -> None:
+    console = Console()
+    for name, layers in backends.items():
+        _show_backend(console, name, layers)
+    others = [name for name in backends if name not in safe]
+    if not safe:
+        console.print("[red]Not safe: the service refuses to start here.[/]")
+    else:
+        lacking = f" (not with {' or '.join(others)})" if others else ""
+        console.print(f"Safe: graders can run here, with {' or '.join(safe)}{lacking}.")
+
+
+def _show_backend(console: Console, name: str, layers: list[Layer]) -> None:
+    table = Table("layer", "in force", "seen", title=f"backend {name}", title_justify="left")
+    for layer in layers:
+        mark = "[green]yes[/]" if layer.in_force else "[red]no[/]" if layer.needed else "[yellow]no[/]"
+        table.add_row(layer.name, mark, layer.seen)
+    console.print(table)
+    for layer in layers:
+        if not layer.in_force:
+            console.print(f"[bold]{layer.name}[/]: {layer.fix}", soft_wrap=True)
+    console.print()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
