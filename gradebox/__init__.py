@@ -12,7 +12,14 @@ from gradebox.thread import StringThread, StringTurn
 
 if TYPE_CHECKING:
     from gradebox._openai import openai_grader
-    from gradebox.client import AsyncBatchHandle, AsyncClient, BatchHandle, Client
+    from gradebox.client import (
+        AsyncBatchHandle,
+        AsyncClient,
+        AsyncGraderHandle,
+        BatchHandle,
+        Client,
+        GraderHandle,
+    )
     from gradebox.errors import (
         ApiError,
         BatchFailed,
@@ -21,6 +28,7 @@ if TYPE_CHECKING:
         GradeboxError,
         NotAllowed,
         NotFound,
+        ScoreMissing,
         SourceError,
         TooLarge,
         ValidationError,
@@ -34,7 +42,14 @@ else:
     # Where each name lives. Type checkers read the imports above, so a misspelt name stays an error to them.
     _HOMES = {
         "gradebox._openai": ("openai_grader",),
-        "gradebox.client": ("AsyncBatchHandle", "AsyncClient", "BatchHandle", "Client"),
+        "gradebox.client": (
+            "AsyncBatchHandle",
+            "AsyncClient",
+            "AsyncGraderHandle",
+            "BatchHandle",
+            "Client",
+            "GraderHandle",
+        ),
         "gradebox.errors": (
             "ApiError",
             "BatchFailed",
@@ -43,6 +58,7 @@ else:
             "GradeboxError",
             "NotAllowed",
             "NotFound",
+            "ScoreMissing",
             "SourceError",
             "TooLarge",
             "ValidationError",
@@ -77,6 +93,7 @@ __all__ = [
     "ApiKey",
     "AsyncBatchHandle",
     "AsyncClient",
+    "AsyncGraderHandle",
     "Batch",
     "BatchFailed",
     "BatchHandle",
@@ -86,6 +103,7 @@ __all__ = [
     "ConnectionFailed",
     "GradeboxError",
     "Grader",
+    "GraderHandle",
     "NotAllowed",
     "NotFound",
     "Outcome",
@@ -93,6 +111,7 @@ __all__ = [
     "Project",
     "Report",
     "Score",
+    "ScoreMissing",
     "SourceError",
     "StringThread",
     "StringTurn",

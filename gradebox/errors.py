@@ -7,6 +7,7 @@ GradeboxError
 ├── ValidationError (ValueError)  a check failed: nothing was saved
 ├── WaitTimeout (TimeoutError)  a batch did not end in the time that wait() was given; it goes on
 ├── BatchFailed                 a batch ended without all of its outcomes: cancelled, or failed
+├── ScoreMissing                a completion has no score, and who asks must be given a number
 └── ApiError                    any other refusal; has status, type, detail and request_id
     ├── NotFound                404: no such project, grader, version or batch, or not yours
     ├── NotAllowed              401, 403: no key, a wrong one, or one that may not do this
@@ -19,6 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gradebox.outcome import Outcome
     from gradebox.schemas import Batch, Problem, Report
 
 
@@ -70,6 +72,16 @@ class BatchFailed(GradeboxError):
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
         super().__init__(f"batch {batch.id} was {batch.state} with {batch.done} of {batch.total} outcomes")
+
+
+class ScoreMissing(GradeboxError):
+    """A completion has no score, and a framework that asks must be given a number. `outcome` says why there is none."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        error = outcome.error
+        why = f"{error.kind}: {error.message}" if error else "no reason was given"
+        super().__init__(f"{outcome.grader} gave a completion no score, which is not a score of 0.0: {why}")
 
 
 class ApiError(GradeboxError):

@@ -4,18 +4,18 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
-from msgspec.structs import replace
-
 from gradebox.client import calls
 from gradebox.client.batches import AsyncBatches, AsyncBatchHandle, Batches, BatchHandle
 from gradebox.client.graders import AsyncGraders, Graders
+from gradebox.client.handles import AsyncGraderHandle, GraderHandle
 from gradebox.client.keys import AsyncKeys, AsyncProjects, Keys, Projects
-from gradebox.client.threads import Thread, pieces
+from gradebox.client.scoring import AsyncScoring, Scoring
+from gradebox.client.threads import Thread
 from gradebox.client.transport import AsyncTransport, Rules, Transport
 from gradebox.outcome import Outcome
 from gradebox.schemas import AuditLine
 
-__all__ = ["AsyncBatchHandle", "AsyncClient", "BatchHandle", "Client"]
+__all__ = ["AsyncBatchHandle", "AsyncClient", "AsyncGraderHandle", "BatchHandle", "Client", "GraderHandle"]
 
 TIMEOUT_S = 30.0
 
@@ -42,7 +42,8 @@ class Client:
         """
         self._transport = Transport(Rules(url, api_key, timeout))
         self.project = project
-        self.graders = Graders(self._transport, project)
+        self._scoring = Scoring(self._transport, project)
+        self.graders = Graders(self._transport, project, self._scoring)
         self.batches = Batches(self._transport, project)
         self.keys = Keys(self._transport)
         self.projects = Projects(self._transport)
@@ -52,11 +53,7 @@ class Client:
 
         Requests hold 1,000 threads each, one after the other: a batch scores many threads faster.
         """
-        key, named = calls.split_version(key)
-        outcomes = list[Outcome]()
-        for first, lines in pieces(threads):
-            outcomes += _moved(self._transport.send(calls.score(self.project, key, version or named, lines)), first)
-        return outcomes
+        return self._scoring.score(key, threads, version)
 
     def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
         """The newest changes of the project, or of API keys and projects for `service`; for keys that manage them.
@@ -89,19 +86,15 @@ class AsyncClient:
         """As `Client`."""
         self._transport = AsyncTransport(Rules(url, api_key, timeout))
         self.project = project
-        self.graders = AsyncGraders(self._transport, project)
+        self._scoring = AsyncScoring(self._transport, project)
+        self.graders = AsyncGraders(self._transport, project, self._scoring)
         self.batches = AsyncBatches(self._transport, project)
         self.keys = AsyncKeys(self._transport)
         self.projects = AsyncProjects(self._transport)
 
     async def score(self, key: str, threads: Iterable[Thread], version: int | None = None) -> list[Outcome]:
         """As `Client.score`."""
-        key, named = calls.split_version(key)
-        outcomes = list[Outcome]()
-        for first, lines in pieces(threads):
-            call = calls.score(self.project, key, version or named, lines)
-            outcomes += _moved(await self._transport.send(call), first)
-        return outcomes
+        return await self._scoring.score(key, threads, version)
 
     async def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
         """As `Client.audit`."""
@@ -118,8 +111,3 @@ class AsyncClient:
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
         await self.close()
-
-
-def _moved(outcomes: list[Outcome], first: int) -> list[Outcome]:
-    """The outcomes of a later request, with the positions that their threads have among all."""
-    return [replace(outcome, index=first + outcome.index) for outcome in outcomes] if first else outcomes

@@ -1,0 +1,50 @@
+"""Values of datasets as JSON has them."""
+
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+
+class NotPlain(Exception):
+    """A value that JSON has no word for, such as an image or NaN."""
+
+
+def metadata(columns: Mapping[str, object]) -> dict[str, Any]:
+    """The columns that JSON can hold. Arrays and their numbers become lists and numbers; the rest is left out."""
+    found = {}
+    for name, value in columns.items():
+        try:
+            found[str(name)] = plain(value)
+        except NotPlain:
+            continue
+    return found
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it. Raises NotPlain."""
+    if isinstance(value, float) and not isfinite(value):
+        raise NotPlain(str(value))
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(name): plain(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if callable(tolist := getattr(value, "tolist", None)):  # of NumPy and of tensors
+        return plain(tolist())
+    raise NotPlain(type(value).__name__)
+
+
+def messages(turns: Sequence[Any]) -> list[dict[str, str]]:
+    """Messages as dicts or as objects, their contents as strings or as parts: the text of them alone."""
+    return [{"role": str(_get(turn, "role")), "content": _text(_get(turn, "content"))} for turn in turns]
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(part if isinstance(part, str) else str(_get(part, "text") or "") for part in content or ())
+
+
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)

@@ -1,0 +1,36 @@
+"""verl: `compute_score(data_source, solution_str, ground_truth, extra_info) -> float`.
+
+As `NaiveRewardManager.run_single` of verl 0.9 (`verl/experimental/reward_loop`) calls it for each sample, and with all
+names in the plural as `BatchRewardManager.verify` (`verl/workers/reward_manager/batch.py`) calls it for many.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradebox.errors import ScoreMissing
+from gradebox.outcome import Outcome
+from gradebox.rewards.plain import metadata
+
+
+def thread(data_source: Any, solution: str, ground_truth: Any, extra_info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The completion alone: verl does not say the prompt. What else it says is the metadata."""
+    told = {**(extra_info or {}), "data_source": data_source, "ground_truth": ground_truth}
+    return {"completion": solution, "metadata": metadata(told)}
+
+
+def threads(
+    data_sources: Sequence[Any],
+    solutions: Sequence[str],
+    ground_truths: Sequence[Any],
+    extra_infos: Sequence[Mapping[str, Any] | None] | None,
+) -> list[dict[str, Any]]:
+    """One for each sample."""
+    infos = [None] * len(solutions) if extra_infos is None else extra_infos
+    return [thread(*each) for each in zip(data_sources, solutions, ground_truths, infos, strict=True)]
+
+
+def number(outcome: Outcome) -> float:
+    """verl knows no reward that is none. Raises ScoreMissing."""
+    if outcome.score is None:
+        raise ScoreMissing(outcome)
+    return outcome.score
