@@ -4,9 +4,11 @@ import codecs
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 import typer
+
+from gradebox._openai import openai_grader
 
 if TYPE_CHECKING:
     from gradebox.client.threads import Thread
@@ -14,13 +16,18 @@ if TYPE_CHECKING:
 GraderFile = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The file with `async def grade(thread)`.")
 ]
+Contract = Literal["gradebox", "openai"]
+ContractChoice = Annotated[
+    Contract,
+    typer.Option("--contract", help="What FILE defines: `grade(thread)`, or `grade(sample, item)` as for OpenAI."),
+]
 ThreadsFile = Annotated[
     Path | None,
     typer.Option("--threads", metavar="FILE", exists=True, dir_okay=False, help="JSON lines for the test run."),
 ]
 
 
-def read_source(path: Path) -> str:
+def read_source(path: Path, contract: Contract = "gradebox") -> str:
     """A grader's source. A mark of the byte order is no part of it.
 
     Raises:
@@ -28,12 +35,13 @@ def read_source(path: Path) -> str:
     """
     source = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     try:
-        return source.decode("utf-8")
+        text = source.decode("utf-8")
     except UnicodeDecodeError as error:
         line = source.count(b"\n", 0, error.start) + 1
         raise ValueError(
             f"{path} is not UTF-8: byte 0x{source[error.start]:02x} in line {line}; save it as UTF-8"
         ) from error
+    return openai_grader(text) if contract == "openai" else text
 
 
 def read_threads(path: Path) -> list["Thread"]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from gradebox.cli.command import Asking, client_command
-from gradebox.cli.files import GraderFile, ThreadsFile, read_source, read_threads
+from gradebox.cli.files import Contract, ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
 from gradebox.cli.output import as_json, fail, say, table
 
 if TYPE_CHECKING:
@@ -61,11 +61,12 @@ def create(
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
     threads: ThreadsFile = None,
+    contract: ContractChoice = "gradebox",
 ) -> None:
     """Proves a grader and keeps it as its first version."""
     grader = asking.client.graders.create.function(
         key=key,
-        fn=_source(file),
+        fn=_source(file, contract),
         name=name,
         description=description,
         isolation=isolation,
@@ -90,6 +91,7 @@ def update(
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
     threads: ThreadsFile = None,
+    contract: ContractChoice = "gradebox",
 ) -> None:
     """Gives a grader a new version, a name or a description."""
     if file is None and any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
@@ -97,7 +99,7 @@ def update(
         raise typer.BadParameter(f"{options} belong to a version: name its FILE too")
     grader = asking.client.graders.update(
         key,
-        fn=_source(file) if file else None,
+        fn=_source(file, contract) if file else None,
         name=name,
         description=description,
         isolation=isolation,
@@ -127,9 +129,9 @@ def unlock(asking: Asking, key: Key) -> None:
     _report(asking, asking.client.graders.lock(key, locked=False), "unlocked")
 
 
-def _source(file: Path) -> str:
+def _source(file: Path, contract: Contract) -> str:
     try:
-        return read_source(file)
+        return read_source(file, contract)
     except ValueError as error:
         fail(str(error), 1)
 

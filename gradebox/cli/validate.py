@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from gradebox.cli.command import Asking, client_command
-from gradebox.cli.files import GraderFile, ThreadsFile, read_source, read_threads
+from gradebox.cli.files import ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
 from gradebox.cli.output import as_json, cell, fail, say
 from gradebox.errors import GradeboxError
 
@@ -22,10 +22,11 @@ def validate(
     asking: Asking,
     file: GraderFile,
     threads: ThreadsFile = None,
+    contract: ContractChoice = "gradebox",
 ) -> None:
     """Runs the five checks on a grader; keeps nothing. Exits 0 when valid, 1 when not, 2 when it could not be asked."""
     try:
-        source = read_source(file)
+        source = read_source(file, contract)
     except ValueError as error:
         fail(str(error), 1)
     try:

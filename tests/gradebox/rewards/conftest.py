@@ -1,0 +1,33 @@
+from collections.abc import Iterator
+from uuid import uuid4
+
+import pytest
+
+import gradebox
+from gradebox import Client, GraderHandle
+from tests.gradebox.conftest import Service
+
+SAME = """
+async def grade(thread):
+    if thread.completion() == "bad":
+        raise ValueError("no answer at all")
+    return float(thread.metadata["answer"] == thread.completion())
+"""
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[Client]:
+    with service.client() as client:
+        yield client
+
+
+@pytest.fixture
+def grader(client: Client) -> GraderHandle:
+    """1.0 where the completion is the answer, no score for "bad"."""
+    key = f"same-{uuid4().hex[:8]}"
+    client.graders.create.function(key=key, fn=SAME, threads=[{"completion": "4", "metadata": {"answer": "4"}}])
+    return client.graders.get(key)
+
+
+def awaiting(service: Service) -> gradebox.AsyncClient:
+    return gradebox.AsyncClient(service.url, service.key)

@@ -1,0 +1,138 @@
+"""Rewards as verifiers asks for them. Its own code runs where it is installed: it is too large to ask for."""
+
+import asyncio
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from gradebox import GraderHandle, ScoreMissing
+from tests.gradebox.conftest import Service
+from tests.gradebox.rewards.conftest import awaiting
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox]
+
+
+class Message(BaseModel):
+    role: str
+    content: str | list[dict[str, str]] | None
+
+
+class TaskData(BaseModel):
+    prompt: str | None = None
+    system_prompt: str | None = None
+    answer: str = "4"
+
+
+class Task(BaseModel):
+    data: TaskData
+
+
+class Trace(BaseModel):
+    task: Task
+    messages: list[Message]
+
+
+def trace(said: str) -> Trace:
+    messages = [
+        Message(role="user", content=[{"type": "text", "text": "2+2?"}]),
+        Message(role="assistant", content=said),
+    ]
+    return Trace(task=Task(data=TaskData(prompt="2+2?")), messages=messages)
+
+
+def invoke(fn: Callable[..., Any], available: dict[str, Any]) -> Any:
+    """As `Task.score` calls a reward (verifiers 0.4, verifiers/v1/utils/decorators.py)."""
+    params = inspect.signature(fn).parameters
+    kwargs = {name: available[name] for name in params if name in available}
+    return fn(**kwargs)
+
+
+async def score(fn: Callable[..., Any], *traces: Trace) -> list[Any]:
+    return await asyncio.gather(
+        *(invoke(fn, {"task": each.task.data, "trace": each, "runtime": None}) for each in traces),
+        return_exceptions=True,
+    )
+
+
+async def call_individual_reward_func(func: Callable[..., Any], state: dict[str, Any]) -> float:
+    """`Rubric._call_individual_reward_func` (verifiers 0.1, verifiers/rubrics/rubric.py)."""
+    row = {"prompt": state["prompt"], "completion": state["completion"], "answer": state["answer"], "state": state}
+    merged = {"info": state["info"], "difficulty": 3, "parser": object(), "task": "sums", **row}
+    assert any(p.kind == p.VAR_KEYWORD for p in inspect.signature(func).parameters.values())
+    assert not set(inspect.signature(func).parameters) & {"states", "prompts", "completions", "tasks"}  # no group
+    try:
+        return float(await func(**merged))
+    except Exception:
+        return 0.0
+
+
+def rollout(said: str) -> dict[str, Any]:
+    prompt, completion = [{"role": "user", "content": "2+2?"}], [{"role": "assistant", "content": said}]
+    return {"prompt": prompt, "completion": completion, "answer": "4", "info": {"level": 1}, "error": None}
+
+
+def test_rewards_of_a_task(grader: GraderHandle) -> None:
+    right, wrong, missing = asyncio.run(score(grader.as_verifiers_reward(), trace("4"), trace("5"), trace("bad")))
+    assert (right, wrong) == (1.0, 0.0)
+    assert isinstance(missing, ScoreMissing)
+
+
+def test_a_method_of_a_task(grader: GraderHandle) -> None:
+    class Sums:
+        same = grader.as_verifiers_reward()
+
+    assert asyncio.run(score(Sums().same, trace("4"))) == [1.0]
+    assert asyncio.run(score(Sums().same, trace("5"))) == [0.0]  # in an event loop of its own
+
+
+def test_rewards_of_a_rubric(grader: GraderHandle) -> None:
+    states = [rollout("4"), rollout("5"), rollout("bad")]
+    reward = grader.as_verifiers_reward()
+
+    async def score_group() -> list[float]:
+        return await asyncio.gather(*(call_individual_reward_func(reward, state) for state in states))
+
+    assert asyncio.run(score_group()) == [1.0, 0.0, 0.0]
+    assert [type(state["error"]) for state in states] == [type(None), type(None), ScoreMissing]
+
+
+def test_awaited(service: Service, grader: GraderHandle) -> None:
+    async def ask() -> list[Any]:
+        async with awaiting(service) as client:
+            reward = (await client.graders.get(grader.key)).as_verifiers_reward()
+            return await score(reward, *[trace("4"), trace("5")] * 200)
+
+    assert asyncio.run(ask()) == [1.0, 0.0] * 200
+
+
+def test_verifiers_itself(grader: GraderHandle) -> None:
+    pytest.importorskip("verifiers.v1")
+    import verifiers.v1 as vf
+    from verifiers.v1 import graph, types
+    from verifiers.v1 import trace as traces
+
+    class Data(vf.TaskData):  # type: ignore[misc]  # not installed where types are checked
+        answer: str = "4"
+
+    class Sums(vf.Task[Data]):  # type: ignore[misc]  # as above
+        same = vf.reward(grader.as_verifiers_reward(), weight=2.0)
+
+    async def rewards(said: str) -> Any:
+        data = Data(prompt="2+2?")
+        nodes = [
+            graph.MessageNode(message=types.UserMessage(content="2+2?")),
+            graph.MessageNode(parent=0, message=types.AssistantMessage(content=said), sampled=True),
+        ]
+        one = traces.Trace.model_construct(
+            task=traces.TraceTask.model_construct(data=data), nodes=nodes, rewards={}, metrics={}
+        )
+        await Sums(data).score(one)
+        return one.reward
+
+    assert asyncio.run(rewards("4")) == 2.0
+    assert asyncio.run(rewards("5")) == 0.0
+    with pytest.raises(vf.TaskError, match="no answer at all"):
+        asyncio.run(rewards("bad"))

@@ -1,0 +1,83 @@
+"""Rewards as verl's reward managers ask for them."""
+
+import asyncio
+import inspect
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gradebox import Client, GraderHandle, ScoreMissing
+from tests.gradebox.conftest import Service
+from tests.gradebox.rewards.conftest import awaiting
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox]
+
+EXTRA = {"answer": "4", "index": np.int64(7), "num_turns": None, "rollout_reward_scores": {}, "image": object()}
+
+
+def call_with_kwargs(raw_fn: Any, extra_kwargs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+    """As verl wraps a custom function (verl 0.9, verl/trainer/ppo/reward.py)."""
+    return raw_fn(*args, **{**kwargs, **extra_kwargs})
+
+
+async def run_single(compute_score: Any, response: str) -> float:
+    """`NaiveRewardManager.run_single` (verl 0.9, verl/experimental/reward_loop/reward_manager/naive.py)."""
+    named = {"data_source": "gsm8k", "solution_str": response, "ground_truth": np.array(["4"]), "extra_info": EXTRA}
+    if inspect.iscoroutinefunction(compute_score):
+        return float(await compute_score(**named, reward_router_address="here"))
+    loop = asyncio.get_running_loop()
+    return float(await loop.run_in_executor(None, lambda: partial(call_with_kwargs, compute_score, {})(**named)))
+
+
+async def run_all(compute_score: Any, responses: list[str]) -> list[float]:
+    return await asyncio.gather(*(run_single(compute_score, response) for response in responses))
+
+
+def test_one_sample_at_a_time(grader: GraderHandle) -> None:
+    compute_score = grader.as_verl_compute_score()
+    assert asyncio.run(run_all(compute_score, ["4", "5"] * 20)) == [1.0, 0.0] * 20
+    assert compute_score("gsm8k", "4", "4", {"answer": "4"}) == 1.0
+
+
+def test_awaited(service: Service, grader: GraderHandle) -> None:
+    async def ask() -> list[float]:
+        async with awaiting(service) as client:
+            compute_score = (await client.graders.get(grader.key)).as_verl_compute_score()
+            return await run_all(compute_score, ["4", "5"] * 200)
+
+    assert asyncio.run(ask()) == [1.0, 0.0] * 200
+
+
+def test_a_batch_at_once(grader: GraderHandle) -> None:
+    """As `BatchRewardManager.verify` (verl 0.9, verl/workers/reward_manager/batch.py) does."""
+    scores = grader.as_verl_compute_score(batched=True)(
+        data_sources=np.array(["gsm8k", "gsm8k"]),
+        solution_strs=["4", "5"],
+        ground_truths=["4", None],
+        extra_infos=np.array([EXTRA, EXTRA]),
+    )
+    assert scores == [1.0, 0.0]
+
+
+def test_no_score_is_raised(grader: GraderHandle) -> None:
+    with pytest.raises(ScoreMissing, match="no answer at all") as missing:
+        grader.as_verl_compute_score()("gsm8k", "bad", "4", {"answer": "4"})
+    assert missing.value.outcome.error is not None and missing.value.outcome.error.kind == "exception"
+    with pytest.raises(ScoreMissing):
+        grader.as_verl_compute_score(batched=True)(["a", "a"], ["4", "bad"], ["4", "4"], [EXTRA, EXTRA])
+
+
+def test_what_else_verl_says_is_the_metadata(client: Client, grader: GraderHandle) -> None:
+    told = {"answer": "4", "index": 7, "num_turns": None, "rollout_reward_scores": {}, "data_source": "gsm8k"}
+    source = f"async def grade(thread):\n    return float(thread.metadata == {told | {'ground_truth': [4.5]}})\n"
+    kept = client.graders.update(grader.key, fn=source)
+    assert kept.as_verl_compute_score()("gsm8k", "4", np.array([4.5]), EXTRA) == 1.0
+
+
+def test_an_update_changes_no_reward(client: Client, grader: GraderHandle) -> None:
+    compute_score = grader.as_verl_compute_score()
+    client.graders.update(grader.key, fn="async def grade(thread):\n    return 0.5\n")
+    assert compute_score("gsm8k", "4", "4", {"answer": "4"}) == 1.0
+    assert client.graders.get(grader.key).as_verl_compute_score()("gsm8k", "4", "4", {}) == 0.5
