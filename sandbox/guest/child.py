@@ -12,7 +12,7 @@ from os import getpid, write
 from socket import socket
 from struct import Struct
 from time import perf_counter_ns
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sandbox.guest.chunk import map_shared
 from sandbox.guest.frames import (
@@ -57,22 +57,31 @@ class Grader(Protocol):
     touches_system: bool
 
 
-class Child:
-    """Grades the lines that come over `channel`, and writes a record of each to `results`."""
+class Ends(NamedTuple):
+    """A child's ends of what joins it to the supervisor: lines come over `channel`, records go to `results`; `shared`
+    and `slots` are the memory for both, -1 where there is none.
+    """
 
-    def __init__(
-        self, grader: Grader, limits: Limits, channel: socket, results: int, output: Output, shared: int, slots: int
-    ) -> None:
+    channel: socket
+    results: int
+    shared: int = -1
+    slots: int = -1
+
+
+class Child:
+    """Grades the lines that come, and writes a record of each."""
+
+    def __init__(self, grader: Grader, limits: Limits, reader: Reader, output: Output, ends: Ends) -> None:
         self._grader = grader
         self._limits = limits
-        self._channel = channel
-        self._results = results
+        self._reader = reader
         self._output = output
-        self._shared = map_shared(shared) if shared >= 0 else None
-        self._memory = map_file(slots) if slots >= 0 else None
+        self._channel = ends.channel
+        self._results = ends.results
+        self._shared = map_shared(ends.shared) if ends.shared >= 0 else None
+        self._memory = map_file(ends.slots) if ends.slots >= 0 else None
         self._slots: mmap | None = None
         self._slot = 0
-        self._reader = Reader(limits.line_bytes, limits.depth)
         self._pid = getpid()
         self._left = 0
         self._line: bytes | None = None

@@ -69,9 +69,9 @@ def take(reading: int, most: int) -> bytes:
 class _Capped(io.FileIO):
     """Standard output that takes any amount and passes on the first `left` bytes."""
 
-    def __init__(self, descriptor: int, most: int) -> None:
+    def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "w", closefd=False)
-        self.left = most
+        self.left = 0
 
     def write(self, data: Buffer) -> int:
         view = memoryview(data).cast("B")
@@ -81,20 +81,26 @@ class _Capped(io.FileIO):
 
 
 class Output:
-    """Standard output and error of this process."""
+    """Standard output and error of this process: one pair of streams for its life, whichever pipe they lead to."""
 
-    def __init__(self, reading: int, writing: int, most: int, watch_descriptors: bool) -> None:
-        self._reading = reading
-        self._most = most
-        self._watch = watch_descriptors
-        os.dup2(writing, 1)
-        os.dup2(writing, 2)
-        os.close(writing)
-        self._raw = _Capped(1, most)
+    def __init__(self) -> None:
+        self._reading = -1
+        self._most = 0
+        self._watch = False
+        self._raw = _Capped(1)
         # Written through: what was printed before a crash is there after it.
         self._text = io.TextIOWrapper(self._raw, "utf-8", "backslashreplace", write_through=True)
         for name in ("stdout", "__stdout__", "stderr", "__stderr__"):
             setattr(sys, name, self._text)
+
+    def lead_to(self, reading: int, writing: int, most: int, watch_descriptors: bool) -> None:
+        """What is printed from now on goes into this pipe, at most so many bytes of each completion."""
+        self._reading = reading
+        self._raw.left = self._most = most
+        self._watch = watch_descriptors
+        os.dup2(writing, 1)
+        os.dup2(writing, 2)
+        os.close(writing)
 
     def may_hold(self) -> bool:
         """Whether anything may have been printed since `take`."""

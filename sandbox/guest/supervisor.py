@@ -34,6 +34,7 @@ from sandbox.guest.frames import (
     pack_check,
 )
 from sandbox.guest.marking import Marking, how_it_ended, too_many_files
+from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.template import NO_STATUS
 
 _LOOK_MS = 50.0
@@ -53,6 +54,7 @@ class Supervisor:
     def serve(self) -> None:
         """Serves until the host closes the channel; the sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
+        rehearse()
         while True:
             try:
                 self._wait()

@@ -18,9 +18,10 @@ from time import perf_counter_ns
 from typing import Any, NoReturn, cast
 
 from sandbox.guest import lockdown
-from sandbox.guest.child import Child
+from sandbox.guest.child import Child, Ends
 from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
 from sandbox.guest.isolation import runs_code
+from sandbox.guest.lines import Reader
 from sandbox.guest.output import Output, make_pipe, may_touch_system
 from sandbox.guest.repeatable import SeedAtImport
 from validators import BEFORE_TEST_RUN
@@ -51,6 +52,8 @@ class Template:
         self._child = 0
         self._child_descriptor = -1
         self._status = NO_STATUS
+        self._output = Output()
+        self._reader = Reader(limits.line_bytes, limits.depth)
 
     def run(self, source: bytes) -> NoReturn:
         """Loads the grader, then serves the supervisor until it is killed."""
@@ -59,7 +62,7 @@ class Template:
         lockdown.set_rlimits(self._limits)
         lockdown.restrict_files()
         reading, writing = make_pipe()
-        Output(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
+        self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
         if self._load(source):
             os.close(reading)
             self._reap_all()  # processes that the module body started do not outlive it
@@ -145,8 +148,9 @@ class Template:
         if self._limits.isolation == COMPLETION:
             lockdown.limit_cpu(2 * self._limits.timeout_ms // 1000 + 2)
         try:
-            printed = Output(reading, writing, self._limits.stdout_bytes, self.touches_system)
-            Child(self, self._limits, socket(fileno=channel), results, printed, shared, slots).serve()
+            self._output.lead_to(reading, writing, self._limits.stdout_bytes, self.touches_system)
+            ends = Ends(socket(fileno=channel), results, shared, slots)
+            Child(self, self._limits, self._reader, self._output, ends).serve()
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)

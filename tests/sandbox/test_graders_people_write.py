@@ -142,6 +142,12 @@ WORKING = [
     body("fractions", "from fractions import Fraction\n---\nreturn float(Fraction(1, 4) + Fraction(1, 2))", 0.75),
     body("statistics", "import statistics\n---\nreturn statistics.mean([1, 2, 6])", 3.0),
     body("difflib", "import difflib\n---\nreturn difflib.SequenceMatcher(None, 'abcd', 'bcde').ratio()", 0.75),
+    body(
+        "a stream kept at import",
+        "import sys\nKEPT = sys.stdout\n---\nprint('kept', file=KEPT)\nreturn 1.0",
+        1.0,
+        told="kept",
+    ),
     body("logging", "import logging\n---\nlogging.warning('look %s', 'here')\nreturn 1.0", 1.0, told="look here"),
     body("csv", "import csv, io\n---\nreturn float(list(csv.reader(io.StringIO('a,\"b,c\"')))[0][1] == 'b,c')", 1.0),
     body("enum", "import enum\nclass E(enum.Enum):\n    A = 3\n---\nreturn float(E['A'].value + (E(3) is E.A))", 4.0),

@@ -59,7 +59,8 @@ sys.path.insert(0, ".")
 from sandbox.guest.output import Output, make_pipe
 result = os.dup(1)
 reading, writing = make_pipe()
-output = Output(reading, writing, 10, {watch})
+output = Output()
+output.lead_to(reading, writing, 10, {watch})
 def tell(value): os.write(result, repr(value).encode() + b"\\n")
 """
 
@@ -97,3 +98,14 @@ def test_it_is_known_without_a_look_whether_anything_was_printed() -> None:
     source = "tell(output.may_hold())\nprint('x')\ntell(output.may_hold())\noutput.take()\ntell(output.may_hold())"
     assert _told(source) == ["False", "True", "False"]
     assert _told(source, watch=True) == ["True", "True", "True"]
+
+
+def test_a_stream_that_somebody_has_kept_leads_where_the_others_do() -> None:
+    source = """
+kept = sys.stdout
+reading, writing = make_pipe()
+output.lead_to(reading, writing, 10, False)
+print("a", file=kept)
+tell((output.may_hold(), output.take()))
+"""
+    assert _told(source) == [repr((True, b"a\n"))]

@@ -1,0 +1,48 @@
+"""Grades a few threads of our own before the first fork.
+
+What Python does only once for all (it specialises bytecode, fills caches, binds symbols) then lies in pages that all
+children share. Without this, each would do it again, and most of what a short-lived child costs is its own copies.
+"""
+
+import os
+from collections.abc import Callable, Coroutine
+from socket import socketpair
+
+from sandbox.guest.child import SHARE, Child, Ends
+from sandbox.guest.frames import COMPLETION, Limits
+from sandbox.guest.lines import Reader
+from sandbox.guest.output import Output, make_pipe
+
+_LINE = b'{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}], "metadata": {}}\n'
+_TIMES = 32  # CPython 3.11 specialises what has run eight times, and looks at loops twice as long
+
+
+class _Rehearsed:
+    text = ""
+    needs_loop = False
+    touches_system = False
+    grade: Callable[[object], Coroutine[object, object, object]]
+
+    def __init__(self) -> None:
+        self.grade = _grade
+
+
+async def _grade(thread: object) -> float:
+    return 1.0
+
+
+def rehearse() -> None:
+    """Does what a child does, in this process. It takes some two milliseconds."""
+    reader, output = Reader(len(_LINE), 8), Output()
+    limits = Limits(*[0] * len(Limits._fields))._replace(isolation=COMPLETION)
+    reading, writing = make_pipe()
+    output.lead_to(reading, os.dup(1), 0, watch_descriptors=False)
+    for _ in range(_TIMES):
+        ours, theirs = socketpair()
+        told, results = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        ours.send(SHARE.pack(1, 0, len(_LINE), False, False) + _LINE)
+        Child(_Rehearsed(), limits, reader, output, Ends(theirs, results)).serve()
+        for descriptor in (ours.detach(), told, results):
+            os.close(descriptor)
+    os.close(reading)
+    os.close(writing)
