@@ -31,12 +31,13 @@ class Publisher(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Tells every few seconds until it is ended."""
-        while not self._ended.wait(TELL_S):
+        """Tells now and every few seconds until it is ended."""
+        while not self._ended.is_set():
             try:
                 self.tell()
             except RedisError as error:
                 _log.debug("what was counted is told later", error=str(error))
+            self._ended.wait(TELL_S)
 
     def tell(self) -> None:
         """Tells now. Raises RedisError; nothing is lost then."""

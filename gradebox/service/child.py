@@ -99,10 +99,11 @@ class Child:
             return log.read().decode("utf-8", "replace").strip()
 
     def last_words(self) -> str:
-        """What the last line of its log says."""
+        """What the last line of its log says, where that may be why it ended."""
         line = (self.said().splitlines() or ["it said nothing"])[-1]
         try:
-            return str(json.loads(line)["event"])
+            event = json.loads(line)
+            return str(event["event"]) if event["level"] in ("error", "critical") else "it did not say why"
         except (ValueError, KeyError, TypeError):  # not a line of ours: Python's own, or Redis'
             return line[:200]
 

@@ -212,3 +212,20 @@ def _grades(pool: Pool) -> bool:
 def test_a_pool_that_is_opened_by_settings_grades() -> None:
     with open_pool(SandboxSettings(warm_sandboxes=0, most_sandboxes=1)) as pool:
         assert [grade(pool, source(number))[0] for number in range(3)] == [0.0, 1.0, 2.0]
+
+
+def test_loads_starts_and_ends_are_counted_with_their_reasons() -> None:
+    settings = SandboxSettings(warm_sandboxes=1)
+    with open_pool(settings) as pool:
+        for completions in (b"1", b"2"):
+            with pool.grading(source(1)) as grading:
+                assert grading.score(b'{"completion": "%s"}' % completions, 0, "g@1")[0].score == 1.0
+        with pool.grading(source(1)) as grading, suppress(KeyError):
+            raise KeyError
+        pool.prove(GraderSource("not python", "auto", 5.0, 256))
+    counts = pool.counts.take()
+    assert (counts["pool:miss"], counts["pool:hit"]) == (2, 1)
+    assert counts["sandbox:end:refused"] == 1
+    ended = sum(count for name, count in counts.items() if name.startswith("sandbox:end:"))
+    assert counts["sandbox:start"] == ended
+    assert pool.alive == 0
