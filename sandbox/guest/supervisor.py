@@ -70,12 +70,15 @@ class Supervisor:
                 self._say(TAINTED, encode(f"{type(problem).__name__}: {problem}", 1024))
 
     def _wait(self) -> None:
-        """Waits for the host to say something, and looks meanwhile after threads that a module body started."""
+        """Waits for the host to say something, and looks meanwhile after threads that a module body started. Most often
+        there are none that could run: a sandbox that nobody uses must cost nothing.
+        """
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        while not poll.poll(_LOOK_MS):
-            if self._family is not None and self._family.alive and self._family.crowded():
-                self._family.end()
+        family = self._family if self._family is not None and self._family.alive and not self._resting else None
+        while not poll.poll(None if family is None else _LOOK_MS):
+            if family is not None and family.crowded():
+                family.end()
                 raise scratch.NotClean(too_many_files(self._limits))
 
     def _receive_head(self) -> bytes:
