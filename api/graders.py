@@ -4,12 +4,12 @@ from typing import Annotated
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Path, Request
 from msgspec.structs import asdict
 
 from api import bodies, openapi
 from api.auth import InProject, ManagesIn
-from api.problems import invalid, validation_failed
+from api.problems import validation_failed
 from api.proofs import Options, Sent, prove, receive
 from api.repeats import Repeatable
 from api.services import Served, Services
@@ -100,10 +100,8 @@ def versions(services: Served, project: InProject, key: str) -> list[Version]:
 
 
 @router.get("/{key}/versions/{number}")
-def version(services: Served, project: InProject, key: str, number: int) -> Version:
+def version(services: Served, project: InProject, key: str, number: Annotated[int, Path(ge=1)]) -> Version:
     """One version, with its source."""
-    if number < 1:
-        raise invalid("versions are numbered from 1")
     return services.store.graders.version(project, key, number)
 
 

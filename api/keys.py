@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 
 from api import bodies, openapi
 from api.auth import Operator
+from api.problems import ProblemError
 from api.services import Served, Services
 from gradebox.schemas import ApiKey, Role
 from storage.api_keys import EVERY_PROJECT
@@ -44,5 +45,8 @@ def list_all(services: Served, operator: Operator) -> list[ApiKey]:
 
 @router.delete("/{key_id}", status_code=204)
 def revoke(services: Served, operator: Operator, key_id: str) -> None:
-    """Makes a key worthless, at once."""
+    """Makes a key worthless, at once. The one that asks is not taken: there is always one left that manages keys."""
+    if key_id == operator.id:
+        detail = "this is the API key that you ask with: make another one, and revoke this one with it"
+        raise ProblemError(409, "conflict", detail)
     services.store.api_keys.revoke(key_id)

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.datastructures import URL
 
+from api import openapi
 from api.auth import Bearer, identify
 from api.problems import ProblemError
 from api.services import Served
@@ -42,7 +43,9 @@ def _is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-@router.get("/metrics", response_class=Response, dependencies=[Depends(_permitted)])
+@router.get(
+    "/metrics", openapi_extra=openapi.WITHOUT_KEY_TOO, response_class=Response, dependencies=[Depends(_permitted)]
+)
 def metrics(services: Served) -> Response:
     """Prometheus' text format. Without an API key only for this machine, unless the settings say otherwise."""
     services.tell_counts()

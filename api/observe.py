@@ -64,7 +64,7 @@ class Observed:
                 await self._app(scope, receive, noting)
             finally:
                 method = scope["method"] if scope["method"] in METHODS else "other"
-                route = _template(scope)
+                route = route_template(scope)
                 self._note(method, route, status, time.perf_counter() - began)
                 if span is not None:
                     span.update_name(f"{method} {route}")
@@ -80,7 +80,7 @@ class Observed:
         log("request", method=method, route=route, status=status, duration_ms=round(seconds * 1000, 2))
 
 
-def _template(scope: Scope) -> str:
+def route_template(scope: Scope) -> str:
     """The path of the route with its parameters' names. FastAPI keeps that of an included router's route apart."""
     found = scope.get("fastapi", {}).get("effective_route_context") or scope.get("route")
     return str(getattr(found, "path", NO_ROUTE))

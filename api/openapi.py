@@ -8,22 +8,17 @@ from fastapi import FastAPI
 from gradebox.schemas import Problem
 
 _REF = "#/components/schemas/{name}"
-_OURS = {"audit", "batches", "graders", "keys", "projects"}
+_OURS = {"audit", "batches", "graders", "health", "keys", "projects"}
+# Any JSON: what it is, is for the sandbox to say, and what is no thread becomes an outcome of kind `bad_input`.
 _THREAD = {
-    "type": "object",
-    "description": "what a grader is given; the completion is the last turn of the assistant",
-    "properties": {
-        "id": {"type": ["string", "integer"]},
-        "messages": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {"role": {"type": "string"}, "content": {"type": "string"}},
-                "required": ["role", "content"],
-            },
-        },
-        "metadata": {"type": "object"},
-    },
+    "description": "what a grader is given: `messages`, `turns`, or `prompt` and `completion`; `id` and `metadata`",
+    "examples": [
+        {
+            "id": "sample-1",
+            "messages": [{"role": "user", "content": "What is 2+2?"}, {"role": "assistant", "content": "4"}],
+            "metadata": {"answer": "4"},
+        }
+    ],
 }
 # What structs hold as it was sent, unparsed, as it is meant to be.
 _UNPARSED: dict[str, dict[str, Any]] = {
@@ -32,7 +27,8 @@ _UNPARSED: dict[str, dict[str, Any]] = {
 }
 _schemas: dict[str, Any] = {"Thread": _THREAD}
 
-SOURCE_FILE = {"text/x-python": {"schema": {"type": "string"}}}
+WITHOUT_KEY_TOO: dict[str, Any] = {"security": [{}]}
+SOURCE_FILE: dict[str, Any] = {"text/x-python": {"schema": {}}}
 FORM = {
     "multipart/form-data": {
         "schema": {"type": "object", "properties": {"file": {"type": "string", "format": "binary"}}},
@@ -48,7 +44,9 @@ def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> d
         properties = component.get("properties", {})
         if "source" in properties:
             component["required"] = ["source", *component.get("required", ())]
-        properties.update({name: unparsed for name, unparsed in _UNPARSED.items() if name in properties})
+        for name in _UNPARSED.keys() & properties.keys():
+            optional = "anyOf" in properties[name]
+            properties[name] = {"anyOf": [_UNPARSED[name], {"type": "null"}]} if optional else _UNPARSED[name]
     _schemas.update(components)
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}, **(also or {})}}}
 
@@ -70,7 +68,7 @@ def _complete(document: dict[str, Any]) -> None:
     components.update({"Problem": Problem.model_json_schema(), **_schemas})
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            if _OURS.intersection(operation.get("tags", ())):
+            if operation.get("security") and _OURS.intersection(operation.get("tags", ())):
                 operation["responses"].update({str(status): _PROBLEM for status in _statuses(path, method, operation)})
     for unused in ("HTTPValidationError", "ValidationError"):
         components.pop(unused, None)
@@ -88,11 +86,11 @@ def _statuses(path: str, method: str, operation: dict[str, Any]) -> set[int]:
     changes = method != "get"
     if changes:
         statuses.add(507)
-    if changes or "audit" in path or path == "/v1/keys":
+    if changes or path.endswith(("/audit", "/keys", "/metrics")):
         statuses.add(403)
     if "{" in path or (changes and path == "/v1/keys"):
         statuses.add(404)
-    if changes and "keys" not in operation["tags"]:
+    if changes and path != "/v1/keys":
         statuses.add(409)
     if "requestBody" in operation:
         statuses |= {408, 413, 415}

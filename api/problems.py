@@ -2,7 +2,6 @@
 
 import logging
 from http import HTTPStatus
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -11,6 +10,7 @@ from redis.exceptions import RedisError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
+from api.observe import route_template
 from api.request_id import HEADER, request_id
 from gradebox.schemas import Problem, Report
 from sandbox.errors import SandboxError
@@ -144,8 +144,16 @@ def _on_http(request: Request, error: Exception) -> Response:
     }
     name = _HTTP.get(error.status_code, "http")
     detail = details.get(error.status_code, str(error.detail))
-    headers: Any = error.headers
+    headers: dict[str, str] = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers |= _allowed(request)
     return answer(request, ProblemError(error.status_code, name, detail, headers))
+
+
+def _allowed(request: Request) -> dict[str, str]:
+    """All methods of a path: the router tells those of the first route alone."""
+    methods = request.app.openapi()["paths"].get(route_template(request.scope), ())
+    return {"Allow": ", ".join(sorted(method.upper() for method in methods))} if methods else {}
 
 
 def _on_disconnect(request: Request, _: Exception) -> Response:

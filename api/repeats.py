@@ -44,7 +44,10 @@ async def _repeatable(
     services: Served,
     idempotency_key: Annotated[
         str | None,
-        Header(description="1-255 visible characters; a repeated request is done once"),
+        Header(
+            description="1-255 visible characters; a repeated request is done once",
+            json_schema_extra={"pattern": f"^{_KEY.pattern}$"},
+        ),
     ] = None,
 ) -> Repeat | None:
     if idempotency_key is None:

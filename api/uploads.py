@@ -34,7 +34,7 @@ class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
 class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
     """A batch as one JSON body."""
 
-    graders: list[GraderOf]
+    graders: Annotated[list[GraderOf], msgspec.Meta(extra_json_schema={"minItems": 1, "maxItems": GRADERS})]
     threads: list[msgspec.Raw]
 
 

@@ -33,6 +33,8 @@ class Audit:
     def newest(self, project: str, limit: int, before: str | None = None) -> list[AuditLine]:
         """The newest lines first; `before` continues after the line of that id."""
         start = f"({before}" if before else "+"
+        if before and not any(map(int, before.split("-"))):
+            return []  # nothing can be before the first of all ids, and Redis takes it for a mistake
         found: Any = self._redis.xrevrange(names.audit(project), start, "-", count=limit)  # redis-py allows for None
         return [_line(text(line_id), fields) for line_id, fields in found]
 

@@ -56,6 +56,7 @@ def test_older_lines_are_read_on_from_the_last(client: httpx.Client) -> None:
     newest = client.get(f"{PROJECT}/audit?limit=3").json()
     older = client.get(f"{PROJECT}/audit?limit=3&before={newest[-1]['id']}").json()
     assert [line["action"] for line in older] == ["grader.describe", "grader.create"]
+    assert client.get(f"{PROJECT}/audit?before=0-0").json() == []
     problem(client.get(f"{PROJECT}/audit?before=yesterday"), 422, "invalid-request")
 
 

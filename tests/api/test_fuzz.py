@@ -1,0 +1,52 @@
+"""schemathesis asks all that the OpenAPI document allows, and what it does not. `FUZZ_EXAMPLES` asks for more of it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.api.conftest import PROJECT, Service, create
+from tests.api.test_auth import LINE, LINES
+
+EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "8")
+# What a source is worth, the five checks know and no schema.
+NOT_CHECKED = "positive_data_acceptance"
+
+pytestmark = pytest.mark.slow
+
+
+def fuzz(service: Service, secret: str, folder: Path, *arguments: str) -> str:
+    """What it says. It must find nothing: no 5xx, no answer that is not documented, none that takes 30 s."""
+    command = [str(Path(sys.executable).with_name("schemathesis")), "run", f"{service.url}/openapi.json", *arguments]
+    command += ["--header", f"Authorization: Bearer {secret}", "--max-examples", EXAMPLES, "--seed", "1"]
+    command += ["--request-timeout", "30", "--no-color", "--exclude-checks", NOT_CHECKED]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+@pytest.mark.timeout(600)
+def test_every_operation_bears_anything(service: Service, secret: str, tmp_path: Path) -> None:
+    said = fuzz(service, secret, tmp_path)
+    assert "Fuzzing" in said
+    assert httpx.get(f"{service.url}/readyz").status_code == 200
+
+
+@pytest.mark.timeout(600)
+def test_operations_on_what_is_there_bear_anything(
+    service: Service, secret: str, client: httpx.Client, worker: None, tmp_path: Path
+) -> None:
+    create(client)
+    batch = client.post(f"{PROJECT}/batches?grader=exact", content=LINE * 3, headers=LINES).json()["id"]
+    parameters = {"project": "default", "key": "exact", "batch_id": batch, "number": 1}
+    lines = [f'"path.{name}" = {value!r}' for name, value in parameters.items()]
+    (tmp_path / "schemathesis.toml").write_text("\n".join(["[parameters]", *lines, ""]))
+
+    said = fuzz(service, secret, tmp_path, "--exclude-method", "DELETE", "--phases", "coverage,fuzzing")
+
+    assert "Fuzzing" in said
+    assert client.get(f"{PROJECT}/graders/exact").status_code == 200
+    assert client.get("/v1/keys").status_code == 200
