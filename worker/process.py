@@ -4,11 +4,13 @@ import os
 import signal
 import threading
 from types import FrameType
+from typing import Any
 
 import structlog
 from redis.exceptions import RedisError
 from rq import SimpleWorker
 from rq.exceptions import StopRequested
+from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
 
@@ -29,6 +31,10 @@ class LeaseWorker(SimpleWorker):
 
     def subscribe(self) -> None:
         """Nothing: workers are stopped by signals, and a listening thread would outlive a Redis that goes away."""
+
+    def handle_exception(self, job: Job, *exc_info: Any) -> None:
+        """RQ would log the exception's words, and they may quote a tenant."""
+        _log.error("a job failed", job=job.id, exc_info=exc_info)
 
     def _install_signal_handlers(self) -> None:
         """Nothing: the process has its own."""

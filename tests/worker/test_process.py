@@ -4,12 +4,14 @@ import time
 from collections.abc import Callable
 
 import pytest
+from rq import Queue
+from rq.serializers import JSONSerializer
 
 from storage import outcomes
 from storage.store import Store
 from tests.storage.making import claim
 from tests.worker.conftest import Worker, over, scores, submit, wait_until
-from worker.dispatch import Dispatch
+from worker.dispatch import QUEUE, Dispatch
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.001)\n    return float(thread.completion())\n"
@@ -101,3 +103,23 @@ def test_a_payload_that_is_lost_becomes_errors_and_holds_up_nothing(
     start()
     assert over(store, lost).errors == {"infrastructure": 3000}
     assert over(store, good).scored == 10
+
+
+def test_a_job_that_fails_is_logged_without_the_words_of_what_it_raised(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker], capfd: pytest.CaptureFixture[str]
+) -> None:
+    start()
+    Queue(QUEUE, connection=store.redis, serializer=JSONSerializer).enqueue("builtins.int", "tenants words")
+    logged = ""
+
+    def has_failed() -> bool:
+        nonlocal logged
+        logged += capfd.readouterr().err
+        return "a job failed" in logged
+
+    wait_until(has_failed)
+    (event,) = [found for found in map(json.loads, logged.splitlines()) if found["event"] == "a job failed"]
+    assert event["exception"] == "ValueError"
+    assert event["frames"]
+    assert "tenants words" not in logged
+    assert over(store, submit(store, dispatch, 10, SLOW)).state == "finished"
