@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -19,6 +20,10 @@ from storage.store import Store
 
 # A shell's background job ignores Ctrl-C, and so would all that tests start and then interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# How long one example takes says more of what else the machine does than of the code.
+settings.register_profile("gradebox", deadline=None)
+settings.load_profile("gradebox")
 
 
 @contextmanager
