@@ -3,6 +3,7 @@
 from typing import Annotated, Any
 
 import msgspec
+from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, Header, Request, Response
 
 from api import bodies
@@ -19,6 +20,7 @@ from api.surrogates import Hidden, restore
 
 # OpenAI describes these routes; our own description is of our own.
 router = APIRouter(prefix="/openai/v1", route_class=OpenAIRoute, include_in_schema=False)
+_AT_ONCE = CapacityLimiter(8)  # of the requests that may grade: a run takes longer than most
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -44,7 +46,8 @@ class ToRun(ToValidate):
 async def validate(request: Request, services: Served) -> Response:
     """The grader as it was sent. What is wrong with it is an error."""
     body = await _body(request)
-    echo = await services.grade(_validate, services, body)
+    async with _AT_ONCE:
+        echo = await services.grade(_validate, services, body)
     return Response(msgspec.json.encode({"grader": echo}), media_type="application/json")
 
 
@@ -52,7 +55,8 @@ async def validate(request: Request, services: Served) -> Response:
 async def run(request: Request, services: Served) -> Response:
     """The reward of one sample."""
     body = await _body(request)
-    answer = await services.grade(_run, services, body)
+    async with _AT_ONCE:
+        answer = await services.grade(_run, services, body)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 

@@ -14,6 +14,7 @@ from sandbox.errors import InfrastructureError
 
 TIME_S = 10.0
 _AT_ONCE = BoundedSemaphore(2)
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}  # each thread of NumPy's takes its share of the memory, used or not
 
 
 def similarity(metric: Metric, text: str, reference: str, param: str) -> float:
@@ -27,7 +28,9 @@ def similarity(metric: Metric, text: str, reference: str, param: str) -> float:
     command = [sys.executable, "-P", similarity_measures.__file__]  # -P: its neighbours are not to be imported
     try:
         with _AT_ONCE:
-            done = subprocess.run(command, input=job, capture_output=True, timeout=TIME_S, env={}, check=False)
+            done = subprocess.run(
+                command, input=job, capture_output=True, timeout=TIME_S, env=_ENVIRONMENT, check=False
+            )
     except subprocess.TimeoutExpired as error:
         raise Refused(f"{metric} of these texts takes more than {TIME_S:g} s: compare shorter ones", param) from error
     if done.returncode == similarity_measures.OUT_OF_MEMORY:

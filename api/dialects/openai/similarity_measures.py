@@ -1,6 +1,7 @@
 """Run as a program: reads `[metric, text, reference]` as JSON, and prints a number from 0 to 1."""
 
 import json
+import re
 import resource
 import sys
 from collections.abc import Callable
@@ -39,12 +40,12 @@ def meteor(text: str, reference: str) -> float:
 
 
 def rouge(name: str) -> Callable[[str, str], float]:
-    """The F-measure of one of Google's ROUGE."""
+    """The F-measure of one of Google's ROUGE, over words of any alphabet: its own tokenizer knows a to z alone."""
 
     def measure(text: str, reference: str) -> float:
         from rouge_score.rouge_scorer import RougeScorer
 
-        return float(RougeScorer([name]).score(reference, text)[name].fmeasure)
+        return float(RougeScorer([name], tokenizer=_Words()).score(reference, text)[name].fmeasure)
 
     return measure
 
@@ -57,6 +58,13 @@ MEASURES: dict[str, Callable[[str, str], float]] = {
     **{f"rouge_{n}": rouge(f"rouge{n}") for n in range(1, 6)},
     "rouge_l": rouge("rougeL"),
 }
+
+
+class _Words:
+    """For a to z and digits, what Google's tokenizer finds."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return re.findall(r"[^\W_]+", text.lower())
 
 
 class _NoSynonyms:

@@ -142,6 +142,14 @@ def test_similarity_of_what_is_alike(graders: Graders) -> None:
     assert 0.1 < rewards["bleu"] < 0.5
 
 
+def test_similarity_of_what_is_not_english(graders: Graders) -> None:
+    for metric in ("fuzzy_match", "bleu", "gleu", "rouge_1", "rouge_l"):
+        answer = graders.run(
+            grader=similar(metric), model_sample="Кот сидит на окне", item={"answer": "Кот сидит на окне"}
+        )
+        assert answer.reward == pytest.approx(1.0), metric
+
+
 def test_a_formula_over_several_graders(graders: Graders) -> None:
     parts = {"exact": check(), "py": python("def grade(sample, item):\n    return 0.25\n")}
     answer = graders.run(
