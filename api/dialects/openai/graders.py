@@ -1,7 +1,7 @@
 """The graders that requests bring, as they stand in OpenAI's reference."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 import msgspec
 
@@ -28,6 +28,7 @@ _NO_COSINE = (
 class StringCheck(msgspec.Struct):
     """1 or 0: whether two texts are the same, or one holds the other."""
 
+    kind: ClassVar[str] = "string_check"
     input: str
     reference: str
     operation: Operation
@@ -37,6 +38,7 @@ class StringCheck(msgspec.Struct):
 class TextSimilarity(msgspec.Struct):
     """From 0 to 1: how alike two texts are."""
 
+    kind: ClassVar[str] = "text_similarity"
     input: str
     reference: str
     evaluation_metric: Metric
@@ -46,6 +48,7 @@ class TextSimilarity(msgspec.Struct):
 class Python(msgspec.Struct):
     """A source with `grade(sample, item)`."""
 
+    kind: ClassVar[str] = "python"
     source: str
     name: _Named = ""
 
@@ -59,6 +62,7 @@ class _Multi(msgspec.Struct):
 class Multi(msgspec.Struct):
     """What a formula makes of the scores of others."""
 
+    kind: ClassVar[str] = "multi"
     graders: Mapping[str, StringCheck | TextSimilarity | Python]
     formula: Formula
     name: _Named = ""
@@ -67,7 +71,7 @@ class Multi(msgspec.Struct):
 Single = StringCheck | TextSimilarity | Python
 Grader = Single | Multi
 
-_SINGLE: dict[str, type[Single]] = {"string_check": StringCheck, "text_similarity": TextSimilarity, "python": Python}
+_SINGLE: dict[str, type[Single]] = {kind.kind: kind for kind in (StringCheck, TextSimilarity, Python)}
 _KINDS = ", ".join([*_SINGLE, "multi"])
 _OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "string_check": {"operation": get_args(Operation)},

@@ -6,14 +6,13 @@ from api.dialects.openai import source, templates
 from api.dialects.openai.answers import Errors, Metadata, RunAnswer
 from api.dialects.openai.formula import Undefined
 from api.dialects.openai.graders import Grader, Multi, Python, Single, StringCheck
+from api.dialects.openai.refused import Refused
 from api.dialects.openai.sample import Sample
 from api.dialects.openai.similarity import similarity
 from api.dialects.openai.templates import Unresolved
 from api.services import Services
 from sandbox.errors import InfrastructureError
 from sandbox.limits import MAX_TIMEOUT_S
-
-_TYPES = {"StringCheck": "string_check", "TextSimilarity": "text_similarity", "Python": "python", "Multi": "multi"}
 
 
 def run(services: Services, grader: Grader, sample: Sample) -> RunAnswer:
@@ -31,7 +30,7 @@ def run(services: Services, grader: Grader, sample: Sample) -> RunAnswer:
     else:
         reward = _score(services, grader, sample, errors, "grader", MAX_TIMEOUT_S)
     spent = time.monotonic() - started
-    metadata = Metadata(grader.name, _TYPES[type(grader).__name__], spent, scores, errors)
+    metadata = Metadata(grader.name, grader.kind, spent, scores, errors)
     return RunAnswer(reward or 0.0, metadata, dict(scores))
 
 
@@ -87,8 +86,10 @@ def _python(
     outcome = source.run(services, grader.source, sample.line, param, timeout_s)
     if outcome.error is None:
         return outcome.score
-    if outcome.error.retryable or outcome.error.kind == "infrastructure":
+    if outcome.error.kind == "infrastructure":
         raise InfrastructureError(outcome.error.message)
+    if outcome.error.kind == "bad_input":
+        raise Refused(f"the sample and the item make no thread: {outcome.error.message}", "item", "invalid-request")
     errors.python_grader_runtime_error = True
     errors.python_grader_runtime_error_details = f"{outcome.error.kind}: {outcome.error.message}"
     return None

@@ -133,6 +133,17 @@ def test_samples_of_another_kind(client: OpenAI) -> None:
         graders.run(grader=check(), model_sample="4", item=["4"])
 
 
+def test_an_item_that_no_sandbox_takes(graders: Graders) -> None:
+    item: dict[str, Any] = {}
+    for _ in range(100):
+        item = {"deeper": item}
+    with pytest.raises(openai.BadRequestError, match="more than 64 levels deep"):
+        graders.run(grader=python(), model_sample="4", item=item)
+    with pytest.raises(openai.APIStatusError, match="longer than 4194304 bytes") as long:
+        graders.run(grader=python(), model_sample="4" * 5_000_000)
+    assert long.value.status_code == 413
+
+
 def test_keys_projects_and_paths(service: Service, client: OpenAI) -> None:
     with pytest.raises(openai.AuthenticationError) as unknown:
         client.with_options(api_key="nope").fine_tuning.alpha.graders.validate(grader=python())
