@@ -82,7 +82,7 @@ def keyed(service: Service, client: httpx.Client, project: str, role: str = "man
 def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
     """All that is kept of graders, batches, projects and keys."""
     redis = service.store.redis
-    redis.delete("gradebox:garbage", "gradebox:totals")
+    redis.delete("gradebox:garbage", "gradebox:totals", "gradebox:processes")  # which change by themselves
     for name in sorted(redis.scan_iter("gradebox:*")):
         yield name, redis.dump(name)
 
