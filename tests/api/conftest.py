@@ -16,6 +16,7 @@ import pytest
 import uvicorn
 from redis import Redis
 
+from api.failed_keys import FailedKeys
 from api.server import server
 from api.services import Services
 from sandbox.pool import Pool
@@ -67,6 +68,7 @@ def service(running: Service, redis: Redis) -> Service:
     """The API with an empty store."""
     (running.settings.data_dir / "api-key").unlink(missing_ok=True)
     shutil.rmtree(running.settings.data_dir / "spool", ignore_errors=True)
+    running.services.failed_keys = FailedKeys(running.services.settings.failed_keys)
     first_start(running.store, running.settings)
     return running
 

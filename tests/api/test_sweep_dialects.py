@@ -1,0 +1,158 @@
+"""Every route that /openapi.json does not describe: those of other services' clients, asked with every kind of key."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from fastapi.routing import APIRoute
+from graphql import (
+    GraphQLEnumType,
+    GraphQLInputObjectType,
+    GraphQLList,
+    GraphQLNonNull,
+    GraphQLObjectType,
+    build_schema,
+    get_named_type,
+    is_leaf_type,
+    is_required_argument,
+    is_required_input_field,
+)
+
+from api.dialects import routers
+from api.dialects.adaptive.schema import SCHEMA
+from api.settings import ApiSettings
+from tests.api.conftest import GOOD, Service
+from tests.api.test_sweep import MARKS, filled, kept, keyed, routes
+
+__all__ = ["filled", "routes"]  # fixtures
+
+GRADER = {"type": "python", "name": "g", "source": "def grade(sample, item):\n    return 1.0\n"}
+OPENAI = {"grader": GRADER, "model_sample": "4", "item": {}}
+DOCUMENT = build_schema(SCHEMA.as_str())
+NAMED = {"id": MARKS[0], "project": "default", "idOrKey": "default", "projectIdOrKey": "default", "key": MARKS[0]}
+
+
+def value(name: str, kind: Any) -> str:
+    """A value of this type as GraphQL writes it; what names something names what project `default` holds."""
+    if isinstance(kind, GraphQLNonNull):
+        return value(name, kind.of_type)
+    if isinstance(kind, GraphQLList):
+        return "[]"
+    if isinstance(kind, GraphQLInputObjectType):
+        fields = [f"{n}: {value(n, f.type)}" for n, f in kind.fields.items() if is_required_input_field(f)]
+        if kind.name == "GraderCreateInput":
+            fields = [
+                'name: "mine"',
+                'key: "mine"',
+                "graderType: FUNCTION",
+                f'graderConfig: {{function: {{sourceCode: """{GOOD}"""}}}}',
+            ]
+        return "{" + ", ".join(fields) + "}"
+    if isinstance(kind, GraphQLEnumType):
+        return str(next(iter(kind.values)))
+    return {"Int": "1", "Float": "1.0", "Boolean": "true"}.get(kind.name, f'"{NAMED.get(name, "mine")}"')
+
+
+def operations() -> Iterator[dict[str, str]]:
+    """Each query and mutation of the schema, asking for all that it can tell by itself."""
+    for kind, root in (("query", DOCUMENT.query_type), ("mutation", DOCUMENT.mutation_type)):
+        assert isinstance(root, GraphQLObjectType)
+        for name, field in root.fields.items():
+            given = [f"{n}: {value(n, a.type)}" for n, a in field.args.items() if is_required_argument(a)]
+            told = get_named_type(field.type)
+            leaves = [
+                n for n, f in getattr(told, "fields", {}).items() if is_leaf_type(get_named_type(f.type)) and not f.args
+            ]
+            chosen = "{" + " ".join(["__typename", *leaves]) + "}" if hasattr(told, "fields") else ""
+            yield {"query": f"{kind} {{ {name}{'(' + ', '.join(given) + ')' if given else ''} {chosen} }}"}
+
+
+def requests() -> list[tuple[str, str, Any]]:
+    """Method, path and body of all that the dialects answer."""
+    found: list[tuple[str, str, Any]] = []
+    for router in routers(ApiSettings().dialects):
+        for route in router.routes:
+            assert isinstance(route, APIRoute), route
+            for method in sorted(route.methods or ()):
+                sent = list(operations()) if "graphql" in route.path else [OPENAI]
+                path = route.path.replace("{path:path}", "models").format(
+                    project="default", key=MARKS[0], grader=MARKS[0]
+                )
+                found += [(method, path, body) for body in sent]
+    return found
+
+
+REQUESTS = requests()
+
+
+def ask(client: httpx.Client, request: tuple[str, str, Any]) -> httpx.Response:
+    method, path, body = request
+    return client.request(method, path, json=None if method in ("GET", "HEAD", "DELETE") else body)
+
+
+def refused(response: httpx.Response) -> bool:
+    """Whether it is an error: GraphQL tells its errors with 200."""
+    told = response.json()
+    return response.status_code >= 400 or bool(told.get("errors"))
+
+
+def test_the_operations_are_all_found() -> None:
+    asked = " ".join(str(body) for _, _, body in REQUESTS)
+    assert all(name in asked for name in ("deleteGrader(", "lockGrader(", "createGrader(", "grader(", "projects "))
+    assert any("graders/run" in path for _, path, _ in REQUESTS)
+
+
+def test_without_a_key_and_with_a_wrong_or_revoked_one(
+    service: Service, client: httpx.Client, filled: dict[str, str]
+) -> None:
+    revoked = keyed(service, client, "*")
+    client.delete(f"/v1/keys/{revoked.headers['Authorization'].split('_')[1]}").raise_for_status()
+    wrong = {"Authorization": "Bearer gbx_0123_wrong"}
+    before = list(kept(service))
+    for headers in ({}, wrong, dict(revoked.headers)):
+        with httpx.Client(base_url=service.url, headers=headers) as stranger:
+            for request in REQUESTS:
+                response = ask(stranger, request)
+                assert refused(response), f"{request}: {response.text}"
+                assert "API key" in response.text, f"{request}: {response.text}"
+                assert not any(mark in response.text for mark in MARKS), request
+    assert list(kept(service)) == before
+
+
+def test_another_projects_key_sees_and_changes_nothing(
+    service: Service, client: httpx.Client, filled: dict[str, str]
+) -> None:
+    with keyed(service, client, "other") as stranger:
+        before = list(kept(service))
+        for request in REQUESTS:
+            response = ask(stranger, request)
+            assert response.status_code < 500, f"{request}: {response.text}"
+            told = (
+                response.text.replace(MARKS[0], "") if refused(response) else response.text
+            )  # it names what was asked for
+            assert not any(mark in told for mark in MARKS), f"{request}: {response.text}"
+        assert list(kept(service)) == before
+
+
+@pytest.mark.parametrize("role", ["read", "score"])
+def test_a_role_that_does_not_suffice_changes_nothing(
+    service: Service, client: httpx.Client, filled: dict[str, str], role: str
+) -> None:
+    with keyed(service, client, "*", role) as narrow:
+        before = list(kept(service))
+        for request in REQUESTS:
+            response = ask(narrow, request)
+            assert response.status_code < 500, f"{request}: {response.text}"
+            if "mutation" in str(request[2]) and "validate" not in str(request[2]):
+                assert refused(response), f"{request}: {response.text}"
+        assert list(kept(service)) == before
+
+
+def test_a_role_that_suffices_is_let_through(service: Service, client: httpx.Client, filled: dict[str, str]) -> None:
+    with keyed(service, client, "*") as manager:
+        answers = {str(request): ask(manager, request) for request in REQUESTS}
+    done = [request for request, response in answers.items() if not refused(response)]
+    assert not any(response.status_code >= 500 for response in answers.values())
+    for name in ("deleteGrader", "createGrader", "graders(", "projects", "graders/run", "graders/validate"):
+        assert any(name in request for request in done), {r: a.text for r, a in answers.items() if name in r}
