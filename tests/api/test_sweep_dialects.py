@@ -1,5 +1,6 @@
 """Every route that /openapi.json does not describe: those of other services' clients, asked with every kind of key."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -46,7 +47,7 @@ def value(name: str, kind: Any) -> str:
                 'name: "mine"',
                 'key: "mine"',
                 "graderType: FUNCTION",
-                f'graderConfig: {{function: {{sourceCode: """{GOOD}"""}}}}',
+                f"graderConfig: {{function: {{sourceCode: {json.dumps(GOOD)}}}}}",
             ]
         return "{" + ", ".join(fields) + "}"
     if isinstance(kind, GraphQLEnumType):
