@@ -12,8 +12,12 @@ from sandbox.guest.child import SHARE, Child, Ends
 from sandbox.guest.frames import COMPLETION, Limits
 from sandbox.guest.lines import Reader
 from sandbox.guest.output import Output, make_pipe
+from validators import BEFORE_TEST_RUN
+from validators.candidate import Candidate
 
 _LINE = b'{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}], "metadata": {}}\n'
+_SOURCE = b"async def grade(thread: StringThread) -> float:\n    return 1.0\n"
+_WITHOUT_EXECUTION = 3  # the checks that only look
 _TIMES = 32  # CPython 3.11 specialises what has run eight times, and looks at loops twice as long
 
 
@@ -32,7 +36,14 @@ async def _grade(thread: object) -> float:
 
 
 def rehearse() -> None:
-    """Does what a child does, in this process. It takes some two milliseconds."""
+    """Does what a template and a child do, in this process. It takes some two milliseconds."""
+    candidate = Candidate(_SOURCE)
+    for _, check in BEFORE_TEST_RUN[:_WITHOUT_EXECUTION]:
+        check(candidate)
+    _grade_some()
+
+
+def _grade_some() -> None:
     reader, output = Reader(len(_LINE), 8), Output()
     limits = Limits(*[0] * len(Limits._fields))._replace(isolation=COMPLETION)
     reading, writing = make_pipe()

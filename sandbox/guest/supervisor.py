@@ -1,5 +1,6 @@
 """Pid 1 of a sandbox: it alone holds the host's channel, keeps the deadlines, and never runs user code."""
 
+import gc
 import os
 import select
 import signal
@@ -34,6 +35,7 @@ from sandbox.guest.frames import (
     pack_check,
 )
 from sandbox.guest.marking import Marking, how_it_ended, too_many_files
+from sandbox.guest.preload import preload
 from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.template import NO_STATUS
 
@@ -55,6 +57,8 @@ class Supervisor:
         """Serves until the host closes the channel; the sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
         rehearse()
+        preload(self._is_wanted)
+        gc.freeze()  # a template need not look at all this again
         while True:
             try:
                 self._wait()
@@ -68,6 +72,9 @@ class Supervisor:
                     self._reset()
             except (Lost, scratch.NotClean) as problem:
                 self._say(TAINTED, encode(f"{type(problem).__name__}: {problem}", 1024))
+
+    def _is_wanted(self) -> bool:
+        return bool(select.select([self._channel], [], [], 0)[0])
 
     def _wait(self) -> None:
         """Waits for the host to say something, and looks meanwhile after threads that a module body started. Most often
