@@ -21,6 +21,7 @@ SLOW_BYTES = 4096  # that come at least in each SLOW_S
 SLOW_S = 60.0
 _PIECES = 4096  # that lie about unjoined: each costs more than a byte
 _FIELDS = 16
+_TOLD = 500  # characters of an error that repeats what was sent
 
 _T = TypeVar("_T")
 
@@ -120,7 +121,7 @@ def decode(body: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise invalid(f"the body is not as it should be: {error}") from error
+        raise invalid(f"the body is not as it should be: {str(error)[:_TOLD]}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"the body is no JSON: {error}") from error
 
@@ -137,7 +138,7 @@ def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise invalid(f"the fields are not as they should be: {error}") from error
+        raise invalid(f"the fields are not as they should be: {str(error)[:_TOLD]}") from error
 
 
 async def form(request: Request, body: bytes) -> FormData:

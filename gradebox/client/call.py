@@ -35,6 +35,7 @@ class Call(Generic[T]):
         body: the JSON body, already encoded; a batch's `threads` are streamed instead.
         once: the Idempotency-Key, which makes sending it twice do what sending it once does.
         idempotent: sending it twice does what sending it once does, so it may be tried again.
+        gone_is_done: when it is tried again and nothing is there, the first try did it. For ids that never come back.
         work_s: how many seconds the service may need to do it, on top of the client's own timeout.
     """
 
@@ -46,6 +47,7 @@ class Call(Generic[T]):
     threads: Threads | None = None
     once: str | None = None
     idempotent: bool = True
+    gone_is_done: bool = False
     work_s: float = 0.0
 
     @property

@@ -132,7 +132,7 @@ def cancel_batch(project: str, batch: str) -> Call[Batch]:
 
 def delete_batch(project: str, batch: str) -> Call[None]:
     """Deletes a batch with its threads and outcomes."""
-    return Call("DELETE", _path(project, "batches", batch), nothing, idempotent=False)
+    return Call("DELETE", _path(project, "batches", batch), nothing, gone_is_done=True)
 
 
 def outcomes_path(project: str, batch: str) -> str:

@@ -116,7 +116,7 @@ class Transport:
                 break
             time.sleep(pause)
             resend.rewind()
-        return _settle(call, failure, self.rules)
+        return _settle(call, failure, self.rules, attempt)
 
     def outcomes(self, path: str, after: int | None) -> Iterator[Outcome]:
         """The outcomes of a batch as they arrive, read on from where a connection broke."""
@@ -169,7 +169,7 @@ class AsyncTransport:
                 break
             await asyncio.sleep(pause)
             resend.rewind()
-        return _settle(call, failure, self.rules)
+        return _settle(call, failure, self.rules, attempt)
 
     async def outcomes(self, path: str, after: int | None) -> AsyncIterator[Outcome]:
         """The outcomes of a batch as they arrive, read on from where a connection broke."""
@@ -202,8 +202,10 @@ class AsyncTransport:
         await self._http.aclose()
 
 
-def _settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules) -> T:
+def _settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:
     if isinstance(failure, httpx.Response):
+        if call.gone_is_done and attempt > 0 and failure.status_code == httpx.codes.NOT_FOUND:
+            return call.read(b"")
         return call.answer(failure)
     raise _error(failure, rules)
 

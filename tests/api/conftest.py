@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,18 +50,24 @@ def redis_url(redis_url: str) -> str:
     return f"{redis_url}?db=2"
 
 
-@pytest.fixture(scope="session")
-def running(redis_url: str, pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    settings = StorageSettings(redis_url=redis_url, data_dir=tmp_path_factory.mktemp("api"), spool_url="")
-    store = Store(Redis.from_url(redis_url), Spool(settings.spool))
+@contextmanager
+def serving(services: Services, settings: StorageSettings) -> Iterator[Service]:
+    """A server of these until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        services = Services(store, pool)
         running = server(services, "127.0.0.1", 0)
         thread = threading.Thread(target=running.run, args=([listening],))
         thread.start()
         yield Service(f"http://127.0.0.1:{listening.getsockname()[1]}", services, running, settings)
         running.should_exit = True
         thread.join()
+
+
+@pytest.fixture(scope="session")
+def running(redis_url: str, pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    settings = StorageSettings(redis_url=redis_url, data_dir=tmp_path_factory.mktemp("api"), spool_url="")
+    store = Store(Redis.from_url(redis_url), Spool(settings.spool))
+    with serving(Services(store, pool), settings) as service:
+        yield service
 
 
 @pytest.fixture

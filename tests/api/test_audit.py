@@ -1,6 +1,9 @@
 import httpx
+import pytest
 
-from tests.api.conftest import GOOD, PROJECT, Service, create, problem
+from api.services import Services
+from api.settings import ApiSettings
+from tests.api.conftest import GOOD, PROJECT, Service, create, problem, serving
 from tests.api.test_auth import LINE, LINES, keyed
 
 
@@ -39,6 +42,17 @@ def test_a_line_says_who_and_from_where(client: httpx.Client, service: Service) 
     assert line["address"] == "127.0.0.1"
     assert line["request_id"] == made.headers["x-request-id"]
     assert line["at"] >= made.json()["created_at"][:19]
+
+
+@pytest.mark.parametrize(("proxies", "address"), [("", "127.0.0.1"), ("127.0.0.0/8", "192.0.2.7")])
+def test_only_a_proxy_that_is_known_says_who_is_behind_it(
+    client: httpx.Client, service: Service, proxies: str, address: str
+) -> None:
+    services = Services(service.store, service.services.pool, ApiSettings(proxies=proxies))
+    with serving(services, service.settings) as proxied:
+        headers = {**client.headers, "X-Forwarded-For": "192.0.2.7"}
+        httpx.post(f"{proxied.url}/v1/projects", json={"key": "other"}, headers=headers).raise_for_status()
+    assert client.get("/v1/audit").json()[0]["address"] == address
 
 
 def test_changes_of_keys_and_projects_are_the_services(client: httpx.Client) -> None:

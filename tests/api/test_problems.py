@@ -41,6 +41,12 @@ def test_a_body_that_makes_no_sense_is_told_why(client: httpx.Client, body: byte
     assert says in problem(response, 422, "invalid-request")
 
 
+def test_what_was_sent_is_not_sent_back_at_length(client: httpx.Client) -> None:
+    body = b'{"source": "", "%s": 1}' % (b"x" * 1_000_000)
+    response = client.post(f"{PROJECT}/validate", content=body, headers={"Content-Type": "application/json"})
+    assert len(problem(response, 422, "invalid-request")) < 1000
+
+
 def test_a_body_of_another_type(client: httpx.Client) -> None:
     response = client.post(f"{PROJECT}/graders", content=b"x", headers={"Content-Type": "image/png"})
     assert "image/png" in problem(response, 415, "unsupported-media-type")

@@ -13,7 +13,7 @@ import pytest
 
 from gradebox.client import AsyncClient, Client
 from gradebox.client.threads import Threads
-from gradebox.errors import ConnectionFailed
+from gradebox.errors import ConnectionFailed, NotFound
 from tests.gradebox.conftest import Service
 
 GRADER = "async def grade(thread):\n    return 1.0\n"
@@ -115,6 +115,15 @@ def test_a_grader_whose_answer_was_lost_is_made_once(service: Service, proxy: Pr
         proxy.losing = 1
         assert client.graders.update("lost-grader", fn=f"# 2\n{GRADER}").version == 2
         client.graders.delete("lost-grader")
+
+
+def test_a_batch_whose_end_was_not_heard_of_is_deleted(service: Service, proxy: Proxy) -> None:
+    with grader(service, "lost-delete"), Client(proxy.url, service.key) as client:
+        batch = client.batches.create("lost-delete", THREADS)
+        proxy.losing = 1
+        batch.delete()
+        with pytest.raises(NotFound):
+            batch.delete()
 
 
 def test_files_are_sent_again_from_where_they_were(service: Service, proxy: Proxy, tmp_path: Path) -> None:
