@@ -12,6 +12,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import BaseModel, ConfigDict
 from redis.exceptions import RedisError
 
 from api import bodies, openapi, uploads
@@ -31,6 +32,14 @@ OVER = ("finished", "cancelled", "failed")
 
 _log = structlog.get_logger(__name__)
 router = APIRouter(prefix="/batches", tags=["batches"])
+
+
+class Changes(BaseModel):
+    """What can be changed of a batch."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kept: bool
 
 
 def _batch(services: Served, project: InProject, batch_id: str) -> Batch:
@@ -119,11 +128,25 @@ async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEven
     yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
 
 
-@router.post("/{batch_id}/cancel")
-def cancel(services: Served, project: ScoresIn, caller: Caller, batch: Known) -> Batch:
-    """Ends a batch that is not over; its outcomes so far can be read. Another key's batch needs the role manage."""
+def _own(batch: Known, caller: Caller) -> Batch:
     if batch.created_by != caller.id:
         require(caller, "manage")
+    return batch
+
+
+Own = Annotated[Batch, Depends(_own)]
+"""A batch that the key made, or any of the project for one that may manage it."""
+
+
+@router.patch("/{batch_id}")
+def change(services: Served, project: ScoresIn, batch: Own, changes: Changes) -> Batch:
+    """Keeps a batch for longer than others live, or no longer: then it lives as long as if it had ended now."""
+    return services.store.batches.keep(project, batch.id, changes.kept)
+
+
+@router.post("/{batch_id}/cancel")
+def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
+    """Ends a batch that is not over; its outcomes so far can be read. Another key's batch needs the role manage."""
     now = services.store.batches.cancel(project, batch.id)
     if now.state == "cancelled":
         _log.info("batch cancelled", batch=batch.id, project=project, completions=now.done)

@@ -59,7 +59,7 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
         raise invalid(f"the batch names {len(graders)} graders, and at most {GRADERS} score one batch")
     if not all(math.isfinite(grader.weight) for grader in graders):
         raise invalid("a weight is a finite number")
-    services.store.batches.check_room(project)  # before the threads come, which may be gigabytes
+    services.store.backlog.check(project)  # before the threads come, which may be gigabytes
     wanted = [
         Wanted(grader.key, services.store.graders.runnable(project, grader.key, grader.version), grader.weight)
         for grader in graders

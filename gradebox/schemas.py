@@ -135,6 +135,7 @@ class Batch(_Schema):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    kept: bool = Field(False, description="whether it lives on when other batches have had their time")
     weighted_mean: float | None = Field(None, description="sum of weight times mean, once every grader has scores")
     summary: list[Summary] = Field([], description="one for each grader; of what is done so far while it runs")
 

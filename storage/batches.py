@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,15 +17,16 @@ from gradebox.schemas import Batch, BatchGrader, Summary, Version
 from storage import names
 from storage.answers import Once, answered, keep
 from storage.audit import Audit
+from storage.backlog import Backlog
 from storage.chunks import Chunk, pack, unpack
-from storage.connection import lua, text
-from storage.errors import KeyReused, NotFound, QueueFull, Refused, TooLarge
+from storage.connection import lua, script, text
+from storage.errors import KeyReused, NotFound, Refused
+from storage.leftovers import Leftovers
 from storage.rewards import read_past
 from storage.summary import summarise
 from storage.tally import Tally, error_counts, from_redis
 
 _ID = re.compile(r"[0-9a-f]{20}")
-_UPLOAD_S = 24 * 3600  # an upload that takes longer is swept away
 _SWEEP_AGAIN_S = 60  # a worker that had a unit of a deleted batch may write its outcomes until then
 
 
@@ -75,34 +75,15 @@ class Plan(msgspec.Struct, frozen=True):
         return scorer, self.chunks[chunk]
 
 
-class Waiting(msgspec.Struct, frozen=True):
-    """How much of one project waits to be scored."""
-
-    completions: int
-    """For several graders, each counts."""
-    batches: int
-
-
-MOST_WAITING = Waiting(20_000_000, 10_000)
-
-
 class Batches:
-    """The batches of all projects. `most` is what one of them may have waiting."""
+    """The batches of all projects."""
 
-    def __init__(self, redis: Redis, most: Waiting = MOST_WAITING, audit: Audit | None = None) -> None:
+    def __init__(self, redis: Redis, backlog: Backlog, leftovers: Leftovers, audit: Audit) -> None:
         self._redis = redis
-        self._audit = audit or Audit(redis)
-        self._most = most
-
-    def begin(self) -> str:
-        """A new id. What is written to the spool under it is swept away unless the batch is accepted within a day."""
-        batch_id = f"{int(time.time()):08x}{secrets.token_hex(6)}"
-        self._redis.zadd(names.GARBAGE, {batch_id: time.time() + _UPLOAD_S})
-        return batch_id
-
-    def renew(self, batch_id: str) -> bool:
-        """Another day for an upload that has arrived; False where it was swept away already."""
-        return bool(self._redis.zadd(names.GARBAGE, {batch_id: time.time() + _UPLOAD_S}, xx=True, ch=True))
+        self._audit = audit
+        self._backlog = backlog
+        self._leftovers = leftovers
+        self._delete = script(redis, "delete")
 
     def accept(
         self,
@@ -125,13 +106,13 @@ class Batches:
             KeyReused: `once` came with another request.
         """
         try:
-            self.check_room(project, _threads(chunks) * len(wanted))
+            self._backlog.check(project, _threads(chunks) * len(wanted))
             batch = self._accept(batch_id, project, wanted, chunks, also, by, once)
         except (Refused, KeyReused):
-            self._redis.zadd(names.GARBAGE, {batch_id: time.time()})
+            self._leftovers.condemn(batch_id)
             raise
         if batch.id != batch_id:
-            self._redis.zadd(names.GARBAGE, {batch_id: time.time()})
+            self._leftovers.condemn(batch_id)
         return batch
 
     def _accept(
@@ -209,7 +190,7 @@ class Batches:
             NotFound: there is none in this project.
         """
         if self.get(project, batch_id, summary=False).finished_at is None:
-            self._end(project, batch_id, "cancel", _now())
+            self._run(project, batch_id, "cancel", _now())
         return self.get(project, batch_id)
 
     def delete(self, project: str, batch_id: str) -> None:
@@ -219,48 +200,30 @@ class Batches:
             NotFound: there is none in this project.
         """
         self.get(project, batch_id, summary=False)
-        self._end(project, batch_id, "delete", str(time.time() + _SWEEP_AGAIN_S), _now())
+        self._run(project, batch_id, "delete", str(time.time() + _SWEEP_AGAIN_S), _now())
 
-    def _end(self, project: str, batch_id: str, way: str, *arguments: str) -> None:
+    def keep(self, project: str, batch_id: str, kept: bool) -> Batch:
+        """Keeps a batch beyond its time, or no longer.
+
+        Raises:
+            NotFound: there is none in this project.
+        """
+        if self.get(project, batch_id, summary=False).kept != kept:
+            self._run(project, batch_id, "keep", str(int(kept)))
+        return self.get(project, batch_id)
+
+    def _run(self, project: str, batch_id: str, way: str, *arguments: str) -> None:
         with self._redis.pipeline() as pipe:
             pipe.eval(lua(way), 0, batch_id, *arguments)
             self._audit.write(pipe, project, f"batch.{way}", batch_id)
             pipe.execute()
 
-    def waiting(self, project: str) -> Waiting:
-        """What the project's batches that are not over still have to come."""
-        completions, batches = (self._redis.hget(name, project) for name in (names.WAITING, names.ACTIVE))
-        return Waiting(int(completions or 0), int(batches or 0))
-
-    def check_room(self, project: str, completions: int = 1) -> None:
-        """Whether the project may have one more batch waiting, of so many completions.
-
-        The bound is a soft one: of several that are accepted in the same moment, all may still fit.
-
-        Raises:
-            TooLarge: it is more than a project may ever have waiting.
-            QueueFull: it does not fit now.
-        """
-        now, most = self.waiting(project), self._most
-        if completions > most.completions:
-            raise TooLarge(
-                f"the batch has {completions} completions, counted for each grader, and a project may have "
-                f"{most.completions} waiting: send several batches, or raise GRADEBOX_WAITING_COMPLETIONS"
-            )
-        if now.completions + completions > most.completions or now.batches >= most.batches:
-            raise QueueFull(
-                f"project {project!r} has {now.completions} completions in {now.batches} batches waiting to be scored, "
-                f"and at most {most.completions} in {most.batches} are taken: wait until some are done, or cancel some"
-            )
-
-    def garbage(self, limit: int = 10) -> list[str]:
-        """Ids whose files in the spool belong to no batch."""
-        found = self._redis.zrangebyscore(names.GARBAGE, "-inf", time.time(), start=0, num=limit)
-        return [_id(batch_id) for batch_id in found]
-
-    def swept(self, batch_id: str) -> None:
-        """Notes that the files of an id are gone."""
-        self._redis.zrem(names.GARBAGE, batch_id)
+    def expire(self, before: float, limit: int) -> int:
+        """Forgets batches that were over before this time, the kept ones aside; how many."""
+        found: list[Any] = self._redis.zrangebyscore(names.ENDED, "-inf", f"({before}", start=0, num=limit)
+        for batch_id in found:
+            self._delete(args=[batch_id, time.time() + _SWEEP_AGAIN_S, _now(), before])
+        return len(found)
 
     def plan(self, batch_id: str) -> Plan | None:
         """What the batch consists of, or None where it is gone."""
@@ -315,7 +278,7 @@ def _write(
     pipe.eval(lua("enter"), 0, batch_id, fields["total"])
     pipe.sadd(names.OPEN, batch_id)
     pipe.hincrby(names.TOTALS, "accepted", 1)
-    pipe.zrem(names.GARBAGE, batch_id)
+    pipe.zrem(names.UPLOADS, batch_id)
     return _batch(batch_id, fields, 0, [summarise(one.label, one.weight, Tally()) for one in scorers])
 
 
@@ -362,6 +325,7 @@ def _batch(batch_id: str, fields: dict[str, str], underway: int, summaries: list
             },
             **{name: int(fields[name]) for name in ("threads", "total", "done", "scored")},
             "id": batch_id,
+            "kept": "kept" in fields,
             "underway": underway,
             "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
             "errors": error_counts(fields),

@@ -30,9 +30,17 @@ class StorageSettings(BaseSettings):
         le=1000,
         description="how often a chunk is tried that never comes to its end",
     )
+    retention_days: float = Field(
+        default=30, ge=0, description="how long a batch lives after it has ended, unless it is kept; 0 for ever"
+    )
     reserve_mb: int = Field(
         default=256, ge=0, description="MiB that uploads leave free on the disk; outcomes may use three quarters of it"
     )
+
+    @property
+    def retention_s(self) -> float | None:
+        """Seconds; None for ever."""
+        return self.retention_days * 24 * 3600 or None
 
     @property
     def spool(self) -> str:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,8 @@ MIB = 1024 * 1024
 # What was listed a minute ago may have changed by another process; an upload holds one part in memory.
 _S3_OPTIONS = {"use_listings_cache": False, "skip_instance_cache": True, "default_block_size": 8 * MIB}
 _OPTIONS = {"s3": _S3_OPTIONS, "s3a": _S3_OPTIONS}
+_ID = re.compile("[0-9a-f]{20}")
+_ATTEMPT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})\.jsonl")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -92,6 +95,30 @@ class Spool:
             self._files.rm_file(self._payload(batch_id))
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm(f"{self._root}/outcomes/{batch_id}", recursive=True)
+
+    def batches(self) -> set[str]:
+        """The ids of all batches that have files."""
+        found = (Path(path).stem for folder in ("payloads", "outcomes") for path in self._listed(folder))
+        return {name for name in found if _ID.fullmatch(name)}
+
+    def outcome_files(self, batch_id: str) -> list[tuple[int, int]]:
+        """The unit and the attempt of all outcomes of a batch."""
+        found = (_ATTEMPT.fullmatch(Path(path).name) for path in self._listed(f"outcomes/{batch_id}"))
+        return [(int(name[1]), int(name[2])) for name in found if name]
+
+    def owner(self, claim: str) -> str:
+        """Whose spool it is: what was claimed first, by whoever came first."""
+        path = f"{self._root}/owner"
+        with self._as_os_errors():
+            if not self._files.exists(path):
+                self._files.makedirs(self._root, exist_ok=True)
+                self._files.pipe_file(path, claim.encode())
+            return str(self._files.cat_file(path)[:64].decode("ascii", "replace"))
+
+    def _listed(self, folder: str) -> list[str]:
+        with suppress(FileNotFoundError), self._as_os_errors():
+            return [str(path) for path in self._files.ls(f"{self._root}/{folder}", detail=False)]
+        return []
 
     def check(self) -> None:
         """Raises OSError where nothing can be written."""

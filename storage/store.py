@@ -4,11 +4,13 @@ from redis import Redis
 
 from storage.api_keys import ApiKeys
 from storage.audit import LINES, Audit
-from storage.batches import MOST_WAITING, Batches, Waiting
+from storage.backlog import MOST_WAITING, Backlog, Waiting
+from storage.batches import Batches
 from storage.connection import check_format, connect
 from storage.endings import Endings
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
+from storage.leftovers import Leftovers
 from storage.measures import Measures
 from storage.projects import DEFAULT, Projects
 from storage.settings import StorageSettings
@@ -32,16 +34,12 @@ class Store:
         self.projects = Projects(redis, self.audit)
         self.api_keys = ApiKeys(redis, self.audit)
         self.graders = Graders(redis, self.audit)
-        self.batches = Batches(redis, most_waiting, self.audit)
+        self.backlog = Backlog(redis, most_waiting)
+        self.leftovers = Leftovers(redis)
+        self.batches = Batches(redis, self.backlog, self.leftovers, self.audit)
         self.leases = Leases(redis, attempts)
         self.endings = Endings(redis)
         self.measures = Measures(redis)
-
-    def sweep(self) -> None:
-        """Removes files that belong to no batch: of uploads that broke off, and of deleted batches."""
-        for batch_id in self.batches.garbage():
-            self.spool.remove(batch_id)
-            self.batches.swept(batch_id)
 
 
 def open_store(settings: StorageSettings) -> Store:

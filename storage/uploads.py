@@ -1,10 +1,15 @@
 """A batch's payload on its way into the spool, cut into chunks as it passes."""
 
 from contextlib import ExitStack, suppress
+from time import monotonic
+
+from redis.exceptions import RedisError
 
 from storage.chunks import Chunk, Cutter
 from storage.errors import Refused
 from storage.store import Store
+
+_RENEW_S = 300.0
 
 
 class Upload:
@@ -15,8 +20,9 @@ class Upload:
     """
 
     def __init__(self, store: Store) -> None:
-        self.batch_id = store.batches.begin()
+        self.batch_id = store.leftovers.begin()
         self._store = store
+        self._renewed = monotonic()
         self._cutter = Cutter()
         self._open = ExitStack()
         self._file = self._open.enter_context(store.spool.writing_payload(self.batch_id))
@@ -29,20 +35,27 @@ class Upload:
             OSError: the spool cannot be written.
         """
         self._store.spool.check_room()
+        self._stay_alive()
         for piece in pieces:
             self._cutter.feed(piece)
             self._file.write(piece)
+
+    def _stay_alive(self) -> None:
+        if monotonic() - self._renewed > _RENEW_S:
+            self._renewed = monotonic()
+            with suppress(RedisError):  # it is asked again, at the latest when the upload has arrived
+                self._store.leftovers.renew(self.batch_id)
 
     def finish(self) -> list[Chunk]:
         """The chunks; the payload is on disk then.
 
         Raises:
-            Refused: there is no line in it, or it took so long that it was swept away.
+            Refused: there is no line in it, or nothing came for so long that it was swept away.
         """
         chunks = self._cutter.finish()
         self._open.close()
-        if not self._store.batches.renew(self.batch_id):
-            raise Refused("the upload took longer than a day: send it faster, or in several batches")
+        if not self._store.leftovers.renew(self.batch_id):
+            raise Refused("the upload stood still for an hour: send it faster, or in several batches")
         return chunks
 
     def abandon(self) -> None:
@@ -50,4 +63,4 @@ class Upload:
         with suppress(OSError):  # a disk that is full takes the last bytes no more, and they are not wanted
             self._open.close()
         self._store.spool.remove(self.batch_id)
-        self._store.batches.swept(self.batch_id)
+        self._store.leftovers.swept(self.batch_id)

@@ -10,11 +10,13 @@ from gradebox.service.logs import configure
 from sandbox.errors import IsolationUnavailable
 from sandbox.pool import Pool, open_pool
 from storage.errors import UnknownFormat
+from storage.janitor import Janitor
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
 from worker import tracing
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
+from worker.janitor import JanitorThread
 from worker.process import Process
 from worker.publisher import Publisher
 from worker.runtime import Runtime, use
@@ -53,10 +55,13 @@ def _run(settings: StorageSettings, store: Store, pool: Pool) -> None:
     publisher = Publisher("worker", store, pool, runtime.counts)
     heartbeat.start()
     publisher.start()
+    janitor = JanitorThread(Janitor(store, settings.retention_s))
+    janitor.start()
     _log.info("waiting for batches")
     try:
         Process(runtime, settings.redis_url).run()
     finally:
+        janitor.end()
         heartbeat.end()
         publisher.end()
         tracing.stop()

@@ -35,7 +35,6 @@ class Heartbeat(threading.Thread):
         """One beat. Work that waits while no job calls for a worker is healed here: jobs can be lost, leases not."""
         if self._store.leases.beat(list(self.leases)).waiting:
             self._dispatch.call()
-        self._store.sweep()
 
     def end(self) -> None:
         """Ends the thread."""

@@ -8,10 +8,10 @@ _PR_SET_PDEATHSIG = 1
 
 
 def stop_with_parent() -> None:
-    """Asks the kernel for a SIGTERM when the parent dies, where GRADEBOX_SUPERVISED says that it supervises."""
-    if os.environ.get("GRADEBOX_SUPERVISED") != "1":
+    """Asks the kernel for a SIGTERM when the parent dies, where it is the process that GRADEBOX_SUPERVISED names."""
+    supervisor = os.environ.get("GRADEBOX_SUPERVISED", "")
+    if not supervisor.isdecimal():
         return
-    parent = os.getppid()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the kernel was asked
+    if os.getppid() != int(supervisor):  # it died before the kernel was asked, maybe while this process was starting
         os.kill(os.getpid(), signal.SIGTERM)

@@ -55,6 +55,18 @@ def cancel(asking: Asking, batch: Id) -> None:
 
 
 @client_command(app)
+def keep(asking: Asking, batch: Id) -> None:
+    """Keeps a batch for longer than others live, until it is deleted."""
+    _show(asking, asking.client.batches.get(batch).keep())
+
+
+@client_command(app)
+def unkeep(asking: Asking, batch: Id) -> None:
+    """Gives a batch that was kept the usual time again, from now or from its end."""
+    _show(asking, asking.client.batches.get(batch).keep(False))
+
+
+@client_command(app)
 def delete(asking: Asking, batch: Id) -> None:
     """Deletes a batch with its threads and outcomes."""
     asking.client.batches.get(batch).delete()
@@ -76,9 +88,9 @@ def outcomes(
 def _show(asking: Asking, batch: "Batch") -> None:
     if asking.json:
         return as_json(batch)
-    say(
-        f"{batch.id}  {batch.state}  {cell(batch.done)} of {cell(batch.total)} outcomes  errors: {errors(batch.errors)}"
-    )
+    kept = "  kept" if batch.kept else ""
+    counts = f"{cell(batch.done)} of {cell(batch.total)} outcomes  errors: {errors(batch.errors)}"
+    say(f"{batch.id}  {batch.state}{kept}  {counts}")
     return summary(batch)
 
 

@@ -72,6 +72,11 @@ class BatchHandle(_Handle):
         self.status = self._transport.send(calls.cancel_batch(self.status.project, self.id))
         return self.status
 
+    def keep(self, kept: bool = True) -> Batch:
+        """Keeps the batch when others have had their time; `kept=False` gives it that time again, from now."""
+        self.status = self._transport.send(calls.keep_batch(self.status.project, self.id, kept))
+        return self.status
+
     def delete(self) -> None:
         """Deletes the batch with its threads and outcomes."""
         self._transport.send(calls.delete_batch(self.status.project, self.id))
@@ -108,6 +113,11 @@ class AsyncBatchHandle(_Handle):
     async def cancel(self) -> Batch:
         """Stops the batch. The outcomes it has can be read."""
         self.status = await self._transport.send(calls.cancel_batch(self.status.project, self.id))
+        return self.status
+
+    async def keep(self, kept: bool = True) -> Batch:
+        """Keeps the batch when others have had their time; `kept=False` gives it that time again, from now."""
+        self.status = await self._transport.send(calls.keep_batch(self.status.project, self.id, kept))
         return self.status
 
     async def delete(self) -> None:

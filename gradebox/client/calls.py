@@ -130,6 +130,12 @@ def cancel_batch(project: str, batch: str) -> Call[Batch]:
     return Call("POST", _path(project, "batches", batch, "cancel"), Batch.model_validate_json)
 
 
+def keep_batch(project: str, batch: str, kept: bool) -> Call[Batch]:
+    """Keeps a batch for longer than others live, or no longer."""
+    body = encode({"kept": kept})
+    return Call("PATCH", _path(project, "batches", batch), Batch.model_validate_json, body=body)
+
+
 def delete_batch(project: str, batch: str) -> Call[None]:
     """Deletes a batch with its threads and outcomes."""
     return Call("DELETE", _path(project, "batches", batch), nothing, gone_is_done=True)

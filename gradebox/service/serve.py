@@ -93,7 +93,7 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "data_dir": folder.path,
             "backend": options.backend,
             "socket_fd": listener.fileno(),
-            "supervised": 1,
+            "supervised": os.getpid(),
             "log_format": "json",  # they are read here
         }
     )

@@ -1,5 +1,6 @@
 -- What the scripts share. Names of keys are those of storage/names.py.
 local TURNS, LEASES, GARBAGE = 'gradebox:turns', 'gradebox:leases', 'gradebox:garbage'
+local UPLOADS, UNTIDY = 'gradebox:uploads', 'gradebox:untidy'
 local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'
 local SOURCES, HOLDS = 'gradebox:sources', 'gradebox:holds'
 
@@ -67,6 +68,7 @@ local function end_batch(id, batch, state, at)
   local project, total, done = unpack(redis.call('HMGET', batch, 'project', 'total', 'done'))
   redis.call('HSET', batch, 'state', state, 'finished_at', at)
   if not redis.call('HGET', batch, 'kept') then redis.call('ZADD', ENDED, now_ms() / 1000, id) end
+  redis.call('ZADD', UNTIDY, now_ms() / 1000, id)
   leave_rotation(id, batch, project)
   count(project, done - total, -1)
   redis.call('DEL', batch .. ':returned', batch .. ':attempts', batch .. ':underway')

@@ -10,7 +10,7 @@ import pytest
 
 from api import bodies
 from storage import names
-from storage.batches import Waiting
+from storage.backlog import Waiting
 from tests.api.conftest import PROJECT, Service, create, finished, problem
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -238,7 +238,7 @@ def test_a_project_that_has_too_much_waiting_is_asked_to_come_again(
     client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create(client)
-    monkeypatch.setattr(service.store.batches, "_most", Waiting(5, 10))
+    monkeypatch.setattr(service.store.backlog, "most", Waiting(5, 10))
     body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}] * 3}
     response = client.post(f"{PROJECT}/batches", json=body)
     finished(client, response.json()["id"])
@@ -266,3 +266,14 @@ def test_an_answer_waits_for_the_end_of_the_batch(client: httpx.Client) -> None:
 def test_an_answer_waits_for_nothing_that_is_not_there(client: httpx.Client) -> None:
     assert client.get(f"{URL}/no", params={"wait_s": 30}).status_code == 404
     assert client.get(f"{URL}/no", params={"wait_s": 31}).status_code == 422
+
+
+def test_a_batch_is_kept_and_no_longer(client: httpx.Client) -> None:
+    create(client)
+    batch = submit(client, lines(3))
+    assert not client.get(f"{URL}/{batch}").json()["kept"]
+    assert client.patch(f"{URL}/{batch}", json={"kept": True}).json()["kept"]
+    assert client.get(f"{URL}/{batch}").json()["kept"]
+    assert not client.patch(f"{URL}/{batch}", json={"kept": False}).json()["kept"]
+    problem(client.patch(f"{URL}/{batch}", json={"kept": True, "state": "finished"}), 422, "invalid-request")
+    problem(client.patch(f"{URL}/{'0' * 20}", json={"kept": True}), 404, "not-found")

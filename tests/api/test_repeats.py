@@ -5,6 +5,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from storage.janitor import Janitor
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 from tests.api.test_auth import LINE, LINES, keyed
 
@@ -97,7 +98,7 @@ def test_two_that_come_at_once_make_one_batch(client: httpx.Client, service: Ser
     assert len(answers) == 4
     assert len(set(answers)) == 1
     assert len(batches(client)) == 1
-    service.store.sweep()
+    Janitor(service.store, None).look()
     spool = service.settings.data_dir / "spool" / "payloads"
     assert [file.stem for file in spool.iterdir()] == batches(client)
 

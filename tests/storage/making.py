@@ -30,7 +30,7 @@ def wanted(store: Store, key: str, weight: float = 1.0) -> Wanted:
 def accept(store: Store, lines: int, *graders: Wanted, project: str = "default") -> str:
     """A batch of this many threads, accepted."""
     payload = b"".join(b'{"turns": [["assistant", "%d"]]}\n' % number for number in range(lines))
-    batch_id = store.batches.begin()
+    batch_id = store.leftovers.begin()
     cutter = Cutter(first_lines=CHUNK_LINES)
     cutter.feed(payload)
     with store.spool.writing_payload(batch_id) as file:

@@ -19,20 +19,20 @@ def test_an_answer_is_kept_with_the_batch_or_not_at_all(store: Store, redis: Red
 
     exact = [wanted(store, "exact")]
     with pytest.raises(RuntimeError):
-        store.batches.accept(store.batches.begin(), "default", exact, CHUNKS, fails, once=ONE)
+        store.batches.accept(store.leftovers.begin(), "default", exact, CHUNKS, fails, once=ONE)
     assert not redis.exists(ONE.name)
     assert store.batches.newest("default", 10) == []
 
-    made = store.batches.accept(store.batches.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
+    made = store.batches.accept(store.leftovers.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
     assert store.batches.answered(ONE) == made == store.batches.get("default", made.id)
 
 
 def test_the_files_of_a_batch_that_came_second_are_swept_away(store: Store) -> None:
     exact = [wanted(store, "exact")]
-    first = store.batches.accept(store.batches.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
-    late = store.batches.begin()
+    first = store.batches.accept(store.leftovers.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
+    late = store.leftovers.begin()
     assert store.batches.accept(late, "default", exact, CHUNKS, lambda pipe: None, once=ONE) == first
-    assert store.batches.garbage() == [late]
+    assert store.leftovers.due() == [late]
 
 
 def test_an_answer_is_for_the_same_request_alone(store: Store) -> None:

@@ -9,6 +9,7 @@ from redis import Redis
 from storage import names
 from storage.chunks import Chunk
 from storage.errors import NotFound, PayloadLost
+from storage.janitor import Janitor
 from storage.store import Store
 from tests.storage.making import accept, claim, failed, finish, outcomes_of, wanted
 
@@ -25,7 +26,7 @@ def test_what_is_enqueued_with_a_batch_is_in_the_same_transaction(store: Store, 
         raise RuntimeError("no jobs today")
 
     graders = [wanted(store, "a")]
-    batch_id = store.batches.begin()
+    batch_id = store.leftovers.begin()
     with pytest.raises(RuntimeError):
         store.batches.accept(batch_id, "default", graders, [Chunk(0, 3, 0, 1)], fails)
     assert not redis.exists(names.batch(batch_id), names.TURNS, names.SOURCES)
@@ -117,15 +118,15 @@ def test_cancelling_what_is_over_changes_nothing(store: Store) -> None:
 
 def test_an_upload_that_broke_off_is_swept_away(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = accept(store, 1)
-    batch_id = store.batches.begin()
+    batch_id = store.leftovers.begin()
     with store.spool.writing_payload(batch_id) as file:
         file.write(b"{}\n")
-    store.sweep()
+    Janitor(store, None).look()
     assert store.spool.read_payload(batch_id, 0, 3) == b"{}\n"
     later = time.time() + 25 * 3600
     monkeypatch.setattr(time, "time", lambda: later)
-    store.sweep()
+    Janitor(store, None).look()
     with pytest.raises(PayloadLost):
         store.spool.read_payload(batch_id, 0, 3)
     assert store.spool.read_payload(kept, 0, 1) == b"{"
-    assert store.batches.garbage() == []
+    assert store.leftovers.due() == []

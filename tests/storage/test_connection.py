@@ -48,7 +48,7 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
     check_format(redis)  # as every process of a service does
 
     assert int(redis.get(names.FORMAT) or 0) == FORMAT
-    assert store.batches.waiting("default").completions == 2500 - 1000 + 1500
+    assert store.backlog.of("default").completions == 2500 - 1000 + 1500
     redis.zadd(names.LEASES, {format_1["lease"]: 1}, xx=True)  # it ran out since
     store.leases.beat([])
     while lease := store.leases.claim():

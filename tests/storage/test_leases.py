@@ -4,7 +4,7 @@ import pytest
 from redis import Redis
 
 from storage import names
-from storage.batches import Waiting
+from storage.backlog import Waiting
 from storage.connection import text
 from storage.leases import Leases
 from storage.store import Store
@@ -51,13 +51,13 @@ def test_what_waits_is_counted_by_project(store: Store) -> None:
     exact, other = wanted(store, "exact"), wanted(store, "other")
     first, second = accept(store, 1500, exact, other), accept(store, 10, exact)
     elsewhere = accept(store, 7, exact, project="elsewhere")
-    assert store.batches.waiting("default") == Waiting(3010, 2)
+    assert store.backlog.of("default") == Waiting(3010, 2)
     finish(store, claim(store))
-    assert store.batches.waiting("default") == Waiting(2010, 2)
+    assert store.backlog.of("default") == Waiting(2010, 2)
     store.batches.cancel("default", first)
-    assert store.batches.waiting("default") == Waiting(10, 1)
+    assert store.backlog.of("default") == Waiting(10, 1)
     store.batches.delete("default", second)
-    assert store.batches.waiting("default") == Waiting(0, 0)
+    assert store.backlog.of("default") == Waiting(0, 0)
     store.batches.delete("elsewhere", elsewhere)
     assert not store.redis.exists(names.TURNS, names.WAITING, names.ACTIVE)
 
@@ -192,7 +192,7 @@ def test_a_deleted_batch_leaves_nothing_in_redis_but_counts(store: Store, redis:
     store.leases.release(late)
     store.batches.delete("default", batch)
     assert not store.leases.complete(lease, 0, tally(outcomes))
-    store.batches.swept(batch)
+    store.leftovers.swept(batch)
     assert {text(key) for key in set(redis.keys()) - before} == {
         names.graders("default"),
         names.grader("default", "a"),

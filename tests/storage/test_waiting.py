@@ -1,8 +1,9 @@
 import pytest
 from redis import Redis
 
-from storage.batches import Batches, Waiting
+from storage.backlog import Backlog, Waiting
 from storage.errors import QueueFull, TooLarge
+from storage.janitor import Janitor
 from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store
@@ -24,7 +25,7 @@ def test_what_does_not_fit_is_refused_until_some_is_done(small: Store) -> None:
     finish(small, claim(small))
     accept(small, 2000, exact)
     with pytest.raises(QueueFull):
-        small.batches.check_room("default")
+        small.backlog.check("default")
 
 
 def test_batches_are_bounded_however_small_they_are(small: Store) -> None:
@@ -44,10 +45,10 @@ def test_what_would_never_fit_says_so(small: Store) -> None:
 def test_nothing_of_a_refused_batch_stays(small: Store, storage_settings: StorageSettings) -> None:
     with pytest.raises(TooLarge):
         accept(small, 3001, wanted(small, "a"))
-    assert small.batches.garbage()
-    small.sweep()
+    assert small.leftovers.due()
+    Janitor(small, None).look()
     assert not list((storage_settings.data_dir / "spool" / "payloads").iterdir())
 
 
 def test_the_default_takes_the_largest_batch(redis: Redis) -> None:
-    Batches(redis).check_room("default", 16 * 1_000_000)
+    Backlog(redis).check("default", 16 * 1_000_000)

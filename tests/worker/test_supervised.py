@@ -15,17 +15,16 @@ print("up", flush=True)
 time.sleep(60)
 """
 PARENT = f"""
-import subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", {CHILD!r}])
+import os, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", {CHILD!r}], env=os.environ | {{"GRADEBOX_SUPERVISED": eval(sys.argv[1])}})
 print(child.pid, flush=True)
 child.wait()
 """
 
 
-@pytest.mark.parametrize(("supervised", "ends"), [("1", True), ("", False)])
+@pytest.mark.parametrize(("supervised", "ends"), [("str(os.getpid())", True), ("''", False)])
 def test_a_supervised_process_ends_with_its_parent(supervised: str, ends: bool) -> None:
-    environment = {**os.environ, "GRADEBOX_SUPERVISED": supervised}
-    parent = subprocess.Popen([sys.executable, "-c", PARENT], env=environment, stdout=subprocess.PIPE, text=True)
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, supervised], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
     assert parent.stdout.readline() == "up\n"
@@ -36,6 +35,13 @@ def test_a_supervised_process_ends_with_its_parent(supervised: str, ends: bool) 
     finally:
         if not ends:
             os.kill(child, signal.SIGKILL)
+
+
+def test_one_whose_parent_died_while_it_was_starting_ends_too() -> None:
+    gone = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True)
+    environment = os.environ | {"GRADEBOX_SUPERVISED": gone.stdout.strip()}
+    child = subprocess.run([sys.executable, "-c", CHILD], env=environment, capture_output=True, timeout=30)
+    assert (child.returncode, child.stdout) == (-signal.SIGTERM, b"")
 
 
 def ended(pid: int) -> bool:

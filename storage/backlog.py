@@ -1,0 +1,52 @@
+"""What each project has waiting to be scored, and how much it may have: a service that takes all finishes nothing."""
+
+import msgspec
+from redis import Redis
+
+from storage import names
+from storage.errors import QueueFull, TooLarge
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """How much of one project waits to be scored."""
+
+    completions: int
+    """For several graders, each counts."""
+    batches: int
+
+
+MOST_WAITING = Waiting(20_000_000, 10_000)
+
+
+class Backlog:
+    """Of all projects. `most` is what one of them may have waiting."""
+
+    def __init__(self, redis: Redis, most: Waiting = MOST_WAITING) -> None:
+        self.most = most
+        self._redis = redis
+
+    def of(self, project: str) -> Waiting:
+        """What the project's batches that are not over still have to come."""
+        completions, batches = (self._redis.hget(name, project) for name in (names.WAITING, names.ACTIVE))
+        return Waiting(int(completions or 0), int(batches or 0))
+
+    def check(self, project: str, completions: int = 1) -> None:
+        """Whether the project may have one more batch waiting, of so many completions.
+
+        The bound is a soft one: of several that are accepted in the same moment, all may still fit.
+
+        Raises:
+            TooLarge: it is more than a project may ever have waiting.
+            QueueFull: it does not fit now.
+        """
+        now, most = self.of(project), self.most
+        if completions > most.completions:
+            raise TooLarge(
+                f"the batch has {completions} completions, counted for each grader, and a project may have "
+                f"{most.completions} waiting: send several batches, or raise GRADEBOX_WAITING_COMPLETIONS"
+            )
+        if now.completions + completions > most.completions or now.batches >= most.batches:
+            raise QueueFull(
+                f"project {project!r} has {now.completions} completions in {now.batches} batches waiting to be scored, "
+                f"and at most {most.completions} in {most.batches} are taken: wait until some are done, or cancel some"
+            )

@@ -1,0 +1,173 @@
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from storage import janitor as janitors
+from storage import names
+from storage.errors import NotFound, PayloadLost
+from storage.janitor import Janitor
+from storage.settings import StorageSettings
+from storage.store import Store
+from storage.uploads import Upload
+from tests.storage.making import accept, claim, finish, wanted
+
+DAY_S = 24 * 3600.0
+
+
+@pytest.fixture
+def folder(storage_settings: StorageSettings) -> Path:
+    """Where the spool lies."""
+    return storage_settings.data_dir / "spool"
+
+
+def over(store: Store, days_ago: float) -> str:
+    """A batch that was over so long ago."""
+    batch = accept(store, 10)
+    finish(store, claim(store))
+    store.graders.delete("default", "exact")
+    store.redis.zadd(names.ENDED, {batch: time.time() - days_ago * DAY_S})
+    return batch
+
+
+def files(folder: Path) -> set[str]:
+    """The ids of all batches that have files."""
+    payloads, outcomes = (folder / name for name in ("payloads", "outcomes"))
+    return {path.stem for path in payloads.iterdir()} | {path.name for path in outcomes.iterdir()}
+
+
+def test_what_has_had_its_time_is_gone_from_redis_and_spool(store: Store, redis: Redis, folder: Path) -> None:
+    old, young, kept = over(store, 31), over(store, 29), over(store, 31)
+    store.batches.keep("default", kept, True)
+    running = accept(store, 10)
+
+    assert Janitor(store, 30 * DAY_S).look()
+
+    with pytest.raises(NotFound):
+        store.batches.get("default", old)
+    assert {batch.id for batch in store.batches.newest("default", 9)} == {young, kept, running}
+    redis.zadd(names.GARBAGE, {old: 1})  # a minute has passed
+    Janitor(store, 30 * DAY_S).look()
+    assert not redis.keys(f"*{old}*")
+    assert files(folder) == {young, kept, running}
+
+
+def test_without_a_time_everything_stays(store: Store) -> None:
+    batch = over(store, 9999)
+    Janitor(store, None).look()
+    assert store.batches.get("default", batch).done == 10
+
+
+def test_what_is_no_longer_kept_has_all_of_its_time_again(store: Store) -> None:
+    batch = over(store, 31)
+    assert store.batches.keep("default", batch, True).kept
+    assert not store.batches.keep("default", batch, False).kept
+    Janitor(store, 30 * DAY_S).look()
+    assert store.batches.get("default", batch).done == 10
+
+
+def test_a_batch_that_was_kept_while_it_ran_stays(store: Store) -> None:
+    batch = accept(store, 10)
+    store.batches.keep("default", batch, True)
+    finish(store, claim(store))
+    assert store.batches.get("default", batch).state == "finished"
+    Janitor(store, 0.0).look()
+    assert store.batches.get("default", batch).kept
+
+
+def test_a_janitor_that_is_killed_is_followed_by_the_next(
+    store: Store, redis: Redis, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over(store, 31)
+    with monkeypatch.context() as patched:
+        patched.setattr("storage.batches._SWEEP_AGAIN_S", 0)
+        patched.setattr(store.spool, "remove", lambda batch: (_ for _ in ()).throw(OSError("killed")))
+        with pytest.raises(OSError, match="killed"):
+            Janitor(store, DAY_S).look()
+    assert len(files(folder)) == 1
+    redis.set(names.JANITOR, "of a process that is gone", px=50)
+    assert not Janitor(store, DAY_S).look()
+    time.sleep(0.1)
+    assert Janitor(store, DAY_S).look()
+    assert files(folder) == set()
+
+
+def test_outcomes_that_lost_the_race_are_removed_when_the_batch_is_over(
+    store: Store, redis: Redis, folder: Path
+) -> None:
+    batch = accept(store, 2000)
+    slow, other = claim(store), claim(store)
+    store.spool.write_outcomes(batch, {(slow.unit, 7): b"late"})
+    finish(store, slow)
+    Janitor(store, None).look()
+    assert len(store.spool.outcome_files(batch)) == 2
+    finish(store, other)
+    redis.zadd(names.UNTIDY, {batch: time.time() - 3601})
+    Janitor(store, None).look()
+    assert sorted(store.spool.outcome_files(batch)) == [(0, 1), (1, 1)]
+    assert not redis.exists(names.UNTIDY)
+
+
+def test_old_files_of_no_batch_are_orphans(store: Store, folder: Path) -> None:
+    known = over(store, 1)
+    old, young = f"{int(time.time() - 2 * DAY_S):08x}{'0' * 12}", f"{int(time.time()):08x}{'0' * 12}"
+    for batch in (old, young):
+        store.spool.write_outcomes(batch, {(0, 1): b"{}"})
+    (folder / "outcomes" / "notes.txt").write_text("an operator's")
+    Janitor(store, None).look()
+    assert files(folder) == {known, young, "notes.txt"}
+
+
+def test_files_of_another_deployment_are_left_alone(store: Store, redis: Redis, folder: Path) -> None:
+    old = f"{int(time.time() - 2 * DAY_S):08x}{'0' * 12}"
+    Janitor(store, None).look()
+    redis.flushdb()  # the wrong Redis, or one that lost everything
+    store.spool.write_outcomes(old, {(0, 1): b"{}"})
+    (folder / "payloads").mkdir()
+    Janitor(store, None).look()
+    assert files(folder) == {old}
+
+
+def test_what_is_uploaded_while_the_janitor_looks_is_left_alone(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(janitors, "OLD_S", -DAY_S)  # everything is old enough
+    exact, looked, ended = wanted(store, "exact"), 0, threading.Event()
+
+    def look() -> None:
+        nonlocal looked
+        while not ended.is_set():
+            redis.delete(names.ORPHANS)
+            looked += Janitor(store, 30 * DAY_S).look()
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    accepted = []
+    for _ in range(60):
+        upload = Upload(store)
+        for number in range(5):
+            upload.write(b'{"completion": "%d"}\n' % number)
+        store.batches.accept(upload.batch_id, "default", [exact], upload.finish(), lambda pipe: None)
+        accepted.append(upload.batch_id)
+    ended.set()
+    thread.join()
+    assert looked > 10
+    for batch in accepted:
+        assert store.spool.read_payload(batch, 0, 1) == b"{"
+
+
+def test_an_upload_is_either_condemned_or_renewed(store: Store, redis: Redis) -> None:
+    upload = Upload(store)
+    upload.write(b"{}\n")
+    redis.zadd(names.UPLOADS, {upload.batch_id: time.time() - 1})
+    assert store.leftovers.renew(upload.batch_id)
+    store.leftovers.condemn_overdue()
+    assert store.leftovers.due() == []
+    redis.zadd(names.UPLOADS, {upload.batch_id: time.time() - 1})
+    store.leftovers.condemn_overdue()
+    assert not store.leftovers.renew(upload.batch_id)
+    Janitor(store, None).look()
+    with pytest.raises(PayloadLost):
+        store.spool.read_payload(upload.batch_id, 0, 1)
