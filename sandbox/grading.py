@@ -78,7 +78,8 @@ class Grading:
     def _verdict(self, error: Exception, tries: int) -> OutcomeError | None:
         """What the thread that was being graded comes to; None where it deserves another sandbox."""
         if self.session.sandbox.ran_out_of_memory():
-            return OutcomeError("memory", _MEMORY)
+            # It may be what the thread before left behind that was too much: by itself this one is tried again.
+            return OutcomeError("memory", _MEMORY) if tries >= _TRIES else None
         if isinstance(error, Ended) and error.overdue:
             return OutcomeError("timeout", _OVERDUE)
         return OutcomeError("crash", _CRASH) if tries >= _TRIES else None

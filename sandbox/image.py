@@ -197,3 +197,20 @@ def _open_to_read(target: Path) -> None:
     for path in (target, *target.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
+
+
+def main() -> None:
+    """Makes the image ahead of need: where the settings say, or below a folder that is named, as `root` and `guest`."""
+    from sandbox.settings import SandboxSettings
+
+    if len(sys.argv) < 2:
+        build(SandboxSettings().image_dir)
+        return
+    folder = Path(sys.argv[1])
+    made = build(folder)
+    made.root.rename(folder / "root")
+    made.guest.rename(folder / "guest")
+
+
+if __name__ == "__main__":
+    main()

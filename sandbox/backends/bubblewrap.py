@@ -180,7 +180,7 @@ def _isolation(filter_file: int, info: int, block: int) -> list[str]:
     return [
         # --disable-userns needs the explicit --unshare-user
         "--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try",
-        "--disable-userns",
+        *_without_nesting(),
         # bubblewrap's own pid 1 would show the host's environment in /proc, and would be killable from inside
         "--as-pid-1",
         "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL",
@@ -188,6 +188,11 @@ def _isolation(filter_file: int, info: int, block: int) -> list[str]:
         "--die-with-parent",
         "--seccomp", str(filter_file), "--info-fd", str(info), "--block-fd", str(block),
     ]  # fmt: skip
+
+
+def _without_nesting() -> list[str]:
+    """No user namespaces inside: the filter refuses them too. The closed /proc of a container cannot be told so."""
+    return [] if os.statvfs("/proc/sys/user").f_flag & os.ST_RDONLY else ["--disable-userns"]
 
 
 def _find(program: str, package: str) -> str:

@@ -1,0 +1,48 @@
+# Two images. `sandbox` has the interpreter and the guest alone: what the Docker backend starts. `service` runs the API and
+# the workers, as an ordinary user. Any builder builds them, the classic one too:
+#
+#   docker build --target service -t gradebox .
+#   docker build --target sandbox -t gradebox-sandbox .
+#
+# Without a network: put the wheels into wheels/ first (`scripts/images wheels`), and name a base that has the packages
+# (`scripts/images base`) with --build-arg BASE=…
+ARG BASE=python:3.12-slim-bookworm
+
+FROM ${BASE} AS build
+RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
+    || (apt-get update && apt-get install -y --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*)
+COPY . /source
+RUN python3 -m venv /opt/gradebox \
+    && if ls /source/wheels/gradebox-*.whl >/dev/null 2>&1; then \
+        /opt/gradebox/bin/pip install --no-cache-dir --no-index --find-links /source/wheels 'gradebox[server,s3]'; \
+    else \
+        sed -n 's/ \\$//p' /source/requirements.lock | grep == >/constraints.txt \
+        && /opt/gradebox/bin/pip install --no-cache-dir -c /constraints.txt '/source[server,s3]'; \
+    fi \
+    && /opt/gradebox/bin/pip uninstall -y pip \
+    && ROOMS=$(/opt/gradebox/bin/python -c 'from gradebox.service import rooms; print(rooms.environment({})["PYTHONPATH"])') \
+    && PYTHONPATH=$ROOMS /opt/gradebox/bin/python -m sandbox.image /image
+
+FROM scratch AS sandbox
+COPY --from=build /image/root /
+COPY --from=build /image/guest /usr/lib/gradebox
+LABEL gradebox=1
+USER 65534:65534
+
+FROM ${BASE} AS service
+RUN (command -v bwrap && ls /usr/lib/*/libseccomp.so.2) >/dev/null 2>&1 \
+    || (apt-get update && apt-get install -y --no-install-recommends bubblewrap libseccomp2 && rm -rf /var/lib/apt/lists/*)
+RUN echo 'gradebox:x:10001:10001::/home/gradebox:/bin/false' >>/etc/passwd \
+    && echo 'gradebox:x:10001:' >>/etc/group \
+    && mkdir -p /home/gradebox /data && chown 10001:10001 /home/gradebox /data && chmod 700 /data
+COPY --from=build /opt/gradebox /opt/gradebox
+ENV PATH=/opt/gradebox/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 \
+    GRADEBOX_DATA_DIR=/data GRADEBOX_HOST=0.0.0.0 GRADEBOX_IMAGE_DIR=/home/gradebox/image
+USER 10001:10001
+WORKDIR /data
+# What sandboxes see is made now, so that the root of the containers may be read-only.
+RUN python -c 'from gradebox.service.rooms import become; become("sandbox.image", [], {})'
+VOLUME /data
+EXPOSE 8000
+ENTRYPOINT ["gradebox"]
+CMD ["api"]

@@ -1,0 +1,204 @@
+"""The images, and the stack of compose.yaml, as they are deployed: built, brought up, used, and taken down."""
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gradebox.client import Client
+from gradebox.errors import ConnectionFailed
+from sandbox.backends.docker import Docker
+from sandbox.choice import prove
+from sandbox.grader_source import GraderSource
+from sandbox.pool import Pool
+from sandbox.settings import SandboxSettings
+from tests.backends import NEEDED, backend_of
+
+ROOT = Path(__file__).parents[1]
+SLOW = """
+import time
+
+async def grade(thread) -> float:
+    time.sleep(0.004)
+    return float(thread.completion())
+"""
+pytestmark = [pytest.mark.slow, pytest.mark.service, pytest.mark.sandbox, pytest.mark.timeout(900)]
+
+
+def _run(*command: str, **environment: str) -> str:
+    done = subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True)
+    assert done.returncode == 0, f"{command}: {done.stdout[-3000:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def tools() -> None:
+    """Docker, docker-compose, and what makes a base image without a registry."""
+    backend_of("docker")
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    missing = [name for name in ("docker", "docker-compose", "debootstrap") if shutil.which(name, path=path) is None]
+    if os.geteuid() != 0:
+        missing.append("root")
+    if missing:
+        why = f"these are missing for the images: {', '.join(missing)}"
+        if "docker" in NEEDED:
+            pytest.fail(why)
+        pytest.skip(why)
+
+
+@pytest.fixture(scope="module")
+def names(tools: None) -> Iterator[dict[str, str]]:
+    """Images of this run's own, under these names."""
+    tag = secrets.token_hex(4)
+    names = {part: f"gradebox-test-{part}:{tag}" for part in ("base", "service", "sandbox")}
+    yield names
+    for name in names.values():
+        subprocess.run(["docker", "rmi", "--force", name], capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A clone with wheels in it: what an air-gapped user builds from."""
+    folder = tmp_path_factory.mktemp("context") / "gradebox"
+    kept = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "tests", "benchmarks", "wheels")
+    shutil.copytree(ROOT, folder, ignore=kept)
+    _run(str(ROOT / "scripts" / "images"), "wheels", str(folder / "wheels"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def images(names: dict[str, str], context: Path) -> dict[str, str]:
+    """Both targets, built by the classic builder and without a network."""
+    _run(str(ROOT / "scripts" / "images"), "base", names["base"])
+    for target in ("service", "sandbox"):
+        build = ["docker", "build", "--network", "none", "--build-arg", f"BASE={names['base']}"]
+        _run(*build, "--target", target, "--tag", names[target], str(context), DOCKER_BUILDKIT="0")
+    return names
+
+
+class Stack:
+    """compose.yaml, under a project name of its own."""
+
+    def __init__(self, images: dict[str, str]) -> None:
+        self.project = f"gradebox-test-{secrets.token_hex(4)}"
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self._environment = {
+            "COMPOSE_PROJECT_NAME": self.project,
+            "GRADEBOX_IMAGE": images["service"],
+            "GRADEBOX_BASE": images["base"],
+            "GRADEBOX_REDIS_IMAGE": images["base"],
+            "GRADEBOX_PORT": str(self.port),
+        }
+
+    def compose(self, *arguments: str) -> str:
+        return _run("docker-compose", *arguments, **self._environment)
+
+    def containers(self, service: str = "") -> list[str]:
+        """Their names; those that stopped too."""
+        filters = [f"label=com.docker.compose.project={self.project}"]
+        filters += [f"label=com.docker.compose.service={service}"] if service else []
+        named = [part for one in filters for part in ("--filter", one)]
+        return _run("docker", "ps", "--all", "--format", "{{.Names}}", *named).split()
+
+    def healthy(self) -> bool:
+        told = _run("docker", "inspect", "--format", "{{.State.Health.Status}}", *self.containers())
+        return set(told.split()) == {"healthy"}
+
+    def left(self) -> str:
+        """What there is of it: containers, networks, volumes."""
+        label = ["--filter", f"label=com.docker.compose.project={self.project}", "--quiet"]
+        return "".join(_run("docker", kind, "ls", *more, *label) for kind, *more in _KINDS)
+
+
+_KINDS = (["container", "--all"], ["network"], ["volume"])
+
+
+@pytest.fixture(scope="module")
+def stack(images: dict[str, str]) -> Iterator[Stack]:
+    stack = Stack(images)
+    try:
+        stack.compose("up", "--detach", "--no-build", "--scale", "worker=2")
+        yield stack
+    finally:
+        stack.compose("down", "--volumes", "--timeout", "5")
+    assert stack.left() == ""
+
+
+@pytest.fixture(scope="module")
+def client(stack: Stack) -> Client:
+    _eventually(stack.healthy)
+    key = stack.compose("exec", "-T", "api", "cat", "/data/api-key").strip()
+    return Client(f"http://127.0.0.1:{stack.port}", key)
+
+
+def _eventually(true: Callable[[], bool], seconds: float = 120) -> None:
+    ends = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < ends, "it never came true"
+        time.sleep(0.2)
+
+
+def test_the_sandbox_image_has_the_interpreter_and_the_guest_alone(images: dict[str, str]) -> None:
+    settings = SandboxSettings(backend="docker", docker_image=images["sandbox"])
+    backend = Docker(settings)
+    prove(backend)
+    with Pool(backend, settings) as pool:
+        assert pool.prove(GraderSource("import sqlite3\nasync def grade(t):\n    return 1.0\n")).valid
+    look = "import os; print(os.path.exists('/bin/sh'), os.path.exists('/usr/bin/pip'), sorted(os.listdir('/usr/bin')))"
+    command = ["docker", "run", "--rm", "--network", "none", images["sandbox"], "/usr/bin/python3", "-c", look]
+    assert _run(*command).strip() == "False False ['python', 'python3', 'python3.11']"
+
+
+def test_a_batch_is_scored_and_a_killed_worker_is_replaced(client: Client, stack: Stack) -> None:
+    grader = client.graders.create.function(key="number", fn=SLOW)
+    assert grader.key == "number"
+    batch = client.batches.create("number", [{"completion": str(number)} for number in range(6000)])
+    _eventually(lambda: client.batches.get(batch.id).done > 0)
+    killed, _ = workers = stack.containers("worker")
+    started = _run("docker", "inspect", "--format", "{{.State.StartedAt}}", killed)
+    _run("docker", "exec", killed, "python", "-c", "import os, signal; os.kill(1, signal.SIGTERM)")
+    _run("docker", "kill", workers[1])
+    stack.compose("up", "--detach", "--no-build", "--scale", "worker=3")
+    batch.wait()
+    assert [outcome.score for outcome in batch.outcomes()] == [float(number) for number in range(6000)]
+    _eventually(stack.healthy)
+    assert len(stack.containers("worker")) == 3
+    assert _run("docker", "inspect", "--format", "{{.State.StartedAt}}", killed) != started, "it did not start again"
+
+
+def test_what_was_accepted_survives_a_killed_redis(client: Client, stack: Stack) -> None:
+    client.graders.create.function(key="later", fn=SLOW)
+    batch = client.batches.create("later", [{"completion": str(number)} for number in range(3000)])
+    _run("docker", "kill", *stack.containers("redis"))
+    stack.compose("up", "--detach", "--no-build", "--scale", "worker=3")
+    _eventually(lambda: _finished(client, batch.id))
+    assert [outcome.score for outcome in batch.outcomes()] == [float(number) for number in range(3000)]
+
+
+def _finished(client: Client, batch_id: str) -> bool:
+    try:
+        return client.batches.get(batch_id).state == "finished"
+    except ConnectionFailed:
+        return False
+
+
+def test_nothing_gets_through_in_a_worker(client: Client, stack: Stack) -> None:
+    """bubblewrap in a container is bubblewrap with other rights around it: the same suite, where it is deployed."""
+    result = json.loads(stack.compose("exec", "-T", "worker", "gradebox", "selftest", "--json"))
+    assert result["backend"] == "bubblewrap"
+    assert result["user"] == 10001
+    assert result["breaches"] == []
+
+
+def test_the_service_runs_as_an_ordinary_user_on_a_file_system_it_cannot_write(client: Client, stack: Stack) -> None:
+    look = "import os; print(os.getuid(), os.access('/opt/gradebox', os.W_OK), os.access('/usr', os.W_OK))"
+    for service in ("api", "worker"):
+        assert stack.compose("exec", "-T", service, "python", "-c", look).split() == ["10001", "False", "False"]
