@@ -161,7 +161,7 @@ def test_a_batch_is_scored_and_a_killed_worker_is_replaced(client: Client, stack
     grader = client.graders.create.function(key="number", fn=SLOW)
     assert grader.key == "number"
     batch = client.batches.create("number", [{"completion": str(number)} for number in range(6000)])
-    _eventually(lambda: client.batches.get(batch.id).done > 0)
+    _eventually(lambda: batch.refresh().done > 0)
     killed, _ = workers = stack.containers("worker")
     started = _run("docker", "inspect", "--format", "{{.State.StartedAt}}", killed)
     _run("docker", "exec", killed, "python", "-c", "import os, signal; os.kill(1, signal.SIGTERM)")
