@@ -16,13 +16,14 @@ time.sleep(60)
 """
 PARENT = f"""
 import os, subprocess, sys
-child = subprocess.Popen([sys.executable, "-c", {CHILD!r}], env=os.environ | {{"GRADEBOX_SUPERVISED": eval(sys.argv[1])}})
+supervised = {{"GRADEBOX_SUPERVISED": str(os.getpid()) if sys.argv[1] == "supervised" else ""}}
+child = subprocess.Popen([sys.executable, "-c", {CHILD!r}], env=os.environ | supervised)
 print(child.pid, flush=True)
 child.wait()
 """
 
 
-@pytest.mark.parametrize(("supervised", "ends"), [("str(os.getpid())", True), ("''", False)])
+@pytest.mark.parametrize(("supervised", "ends"), [("supervised", True), ("alone", False)])
 def test_a_supervised_process_ends_with_its_parent(supervised: str, ends: bool) -> None:
     parent = subprocess.Popen([sys.executable, "-c", PARENT, supervised], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
