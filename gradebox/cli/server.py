@@ -37,6 +37,9 @@ def serve(
 ) -> None:
     """Runs the whole service on this machine: the API, workers and a Redis."""
     from gradebox.access import data_dir as usual_data_dir
+    from gradebox.service import rooms
+
+    rooms.environment({})  # says what is not installed, before anything of it is imported
     from gradebox.service.serve import ServeOptions
     from gradebox.service.serve import serve as run
 

@@ -62,7 +62,6 @@ def serve(options: ServeOptions) -> None:
         CannotServe: something that the service needs is missing or taken.
     """
     signals = Signals()
-    rooms.environment({})  # tells what is not installed before anything is started
     console = _console()
     console.tell("starting")
     with hold(options.data_dir) as folder, _listen(options.host, options.port) as listener:
