@@ -12,6 +12,7 @@ from pathlib import Path
 _ROOT = Path("/sys/fs/cgroup")
 _MIB = 1 << 20
 _PARENT = "gradebox"
+_MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")  # version 2, version 1
 
 
 class Cgroup:
@@ -21,6 +22,11 @@ class Cgroup:
         self.folders = folders
         self._version = version
         self._kills = 0
+
+    @property
+    def writable(self) -> bool:
+        """Whether this process may set bounds."""
+        return any(os.access(self.folders["memory"] / name, os.W_OK) for name in _MEMORY_LIMITS)
 
     def add(self, pid: int) -> None:
         """Moves a process in; what it starts later is in too."""
@@ -70,15 +76,13 @@ class Cgroup:
 
 
 def of_process(pid: int) -> Cgroup | None:
-    """The group that somebody else put a process into, where its memory can be bounded from here."""
+    """The group that somebody else put a process into, where it is seen from here; it may be for reading alone."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
-            version = 1 if controllers else 2
             folder = Path(_ROOT, "memory" if controllers else "", path.lstrip("/"))
-            limit = folder / ("memory.limit_in_bytes" if version == 1 else "memory.max")
-            if controllers in ("memory", "") and os.access(limit, os.W_OK):
-                return Cgroup({"memory": folder}, version)
+            if controllers in ("memory", "") and any((folder / name).exists() for name in _MEMORY_LIMITS):
+                return Cgroup({"memory": folder}, 1 if controllers else 2)
     return None
 
 

@@ -1,4 +1,7 @@
-"""The same attacks where an ordinary user runs the service: no control groups, no user ids but one."""
+"""The same attacks where an ordinary user runs the service: no control groups, no user ids but one.
+
+For Docker such a user is one of those who may speak to the engine, and nothing is done past the engine.
+"""
 
 import json
 import os
@@ -11,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(200)]
+from tests.backends import NAMES, backend_of, settings_for
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
 _HERE = Path(__file__).parent
 _USER = 65533
 
@@ -25,15 +30,17 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="the suite runs as an ordinary user already")
-def test_an_ordinary_user_is_as_safe(open_folder: Path) -> None:
+@pytest.mark.parametrize("backend", NAMES)
+def test_an_ordinary_user_is_as_safe(backend: str, open_folder: Path) -> None:
+    backend_of(backend)(settings_for(backend)).close()  # skips where it cannot be had
     home = open_folder / "home"
     home.mkdir()
     os.chown(home, _USER, _USER)
     root = _HERE.parent.parent
-    selftest = [sys.executable, "-m", "gradebox", "selftest", "--backend", "bubblewrap", "--json"]
+    selftest = [sys.executable, "-m", "gradebox", "selftest", "--backend", backend, "--json"]
     command = [
-        *("setpriv", "--reuid", str(_USER), "--regid", str(_USER), "--clear-groups", "--"),
-        *("env", "-i", f"HOME={home}", f"TMPDIR={home}", "PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1"),
+        *("setpriv", "--reuid", str(_USER), "--regid", str(_USER), *_groups(backend), "--"),
+        *("env", "-i", f"HOME={home}", f"TMPDIR={home}", "PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1", *_engine()),
         *selftest,
     ]
     script = [*_open_homes([root, Path(sys.prefix), Path(sys.base_prefix)], open_folder), ["cd", str(root)], command]
@@ -47,6 +54,18 @@ def test_an_ordinary_user_is_as_safe(open_folder: Path) -> None:
     assert result["user"] == _USER
     assert result["breaches"] == []
     assert sum(result["tried"].values()) > 350
+
+
+def _groups(backend: str) -> list[str]:
+    """None; for Docker the group that may speak to the engine."""
+    if backend != "docker":
+        return ["--clear-groups"]
+    socket = Path(os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock").removeprefix("unix://"))
+    return ["--groups", str(socket.stat().st_gid)]
+
+
+def _engine() -> list[str]:
+    return [f"DOCKER_HOST={os.environ['DOCKER_HOST']}"] if "DOCKER_HOST" in os.environ else []
 
 
 def _open_homes(needed: Iterable[Path], aside: Path) -> list[list[str]]:

@@ -28,6 +28,7 @@ from sandbox.settings import SandboxSettings
 
 _ANSWER_S = 30  # for the engine to answer one request
 _CONNECT_S = 15.0  # for a guest to start and connect
+_TOLD_S = 0.2  # for the engine to hear of what the kernel did
 _MAPPED_UIDS = range(1000, 65_000)  # those that an engine with user namespaces has
 _UIDS = 50_000
 _GONE = (404, 409)  # removed, or being removed
@@ -66,7 +67,7 @@ class DockerSandbox:
     @property
     def bounds_memory(self) -> bool:
         """Whether the container's control group is written from here, without asking the engine."""
-        return self._cgroup is not None
+        return self._cgroup is not None and self._cgroup.writable
 
     def hold(self, pid: int) -> None:
         """Takes hold of the container's pid 1, where it is a process of this machine that is seen from here."""
@@ -90,7 +91,7 @@ class DockerSandbox:
 
     def allow_memory(self, mebibytes: int) -> None:
         """Bounds memory without swap: in the container's control group, or by asking the engine."""
-        if self._cgroup is not None:
+        if self._cgroup is not None and self._cgroup.writable:
             with suppress(FileNotFoundError):  # it has ended: the channel will say so
                 self._cgroup.allow_memory(mebibytes)
             return
@@ -99,18 +100,20 @@ class DockerSandbox:
 
     def ran_out_of_memory(self) -> bool:
         """Whether a process was ended for memory since the last call."""
+        kills = self._kills
         if self._cgroup is not None:
-            with suppress(OSError):  # the group went with its last process: the engine remembers
-                return self._cgroup.ran_out_of_memory()
-        with suppress(DockerException, RequestException):
-            kills = self._kills_told()
-            more, self._kills = kills > self._kills, kills
-            return more
-        return False
+            with suppress(OSError):
+                more = self._cgroup.ran_out_of_memory()
+                self._kills += more
+                return more
+        with suppress(DockerException, RequestException):  # the group went with its last process: the engine remembers
+            self._kills = max(kills, self._kills_told())
+        return self._kills > kills
 
     def _kills_told(self) -> int:
+        time.sleep(_TOLD_S)
         wanted = {"container": self.name, "event": "oom"}
-        until = int(time.time()) + 1  # in whole seconds: those that are on their way are waited for
+        until: Any = f"{time.time():.9f}"  # whole seconds, as the stubs want them, would be waited for
         return sum(1 for _ in self._client.events(since=self._since, until=until, filters=wanted))
 
     def end(self) -> None:

@@ -12,10 +12,10 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
+from sandbox.hostile.watched import Watched
 from sandbox.limits import LINE_BYTES, STDOUT_BYTES, limits_of
 from sandbox.session import Session
 from tests.backends import VARIANTS, backend_of, settings_for
-from tests.watched import Watched
 
 # Runs what a completion says, and tells what it calls `answer`.
 GRADER = """

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.backends.base import ENVIRONMENT
+from sandbox.hostile.watched import Watched
 from sandbox.session import Session
 from tests.sandbox.contract.conftest import Grader
-from tests.watched import Watched
 
 pytestmark = pytest.mark.sandbox
 

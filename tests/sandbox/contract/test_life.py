@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from sandbox.errors import InfrastructureError
+from sandbox.hostile.watched import Watched
 from sandbox.session import Ended, Session
 from tests.sandbox.contract.conftest import Grader
 from tests.sandbox.test_pool import eventually
-from tests.watched import Watched
 
 pytestmark = pytest.mark.sandbox
 
