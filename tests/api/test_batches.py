@@ -251,7 +251,7 @@ def test_a_project_that_has_too_much_waiting_is_asked_to_come_again(
 
 def test_an_answer_waits_for_the_end_of_the_batch(client: httpx.Client) -> None:
     create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(1)\n    return 1\n")
-    url = f"{URL}/{submit(client, lines(100), 'grader=slow')}"
+    url = f"{URL}/{submit(client, lines(5), 'grader=slow')}"
     started = time.monotonic()
     assert client.get(url, params={"wait_s": 0.3}).json()["state"] in ("queued", "running")
     assert time.monotonic() - started >= 0.3
