@@ -31,7 +31,7 @@ class Watched:
         sandbox = self._backend.start()
         self.started.append(sandbox)
         if sandbox.pid:
-            self._namespaces[sandbox.pid] = _pid_namespace(sandbox.pid)
+            self._namespaces[sandbox.pid] = _pid_namespace(sandbox.pid, 1 if self.name == "docker" else 1000)
             self._groups |= _groups(sandbox.pid) - _groups("self")
         if isinstance(sandbox, DockerSandbox) and isinstance(self._backend, Docker):
             told = self._backend.client.inspect_container(sandbox.name)
@@ -83,8 +83,8 @@ def _an_engines(point: str) -> bool:
     return any(part in point for part in ("/overlay2/", "/vfs/", "/netns/", "/containers/"))
 
 
-def _pid_namespace(pid: int) -> str:
-    for _ in range(1000):
+def _pid_namespace(pid: int, looks: int) -> str:
+    for _ in range(looks):
         try:
             return str(Path(f"/proc/{pid}/ns/pid").readlink())
         except PermissionError:  # to an ordinary user, until the sandbox has its user namespace, or for good
