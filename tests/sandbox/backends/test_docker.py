@@ -2,12 +2,14 @@
 
 import contextlib
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -146,18 +148,43 @@ def test_whose_a_container_is(owner: str, state: str, age_s: float, stale: bool)
     assert leftovers.is_stale(told) is stale
 
 
-def test_an_image_that_somebody_removed_is_imported_again(made: Docker) -> None:
-    made.start().end()
-    name = images.name_of(image.build(settings_for("docker").image_dir))
-    assert eventually(lambda: not _known(made, ancestor=name), 20)
-    made.client.remove_image(name, force=True)
-    assert name not in _tags(made)
-    made.start().end()
-    assert name in _tags(made)
+@pytest.fixture
+def repository(made: Docker, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A name for images of this test's own: others may run sandboxes from the usual one."""
+    name = f"gradebox-test-{secrets.token_hex(4)}"
+    monkeypatch.setattr(images, "REPOSITORY", name)
+    yield name
+    for tag in _tags(made, name):
+        made.client.remove_image(tag, force=True)
 
 
-def _tags(made: Docker) -> list[str]:
-    return [tag for found in made.client.images(images.REPOSITORY) for tag in found["RepoTags"] or []]
+def test_an_image_that_somebody_removed_is_imported_again(repository: str, made: Docker) -> None:
+    with contextlib.closing(Docker(settings_for("docker"))) as other:
+        other.start().end()
+        (name,) = _tags(made, repository)
+        assert eventually(lambda: not _known(made, ancestor=name))
+        made.client.remove_image(name)
+        other.start().end()
+        assert _tags(made, repository) == [name]
+
+
+def test_images_of_earlier_versions_go(repository: str, made: Docker, monkeypatch: pytest.MonkeyPatch) -> None:
+    built = image.build(settings_for("docker").image_dir)
+    earlier = image.Image(built.root.with_name("python-earlier"), built.guest)
+    earlier_name = images.name_of(earlier)
+    images.ensure(made.client, built)
+    made.client.tag(images.name_of(built), repository, earlier_name.partition(":")[2])
+    made.client.remove_image(images.name_of(built))
+    images.ensure(made.client, built)  # which is not a day later
+    assert set(_tags(made, repository)) == {earlier_name, images.name_of(built)}
+    made.client.remove_image(images.name_of(built))
+    monkeypatch.setattr(images, "_KEPT", timedelta(seconds=-60))
+    images.ensure(made.client, built)
+    assert _tags(made, repository) == [images.name_of(built)]
+
+
+def _tags(made: Docker, repository: str) -> list[str]:
+    return [tag for found in made.client.images(repository) for tag in found["RepoTags"] or []]
 
 
 def test_without_an_engine_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
