@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from typing import Annotated
 
+import msgspec
 import structlog
 from anyio import move_on_after, sleep
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import BaseModel, ConfigDict
 from redis.exceptions import RedisError
 
 from api import bodies, openapi, uploads
@@ -34,10 +34,8 @@ _log = structlog.get_logger(__name__)
 router = APIRouter(prefix="/batches", tags=["batches"])
 
 
-class Changes(BaseModel):
+class BatchChanges(msgspec.Struct, forbid_unknown_fields=True):
     """What can be changed of a batch."""
-
-    model_config = ConfigDict(extra="forbid")
 
     kept: bool
 
@@ -138,10 +136,11 @@ Own = Annotated[Batch, Depends(_own)]
 """A batch that the key made, or any of the project for one that may manage it."""
 
 
-@router.patch("/{batch_id}")
-def change(services: Served, project: ScoresIn, batch: Own, changes: Changes) -> Batch:
+@router.patch("/{batch_id}", openapi_extra=openapi.body(BatchChanges))
+async def change(request: Request, services: Served, project: ScoresIn, batch: Own) -> Batch:
     """Keeps a batch for longer than others live, or no longer: then it lives as long as if it had ended now."""
-    return services.store.batches.keep(project, batch.id, changes.kept)
+    changes = await bodies.read_json(request, BatchChanges)
+    return await run_sync(services.store.batches.keep, project, batch.id, changes.kept)
 
 
 @router.post("/{batch_id}/cancel")

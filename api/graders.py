@@ -42,7 +42,7 @@ class NewGrader(NewVersion, kw_only=True, forbid_unknown_fields=True):
     key: Key
 
 
-class Changes(msgspec.Struct, forbid_unknown_fields=True):
+class GraderChanges(msgspec.Struct, forbid_unknown_fields=True):
     """What can be changed without a new version. What is not sent, or None, stays as it was."""
 
     name: Name | None = None
@@ -79,10 +79,10 @@ def get(services: Served, project: InProject, key: str) -> Grader:
     return services.store.graders.get(project, key)
 
 
-@router.patch("/{key}", openapi_extra=openapi.body(Changes))
+@router.patch("/{key}", openapi_extra=openapi.body(GraderChanges))
 async def describe(request: Request, services: Served, project: ManagesIn, key: str) -> Grader:
-    """Changes the name or the description, locks or unlocks."""
-    changes = await bodies.read_json(request, Changes)
+    """GraderChanges the name or the description, locks or unlocks."""
+    changes = await bodies.read_json(request, GraderChanges)
     wanted = {name: value for name, value in asdict(changes).items() if value is not None}
     return await run_sync(services.store.graders.describe, project, key, wanted)
 

@@ -47,7 +47,8 @@ def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> d
         for name in _UNPARSED.keys() & properties.keys():
             optional = "anyOf" in properties[name]
             properties[name] = {"anyOf": [_UNPARSED[name], {"type": "null"}]} if optional else _UNPARSED[name]
-    _schemas.update(components)
+    for name, component in components.items():
+        assert _schemas.setdefault(name, component) == component, f"two structs are called {name}"
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}, **(also or {})}}}
 
 
