@@ -81,7 +81,7 @@ def get(services: Served, project: InProject, key: str) -> Grader:
 
 @router.patch("/{key}", openapi_extra=openapi.body(GraderChanges))
 async def describe(request: Request, services: Served, project: ManagesIn, key: str) -> Grader:
-    """GraderChanges the name or the description, locks or unlocks."""
+    """Changes the name or the description, locks or unlocks."""
     changes = await bodies.read_json(request, GraderChanges)
     wanted = {name: value for name, value in asdict(changes).items() if value is not None}
     return await run_sync(services.store.graders.describe, project, key, wanted)
