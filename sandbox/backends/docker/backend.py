@@ -51,7 +51,7 @@ def _engine(doing: str) -> Iterator[None]:
 class DockerSandbox:
     """One running container."""
 
-    def __init__(self, client: docker.APIClient, name: str, forget: Callable[[str], None]) -> None:
+    def __init__(self, client: docker.APIClient, name: str, forget: Callable[[str, bool], None]) -> None:
         self.channel: socket.socket
         self.takes_descriptors = False
         self.pid = 0
@@ -122,12 +122,23 @@ class DockerSandbox:
             self._stream.close()
         elif hasattr(self, "channel"):
             self.channel.close()
-        if self._pidfd >= 0:
-            with suppress(ProcessLookupError, PermissionError):  # quicker than the engine, and works without it
-                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        self._forget(self.name, self._kill())
+
+    def _kill(self) -> bool:
+        """Whether it is dead; without asking the engine where that is allowed, for it may be away."""
+        if self._pidfd < 0:
+            return False
+        try:
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        else:
+            return True
+        finally:
             os.close(self._pidfd)
             self._pidfd = -1
-        self._forget(self.name)
 
 
 class Docker:
@@ -228,9 +239,13 @@ class Docker:
             leftovers.labels(),
         )
 
-    def _remove(self, name: str) -> None:
+    def _remove(self, name: str, dead: bool = False) -> None:
+        """Removes a container. Of one that has died the engine does that itself, and it is only waited for."""
         try:
-            self.client.remove_container(name, force=True, v=True)
+            if dead:
+                self.client.wait(name, timeout=_ANSWER_S, condition="removed")
+            else:
+                self.client.remove_container(name, force=True, v=True)
         except APIError as error:
             if error.status_code not in _GONE:
                 self._not_removed.add(name)
