@@ -74,10 +74,12 @@ def doctor(
 
 def selftest(
     backend: RoleBackend = None,
+    category: Annotated[list[str] | None, typer.Option(help="Only graders of this kind; may be repeated.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Tries hundreds of hostile graders on this machine. Exits 1 when one gets through, 2 when none could be tried."""
-    _become("sandbox.selftest", *["--json"] * json, backend=backend)
+    only = [argument for name in category or [] for argument in ("--category", name)]
+    _become("sandbox.selftest", *only, *["--json"] * json, backend=backend)
 
 
 def _common(data_dir: Path | None, backend: Backend | None, redis_url: str | None) -> dict[str, str | None]:

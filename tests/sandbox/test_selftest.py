@@ -59,6 +59,12 @@ def test_programs_read_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 
 @pytest.mark.sandbox
+def test_one_kind_can_be_tried_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run(monkeypatch, [_THROUGH, _LATE], "--json", "--category", "resource") == 1
+    assert json.loads(capsys.readouterr().out)["tried"] == {"resource": 1}
+
+
+@pytest.mark.sandbox
 def test_what_sandboxes_leave_is_a_breach(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(Watched, "left", lambda _: ["process 7 lives"])
     assert _run(monkeypatch, corpus()[:1]) == 1
