@@ -5,6 +5,7 @@ from typing import Annotated
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
+from fastapi.requests import HTTPConnection
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api.problems import ProblemError
@@ -18,7 +19,7 @@ from storage.projects import not_found
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False, description="an API key"))]
 
 
-async def identify(request: Request, services: Services, secret: str | None) -> ApiKey:
+async def identify(request: HTTPConnection, services: Services, secret: str | None) -> ApiKey:
     """The API key of this secret. Raises ProblemError where it is none."""
     if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")

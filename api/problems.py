@@ -5,6 +5,7 @@ from http import HTTPStatus
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from fastapi.requests import HTTPConnection
 from fastapi.responses import JSONResponse, Response
 from redis.exceptions import RedisError
 from starlette.exceptions import HTTPException
@@ -81,7 +82,7 @@ def validation_failed(report: Report) -> ProblemError:
     )
 
 
-def answer(request: Request, problem: ProblemError) -> Response:
+def answer(request: HTTPConnection, problem: ProblemError) -> Response:
     """The response for a problem."""
     body = Problem(
         type=f"urn:gradebox:problem:{problem.name}",

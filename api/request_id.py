@@ -16,7 +16,7 @@ class RequestId:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
-        if scope["type"] != "http":
+        if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
         scope.setdefault("state", {})["request_id"] = secrets.token_hex(8)

@@ -1,17 +1,22 @@
 """The HTTP server, as the API needs it."""
 
+import logging
+
 import uvicorn
 
 from api.app import create_app
 from api.protocol import BoundedProtocol
 from api.services import Services
+from storage.chunks import LINE_BYTES
 
 KEEP_ALIVE_S = 75  # longer than the minute for which load balancers keep a connection
+MESSAGE_BYTES = LINE_BYTES - 64  # of a websocket: as a line it may be somewhat longer
 STOP_S = 5  # how long requests may still take when the server is to stop
 
 
 def server(services: Services, host: str, port: int) -> uvicorn.Server:
     """A server that does not run yet. It logs no paths: tenants choose parts of them."""
+    logging.getLogger("uvicorn.error").addFilter(_names_no_path)
 
     class Protocol(BoundedProtocol):
         most = services.settings.connections
@@ -22,7 +27,9 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
         port=port,
         loop="uvloop",
         http=Protocol,
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=MESSAGE_BYTES,
+        ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -33,3 +40,7 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
         timeout_graceful_shutdown=STOP_S,
     )
     return uvicorn.Server(config)
+
+
+def _names_no_path(record: logging.LogRecord) -> bool:
+    return "WebSocket" not in str(record.msg)

@@ -6,7 +6,8 @@ from typing import Annotated, TypeVar, TypeVarTuple
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from fastapi import Depends, Request
+from fastapi import Depends
+from fastapi.requests import HTTPConnection
 from redis.exceptions import RedisError
 
 from api.collector import registry
@@ -54,8 +55,8 @@ class Services:
         return await run_sync(work, *args, limiter=self._grading)
 
 
-async def _services(request: Request) -> Services:
-    services: Services = request.app.state.services
+async def _services(connection: HTTPConnection) -> Services:
+    services: Services = connection.app.state.services
     return services
 
 

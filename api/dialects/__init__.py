@@ -6,9 +6,14 @@ from fastapi import APIRouter
 
 from api.dialects.adaptive import route as adaptive
 from api.dialects.openai import routes as openai
+from api.dialects.reward import route as reward
 from api.settings import Dialect
 
-_ROUTERS: dict[Dialect, APIRouter] = {"adaptive": adaptive.router, "openai": openai.router}
+_ROUTERS: dict[Dialect, APIRouter] = {
+    "adaptive": adaptive.router,
+    "openai": openai.router,
+    "reward": reward.router,
+}
 
 
 def routers(names: Sequence[Dialect]) -> list[APIRouter]:

@@ -1,0 +1,77 @@
+"""`/reward/{project}/{grader}`, and at the root what the client's blocking calls ask for there."""
+
+from typing import Any
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request, WebSocket
+from fastapi import Response as HttpResponse
+
+from api import bodies, problems
+from api.dialects.reward import scoring
+from api.dialects.reward.access import Scored, ScoredByName, Shown, ShownByName, Target, enter
+from api.dialects.reward.socket import Conversation
+from api.dialects.reward.wire import METADATA_SCHEMA
+from api.problems import AWAY, ProblemError, problem_of
+from api.proofs import BODY_BYTES
+from api.services import Served
+from storage.errors import StorageError
+
+router = APIRouter(tags=["reward"], include_in_schema=False)
+
+
+@router.post("/reward/{project}/{key}/score")
+async def score(request: Request, services: Served, target: Scored) -> HttpResponse:
+    """The reward of one completion."""
+    body = await bodies.read(request, BODY_BYTES)
+    return _json(await services.grade(scoring.score_one, services, target, body))
+
+
+@router.post("/reward/{project}/{key}/batch_score")
+async def batch_score(request: Request, services: Served, target: Scored) -> HttpResponse:
+    """The rewards of several."""
+    body = await bodies.read(request, BODY_BYTES, "send fewer at once")
+    return _json(await services.grade(scoring.score_many, services, target, body))
+
+
+@router.get("/reward/{project}/{key}/info")
+async def info(services: Served, target: Shown) -> HttpResponse:
+    """What the grader is."""
+    return _json(await run_sync(scoring.info, services, target))
+
+
+@router.get("/reward/{project}/{key}/metadata_schema")
+async def metadata_schema(services: Served, target: Shown) -> dict[str, Any]:
+    """Any object, for a grader that is there."""
+    await run_sync(scoring.info, services, target)
+    return METADATA_SCHEMA
+
+
+@router.post("/batch_score")
+async def batch_score_by_name(request: Request, services: Served, target: ScoredByName) -> HttpResponse:
+    """As below `/reward`, of the grader that the user name is."""
+    return await batch_score(request, services, target)
+
+
+@router.get("/info")
+async def info_by_name(services: Served, target: ShownByName) -> HttpResponse:
+    """As below `/reward`, of the grader that the user name is."""
+    return await info(services, target)
+
+
+@router.websocket("/reward/{project}/{key}/ws")
+@router.websocket("/reward/{project}/{key}//ws")  # what the client makes of a URL that ends in a slash
+async def ws(connection: WebSocket, services: Served, project: str, key: str) -> None:
+    """Rewards as they are ready."""
+    target = Target(project, key)
+    try:
+        await enter(connection, services, project, "score")
+        await run_sync(services.store.graders.runnable, project, key)
+    except (ProblemError, StorageError, *AWAY) as error:
+        await connection.send_denial_response(problems.answer(connection, problem_of(error)))
+        return
+    await Conversation(connection, services, target).serve()
+
+
+def _json(told: msgspec.Struct) -> HttpResponse:
+    return HttpResponse(msgspec.json.encode(told), media_type="application/json")

@@ -1,0 +1,121 @@
+"""Rewards over a websocket: many requests under way at once, each answered under its id.
+
+RewardClient waits for ever for an id that is not answered, and stops reading at the first frame that is no part of a
+response. So every id is answered, and one without a score as `wire.NO_SCORE` says.
+"""
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from typing import NamedTuple
+
+import msgspec
+from anyio import BrokenResourceError, EndOfStream, WouldBlock, create_memory_object_stream, create_task_group
+from anyio.streams.memory import MemoryObjectReceiveStream
+from fastapi import WebSocket, WebSocketDisconnect
+from starlette.websockets import WebSocketDisconnected
+
+from api import bodies
+from api.dialects.reward.access import Target, enter
+from api.dialects.reward.wire import NO_SCORE, Request, Response, line_of, response
+from api.problems import AWAY, ProblemError, invalid, problem_of
+from api.request_id import request_id
+from api.score import score_lines
+from api.services import Services
+from storage.errors import StorageError
+
+SCORERS = 4
+TOGETHER = 8  # requests that one scorer takes at once: with four of them, what the client has under way
+TOGETHER_BYTES = bodies.MIB
+CHUNK_CHARACTERS = 10_240
+POLICY_VIOLATION = 1008
+REASON_BYTES = 123  # of a close frame, by the protocol
+
+_log = logging.getLogger(__name__)
+
+
+class Asked(NamedTuple):
+    """A thread as a line of JSON, and the id to answer under."""
+
+    line: bytes
+    id: int
+
+
+class Conversation:
+    """One websocket of one client."""
+
+    def __init__(self, socket: WebSocket, services: Services, target: Target) -> None:
+        self._socket = socket
+        self._services = services
+        self._target = target
+
+    async def serve(self) -> None:
+        """Scores what comes until the client closes, or sends what cannot be answered."""
+        await self._socket.accept()
+        sending, receiving = create_memory_object_stream[Asked](TOGETHER)
+        refusal = ""
+        async with create_task_group() as group, sending:
+            for _ in range(SCORERS):
+                group.start_soon(self._score, receiving.clone())
+            receiving.close()
+            try:
+                while True:
+                    await sending.send(await self._next())
+            except (WebSocketDisconnect, BrokenResourceError):
+                group.cancel_scope.cancel()
+            except ProblemError as error:
+                refusal = error.detail
+        if refusal:  # all that came before is answered
+            reason = refusal.encode()[:REASON_BYTES].decode(errors="ignore")
+            await self._socket.close(POLICY_VIOLATION, reason)
+
+    async def _next(self) -> Asked:
+        """Raises WebSocketDisconnect, or ProblemError where there is no id to answer under."""
+        message = await self._socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise WebSocketDisconnect(message["code"])
+        request, hidden = bodies.parse((message.get("text") or "").encode(), Request)
+        if request.id is None:
+            raise invalid("a request over a websocket has an `id`")
+        return Asked(line_of(request, hidden), request.id)
+
+    async def _score(self, receiving: MemoryObjectReceiveStream[Asked]) -> None:
+        """A scorer's life. It ends early where nobody is there to be answered."""
+        with receiving, suppress(WebSocketDisconnect, WebSocketDisconnected):
+            async for first in receiving:
+                for answer in await self._answers([first, *_waiting(receiving, len(first.line))]):
+                    await self._send(answer)
+
+    async def _answers(self, group: Sequence[Asked]) -> list[Response]:
+        services, target = self._services, self._target
+        try:
+            await enter(self._socket, services, target.project, "score")  # the key may have been revoked meanwhile
+            _, outcomes = await services.grade(score_lines, services, *target, None, [one.line for one in group])
+            return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=True)]
+        except (ProblemError, StorageError, *AWAY) as error:
+            problem = problem_of(error)
+            if problem.status >= 500:
+                _log.error("request %s met what is away", request_id(self._socket.scope), exc_info=error)
+            told = {"kind": problem.name, "message": problem.detail, "retryable": problem.status >= 500}
+            return [Response(NO_SCORE, {"error": told}, asked.id) for asked in group]
+
+    async def _send(self, answer: Response) -> None:
+        text = msgspec.json.encode(answer).decode()
+        pieces = [text[start : start + CHUNK_CHARACTERS] for start in range(0, len(text), CHUNK_CHARACTERS)]
+        await self._socket.send_text(json.dumps({"id": answer.id, "total_num_chunks": len(pieces)}))
+        for piece in pieces:
+            await self._socket.send_text(json.dumps({"id": answer.id, "chunk": piece}))
+
+
+def _waiting(receiving: MemoryObjectReceiveStream[Asked], size: int) -> Iterator[Asked]:
+    """What else has come, as much as is scored together with something of this size."""
+    for _ in range(TOGETHER - 1):
+        if size >= TOGETHER_BYTES:
+            return
+        try:
+            asked = receiving.receive_nowait()
+        except (WouldBlock, EndOfStream):
+            return
+        size += len(asked.line)
+        yield asked

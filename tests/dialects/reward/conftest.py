@@ -1,0 +1,58 @@
+"""A grader as a reward server, and where RewardClient finds it."""
+
+from typing import NamedTuple
+
+import pytest
+
+from tests.gradebox.conftest import Service
+
+SOURCE = '''
+import os
+import time
+
+import gradebox
+
+
+async def grade(thread):
+    """The length, with odd things where it is asked for them."""
+    text = thread.completion()
+    if text == "boom":
+        raise ValueError("boom")
+    if text == "exit":
+        os._exit(1)
+    if text == "hang":
+        time.sleep(60)
+    if text == "nan":
+        return float("nan")
+    if text == "reason":
+        print("x" * 2000)
+        return gradebox.Score(0.5, reason="half " * 500)
+    if text == "metadata":
+        return float(thread.metadata.get("reward", -1))
+    if text == "turns":
+        return float(len(thread.get_turns()))
+    return float(len(text))
+'''
+
+
+class Reward(NamedTuple):
+    """A reward server's URL, with the key in it."""
+
+    url: str
+    project: str
+    service: Service
+
+    def at(self, user: str = "", key: str | None = None, grader: str = "length") -> str:
+        """The URL of a grader with other credentials."""
+        host = self.service.url.removeprefix("http://")
+        sent = f"{user}:{self.service.key if key is None else key}@" if key != "" else ""
+        return f"http://{sent}{host}/reward/{self.project}/{grader}"
+
+
+@pytest.fixture
+def reward(service: Service, project: str) -> Reward:
+    """A grader that gives the length of a completion."""
+    service.client(project).graders.create.function(
+        key="length", fn=SOURCE, name="Length", description="how long it is", timeout_s=1.0
+    )
+    return Reward(Reward("", project, service).at(), project, service)
