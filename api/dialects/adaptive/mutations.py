@@ -33,9 +33,6 @@ from api.validate import report_on
 from gradebox.schemas import Check, Grader
 from storage.errors import Conflict
 
-PROVES = re.compile(r"validateFunctionGrader|createGrader|updateGrader|testRemoteEnv")
-"""Finds what takes long in the text of a query."""
-
 
 @strawberry.type
 class Mutation:
