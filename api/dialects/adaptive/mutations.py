@@ -1,6 +1,5 @@
 """What the SDK changes."""
 
-import re
 from typing import Any
 
 import msgspec
