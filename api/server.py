@@ -1,6 +1,7 @@
 """The HTTP server, as the API needs it."""
 
 import logging
+from math import ceil
 
 import uvicorn
 
@@ -11,7 +12,6 @@ from storage.chunks import LINE_BYTES
 
 KEEP_ALIVE_S = 75  # longer than the minute for which load balancers keep a connection
 MESSAGE_BYTES = LINE_BYTES - 64  # of a websocket: as a line it may be somewhat longer
-STOP_S = 5  # how long requests may still take when the server is to stop
 
 
 def server(services: Services, host: str, port: int) -> uvicorn.Server:
@@ -37,7 +37,7 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
         proxy_headers=bool(services.settings.proxies),
         forwarded_allow_ips=services.settings.proxies,
         timeout_keep_alive=KEEP_ALIVE_S,
-        timeout_graceful_shutdown=STOP_S,
+        timeout_graceful_shutdown=ceil(services.settings.stop_s),
     )
     return uvicorn.Server(config)
 

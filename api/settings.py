@@ -21,6 +21,7 @@ class ApiSettings(BaseSettings):
     host: str = Field(default="127.0.0.1", description="the address to listen on")
     port: int = Field(default=8000, ge=0, le=65535)
     socket_fd: int | None = Field(default=None, description="a listening socket that was passed on, instead of both")
+    stop_s: float = Field(default=8.0, ge=0, description="seconds that requests may still take when the API is to stop")
     failed_keys: int = Field(default=100, ge=1, description="wrong API keys that an address may send in a minute")
     idempotency_s: int = Field(default=24 * 3600, ge=1, description="how long answers are kept to be repeated")
     connections: int = Field(default=1000, ge=1, description="at once")

@@ -9,11 +9,12 @@ from api.settings import ApiSettings
 from gradebox.service.logs import LogSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
+from worker.settings import WorkerSettings
 
 DOCS = Path(__file__).parent.parent / "docs"
 
 
-@pytest.mark.parametrize("settings", [ApiSettings, LogSettings, SandboxSettings, StorageSettings])
+@pytest.mark.parametrize("settings", [ApiSettings, LogSettings, SandboxSettings, StorageSettings, WorkerSettings])
 def test_every_setting_is_in_the_docs(settings: type[BaseSettings]) -> None:
     written = (DOCS / "settings.md").read_text()
     prefix = settings.model_config.get("env_prefix") or ""

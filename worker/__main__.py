@@ -1,5 +1,6 @@
 """`python -m worker`: one worker process, until SIGTERM."""
 
+import os
 import sys
 import time
 
@@ -20,6 +21,7 @@ from worker.janitor import JanitorThread
 from worker.process import Process
 from worker.publisher import Publisher
 from worker.runtime import Runtime, use
+from worker.settings import WorkerSettings
 from worker.supervised import stop_with_parent
 
 UNSAFE_HERE = 3
@@ -34,10 +36,11 @@ def main() -> int:
     stop_with_parent()
     configure("worker")
     tracing.start("worker")
-    settings = StorageSettings()
+    settings, own = StorageSettings(), WorkerSettings()
+    os.nice(own.nice)  # sandboxes have it too
     try:
         with open_pool() as pool:
-            _run(settings, _wait_for_store(settings), pool)
+            _run(settings, own, _wait_for_store(settings), pool)
     except IsolationUnavailable as error:
         _log.error(f"no sandbox is safe here: {error}")
         return UNSAFE_HERE
@@ -47,7 +50,7 @@ def main() -> int:
     return 0
 
 
-def _run(settings: StorageSettings, store: Store, pool: Pool) -> None:
+def _run(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool) -> None:
     dispatch = Dispatch(store)
     heartbeat = Heartbeat(store, dispatch)
     runtime = Runtime(store, pool, dispatch, heartbeat)
@@ -59,7 +62,7 @@ def _run(settings: StorageSettings, store: Store, pool: Pool) -> None:
     janitor.start()
     _log.info("waiting for batches")
     try:
-        Process(runtime, settings.redis_url).run()
+        Process(runtime, settings.redis_url, own.stop_s).run()
     finally:
         janitor.end()
         heartbeat.end()

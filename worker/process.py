@@ -18,7 +18,6 @@ from storage.connection import connect
 from worker.dispatch import QUEUE
 from worker.runtime import Runtime
 
-STOP_S = 8.0  # how long the unit at hand may still take; shorter than a supervisor waits before it kills
 _REDIS_WAIT_S = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -41,9 +40,13 @@ class LeaseWorker(SimpleWorker):
 
 
 class Process:
-    """Runs RQ's loop until a signal ends it. Redis may go away meanwhile: the loop is entered again."""
+    """Runs RQ's loop until a signal ends it. Redis may go away meanwhile: the loop is entered again.
 
-    def __init__(self, runtime: Runtime, redis_url: str) -> None:
+    `stop_s` is how many seconds the chunk at hand may still take then, fewer than a supervisor waits before it kills.
+    """
+
+    def __init__(self, runtime: Runtime, redis_url: str, stop_s: float) -> None:
+        self._stop_s = stop_s
         self._runtime = runtime
         self._redis_url = redis_url
         self._worker: LeaseWorker | None = None
@@ -75,7 +78,7 @@ class Process:
         if self._runtime.stopping.is_set():
             return
         self._runtime.stopping.set()
-        timer = threading.Timer(STOP_S, self._give_up)
+        timer = threading.Timer(self._stop_s, self._give_up)
         timer.daemon = True
         timer.start()
         worker = self._worker

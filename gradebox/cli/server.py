@@ -34,6 +34,7 @@ def serve(
     workers: Annotated[int, _setting("workers", "How many; 0 takes one for each core that may be used.", 0)] = 0,
     backend: Annotated[Backend, _setting("backend", "What builds sandboxes; auto takes what is safe here.")] = "auto",
     redis_url: Annotated[str | None, _setting("redis_url", "A Redis of your own instead of the embedded one.")] = None,
+    stop_s: Annotated[float, _setting("stop_s", "Seconds that work may still take at the end.", 0)] = 8.0,
 ) -> None:
     """Runs the whole service on this machine: the API, workers and a Redis."""
     from gradebox.access import data_dir as usual_data_dir
@@ -43,7 +44,7 @@ def serve(
     from gradebox.service.serve import ServeOptions
     from gradebox.service.serve import serve as run
 
-    run(ServeOptions(host, port, data_dir or usual_data_dir(), workers, backend, redis_url))
+    run(ServeOptions(host, port, data_dir or usual_data_dir(), workers, backend, redis_url, stop_s))
 
 
 def api(

@@ -25,14 +25,16 @@ from gradebox.service.tail import Tail
 
 READY_S = 60.0
 TICK_S = 0.05
-STOP_S = 10.0
+KILL_S = 2.0  # so long after the time to stop is over
 FINAL = {3, 4}  # exit codes: there is no safe sandbox on this machine; what is kept was written by a newer gradebox
 DEATHS_BEFORE_READY = 3
 
 
 @dataclass(frozen=True)
 class ServeOptions:
-    """What `gradebox serve` was asked for. `port` 0 takes a free one; `workers` 0 takes one for each usable core."""
+    """What `gradebox serve` was asked for. `port` 0 takes a free one; `workers` 0 takes one for each usable core;
+    `stop_s` is how many seconds requests and chunks may still take when it is to stop.
+    """
 
     host: str
     port: int
@@ -40,6 +42,7 @@ class ServeOptions:
     workers: int
     backend: str
     redis_url: str | None
+    stop_s: float = 8.0
 
 
 class Signals:
@@ -91,15 +94,17 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "redis_url": options.redis_url or redis_url(folder),
             "data_dir": folder.path,
             "backend": options.backend,
+            "stop_s": options.stop_s,
             "socket_fd": listener.fileno(),
             "supervised": os.getpid(),
             "log_format": "json",  # they are read here
         }
     )
-    api = Child("api", rooms.command("api"), environment, folder.log("api"), STOP_S, pass_fds=(listener.fileno(),))
+    stop_s = options.stop_s + KILL_S
+    api = Child("api", rooms.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),))
     names = [f"worker-{number}" for number in range(1, (options.workers or len(os.sched_getaffinity(0))) + 1)]
     command = rooms.command("worker")
-    return [api, *(Child(name, command, environment, folder.log(name), STOP_S) for name in names)]
+    return [api, *(Child(name, command, environment, folder.log(name), stop_s) for name in names)]
 
 
 def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signals, console: Console) -> None:

@@ -1,4 +1,5 @@
 import json
+import time
 
 import httpx
 import pytest
@@ -65,3 +66,17 @@ def test_limits_are_named(client: httpx.Client) -> None:
 
 def test_a_grader_that_is_not_there(client: httpx.Client) -> None:
     problem(client.post(URL, json={"threads": [{}]}), 404, "not-found")
+
+
+@pytest.mark.usefixtures("worker")
+def test_batches_do_not_hold_up_whoever_waits(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")
+    create(client)
+    threads = [{"completion": "4"}] * 1500
+    batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "slow"}], "threads": threads}).json()["id"]
+    while client.get(f"{PROJECT}/batches/{batch}").json()["state"] == "queued":
+        time.sleep(0.02)
+    for key in ("exact", "slow"):
+        answer = client.post(f"{PROJECT}/graders/{key}/score", json={"threads": threads[:5]}).json()
+        assert [one["score"] for one in answer["outcomes"]] == [1.0] * 5
+    assert client.post(f"{PROJECT}/batches/{batch}/cancel").json()["state"] == "cancelled"

@@ -1,4 +1,5 @@
 import json
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -123,3 +124,7 @@ def test_a_job_that_fails_is_logged_without_the_words_of_what_it_raised(
     assert event["frames"]
     assert "tenants words" not in logged
     assert over(store, submit(store, dispatch, 10, SLOW)).state == "finished"
+
+
+def test_a_worker_stands_back_behind_the_api(start: Callable[[], Worker]) -> None:
+    assert os.getpriority(os.PRIO_PROCESS, start().pid) == os.getpriority(os.PRIO_PROCESS, 0) + 5
