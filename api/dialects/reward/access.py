@@ -53,6 +53,7 @@ def of_user(role: Role) -> Callable[[HTTPConnection, Services], Awaitable[Target
     async def entered(connection: HTTPConnection, services: Served) -> Target:
         project, plus, key = _sent(connection).user.partition("+")
         if not plus:
+            await identify(connection, services, _sent(connection).secret)
             detail = "this names no grader: write the URL as http://PROJECT+GRADER:KEY@host/reward/PROJECT/GRADER"
             raise ProblemError(404, "not-found", detail)
         await enter(connection, services, project, role)
