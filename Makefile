@@ -17,6 +17,9 @@ test: $(READY)  ## every test that this machine can run
 chaos: $(READY)  ## 200 random kills while 100,000 completions are scored; CHAOS="--seed 7" repeats a run's choices
 	@.venv/bin/python -m tests.chaos $(CHAOS)
 
+scale: $(READY)  ## one batch of a million completions: memory, files and processes before and after
+	@.venv/bin/python -m tests.chaos.scale $(SCALE)
+
 lint: $(READY)  ## ruff and mypy
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -34,4 +37,4 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 clean:  ## remove the virtual environment and what tools left
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help demo test chaos lint bench bench-quick lock clean
+.PHONY: help demo test chaos scale lint bench bench-quick lock clean

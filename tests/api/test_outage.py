@@ -1,4 +1,5 @@
 import asyncio
+import re
 from pathlib import Path
 
 import httpx
@@ -56,3 +57,25 @@ def test_a_fault_says_nothing_of_what_is_inside(services: Services, monkeypatch:
 
     response = asyncio.run(get())
     assert "secret" not in problem(response, 500, "internal")
+
+
+def test_without_redis_every_route_asks_to_come_again(services: Services) -> None:
+    app = create_app(services)
+    routes = [(method, path) for path, methods in app.openapi()["paths"].items() for method in methods]
+    without_redis = {"/healthz", "/readyz", "/metrics"}
+    headers = {"Authorization": "Bearer gbx_1_2", "Content-Type": "application/json"}
+
+    async def ask() -> dict[tuple[str, str], httpx.Response]:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:
+            return {
+                (method, path): await client.request(
+                    method, re.sub(r"\{\w+\}", "a", path), headers=headers, content="{}"
+                )
+                for method, path in routes
+                if path not in without_redis
+            }
+
+    answers = asyncio.run(ask())
+    assert len(answers) > 20
+    assert {route: answer.status_code for route, answer in answers.items() if answer.status_code != 503} == {}
+    assert {route for route, answer in answers.items() if answer.headers.get("retry-after") != "1"} == set()

@@ -1,0 +1,129 @@
+"""One batch of a million completions: what each role's memory does meanwhile, and what is left over in the end."""
+
+import argparse
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from benchmarks import processes
+from tests.chaos.service import ROLES, Service
+
+GRADER = "async def grade(thread):\n    return int(thread.completion()) % 1000 / 1000\n"
+WARM_UP = 20_000
+SETTLE_S = 90.0
+MOST_GROWTH = 1.25
+MOST_GROWTH_MIB = 32.0
+"""For a role that is small: a few MiB are many percent of it."""
+
+
+@dataclass(frozen=True)
+class Left:
+    """What an idle service has: processes, and open files of each role."""
+
+    processes: Counter[str]
+    files: dict[str, int]
+
+
+@dataclass
+class Report:
+    """Peaks of resident memory by role in MiB, during a small batch and during the large one; and what was left."""
+
+    completions: int
+    seconds: float = 0.0
+    wrong: int = 0
+    small: dict[str, float] = field(default_factory=dict)
+    large: dict[str, float] = field(default_factory=dict)
+    before: Left | None = None
+    after: Left | None = None
+
+    @property
+    def growing(self) -> list[str]:
+        """The roles whose memory is not flat."""
+        return [
+            role
+            for role, peak in self.large.items()
+            if peak > max(self.small[role] * MOST_GROWTH, self.small[role] + MOST_GROWTH_MIB)
+        ]
+
+    def __str__(self) -> str:
+        peaks = ", ".join(f"{role} {self.small[role]:.0f} -> {self.large[role]:.0f}" for role in ROLES)
+        return (
+            f"{self.completions} completions in {self.seconds:.0f} s, {self.wrong} wrong; "
+            f"peak RSS in MiB ({WARM_UP} -> {self.completions}): {peaks}; before {self.before}, after {self.after}"
+        )
+
+
+def run(completions: int, folder: Path) -> Report:
+    """A service with two workers, a small batch, the large one, and then nothing to do."""
+    report = Report(completions)
+    with Service(folder, workers=2) as service:
+        service.await_ready()
+        with service.client() as client:
+            client.graders.create.function(key="fast", fn=GRADER, isolation="batch", threads=[{"completion": "1"}])
+            report.small = _peaks(service, lambda: _score(service, report, WARM_UP))
+            report.before = _settled(service, None)
+            began = time.monotonic()
+            report.large = _peaks(service, lambda: _score(service, report, completions))
+            report.seconds = time.monotonic() - began
+            report.after = _settled(service, report.before)
+        assert service.stop() == 0
+    return report
+
+
+def _score(service: Service, report: Report, count: int) -> None:
+    """The client is one of its own: what it holds belongs to no role."""
+    with service.client() as client:
+        batch = client.batches.create("fast", _lines(count))
+        batch.wait(progress=False)
+        read = 0
+        for read, outcome in enumerate(batch.outcomes(), 1):
+            report.wrong += outcome.score != (read - 1) % 1000 / 1000
+        report.wrong += count - read
+        batch.delete()
+
+
+def _lines(count: int) -> Iterator[dict[str, object]]:
+    return ({"completion": str(number)} for number in range(count))
+
+
+def _peaks(service: Service, work: Callable[[], None]) -> dict[str, float]:
+    """The most resident memory of each role while `work` is done, of workers that of the largest."""
+    pids = service.processes()
+    for role in ROLES:
+        for pid in pids[role]:
+            processes.forget_peak(pid)
+    work()
+    return {role: max(processes.peak_rss(pid) for pid in pids[role]) for role in ROLES}
+
+
+def _settled(service: Service, expected: Left | None) -> Left:
+    """What is left when sandboxes that idled have been closed; at once where it is what was expected."""
+    ends = time.monotonic() + SETTLE_S
+    while (found := _left(service)) != expected and time.monotonic() < ends:
+        time.sleep(1.0)
+    return found
+
+
+def _left(service: Service) -> Left:
+    pids = service.processes()
+    counted = Counter({kind: len(found) for kind, found in pids.items()})
+    files = {role: sum(len([*Path(f"/proc/{pid}/fd").iterdir()]) for pid in pids[role]) for role in ROLES}
+    return Left(counted, files)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make scale", description=__doc__)
+    parser.add_argument("--completions", type=int, default=1_000_000)
+    chosen = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="gradebox-scale-") as folder:
+        report = run(chosen.completions, Path(folder))
+    print(report)
+    return int(bool(report.wrong or report.growing or report.before != report.after))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
