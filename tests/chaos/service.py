@@ -28,6 +28,7 @@ class Service:
 
     folder: Path
     workers: int
+    settings: dict[str, str] = field(default_factory=dict)
     port: int = 0
     starts: int = 0
     seen: set[tuple[int, str]] = field(default_factory=set)
@@ -110,7 +111,7 @@ class Service:
 
     def _environment(self) -> dict[str, str]:
         ours = {name: value for name, value in os.environ.items() if not name.startswith("GRADEBOX_")}
-        return ours | {"XDG_STATE_HOME": str(self.folder / "state")}
+        return ours | self.settings | {"XDG_STATE_HOME": str(self.folder / "state")}
 
     def _ready(self) -> bool:
         try:
