@@ -158,7 +158,7 @@ class Marking:
             if self._slotted:
                 self._take_slots(child, settled)
             else:
-                self._take_records()
+                self._take_records(settled)
         if self._seen != before:
             self._since = monotonic()
 
@@ -170,13 +170,14 @@ class Marking:
         self._data += data
         return bool(data)
 
-    def _take_records(self) -> None:
+    def _take_records(self, settled: bool) -> None:
         count, length = count_records(self._data)
         if self._told + count > self._share or len(self._data) - length > _MOST_RECORD:
             raise Malformed("more records than lines")
-        self._pass_on(bytes(self._data[:length]), count)
-        del self._data[:length]
-        self._seen = self._told
+        self._seen = self._told + count
+        if settled or self._limits.isolation != COMPLETION:  # there, the child may yet tell one more, and spoil it
+            self._pass_on(bytes(self._data[:length]), count)
+            del self._data[:length]
 
     def _take_slots(self, child: Child, settled: bool) -> None:
         data = slots.read(child.slots, self._told, self._share)
