@@ -1,4 +1,5 @@
-"""What a sandbox sees as its file system: a copy of the interpreter and its standard library, and the guest.
+"""What a sandbox sees as its file system: a copy of the interpreter and its standard library, the guest's parser of
+JSON, and the guest.
 
 A copy rather than binds of the host's folders: it holds nothing else, so that nothing of the host can be read by
 mistake, not even the name of a home; other users can reach it where the interpreter lies in root's home; and it is one
@@ -9,6 +10,7 @@ Copies are made once and named by what they hold.
 import compileall
 import fcntl
 import hashlib
+import importlib.util
 import os
 import re
 import shutil
@@ -22,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.errors import IsolationUnavailable
+from sandbox.guest import parser
 
 GUEST = Path("/usr/lib/gradebox")  # where the guest's code is seen inside
 PYTHON = Path("/usr/bin/python3")
@@ -101,9 +104,18 @@ def _library() -> Path:
     return Path(sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix}))
 
 
+def _parser() -> Path:
+    """The extension module of jiter, which is found and not imported: the host has no use for it."""
+    found = importlib.util.find_spec("jiter")
+    modules = [] if found is None else [*Path(str(found.origin)).parent.glob("jiter.*.so")]
+    if not modules:
+        raise IsolationUnavailable("the guest's JSON parser is not there: install it with `pip install jiter`.")
+    return modules[0]
+
+
 def _interpreter_hash() -> str:
     told = [sys.version, str(sorted(_LEFT_OUT)), Path(__file__).read_text()]
-    for path in (_executable(), _library(), _library() / "lib-dynload"):
+    for path in (_executable(), _library(), _library() / "lib-dynload", _parser()):
         status = path.stat()
         told.append(f"{path} {status.st_mtime_ns} {status.st_size}")
     return _short_hash("\n".join(told).encode())
@@ -169,7 +181,10 @@ def _copy_interpreter(target: Path) -> None:
     shutil.copy2(executable, programs / "python3")
     (programs / "python").symlink_to("python3")
     (programs / library.name).symlink_to("python3")
-    for needed in _shared_libraries(executable, inside):
+    parser_inside = target / parser.PLACE.lstrip("/")
+    parser_inside.parent.mkdir()
+    shutil.copy2(_parser(), parser_inside)
+    for needed in _shared_libraries(executable, inside, parser_inside):
         _copy_library(needed, target)
     for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)
@@ -177,9 +192,9 @@ def _copy_interpreter(target: Path) -> None:
     _open_to_read(target)
 
 
-def _shared_libraries(executable: Path, library: Path) -> set[Path]:
-    """What the interpreter and its extension modules are linked with, by the paths that the loader looks at."""
-    binaries = [str(executable), *map(str, (library / "lib-dynload").glob("*.so"))]
+def _shared_libraries(executable: Path, library: Path, *more: Path) -> set[Path]:
+    """What the interpreter and the extension modules are linked with, by the paths that the loader looks at."""
+    binaries = [*map(str, (executable, *more)), *map(str, (library / "lib-dynload").glob("*.so"))]
     listed = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=False, env={"LC_ALL": "C"})
     return {Path(path) for path in _LIBRARY_LINE.findall(listed.stdout)}
 

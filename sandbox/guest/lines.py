@@ -10,7 +10,6 @@ from gradebox.thread import StringThread
 _BLANK = " \t\r\n"
 _CONTAINERS = frozenset((dict, list))
 _flat = _CONTAINERS.isdisjoint
-_LINE_ENDS = frozenset(("\n", ""))
 _new_thread = StringThread.__new__
 
 
@@ -21,9 +20,11 @@ class BadInput(Exception):
 class Reader:
     """Reads threads, each from the bytes of one line."""
 
-    def __init__(self, most_bytes: int, deepest: int) -> None:
+    def __init__(self, most_bytes: int, deepest: int, parse: Callable[[bytes], Any] | None = None) -> None:
+        """Lines are read by `parse` first, which may refuse what is JSON, but reads what it accepts as `json` does."""
         self._most_bytes = most_bytes
         self._deepest = deepest
+        self._parse = parse or _refuse
         context: Any = SimpleNamespace(
             strict=True,
             object_hook=None,
@@ -43,8 +44,7 @@ class Reader:
         """
         # What nearly every line looks like is read here in one go; anything else comes to the same by the careful way.
         try:
-            text = line.decode()
-            value, end = self._scan(text, 0)
+            value = self._parse(line)
             messages, metadata = value["messages"], value["metadata"]
             turns = []
             for message in messages:
@@ -52,7 +52,7 @@ class Reader:
                 if type(role) is not str or type(content) is not str:
                     return self._read_carefully(line)
                 turns.append((role, content))
-            if type(messages) is not list or text[end:] not in _LINE_ENDS or len(line) > self._most_bytes:
+            if type(messages) is not list or len(line) > self._most_bytes:
                 return self._read_carefully(line)
             for member in metadata.values():
                 kind = type(member)
@@ -60,8 +60,12 @@ class Reader:
                     self._check_depth(metadata)
                     break
             identity = value.get("id")
-        except (LookupError, TypeError, AttributeError, ValueError, StopIteration, RecursionError, SystemError):
+        except (LookupError, TypeError, AttributeError, ValueError):
             return self._read_carefully(line)
+        except BaseException as error:  # the class of Rust's panics has no name to import
+            if type(error).__module__ != "pyo3_runtime":
+                raise
+            return self._read_carefully(line)  # memory is short, and there that is said as a MemoryError
         thread = _new_thread(StringThread)
         thread._turns = turns
         thread.metadata = metadata
@@ -70,7 +74,7 @@ class Reader:
     def _read_carefully(self, line: bytes) -> tuple[StringThread, str | int | None]:
         if len(line) > self._most_bytes:
             raise BadInput(f"the line has {len(line)} bytes, and a thread may have {self._most_bytes}")
-        value = self._parse(line)
+        value = self._scan_all(line)
         try:
             thread = StringThread.from_object(value)
         except ValueError as error:
@@ -79,7 +83,7 @@ class Reader:
         identity = value.get("id")
         return thread, identity if identity is None else _checked(identity)
 
-    def _parse(self, line: bytes) -> Any:
+    def _scan_all(self, line: bytes) -> Any:
         try:
             text = line.decode()
             value, end = self._scan(text, 0 if text[:1] == "{" else _start(text))
@@ -94,7 +98,7 @@ class Reader:
         except SystemError:  # CPython 3.11 has no words for the error until this module is there
             import json.decoder  # noqa: F401
 
-            return self._parse(line)
+            return self._scan_all(line)
         if end != len(text) and (rest := text[end:]) != "\n" and rest.strip(_BLANK):
             raise BadInput(f"the line is not JSON: something follows the value at position {end}")
         return value
@@ -113,6 +117,10 @@ class Reader:
                 for member in (container.values() if type(container) is dict else container)
                 if type(member) in _CONTAINERS
             ]
+
+
+def _refuse(line: bytes) -> Any:
+    raise ValueError
 
 
 def _start(text: str) -> int:

@@ -7,6 +7,7 @@ children share. Without this, each would do it again, and most of what a short-l
 import os
 from collections.abc import Callable, Coroutine
 from socket import socketpair
+from typing import Any
 
 from sandbox.guest.child import SHARE, Child, Ends
 from sandbox.guest.frames import COMPLETION, Limits
@@ -35,16 +36,16 @@ async def _grade(thread: object) -> float:
     return 1.0
 
 
-def rehearse() -> None:
+def rehearse(parse: Callable[[bytes], Any]) -> None:
     """Does what a template and a child do, in this process. It takes some two milliseconds."""
     candidate = Candidate(_SOURCE)
     for _, check in BEFORE_TEST_RUN[:_WITHOUT_EXECUTION]:
         check(candidate)
-    _grade_some()
+    _grade_some(parse)
 
 
-def _grade_some() -> None:
-    reader, output = Reader(len(_LINE), 8), Output()
+def _grade_some(parse: Callable[[bytes], Any]) -> None:
+    reader, output = Reader(len(_LINE), 8, parse), Output()
     limits = Limits(*[0] * len(Limits._fields))._replace(isolation=COMPLETION)
     reading, writing = make_pipe()
     output.lead_to(reading, os.dup(1), 0, watch_descriptors=False)

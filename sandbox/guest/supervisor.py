@@ -35,6 +35,7 @@ from sandbox.guest.frames import (
     pack_check,
 )
 from sandbox.guest.marking import Marking, how_it_ended, too_many_files
+from sandbox.guest.parser import fast_parser
 from sandbox.guest.preload import preload
 from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.template import NO_STATUS
@@ -56,7 +57,7 @@ class Supervisor:
     def serve(self) -> None:
         """Serves until the host closes the channel; the sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
-        rehearse()
+        rehearse(fast_parser())
         preload(self._is_wanted)
         gc.freeze()  # a template need not look at all this again
         while True:

@@ -23,6 +23,7 @@ from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, e
 from sandbox.guest.isolation import runs_code
 from sandbox.guest.lines import Reader
 from sandbox.guest.output import Output, make_pipe, may_touch_system
+from sandbox.guest.parser import fast_parser
 from sandbox.guest.repeatable import SeedAtImport
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed
@@ -53,7 +54,7 @@ class Template:
         self._child_descriptor = -1
         self._status = NO_STATUS
         self._output = Output()
-        self._reader = Reader(limits.line_bytes, limits.depth)
+        self._reader = Reader(limits.line_bytes, limits.depth, fast_parser())
 
     def run(self, source: bytes) -> NoReturn:
         """Loads the grader, then serves the supervisor until it is killed."""

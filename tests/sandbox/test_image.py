@@ -58,6 +58,20 @@ def test_its_interpreter_runs(built: image.Image) -> None:
     assert told.startswith("Python 3.")
 
 
+def test_the_guests_parser_loads_where_no_import_finds_it(built: image.Image) -> None:
+    script = f"""
+import sys
+sys.path.insert(0, {str(built.guest)!r})
+from sandbox.guest.parser import PLACE, fast_parser
+print(fast_parser({str(built.root)!r} + PLACE)(b'{{"a": [1]}}'))
+import jiter
+"""
+    python = built.root / "usr/bin/python3"
+    done = subprocess.run([python, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
+    assert done.stdout == "{'a': [1]}\n"
+    assert "No module named 'jiter'" in done.stderr
+
+
 @pytest.mark.parametrize("mode", [0o777, 0o775, 0o757, 0o1777])
 def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
     folder = tmp_path / "open"

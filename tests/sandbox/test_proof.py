@@ -49,6 +49,7 @@ REFUSED = {
         "KeyError",
     ),
     "a package": ("import numpy\nasync def grade(thread):\n    return 1\n", "execution", 1, "numpy"),
+    "the guest's parser": ("import jiter\nasync def grade(thread):\n    return 1\n", "execution", 1, "jiter"),
     "raises": ("async def grade(thread):\n    return 1 / 0\n", "test_run", None, "ZeroDivisionError"),
     "None": ("async def grade(thread):\n    pass\n", "test_run", None, "None"),
     "NaN": ("async def grade(thread):\n    return float('nan')\n", "test_run", None, "nan"),

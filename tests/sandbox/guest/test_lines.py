@@ -2,17 +2,22 @@
 
 import json
 import math
+from functools import partial
 from typing import Any
 
+import jiter
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradebox.thread import StringThread
 from sandbox.guest.lines import BadInput, Reader
 
 DEEPEST = 8
-READER = Reader(most_bytes=4096, deepest=DEEPEST)
+SLOW = Reader(most_bytes=4096, deepest=DEEPEST)
+PARSE = partial(jiter.from_json, cache_mode="none")
+READER = Reader(most_bytes=4096, deepest=DEEPEST, parse=PARSE)
+LONG = (Reader(1 << 16, DEEPEST, PARSE), Reader(1 << 16, DEEPEST))
 
 texts = st.text(max_size=20)
 values = st.recursive(
@@ -45,11 +50,18 @@ def _expected(text: str) -> StringThread | None:
     return thread if 1 + _depth(thread.metadata) <= DEEPEST else None
 
 
-def _read(line: bytes) -> StringThread | None:
+def _read(line: bytes, readers: tuple[Reader, Reader] = (READER, SLOW)) -> StringThread | None:
+    """What both ways to read come to: the same."""
+    fast, slow = (_told(reader, line) for reader in readers)
+    assert repr(fast) == repr(slow)
+    return fast[0] if type(fast) is tuple else None
+
+
+def _told(reader: Reader, line: bytes) -> tuple[StringThread, str | int | None] | str:
     try:
-        return READER.read(line)[0]
-    except BadInput:
-        return None
+        return reader.read(line)
+    except BadInput as problem:
+        return str(problem)
 
 
 @given(threads | values, st.sampled_from(["", "\n", "\r\n", " \t\r\n", "x", "{}", ",", "\x00", "\x0b", "\u00a0"]))
@@ -165,3 +177,54 @@ def test_a_reader_keeps_nothing_of_a_line() -> None:
     line = b'{"messages": [{"role": "user", "content": "q"}], "metadata": {"a": [1]}}'
     READER.read(line)[0].metadata["a"].append(2)
     assert READER.read(line)[0].metadata == {"a": [1]}
+
+
+NUMBERS = st.from_regex(r"-?[0-9]{1,30}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+CHARACTERS = st.sampled_from(
+    [
+        "a",
+        "é",
+        "😀",
+        "\\n",
+        "\\/",
+        "\\u0041",
+        "\\ud83d\\ude00",
+        "\\ud83d",
+        "\\udc00",
+        "\\x",
+        "\\u12",
+        "\x00",
+        "\x1f",
+        "\x7f",
+        "\u2028",
+    ]
+)
+ODD = st.sampled_from(
+    ["NaN", "-Infinity", "-NaN", "nan", "01", "1.", ".5", "+1", "-", "1e", "0x1", "1_0", "tru", "", "9" * 5000]
+)
+
+
+@settings(max_examples=500)
+@given(st.lists(NUMBERS | st.lists(CHARACTERS, max_size=4).map(lambda c: f'"{"".join(c)}"') | ODD, max_size=3))
+def test_numbers_and_strings_as_they_may_be_written(written: list[str]) -> None:
+    """To the last bit of a number, and the same duplicate key wins, in the same place."""
+    members = ", ".join(f'"{key}": {text}' for key, text in zip("aba", written, strict=False))
+    _read(f'{{"messages": [], "metadata": {{{members}}}}}'.encode(), LONG)
+
+
+def test_a_parser_without_memory_leaves_the_line_to_the_other() -> None:
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    def parse(line: bytes) -> object:
+        raise panic
+
+    line = b'{"messages": [], "metadata": {"a": 1}}'
+    assert Reader(4096, DEEPEST, parse).read(line) == SLOW.read(line)
+
+
+def test_what_interrupts_the_parser_is_passed_on() -> None:
+    def parse(line: bytes) -> object:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Reader(4096, DEEPEST, parse).read(b"{}")

@@ -6,8 +6,9 @@ import os, sys
 sys.path.insert(0, ".")
 told = os.dup(1)
 open_before = len(os.listdir("/proc/self/fd"))
+import json
 from sandbox.guest.rehearsal import rehearse
-rehearse()
+rehearse(json.loads)
 os.write(told, b"%d %d" % (len(os.listdir("/proc/self/fd")) - open_before, "asyncio" in sys.modules))
 print("not told")
 """
