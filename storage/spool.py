@@ -1,7 +1,6 @@
 """What is large and never changes: payloads and outcomes, in a folder or an object store, reached by URL."""
 
 import errno
-import os
 import re
 import secrets
 import shutil
@@ -14,6 +13,7 @@ from typing import IO, cast
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
+from storage import disk
 from storage.errors import PayloadLost
 
 MIB = 1024 * 1024
@@ -51,6 +51,11 @@ class Spool:
         self.check_room()
         with self._as_os_errors(), self._writing(self._payload(batch_id)) as (file,):
             yield file
+
+    def push(self, payload: IO[bytes]) -> None:
+        """Lets what was written so far of a payload be on its way to the disk."""
+        if self._is_folder:
+            disk.push(payload)
 
     def read_payload(self, batch_id: str, offset: int, length: int) -> bytes:
         """`length` bytes of a payload, from `offset`. Raises PayloadLost where they are not there."""
@@ -162,11 +167,11 @@ class Spool:
             yield files
             if self._is_folder:
                 for file in files:
-                    file.flush()
+                    disk.push(file)
                 for file in files:
-                    os.fsync(file.fileno())
+                    disk.sync(file)
         if self._is_folder:
-            _sync_folder(Path(paths[0]).parent)
+            disk.sync_folder(Path(paths[0]).parent)
 
 
 def _foreign_errors(store: str) -> tuple[type[Exception], ...]:
@@ -176,12 +181,3 @@ def _foreign_errors(store: str) -> tuple[type[Exception], ...]:
     from botocore.exceptions import BotoCoreError  # comes with s3fs, which few need
 
     return (BotoCoreError,)
-
-
-def _sync_folder(path: Path) -> None:
-    """The new name too must be on disk, not only the bytes."""
-    folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

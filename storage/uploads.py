@@ -39,6 +39,7 @@ class Upload:
         for piece in pieces:
             self._cutter.feed(piece)
             self._file.write(piece)
+        self._store.spool.push(self._file)
 
     def _stay_alive(self) -> None:
         if monotonic() - self._renewed > _RENEW_S:
