@@ -12,6 +12,7 @@ from pathlib import Path
 _ROOT = Path("/sys/fs/cgroup")
 _MIB = 1 << 20
 _PARENT = "gradebox"
+_JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit; shift; done; shift; exec "$@"'
 _MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")  # version 2, version 1
 
 
@@ -28,10 +29,22 @@ class Cgroup:
         """Whether this process may set bounds."""
         return any(os.access(self.folders["memory"] / name, os.W_OK) for name in _MEMORY_LIMITS)
 
-    def add(self, pid: int) -> None:
-        """Moves a process in; what it starts later is in too."""
-        for folder in set(self.folders.values()):
-            (folder / "cgroup.procs").write_text(str(pid))
+    def joined(self, command: list[str]) -> list[str]:
+        """The command, as a process that is in the group before it runs, with all that it starts.
+
+        It moves itself. To move another process, the kernel waits until all processors have passed through it: with
+        version 1, where one thread can move alone, this takes 0.5 ms in the place of 10 to 20.
+        """
+        file = "cgroup.procs" if self._version == 2 else "tasks"
+        return [
+            "/bin/sh",
+            "-c",
+            _JOIN,
+            "sh",
+            *(str(folder / file) for folder in set(self.folders.values())),
+            "--",
+            *command,
+        ]
 
     def allow_memory(self, mebibytes: int) -> None:
         """Bounds memory, without swap."""

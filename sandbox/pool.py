@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import inf
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -23,6 +24,9 @@ from sandbox.settings import SandboxSettings
 _WAIT_S = 60.0  # for a sandbox, when as many as may be are busy
 _LOOK_S = 1.0  # between two looks for sandboxes that have idled long enough
 _TRIES = 3  # to load a grader, when its sandbox ends meanwhile
+# Starting a sandbox takes some 30 ms of a processor. Where nobody waits for it, those who wait for answers come first:
+_QUIET_S = 0.02  # it begins when no grader was in use for so long,
+_PATIENCE_S = 0.25  # or when there was no such moment for so long
 
 
 class Pool:
@@ -41,6 +45,8 @@ class Pool:
         self._idle: list[Session] = []  # loaded; the one used last comes last
         self._alive = 0  # all of them, busy ones and those being started too
         self._waiting = 0
+        self._in_use = 0
+        self._used_at = 0.0
         self._failure: InfrastructureError | None = None
         self._closed = False
         # A sandbox dies with the thread that started it, so one thread that lives as long as the pool starts them all.
@@ -83,14 +89,23 @@ class Pool:
             InfrastructureError: no sandbox could be had.
         """
         grading = Grading(lambda: self._loaded(source), self._end)
+        self._use(1)
         try:
             yield grading
         except BaseException:
             if session := grading.release():
                 self._end(session, "abandoned")  # who knows what it is still doing
             raise
-        if session := grading.release():
-            self._give_back(session)
+        else:
+            if session := grading.release():
+                self._give_back(session)
+        finally:
+            self._use(-1)
+
+    def _use(self, more: int) -> None:
+        with self._changed:
+            self._in_use += more
+            self._used_at = monotonic()
 
     def _loaded(self, source: GraderSource) -> Session:
         if session := self._take_idle(source):
@@ -164,7 +179,8 @@ class Pool:
         with self._changed:
             if not self._closed:
                 self._idle.append(session)
-                self._changed.notify_all()
+                if self._waiting or self._is_behind():
+                    self._changed.notify_all()
                 return
         self._end(session, "closed")
 
@@ -177,12 +193,15 @@ class Pool:
 
     def _build(self) -> None:
         """The builder's life: starts what is lacking, ends what has had its time."""
+        behind_since = inf
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._may_start(), _LOOK_S)
-                closed = self._closed
-                ending = self._all_unused() if closed else self._outdated()
-                starting = not closed and self._may_start()
+                behind_since = min(behind_since, monotonic()) if self._is_behind() else inf
+                if not self._closed and not self._is_pressing(behind_since):
+                    self._changed.wait(_LOOK_S if behind_since == inf else _QUIET_S)
+                closed, pressing = self._closed, self._is_pressing(behind_since)
+                ending = self._all_unused() if closed else self._outdated(pressing)
+                starting = not closed and pressing and self._may_start()
                 self._alive += starting
             for session in ending:
                 self._end(session, "closed" if closed else "unused")
@@ -190,6 +209,16 @@ class Pool:
                 return  # not before they have ended: bubblewrap dies with this thread, and would leave zombies
             if starting:
                 self._start_one()
+
+    def _is_behind(self) -> bool:
+        """Whether there are too few empty sandboxes, or too many loaded ones."""
+        return self._may_start() or len(self._idle) > self._settings.loaded_sandboxes
+
+    def _is_pressing(self, behind_since: float) -> bool:
+        """Whether what is to be done is to be done now."""
+        now = monotonic()
+        is_quiet = not self._in_use and now - self._used_at >= _QUIET_S
+        return self._is_behind() and (self._waiting > len(self._empty) or is_quiet or now - behind_since >= _PATIENCE_S)
 
     def _all_unused(self) -> list[Session]:
         unused, self._empty, self._idle = self._empty + self._idle, [], []
@@ -200,10 +229,10 @@ class Pool:
         room = self._alive < self._settings.most_sandboxes or bool(self._waiting and self._idle)
         return lacking and room
 
-    def _outdated(self) -> list[Session]:
+    def _outdated(self, pressing: bool) -> list[Session]:
         """Takes off the shelf: what idled too long, what is too many, and what is in the way of somebody waiting."""
         idle, now = self._idle, monotonic()
-        surplus = len(idle) - self._settings.loaded_sandboxes
+        surplus = len(idle) - self._settings.loaded_sandboxes if pressing else 0
         in_the_way = 1 if self._waiting and self._alive >= self._settings.most_sandboxes else 0
         number = max(surplus, in_the_way, sum(now - session.used_at > self._settings.idle_s for session in idle))
         outdated = idle[:number] if number > 0 else []

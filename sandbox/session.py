@@ -117,11 +117,14 @@ class Session:
             Ended: the sandbox did not survive it.
             InfrastructureError: it had not even started.
         """
-        self.await_ready()
         self.source, self._limits = source, limits
-        self._shared = self._share()
         self.sandbox.allow_memory(source.memory_mb + SANDBOX_MIB)
-        self._send(LOAD, LIMITS.pack(*limits) + source.text.encode())
+        try:
+            # Before its first word: a sandbox that knows what it is for does not make itself ready for anything else.
+            self._shared = self._share()
+            self._send(LOAD, LIMITS.pack(*limits) + source.text.encode())
+        finally:
+            self.await_ready()
         checks: list[CheckResult] = []
         try:
             self.loaded = self._hear_loading(checks, monotonic() + limits.load_ms / 1000 + _SLACK_S)

@@ -22,6 +22,7 @@ from sandbox.monitor import Monitor
 from sandbox.settings import SandboxSettings
 
 _START_S = 10.0
+_OUTSIDE = 1  # bubblewrap itself, which waits for pid 1
 
 
 class BubblewrapSandbox:
@@ -45,9 +46,7 @@ class BubblewrapSandbox:
         """Takes hold of the sandbox's pid 1: when it is killed, the kernel kills all that lives in its namespace."""
         self._pidfd = os.pidfd_open(pid)
         self.pid = pid
-        if self._cgroup is not None:
-            self._cgroup.add(pid)
-        else:
+        if self._cgroup is None:
             self._monitor.watch(self)
 
     def allow_memory(self, mebibytes: int) -> None:
@@ -116,10 +115,12 @@ class Bubblewrap:
         info, info_in = os.pipe2(os.O_CLOEXEC)
         block_out, block = os.pipe2(os.O_CLOEXEC)
         filter_file = seccomp.program_file()
-        sandbox = None
+        sandbox = cgroup = None
         try:
+            cgroup = self._make_cgroup()
+            command = self._command(filter_file, info_in, block_out)
             process = subprocess.Popen(
-                self._command(filter_file, info_in, block_out),
+                command if cgroup is None else cgroup.joined(command),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
@@ -129,17 +130,17 @@ class Bubblewrap:
             )
             os.close(info_in)
             info_in = -1
-            sandbox = BubblewrapSandbox(process, ours, self._make_cgroup(), self._monitor)
+            sandbox = BubblewrapSandbox(process, ours, cgroup, self._monitor)
             sandbox.hold(_read_pid(info, process))
             os.write(block, b"\n")
-        except OSError as error:
+        except (OSError, InfrastructureError) as error:
             if sandbox is not None:
                 sandbox.end()
+            elif cgroup is not None:
+                cgroup.remove()
+            if isinstance(error, InfrastructureError):
+                raise
             raise InfrastructureError(f"a sandbox could not be started: {error}") from error
-        except InfrastructureError:
-            if sandbox is not None:
-                sandbox.end()
-            raise
         finally:
             theirs.close()
             for descriptor in (info, info_in, block_out, block, filter_file):
@@ -150,7 +151,7 @@ class Bubblewrap:
     def _make_cgroup(self) -> Cgroup | None:
         if self.cgroups is None:
             return None
-        return self.cgroups.make(limits.PROCESSES + limits.OWN_PROCESSES)
+        return self.cgroups.make(limits.PROCESSES + limits.OWN_PROCESSES + _OUTSIDE)
 
     def _command(self, filter_file: int, info: int, block: int) -> list[str]:
         return [*self._become_nobody(), self._program, *self._mounts(), *_isolation(filter_file, info, block), "--",

@@ -57,9 +57,11 @@ class Supervisor:
     def serve(self) -> None:
         """Serves until the host closes the channel; the sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
-        rehearse(fast_parser())
+        if not self._is_wanted():
+            rehearse(fast_parser())
         preload(self._is_wanted)
         gc.freeze()  # a template need not look at all this again
+        gc.enable()
         while True:
             try:
                 self._wait()

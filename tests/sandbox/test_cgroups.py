@@ -22,12 +22,13 @@ def group() -> Iterator[Cgroup]:
     made.remove()
 
 
-def test_a_real_group_holds_what_is_added_until_it_is_removed(group: Cgroup) -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
+def test_a_real_group_holds_what_joins_it_until_it_is_removed(group: Cgroup) -> None:
+    with subprocess.Popen(group.joined(["sh", "-c", "echo in; exec sleep 60"]), stdout=subprocess.PIPE) as process:
         try:
-            group.add(process.pid)
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"in\n"
             for folder in group.folders.values():
-                assert str(process.pid) in (folder / "cgroup.procs").read_text().split()
+                assert (folder / "cgroup.procs").read_text().split() == [str(process.pid)]
         finally:
             process.kill()
     group.remove()
@@ -46,10 +47,8 @@ def test_real_memory_is_bounded_up_and_down(group: Cgroup) -> None:
 def test_who_wants_more_memory_is_ended_and_it_is_told_once(group: Cgroup) -> None:
     group.allow_memory(16)
     assert not group.ran_out_of_memory()
-    script = f"echo $$ > /dev/null; read go; exec head -c {64 * MIB} /dev/zero | tail"
-    with subprocess.Popen(["sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
-        group.add(process.pid)
-        process.communicate(b"go\n", timeout=30)
+    script = f"head -c {64 * MIB} /dev/zero | tail"
+    subprocess.run(group.joined(["sh", "-c", script]), stdout=subprocess.DEVNULL, timeout=30, check=False)
     assert group.ran_out_of_memory()
     assert not group.ran_out_of_memory()
 
@@ -66,14 +65,21 @@ def test_the_files_of_v2(parent: Path) -> None:
     (folder,) = parent.iterdir()
     assert folder.name.startswith(f"{os.getpid()}-")
     group.allow_memory(100)
-    group.add(4242)
+    subprocess.run(group.joined(["true"]), check=True)
     written = {path.name: path.read_text() for path in folder.iterdir()}
     assert written == {
         "pids.max": "35",
         "memory.swap.max": "0",
         "memory.max": str(100 * MIB),
-        "cgroup.procs": "4242",
+        "cgroup.procs": "0\n",
     }
+
+
+def test_what_cannot_join_its_group_does_not_run(parent: Path) -> None:
+    group = Cgroup({"memory": parent / "gone", "pids": parent / "gone"}, 2)
+    done = subprocess.run(group.joined(["echo", "ran"]), capture_output=True, check=False)
+    assert done.returncode != 0
+    assert done.stdout == b""
 
 
 def test_kills_for_memory_in_v2_are_told_once_each(parent: Path) -> None:
