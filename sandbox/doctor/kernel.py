@@ -129,11 +129,9 @@ def _put_one_in(found: Cgroups) -> None:
     group = found.make(processes=8)
     try:
         group.allow_memory(64)
-        with subprocess.Popen(["sleep", "10"]) as process:
-            try:
-                group.add(process.pid)
-            finally:
-                process.kill()
+        done = subprocess.run(group.joined(["true"]), capture_output=True, text=True, timeout=_TRY_S, check=False)
+        if done.returncode != 0:
+            raise OSError(done.stderr.strip())
     finally:
         group.remove()
 
