@@ -64,8 +64,12 @@ class Leases:
 
     def claim(self) -> Lease | None:
         """The next unit of the project and batch whose turn it is, or None where nothing waits."""
-        found = self._claim(args=[self._lease_ms, _now()])
-        return None if found is None else Lease(found[0].decode(), found[1], found[2])
+        return next(iter(self.claim_some(1)), None)
+
+    def claim_some(self, most: int) -> list[Lease]:
+        """The next units of the project and batch whose turn it is: fewer where few are left, none where none waits."""
+        found = self._claim(args=[self._lease_ms, _now(), most])
+        return [Lease(batch.decode(), unit, attempt) for batch, unit, attempt in found]
 
     def beat(self, leases: Iterable[Lease]) -> Beat:
         """Extends these leases, and gives back all those that ran out, whoever had them."""

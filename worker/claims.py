@@ -1,5 +1,6 @@
 """The units that a worker takes, one after the other."""
 
+from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import Self
@@ -10,42 +11,50 @@ from worker.runtime import Runtime
 
 
 class Claims:
-    """Asks for units, and for the next one ahead where that is told: its answer has to reach Redis' disk first."""
+    """Asks for units, and for the next ones ahead where that is told: the answer has to reach Redis' disk first."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._executor = ThreadPoolExecutor(1, "claims")
-        self._ahead: Future[Lease | None] | None = None
+        self._claimed: deque[Lease] = deque()
+        self._ahead: Future[list[Lease]] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        ahead, self._ahead = self._ahead, None
         try:
-            if ahead is not None and (lease := ahead.result()) is not None:
-                self.give_back(lease, tried=False)
+            self.let_go()
         finally:
             self._executor.shutdown()
             self._runtime.heartbeat.leases.clear()  # what could not be given back comes back when its lease runs out
 
     def next(self) -> Lease | None:
         """A unit, or None where none waits."""
-        ahead, self._ahead = self._ahead, None
-        return self._claim() if ahead is None else ahead.result()
+        if not self._claimed:
+            ahead, self._ahead = self._ahead, None
+            self._claimed += self._claim(1) if ahead is None else ahead.result()
+        return self._claimed.popleft() if self._claimed else None
 
-    def look_ahead(self) -> None:
-        """Asks for what `next` will return."""
-        if self._ahead is None:
-            self._ahead = self._executor.submit(self._claim)
+    def look_ahead(self, most: int) -> None:
+        """Asks for what `next` will return when it has returned what is here: at most so many."""
+        if not self._claimed and self._ahead is None:
+            self._ahead = self._executor.submit(self._claim, most)
+
+    def let_go(self) -> None:
+        """Gives back what was asked for ahead: the unit at hand takes long, and others may have time."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            self._claimed += ahead.result()
+        while self._claimed:
+            self.give_back(self._claimed.pop(), tried=False)
 
     def give_back(self, lease: Lease, *, tried: bool) -> None:
         """A unit that is not scored: another worker may take it."""
         patiently(self._runtime, lambda: self._runtime.store.leases.release(lease, tried=tried))
         self._runtime.heartbeat.leases.discard(lease)
 
-    def _claim(self) -> Lease | None:
-        lease = patiently(self._runtime, self._runtime.store.leases.claim)
-        if lease is not None:
-            self._runtime.heartbeat.leases.add(lease)
-        return lease
+    def _claim(self, most: int) -> list[Lease]:
+        leases = patiently(self._runtime, lambda: self._runtime.store.leases.claim_some(most))
+        self._runtime.heartbeat.leases.update(leases)
+        return leases

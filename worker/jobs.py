@@ -18,6 +18,7 @@ from worker.unit import Scored, score
 
 TURN_S = 60.0
 _LONGEST_PAUSE_S = 30.0
+_MOST_AHEAD = 4
 
 _log = structlog.get_logger(__name__)
 
@@ -26,7 +27,7 @@ def drain() -> None:
     """Takes units until none is left, or for a minute: RQ's own upkeep is done between jobs."""
     runtime = current()
     ends = time.monotonic() + TURN_S
-    quick = False
+    ahead = 0
     with Bench(runtime.store, runtime.pool) as bench, Claims(runtime) as claims, Settler(runtime, claims) as settler:
         while not runtime.stopping.is_set():
             lease = claims.next()
@@ -35,14 +36,19 @@ def drain() -> None:
             began = time.monotonic()
             if lease.attempt > 1:
                 settler.flush()  # it may end this worker, and then nothing else is to be lost with it, again and again
-            elif quick and began < ends:
-                claims.look_ahead()
+            elif ahead and began < ends:
+                claims.look_ahead(ahead)
             with bound_contextvars(batch=lease.batch, chunk=lease.unit, attempt=lease.attempt):
                 _work(runtime, bench, claims, settler, lease)
-            quick = time.monotonic() - began < SLICE_S
+            ahead = _ahead(time.monotonic() - began)
             if time.monotonic() > ends:
                 patiently(runtime, runtime.dispatch.call)
                 return
+
+
+def _ahead(seconds: float) -> int:
+    """How many units to ask for while the next is scored, when one took so long: others may want them, and wait."""
+    return min(_MOST_AHEAD, int(SLICE_S / max(seconds, 1e-6)))
 
 
 def _work(runtime: Runtime, bench: Bench, claims: Claims, settler: Settler, lease: Lease) -> None:
@@ -52,7 +58,7 @@ def _work(runtime: Runtime, bench: Bench, claims: Claims, settler: Settler, leas
     """
     scored: Scored | None = None
     try:
-        scored = patiently(runtime, lambda: score(runtime, bench, lease))
+        scored = patiently(runtime, lambda: score(runtime, bench, lease, claims.let_go))
     except (InfrastructureError, PayloadLost, OSError) as error:
         pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.attempt, _LONGEST_PAUSE_S)
         _log.warning("a chunk could not be scored and is given back", after_s=pause, error=str(error))

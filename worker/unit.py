@@ -1,5 +1,6 @@
 """One unit of work: the lines of one chunk, scored by one grader."""
 
+from collections.abc import Callable, Iterator
 from time import monotonic
 
 import msgspec
@@ -13,7 +14,10 @@ from storage.connection import is_away
 from storage.leases import Lease
 from worker import tracing
 from worker.bench import Bench, Loaded
+from worker.pace import SLICE_S
 from worker.runtime import Runtime
+
+_LOOK_S = SLICE_S / 2  # between two questions of whether to go on
 
 
 class Scored(msgspec.Struct, frozen=True):
@@ -26,8 +30,9 @@ class Scored(msgspec.Struct, frozen=True):
     """What it took."""
 
 
-def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
+def score(runtime: Runtime, bench: Bench, lease: Lease, when_slow: Callable[[], None]) -> Scored | None:
     """Scores a unit; None where it is not to be: its batch is over, the lease was lost, or the worker is stopping.
+    `when_slow` is called now and then where it takes long.
 
     Raises:
         InfrastructureError: no sandbox could be had.
@@ -47,11 +52,13 @@ def score(runtime: Runtime, bench: Bench, lease: Lease) -> Scored | None:
         "gradebox.grader": scorer.label,
     }
     with tracing.span("score chunk", "consumer", plan.trace, values):
-        outcomes = _outcomes(runtime, bench, lease, scorer, chunk)
+        outcomes = _outcomes(runtime, bench, lease, scorer, chunk, when_slow)
     return None if outcomes is None else Scored(lease, number, outcomes, monotonic() - began)
 
 
-def _outcomes(runtime: Runtime, bench: Bench, lease: Lease, scorer: Scorer, chunk: Chunk) -> list[Outcome] | None:
+def _outcomes(
+    runtime: Runtime, bench: Bench, lease: Lease, scorer: Scorer, chunk: Chunk, when_slow: Callable[[], None]
+) -> list[Outcome] | None:
     store = runtime.store
     if lease.attempt > store.leases.attempts:
         return _given_up(scorer, chunk, store.leases.attempts)
@@ -59,28 +66,34 @@ def _outcomes(runtime: Runtime, bench: Bench, lease: Lease, scorer: Scorer, chun
     if loaded is None:
         return None
     payload = store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
-    outcomes = _grade(runtime, lease, loaded, payload, chunk, scorer.label)
-    if outcomes is not None and len(outcomes) != chunk.lines:
+    outcomes: list[Outcome] = []
+    looked = monotonic()
+    for scored in _slices(loaded, payload, chunk, scorer.label):
+        outcomes += scored
+        if len(outcomes) >= chunk.lines:
+            break
+        if runtime.stopping.is_set():
+            return None
+        if monotonic() - looked > _LOOK_S:
+            when_slow()
+            if not _goes_on(runtime, lease, len(outcomes)):
+                return None
+            looked = monotonic()
+    if len(outcomes) != chunk.lines:
         raise InfrastructureError(f"{len(outcomes)} outcomes came back for {chunk.lines} threads")
     return outcomes
 
 
-def _grade(
-    runtime: Runtime, lease: Lease, loaded: Loaded, payload: bytes, chunk: Chunk, label: str
-) -> list[Outcome] | None:
-    """Slice by slice; None where it was stopped between two of them."""
-    outcomes: list[Outcome] = []
-    start = 0
+def _slices(loaded: Loaded, payload: bytes, chunk: Chunk, label: str) -> Iterator[list[Outcome]]:
+    start = done = 0
     while start < len(payload):
-        began, before = monotonic(), len(outcomes)
-        lines = min(loaded.pace.lines, chunk.lines - before)
-        end = _end_of(payload, start, lines) if lines < chunk.lines - before else len(payload)
-        outcomes += loaded.grading.score(payload[start:end], chunk.first_index + before, label, lines)
+        began = monotonic()
+        lines = min(loaded.pace.lines, chunk.lines - done)
+        end = _end_of(payload, start, lines) if lines < chunk.lines - done else len(payload)
+        outcomes = loaded.grading.score(payload[start:end], chunk.first_index + done, label, lines)
         loaded.pace.took(lines, monotonic() - began)
-        start = end
-        if start < len(payload) and not _goes_on(runtime, lease, len(outcomes)):
-            return None
-    return outcomes
+        yield outcomes
+        start, done = end, done + lines
 
 
 def _end_of(payload: bytes, start: int, lines: int) -> int:
@@ -94,8 +107,6 @@ def _end_of(payload: bytes, start: int, lines: int) -> int:
 
 
 def _goes_on(runtime: Runtime, lease: Lease, outcomes: int) -> bool:
-    if runtime.stopping.is_set():
-        return False
     try:
         return runtime.store.leases.advance(lease, outcomes)
     except RedisError as error:

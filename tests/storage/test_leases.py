@@ -19,6 +19,19 @@ def test_units_of_a_batch_are_lent_once_each(store: Store) -> None:
     assert store.batches.get("default", batch).state == "running"
 
 
+def test_several_are_lent_while_many_wait(store: Store) -> None:
+    accept(store, 20_000)
+    lent = [[lease.unit for lease in store.leases.claim_some(4)] for _ in range(8)]
+    assert lent == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10], [11, 12], [13], [14], [15], [16]]
+
+
+def test_a_unit_that_came_back_is_lent_alone(store: Store) -> None:
+    accept(store, 20_000)
+    store.leases.release(claim(store))
+    assert [(lease.unit, lease.attempt) for lease in store.leases.claim_some(4)] == [(0, 2)]
+    assert [lease.unit for lease in store.leases.claim_some(4)] == [1, 2, 3, 4]
+
+
 def test_batches_take_turns(store: Store) -> None:
     exact = wanted(store, "exact")
     first, second = accept(store, 3000, exact), accept(store, 2000, exact)
