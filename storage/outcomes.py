@@ -16,6 +16,10 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1) -> Iter
 
     With several graders, each thread has a line for each, in the batch's order.
     """
+    return _joined(_chunks(batches, spool, batch_id, after))
+
+
+def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int) -> Iterator[bytes]:
     plan = batches.plan(batch_id)
     if plan is None:
         return
@@ -45,15 +49,16 @@ def _chunk(spool: Spool, batch_id: str, files: list[tuple[int, int]], skip: int,
             yield from iter(lambda: opened[0].read(_BLOCK), b"")
         else:
             lines = chain.from_iterable(zip(*opened, strict=True))
-            yield from _blocks(islice(lines, skip * len(opened), chunk.lines * len(opened)))
+            yield from islice(lines, skip * len(opened), chunk.lines * len(opened))
 
 
-def _blocks(lines: Iterator[bytes]) -> Iterator[bytes]:
+def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Few blocks: whoever sends one pays for it as such."""
     block: list[bytes] = []
     size = 0
-    for line in lines:
-        block.append(line)
-        size += len(line)
+    for piece in pieces:
+        block.append(piece)
+        size += len(piece)
         if size >= _BLOCK:
             yield b"".join(block)
             block, size = [], 0
