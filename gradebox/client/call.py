@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import httpx
 from pydantic import ValidationError as SchemaError
 
-from gradebox.client.threads import Threads
+from gradebox.client.threads import Threads, length
 from gradebox.errors import (
     ApiError,
     Conflict,
@@ -56,6 +56,8 @@ class Call(Generic[T]):
         headers = {"Idempotency-Key": self.once} if self.once is not None else {}
         if self.threads is not None:
             headers["Content-Type"] = "application/x-ndjson"
+            if (size := length(self.threads)) is not None:
+                headers["Content-Length"] = str(size)
         elif self.body is not None:
             headers["Content-Type"] = "application/json"
         return headers

@@ -1,11 +1,12 @@
 import io
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gradebox.client.threads import SCORE_THREADS, Thread, blocks, pieces, to_line
+from gradebox.client.threads import SCORE_THREADS, Thread, blocks, length, pieces, to_line
 from gradebox.thread import StringThread
 
 
@@ -87,6 +88,18 @@ def test_a_file_goes_out_byte_for_byte(tmp_path: Path) -> None:
     assert b"".join(blocks(str(path))) == path.read_bytes()
     with path.open("rb") as file:
         assert b"".join(blocks(file)) == path.read_bytes()
+
+
+def test_the_length_of_a_regular_file_is_known(tmp_path: Path) -> None:
+    path, pipe = tmp_path / "threads.jsonl", tmp_path / "pipe"
+    path.write_bytes(b"{}\n")
+    os.mkfifo(pipe)
+
+    assert (length(path), length(str(path))) == (3, 3)
+    assert length(pipe) is None
+    assert length([{"completion": "4"}]) is None
+    with path.open("rb") as file:
+        assert length(file) is None
 
 
 def test_a_file_opened_as_text_is_refused() -> None:
