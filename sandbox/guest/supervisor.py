@@ -52,6 +52,7 @@ class Supervisor:
         self._child: Child | None = None
         self._limits: Limits
         self._resting = False
+        self._unused = False
         self._shared = -1
 
     def serve(self) -> None:
@@ -90,6 +91,9 @@ class Supervisor:
             if family is not None and family.crowded():
                 family.end()
                 raise scratch.NotClean(too_many_files(self._limits))
+            if family is not None and self._unused:
+                family.rest(True)
+                self._resting, family = True, None
 
     def _receive_head(self) -> bytes:
         """The head of a frame, and the descriptor of the shared memory where that comes with it."""
@@ -160,6 +164,7 @@ class Supervisor:
             self._say(RECORDS, records[start : start + MAX_REPLY])
 
     def _wake(self) -> None:
+        self._unused = False
         if self._resting and self._family is not None:
             self._family.rest(False)
             self._resting = False
@@ -175,8 +180,7 @@ class Supervisor:
             self._family.sweep()
             scratch.clean(self._family.keep)
             self._child = self._family.start_child() if self._limits.isolation == BATCH else None
-            self._family.rest(True)
-            self._resting = True
+            self._unused = True  # it rests when nothing follows at once: until then, the child gets on its feet
         self._say(DONE)
 
 
