@@ -14,16 +14,23 @@ from api.services import Served, Services
 from gradebox.schemas import ROLES, ApiKey, Role
 from storage.api_keys import EVERY_PROJECT
 from storage.audit import acting
-from storage.projects import not_found
+from storage.errors import no_project
 
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False, description="an API key"))]
 
 
-async def identify(request: HTTPConnection, services: Services, secret: str | None) -> ApiKey:
-    """The API key of this secret. Raises ProblemError where it is none."""
+async def identify(
+    request: HTTPConnection, services: Services, secret: str | None, project: str | None = None
+) -> ApiKey:
+    """The API key of this secret. `permit` says whether it is for the project.
+
+    Raises:
+        ProblemError: it is none.
+        NotFound: there is no such project.
+    """
     if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
-    key = await run_sync(services.store.api_keys.find, secret)
+    key = await run_sync(services.store.api_keys.find, secret, project)
     address = request.client.host if request.client else "local"
     if key is None:
         # Counted after the look-up: a right key is let in, whoever else at its address sends wrong ones.
@@ -37,16 +44,15 @@ def _unauthorized(detail: str) -> ProblemError:
     return ProblemError(401, "unauthorized", detail, {"WWW-Authenticate": "Bearer"})
 
 
-async def permit(services: Services, key: ApiKey, project: str, role: Role) -> None:
+def permit(key: ApiKey, project: str, role: Role) -> None:
     """Lets a key through that covers the project in this role or a higher one.
 
     Raises:
-        NotFound: it does not cover the project, or there is none.
+        NotFound: it does not cover the project.
         ProblemError: its role does not suffice.
     """
     if not covers(key, project):
-        raise not_found(project)
-    await run_sync(services.store.projects.check, project)
+        raise no_project(project)
     require(key, role)
 
 
@@ -67,17 +73,22 @@ def require(key: ApiKey, role: Role) -> None:
         raise ProblemError(403, "forbidden", detail)
 
 
+def secret_of(bearer: HTTPAuthorizationCredentials | None) -> str | None:
+    """What was sent as an API key."""
+    return bearer.credentials.strip() if bearer else None
+
+
 async def _caller(request: Request, bearer: Bearer, services: Served) -> ApiKey:
-    return await identify(request, services, bearer.credentials.strip() if bearer else None)
+    return await identify(request, services, secret_of(bearer), request.path_params.get("project"))
 
 
 Caller = Annotated[ApiKey, Depends(_caller)]
 """Whoever has an API key."""
 
 
-def _in_project(role: Role) -> Callable[[str, ApiKey, Services], Awaitable[str]]:
-    async def permitted(project: str, key: Caller, services: Served) -> str:
-        await permit(services, key, project, role)
+def _in_project(role: Role) -> Callable[[str, ApiKey], Awaitable[str]]:
+    async def permitted(project: str, key: Caller) -> str:
+        permit(key, project, role)
         return project
 
     return permitted

@@ -7,7 +7,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.datastructures import URL
 
 from api import openapi
-from api.auth import Bearer, identify
+from api.auth import Bearer, identify, secret_of
 from api.problems import ProblemError
 from api.services import Served
 from storage.api_keys import EVERY_PROJECT
@@ -21,7 +21,7 @@ async def _permitted(request: Request, bearer: Bearer, services: Served) -> None
     allowed = services.settings.metrics
     if allowed == "all" or (allowed == "local" and bearer is None and _is_local(request)):
         return
-    key = await identify(request, services, bearer.credentials.strip() if bearer else None)
+    key = await identify(request, services, secret_of(bearer))
     if EVERY_PROJECT not in key.projects:
         raise ProblemError(403, "forbidden", 'metrics are of all projects: use an API key for every project ("*")')
 

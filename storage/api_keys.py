@@ -14,7 +14,7 @@ from redis.client import Pipeline
 from gradebox.schemas import ApiKey, Role
 from storage import names
 from storage.audit import Audit
-from storage.errors import NotFound
+from storage.errors import NotFound, no_project
 
 EVERY_PROJECT = "*"
 _PREFIX = "gbx"
@@ -72,18 +72,27 @@ class ApiKeys:
 
         self._redis.transaction(revoke, names.API_KEYS)
 
-    def find(self, token: str) -> ApiKey | None:
-        """The key that this token is the secret of, unless it is revoked."""
+    def find(self, token: str, project: str | None = None) -> ApiKey | None:
+        """The key that this token is the secret of, unless it is revoked.
+
+        Raises:
+            NotFound: the token is good, and there is no such project. It is asked for in the same question.
+        """
         prefix, _, rest = token.partition("_")
         key_id, _, secret = rest.partition("_")
         if prefix != _PREFIX or not key_id or not secret:
             return None
-        value = self._redis.hget(names.API_KEYS, key_id)
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hget(names.API_KEYS, key_id)
+            pipe.hexists(names.PROJECTS, project or "")
+            value, has_project = pipe.execute()
         if value is None:
             return None
         record = msgspec.json.decode(value, type=_Record)
         if record.revoked or not hmac.compare_digest(record.sha256, _digest(token)):
             return None
+        if project is not None and not has_project:
+            raise no_project(project)
         return _shown(record)
 
     def ensure_first(self, path: Path) -> None:

@@ -56,3 +56,8 @@ class PayloadLost(StorageError):
 
 class UnknownFormat(StorageError):
     """The data was written by a newer gradebox."""
+
+
+def no_project(key: str) -> NotFound:
+    """For a project that is not there, and word for word for one that the caller may not see."""
+    return NotFound(f"there is no project {key!r}, or this API key does not cover it: check the project's key")

@@ -9,7 +9,7 @@ from gradebox.schemas import Project
 from storage import names
 from storage.api_keys import EVERY_PROJECT
 from storage.audit import Audit
-from storage.errors import Conflict, NotFound
+from storage.errors import Conflict, no_project
 
 DEFAULT = "default"
 
@@ -52,9 +52,4 @@ class Projects:
     def check(self, key: str) -> None:
         """Raises NotFound where there is no such project."""
         if not self._redis.hexists(names.PROJECTS, key):
-            raise not_found(key)
-
-
-def not_found(key: str) -> NotFound:
-    """For a project that is not there, and word for word for one that the caller may not see."""
-    return NotFound(f"there is no project {key!r}, or this API key does not cover it: check the project's key")
+            raise no_project(key)

@@ -33,8 +33,7 @@ async def enter(connection: HTTPConnection, services: Services, project: str, ro
         NotFound: it does not cover the project, or there is none.
         ProblemError: no key was sent, it is wrong, or its role does not suffice.
     """
-    key = await identify(connection, services, _sent(connection).secret)
-    await permit(services, key, project, role)
+    permit(await identify(connection, services, _sent(connection).secret, project), project, role)
 
 
 def at_path(role: Role) -> Callable[[HTTPConnection, Services, str, str], Awaitable[Target]]:
