@@ -10,7 +10,7 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from api.problems import ProblemError
 from api.request_id import request_id
-from api.services import Served, Services
+from api.services import Services
 from gradebox.schemas import ROLES, ApiKey, Role
 from storage.api_keys import EVERY_PROJECT
 from storage.audit import acting
@@ -78,7 +78,8 @@ def secret_of(bearer: HTTPAuthorizationCredentials | None) -> str | None:
     return bearer.credentials.strip() if bearer else None
 
 
-async def _caller(request: Request, bearer: Bearer, services: Served) -> ApiKey:
+async def _caller(request: Request, bearer: Bearer) -> ApiKey:
+    services: Services = request.app.state.services  # one `Depends` less
     return await identify(request, services, secret_of(bearer), request.path_params.get("project"))
 
 

@@ -41,6 +41,7 @@ from sandbox.limits import SANDBOX_MIB
 _F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, and is the only one ever
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
 _READY_S = 20.0
+_READ_BYTES = 1 << 16
 _SLACK_S = 5.0  # beyond what the guest's own deadlines add up to
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
 _GRACE_S = 2.0  # the guest's own, for processes that do not go at once
@@ -75,6 +76,7 @@ class Session:
         self._limits: Limits
         self._shared: mmap.mmap | None = None
         self._filled = 0  # bytes of it
+        self._heard = bytearray()  # of frames that are not taken yet
         self._unsettled = False
         self._ready = False
 
@@ -223,9 +225,7 @@ class Session:
     def _send(self, kind: int, payload: bytes = b"") -> None:
         try:
             self._channel.settimeout(_READY_S)
-            self._channel.sendall(FRAME.pack(kind, len(payload)))
-            if payload:
-                self._channel.sendall(payload)
+            self._channel.sendall(FRAME.pack(kind, len(payload)) + payload)
         except OSError as error:
             raise Ended(f"the sandbox takes nothing: {error}") from error
 
@@ -239,20 +239,20 @@ class Session:
         return kind, payload
 
     def _receive_bytes(self, length: int, deadline: float) -> bytes:
-        buffer = bytearray(length)
-        view = memoryview(buffer)
-        while view:
+        while len(self._heard) < length:
             try:
                 self._channel.settimeout(max(0.001, deadline - monotonic()))
-                received = self._channel.recv_into(view)
+                received = self._channel.recv(_READ_BYTES)
             except TimeoutError:
                 raise Ended("the sandbox did not answer in time", overdue=True) from None
             except OSError as error:
                 raise Ended(f"the sandbox is gone: {error}") from error
             if not received:
                 raise Ended("the sandbox is gone")
-            view = view[received:]
-        return bytes(buffer)
+            self._heard += received
+        taken = bytes(self._heard[:length])
+        del self._heard[:length]
+        return taken
 
 
 def _read_check(payload: bytes) -> CheckResult:

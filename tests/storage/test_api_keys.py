@@ -30,6 +30,14 @@ def test_a_damaged_secret_finds_nothing(store: Store, damage: object) -> None:
     assert store.api_keys.find(damage(secret_of(store, "default"))) is None
 
 
+def test_the_project_is_asked_for_with_the_key(store: Store) -> None:
+    secret = secret_of(store, "default")
+    assert store.api_keys.find(secret, "default") == store.api_keys.find(secret)
+    with pytest.raises(NotFound, match="'nowhere'"):
+        store.api_keys.find(secret, "nowhere")
+    assert store.api_keys.find(f"{secret}x", "nowhere") is None
+
+
 def test_a_key_of_before_there_were_roles_may_do_what_it_could(store: Store, redis: Redis) -> None:
     secret = secret_of(store, "default")
     (name, value), *_ = redis.hgetall(names.API_KEYS).items()
