@@ -71,34 +71,42 @@ class Ends(NamedTuple):
 class Child:
     """Grades the lines that come, and writes a record of each."""
 
-    def __init__(self, grader: Grader, limits: Limits, reader: Reader, output: Output, ends: Ends) -> None:
+    def __init__(self, grader: Grader, limits: Limits, reader: Reader, output: Output) -> None:
         self._grader = grader
         self._limits = limits
         self._reader = reader
         self._output = output
+        self._channel: socket
+        self._results = -1
+        self._shared: mmap | None = None
+        self._memory: mmap | None = None
+        self._slots: mmap | None = None
+        self._slot = 0
+        self._pid = 0
+        self._left = 0
+        self._line: bytes | None = None
+        self._readline: Callable[[], bytes] = _no_line
+        self._runner: _Runner | None = None
+        self._suspended: list[Coroutine[Any, Any, None]] = []
+
+    def serve(self, ends: Ends) -> None:
+        """Grades until the supervisor closes the channel."""
+        self._pid = getpid()
         self._channel = ends.channel
         self._results = ends.results
         self._shared = map_shared(ends.shared) if ends.shared >= 0 else None
         self._memory = map_file(ends.slots) if ends.slots >= 0 else None
-        self._slots: mmap | None = None
-        self._slot = 0
-        self._pid = getpid()
-        self._left = 0
-        self._line: bytes | None = None
-        self._readline: Callable[[], bytes]
-        self._runner: _Runner | None = None
-        self._suspended: list[Coroutine[Any, Any, None]] = []
-
-    def serve(self) -> None:
-        """Grades until the supervisor closes the channel; in completion isolation, once."""
-        once = self._limits.isolation == COMPLETION
         while self._receive():
-            if once:
-                self._channel.close()  # the next completion's line comes this way too
             self._run()
-            if once:
-                return
             self._channel.sendall(DONE)
+
+    def grade_one(self, line: bytes, results: int) -> None:
+        """Grades this line and no other, as the process does that has been forked for it."""
+        self._pid = getpid()
+        self._results = results
+        self._line = line
+        self._left = 1
+        self._run()
 
     def _receive(self) -> bool:
         """Takes what is to be graded next. Lines are read where they lie, one at a time: that keeps them in cache."""
@@ -153,7 +161,7 @@ class Child:
         modules, clock, pid, careful = sys.modules, perf_counter_ns, self._pid, self._grader.touches_system
         line = self._line
         for left in range(self._left, 0, -1):
-            if line is None:  # else it is graded again, in an event loop
+            if line is None:  # else it came with the process, or is graded again, in an event loop
                 line = readline()
             self._line, self._left = line, left
             try:
@@ -224,6 +232,10 @@ class Child:
         while rest:
             rest = rest[write(self._results, rest) :]
         os.set_blocking(self._results, False)
+
+
+def _no_line() -> bytes:
+    return b""
 
 
 class _Suspend:

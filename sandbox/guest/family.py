@@ -1,5 +1,6 @@
 """The supervisor's view of the processes below it: the template, and the child that grades."""
 
+import fcntl
 import os
 import select
 import signal
@@ -11,23 +12,26 @@ from typing import NamedTuple
 
 from sandbox.guest import output, scratch, slots
 from sandbox.guest.frames import BATCH, COMPLETION, Limits, Malformed, unpack_check
-from sandbox.guest.template import (
-    FORK,
-    MOST_SAID,
+from sandbox.guest.single import (
+    CONTROL,
+    LINE,
     NO_STATUS,
-    SAID_CHECK,
+    NOTE,
+    ONE,
+    PIECE,
+    RIGHTS,
     SAID_EXIT,
-    SAID_LOADED,
-    SAID_NOT_LOADED,
     SAID_SWEPT,
     STATUS,
     SWEEP,
-    Template,
 )
+from sandbox.guest.template import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED, Template
 
 _LOOK_S = 0.02  # between two looks at what a module body does
 _GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
+_SEND_S = 10.0  # for a template to take a line
 _FAREWELL_S = 5.0  # for all processes to be gone once they were killed
+_MOST_PID = 1 << 22
 _SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
 
 
@@ -36,16 +40,17 @@ class Lost(Exception):
 
 
 class Child(NamedTuple):
-    """The supervisor's ends of a child's descriptors."""
+    """The supervisor's ends of a child's descriptors. In completion isolation there are but two."""
 
-    channel: socket.socket
     results: int
     printed: int
-    slots: int
+    channel: socket.socket | None = None
+    slots: int = -1
 
     def close(self) -> None:
         """Closes all: a child that waits for lines ends by it."""
-        self.channel.close()
+        if self.channel is not None:
+            self.channel.close()
         os.close(self.results)
         os.close(self.printed)
         if self.slots >= 0:
@@ -76,6 +81,7 @@ class Family:
         self._source = source
         self._control: socket.socket | None = None
         self._template = 0
+        self._note = _make_note()
         self.keep: frozenset[str] = frozenset()
 
     def load(self) -> Loaded:
@@ -84,7 +90,7 @@ class Family:
         self._template = os.fork()
         if self._template == 0:
             os.setsid()
-            Template(_only(theirs), self._limits).run(self._source)
+            Template(_only(theirs, self._note), self._limits).run(self._source)
         theirs.close()
         self._control = control
         loaded = self._hear_loading(monotonic() + self._limits.load_ms / 1000)
@@ -153,7 +159,7 @@ class Family:
         return self._control
 
     def start_child(self) -> Child:
-        """Asks the template for a child.
+        """Asks the template for a child that takes lines for as long as it lives.
 
         Raises:
             Lost: there is no template to ask.
@@ -163,21 +169,77 @@ class Family:
         printed, printed_in = output.make_pipe()
         rights = array("i", [theirs.fileno(), results_in, printed, printed_in])
         slot_file = -1
-        if self._limits.isolation == BATCH and self._shared >= 0:
-            # Never in completion isolation: these hold the other completions, and their outcomes.
+        if self._shared >= 0:
             slot_file = slots.make_file()
             rights.extend((self._shared, slot_file))
         try:
             self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         except OSError as error:
-            Child(ours, results, printed, slot_file).close()
+            Child(results, printed, ours, slot_file).close()
             raise Lost from error
         finally:
             theirs.close()
             os.close(results_in)
             os.close(printed_in)
         ours.setblocking(False)
-        return Child(ours, results, printed, slot_file)
+        return Child(results, printed, ours, slot_file)
+
+    def start_single(self, line: bytes) -> Child:
+        """Asks the template for a child that grades this line, and no other. It is given nothing but what it writes to.
+
+        Raises:
+            Lost: there is no template to ask, or it does not listen.
+        """
+        results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        printed, printed_in = output.make_pipe()
+        message = LINE.pack(ONE, len(line)) + line[:PIECE]
+        try:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, RIGHTS.pack(results_in, printed_in))]
+            self.control.settimeout(_SEND_S)
+            self.control.sendmsg((message,), rights)
+            for start in range(PIECE, len(line), PIECE):
+                self.control.send(line[start : start + PIECE])
+        except OSError as error:
+            Child(results, printed).close()
+            raise Lost from error
+        finally:
+            os.close(results_in)
+            os.close(printed_in)
+        return Child(results, printed)
+
+    def await_exit(self, seconds: float) -> int | None:
+        """How the child has ended; None when it has not, in so many seconds.
+
+        Raises:
+            Lost: the template has ended, or says what it has no cause to say.
+        """
+        self.control.settimeout(seconds)
+        try:
+            said = self.control.recv(2 + STATUS.size)
+        except TimeoutError:
+            return None
+        except OSError as error:
+            raise Lost from error
+        if said[:1] != SAID_EXIT or len(said) != 1 + STATUS.size:
+            raise Lost
+        return int(STATUS.unpack(said[1:])[0])
+
+    def end_single(self) -> None:
+        """Ends a child that `start_single` started, and all that it left.
+
+        Raises:
+            Lost: the template did not answer; all processes are dead then, and it must be loaded again.
+        """
+        deadline = monotonic() + _GRACE_S
+        while monotonic() < deadline:
+            pid = int.from_bytes(os.pread(self._note, STATUS.size, 0))
+            if 1 < pid < _MOST_PID:  # the template's word, and that may be taken over
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if self.await_exit(_LOOK_S) is not None:
+                return
+        self.end()
+        raise Lost
 
     def hear_exit(self) -> int:
         """How the child ended, when the template has something to say.
@@ -239,8 +301,19 @@ def _is_check(said: bytes, number: int) -> bool:
         return False
 
 
-def _only(control: socket.socket) -> socket.socket:
-    """The one descriptor that a template keeps beside the standard ones: the host's channel above all is closed."""
-    kept = os.dup2(control.detach(), 3, inheritable=False)
-    os.closerange(4, os.sysconf("SC_OPEN_MAX"))
-    return socket.socket(fileno=kept)
+def _make_note() -> int:
+    """A file without a name, where the template says which process its child is."""
+    path = "/dev/shm/.note"
+    note = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
+    os.pwrite(note, bytes(STATUS.size), 0)
+    return note
+
+
+def _only(control: socket.socket, note: int) -> socket.socket:
+    """The two descriptors that a template keeps beside the standard ones: the host's channel above all is closed."""
+    above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, NOTE + 1) for end in (control.detach(), note)]
+    for place, end in zip((CONTROL, NOTE), above, strict=True):
+        os.dup2(end, place, inheritable=False)
+    os.closerange(NOTE + 1, os.sysconf("SC_OPEN_MAX"))
+    return socket.socket(fileno=CONTROL)

@@ -113,6 +113,13 @@ def pack_record(kind: int, micros: int, score: float, fields: list[tuple[int, by
     return RECORD.pack(min(micros, 0xFFFFFFFF), score, len(body), MARK | kind) + body
 
 
+def add_field(record: bytes, tag: int, value: bytes) -> bytes:
+    """One record with a field more."""
+    micros, score, length, kind = RECORD.unpack_from(record)
+    head = RECORD.pack(micros, score, length + FIELD.size + len(value), kind)
+    return head + record[RECORD.size :] + FIELD.pack(tag, len(value)) + value
+
+
 def count_records(data: bytes | bytearray) -> tuple[int, int]:
     """How many whole records lie at the start of `data`, and how many bytes they take.
 

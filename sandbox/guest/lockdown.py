@@ -89,11 +89,6 @@ def set_rlimits(limits: Limits) -> None:
         resource.setrlimit(what, (soft, soft))
 
 
-def limit_cpu(seconds: int) -> None:
-    """Bounds the processor time of this process and of each one that it starts; never to be raised again."""
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-
-
 def landlock_abi() -> int:
     """The kernel's Landlock version; 0 where it has none."""
     return max(0, int(_libc.syscall(_CREATE_RULESET, None, 0, 1)))

@@ -24,6 +24,7 @@ from sandbox.guest.frames import (
     TIMEOUT,
     Limits,
     Malformed,
+    add_field,
     count_records,
     encode,
     is_plain,
@@ -31,7 +32,7 @@ from sandbox.guest.frames import (
     record_length,
 )
 from sandbox.guest.lines import BadInput, Reader
-from sandbox.guest.template import NO_STATUS, OUT_OF_MEMORY
+from sandbox.guest.single import NO_STATUS, OUT_OF_MEMORY
 from sandbox.guest.verdict import pack_identity
 
 _LOOK_MS = 20  # between two looks at the results: what a deadline may come late
@@ -80,35 +81,68 @@ class Marking:
         while self._told < chunk.count:
             if not self._family.alive and not self._family.load().done:
                 raise Lost
+            if once:
+                self._grade_single()
+                continue
             child = child or self._family.start_child()
             self._data.clear()
             if self._slotted:
                 slots.clear(child.slots, chunk.count)
-            self._share = self._told + 1 if once else chunk.count
+            self._share = chunk.count
             failure = self._watch(child)
             if failure is not None:
                 self._bury(child, failure)
-            if once or failure is not None:
                 child.close()
                 child = None
                 scratch.clean(self._family.keep)
         return child
 
+    def _grade_single(self) -> None:
+        """Grades the next line in a process of its own."""
+        self._share = self._told + 1
+        self._data.clear()
+        child = self._family.start_single(self._chunk.lines[self._told])
+        try:
+            if failure := self._await_single(child):
+                self._bury(child, failure)
+        finally:
+            child.close()
+        scratch.clean()
+
+    def _await_single(self, child: Child) -> Failure | None:
+        """Waits for the end of a child that grades one line. None: its record counts."""
+        self._since = monotonic()
+        look_s = _LOOK_MS / 1000
+        try:
+            while (status := self._family.await_exit(look_s)) is None:
+                self._collect(child, settled=False)
+                if overdue := self._overdue():
+                    return overdue
+                look_s = self._make_room(child) / 1000
+            return self._ended(child, status)
+        except Malformed:
+            return _SPOILED
+        except Lost:
+            self._family.end()
+            return _ORPHANED
+
     def _watch(self, child: Child) -> Failure | None:
         """Follows the child through its share. None: it has done it; else what its current completion came to."""
+        channel = child.channel
+        assert channel is not None
         poll = select.poll()
-        poll.register(child.channel, select.POLLIN)
+        poll.register(channel, select.POLLIN)
         poll.register(self._family.control, select.POLLIN)
         try:
-            self._send(child.channel)
+            self._send(channel)
             self._since = monotonic()
             look_ms = _LOOK_MS
             while True:
                 ready = dict(poll.poll(look_ms))
                 if self._family.control.fileno() in ready:
                     return self._ended(child, self._family.hear_exit())
-                message = self._heard(child.channel, poll) if child.channel.fileno() in ready else b""
-                done = DONE in message and self._limits.isolation != COMPLETION
+                message = self._heard(channel, poll) if channel.fileno() in ready else b""
+                done = DONE in message
                 self._collect(child, settled=done)
                 if done:
                     return None if self._told == self._share and not self._data else _SPOILED
@@ -123,7 +157,7 @@ class Marking:
 
     def _send(self, channel: socket.socket) -> None:
         chunk = self._chunk
-        if chunk.shared and self._limits.isolation != COMPLETION:
+        if chunk.shared:
             waiting = memoryview(SHARE.pack(self._share, self._told, chunk.length, True, self._slotted))
         else:
             payload = b"\n".join(chunk.lines[self._told : self._share])
@@ -146,7 +180,7 @@ class Marking:
         except ConnectionError:
             message = b""
         if not message:
-            poll.unregister(channel)  # closed before grading, as in completion isolation, or by the grader
+            poll.unregister(channel)  # closed by the grader
         return message
 
     def _collect(self, child: Child, settled: bool) -> None:
@@ -158,7 +192,7 @@ class Marking:
             if self._slotted:
                 self._take_slots(child, settled)
             else:
-                self._take_records(settled)
+                self._take_records(child, settled)
         if self._seen != before:
             self._since = monotonic()
 
@@ -170,14 +204,19 @@ class Marking:
         self._data += data
         return bool(data)
 
-    def _take_records(self, settled: bool) -> None:
+    def _take_records(self, child: Child, settled: bool) -> None:
         count, length = count_records(self._data)
         if self._told + count > self._share or len(self._data) - length > _MOST_RECORD:
             raise Malformed("more records than lines")
         self._seen = self._told + count
-        if settled or self._limits.isolation != COMPLETION:  # there, the child may yet tell one more, and spoil it
-            self._pass_on(bytes(self._data[:length]), count)
-            del self._data[:length]
+        records = bytes(self._data[:length])
+        if self._limits.isolation == COMPLETION:
+            if not settled:
+                return  # the child may yet tell one more, and spoil it
+            if count and (printed := output.take(child.printed, self._limits.stdout_bytes)):
+                records = add_field(records, STDOUT, printed)
+        self._pass_on(records, count)
+        del self._data[:length]
 
     def _take_slots(self, child: Child, settled: bool) -> None:
         data = slots.read(child.slots, self._told, self._share)
@@ -242,7 +281,7 @@ class Marking:
         seen = self._seen
         if self._family.alive:
             with suppress(Lost):
-                self._family.sweep()
+                self._family.sweep() if child.channel is not None else self._family.end_single()
         with suppress(Malformed):
             self._collect(child, settled=True)
         if self._told <= seen and self._told < self._share:  # else its record came just in time

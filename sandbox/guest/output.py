@@ -94,7 +94,10 @@ class Output:
             setattr(sys, name, self._text)
 
     def lead_to(self, reading: int, writing: int, most: int, watch_descriptors: bool) -> None:
-        """What is printed from now on goes into this pipe, at most so many bytes of each completion."""
+        """What is printed from now on goes into this pipe, at most so many bytes of each completion.
+
+        Where there is no reading end, -1, the supervisor alone takes it out again.
+        """
         self._reading = reading
         self._raw.left = self._most = most
         self._watch = watch_descriptors
@@ -107,6 +110,6 @@ class Output:
         return self._watch or self._raw.left != self._most
 
     def take(self) -> bytes:
-        """What was printed since the last call."""
+        """What was printed since the last call; nothing where it is left to the supervisor."""
         self._raw.left = self._most
-        return take(self._reading, self._most)
+        return take(self._reading, self._most) if self._reading >= 0 else b""

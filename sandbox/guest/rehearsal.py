@@ -6,11 +6,10 @@ children share. Without this, each would do it again, and most of what a short-l
 
 import os
 from collections.abc import Callable, Coroutine
-from socket import socketpair
 from typing import Any
 
-from sandbox.guest.child import SHARE, Child, Ends
-from sandbox.guest.frames import COMPLETION, Limits
+from sandbox.guest.child import Child
+from sandbox.guest.frames import Limits
 from sandbox.guest.lines import Reader
 from sandbox.guest.output import Output, make_pipe
 from validators import BEFORE_TEST_RUN
@@ -45,16 +44,13 @@ def rehearse(parse: Callable[[bytes], Any]) -> None:
 
 
 def _grade_some(parse: Callable[[bytes], Any]) -> None:
-    reader, output = Reader(len(_LINE), 8, parse), Output()
-    limits = Limits(*[0] * len(Limits._fields))._replace(isolation=COMPLETION)
+    output = Output()
+    limits = Limits(*[0] * len(Limits._fields))
+    child = Child(_Rehearsed(), limits, Reader(len(_LINE), 8, parse), output)
     reading, writing = make_pipe()
-    output.lead_to(reading, os.dup(1), 0, watch_descriptors=False)
+    output.lead_to(-1, os.dup(1), 0, watch_descriptors=False)
+    told, results = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     for _ in range(_TIMES):
-        ours, theirs = socketpair()
-        told, results = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        ours.send(SHARE.pack(1, 0, len(_LINE), False, False) + _LINE)
-        Child(_Rehearsed(), limits, reader, output, Ends(theirs, results)).serve()
-        for descriptor in (ours.detach(), told, results):
-            os.close(descriptor)
-    os.close(reading)
-    os.close(writing)
+        child.grade_one(_LINE, results)
+    for descriptor in (told, results, reading, writing):
+        os.close(descriptor)

@@ -38,7 +38,7 @@ from sandbox.guest.marking import Marking, how_it_ended, too_many_files
 from sandbox.guest.parser import fast_parser
 from sandbox.guest.preload import preload
 from sandbox.guest.rehearsal import rehearse
-from sandbox.guest.template import NO_STATUS
+from sandbox.guest.single import NO_STATUS
 
 _LOOK_MS = 50.0
 

@@ -11,9 +11,7 @@ import signal
 import sys
 from array import array
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from socket import CMSG_LEN, SCM_RIGHTS, SOL_SOCKET, socket
-from struct import Struct
 from time import perf_counter_ns
 from typing import Any, NoReturn, cast
 
@@ -24,17 +22,15 @@ from sandbox.guest.isolation import runs_code
 from sandbox.guest.lines import Reader
 from sandbox.guest.output import Output, make_pipe, may_touch_system
 from sandbox.guest.parser import fast_parser
+from sandbox.guest.reaping import reap_all
 from sandbox.guest.repeatable import SeedAtImport
+from sandbox.guest.single import NO_STATUS, OUT_OF_MEMORY, SAID_EXIT, SAID_SWEPT, STATUS, SWEEP, Single
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed
 
-# what the supervisor asks: a child, with its three descriptors; an end to all that runs
-FORK, SWEEP = b"F", b"S"
-# what the template says: a check, that it has loaded the grader or has not, how a child ended, that all has ended
-SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED, SAID_EXIT, SAID_SWEPT = b"c", b"l", b"n", b"x", b"s"
-STATUS = Struct("!I")  # a wait status
-NO_STATUS = 0xFFFFFFFF
-OUT_OF_MEMORY = 77  # exit code of a child that had no memory left to say so
+FORK = b"F"  # what the supervisor asks in batch isolation, besides an end to all that runs: a child
+# what the template says, besides how a child ended: a check, that it has loaded the grader or has not
+SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED = b"c", b"l", b"n"
 MOST_SAID = 1 << 16
 _MOST_AT_IMPORT = 4096  # of what a module body prints: nobody reads it, and a pipe that is full would make it wait
 
@@ -66,8 +62,11 @@ class Template:
         self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
         if self._load(source):
             os.close(reading)
-            self._reap_all()  # processes that the module body started do not outlive it
-            self._serve()
+            reap_all()  # processes that the module body started do not outlive it
+            if self._limits.isolation == COMPLETION:
+                Single(self._control, self._limits, self._grader(), self._output).serve()
+            else:
+                self._serve()
         os._exit(0)
 
     def _load(self, source: bytes) -> bool:
@@ -103,6 +102,9 @@ class Template:
         gc.collect()
         gc.freeze()  # children then leave these pages shared
         self._control.send(SAID_LOADED + bytes([self._limits.isolation]) + encode(warnings, 8192))
+
+    def _grader(self) -> Child:
+        return Child(self, self._limits, self._reader, self._output)
 
     def _serve(self) -> None:
         poll = select.poll()
@@ -146,12 +148,9 @@ class Template:
             return
         self._control.close()
         os.setsid()  # os.kill(0, …) reaches this child's own group alone
-        if self._limits.isolation == COMPLETION:
-            lockdown.limit_cpu(2 * self._limits.timeout_ms // 1000 + 2)
         try:
             self._output.lead_to(reading, writing, self._limits.stdout_bytes, self.touches_system)
-            ends = Ends(socket(fileno=channel), results, shared, slots)
-            Child(self, self._limits, self._reader, self._output, ends).serve()
+            self._grader().serve(Ends(socket(fileno=channel), results, shared, slots))
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)
@@ -161,20 +160,8 @@ class Template:
         os.close(self._child_descriptor)
         self._child_descriptor = -1
         pid, status = os.waitpid(self._child, os.WNOHANG)
-        self._reap_all()
+        later = reap_all(self._child)
         if pid:
             self._status = status
-
-    def _reap_all(self) -> None:
-        """Kills and reaps until this process has no child left: orphans come here, however often they forked."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                with suppress(ProcessLookupError):
-                    os.kill(-1, signal.SIGKILL)
-                pid, status = os.waitpid(-1, 0)
-            if pid == self._child:
-                self._status = status
+        elif later is not None:
+            self._status = later
