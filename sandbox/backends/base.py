@@ -15,6 +15,9 @@ ENVIRONMENT = {
     "PYTHONDONTWRITEBYTECODE": "1",
     "MALLOC_ARENA_MAX": "2",  # an arena for each thread would reserve 64 MiB of address space each
 }
+# Read by the loader alone, and taken away before anybody's code runs: symbols that are bound late are bound again by
+# each child, which copies pages for it.
+AT_START = {**ENVIRONMENT, "LD_BIND_NOW": "1"}
 COMMAND = (str(image.PYTHON), "-s", "-S", "-P", "-B", "-X", "utf8", f"{image.GUEST}/start.py")
 
 

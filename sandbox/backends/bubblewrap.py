@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 
 from sandbox import image, limits, seccomp
-from sandbox.backends.base import COMMAND, ENVIRONMENT
+from sandbox.backends.base import AT_START, COMMAND
 from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.monitor import Monitor
@@ -125,7 +125,7 @@ class Bubblewrap:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 pass_fds=(filter_file, info_in, block_out),
-                env=ENVIRONMENT,
+                env=AT_START,
                 cwd="/",
             )
             os.close(info_in)

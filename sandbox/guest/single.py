@@ -12,6 +12,7 @@ from socket import CMSG_LEN, socket
 from struct import Struct
 from typing import Any, NoReturn
 
+from sandbox.guest import pages
 from sandbox.guest.child import Child
 from sandbox.guest.frames import Limits
 from sandbox.guest.output import Output
@@ -50,6 +51,7 @@ class Single:
         """Does what the supervisor asks, until it has gone."""
         control, message = self._control, self._message
         parts = (message,)
+        pages.fill_gaps()
         while True:
             size, ancillary, _, _ = control.recvmsg_into(parts, _ANCILLARY)
             if size < LINE.size:

@@ -8,7 +8,7 @@ import socket
 import sys
 from array import array
 
-from sandbox.guest import lockdown, scratch
+from sandbox.guest import lockdown, pages, scratch
 from sandbox.guest.channel import Channel, take_channel
 from sandbox.guest.chunk import Chunk
 from sandbox.guest.family import Child, Family, Loaded, Lost
@@ -61,6 +61,7 @@ class Supervisor:
         if not self._is_wanted():
             rehearse(fast_parser())
         preload(self._is_wanted)
+        pages.join_areas()
         gc.freeze()  # a template need not look at all this again
         gc.enable()
         while True:
@@ -188,6 +189,7 @@ def main() -> None:
     """What the sandbox runs."""
     # As pid 1, a process ignores signals from inside unless it has a handler, and Python installs one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.environ.pop("LD_BIND_NOW", None)  # the loader has read it
     channel = take_channel(sys.argv[1] if len(sys.argv) > 1 else "")
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox import limits, seccomp
-from sandbox.backends.base import COMMAND, ENVIRONMENT
+from sandbox.backends.base import AT_START, COMMAND
 
 CHANNEL = "/run/gradebox"  # where the socket is seen inside
 _C_INT = 0xFFFFFFFF
@@ -50,7 +50,7 @@ class Container:
             "Cmd": [],
             "User": f"{self.uid}:{self.uid}",
             "Hostname": "sandbox",
-            "Env": [f"{name}={value}" for name, value in ENVIRONMENT.items()],
+            "Env": [f"{name}={value}" for name, value in AT_START.items()],
             "WorkingDir": "/tmp",
             "Labels": self.labels,
             "NetworkDisabled": True,

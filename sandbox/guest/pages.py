@@ -1,0 +1,96 @@
+"""Arranges the memory of a process that is going to fork again and again, so that a fork has less to copy.
+
+What a fork costs grows with the areas that the memory is made of, and with the pages that its child writes to.
+"""
+
+import ctypes
+import mmap
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_PAGES = -mmap.PAGESIZE
+_LOADED, _READ_ONLY_LATER = 1, 0x6474E552  # kinds of segments, and a flag of theirs: elf(5)
+_WRITABLE = 2
+
+_POOL, _FIRST = 1 << 14, 48  # CPython's allocator: bytes of a pool, and where in it the first block lies
+_BLOCKS = range(48, 513, 16)
+_BYTES = 33  # of an empty `bytes`
+_MOST = 1000  # blocks that are taken up of one size
+_ROW = 4  # blocks side by side from the start of a pool: nobody has used it yet
+
+_taken: list[object] = []
+
+
+class _Segment(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_uint32),
+        ("flags", ctypes.c_uint32),
+        ("offset", ctypes.c_uint64),
+        ("address", ctypes.c_uint64),
+        ("physical", ctypes.c_uint64),
+        ("in_file", ctypes.c_uint64),
+        ("size", ctypes.c_uint64),
+        ("align", ctypes.c_uint64),
+    )
+
+
+class _Library(ctypes.Structure):
+    _fields_ = (
+        ("base", ctypes.c_uint64),
+        ("name", ctypes.c_char_p),
+        ("segments", ctypes.POINTER(_Segment)),
+        ("count", ctypes.c_uint16),
+    )
+
+
+_LOOK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.POINTER(_Library), ctypes.c_size_t, ctypes.c_void_p)
+
+
+def join_areas() -> None:
+    """Makes two areas of the five that each library is mapped as: one to be read and run, one to be written.
+
+    What is constant may then be run, and what the loader has settled be written, by native code of this process: no
+    boundary that anything here relies on.
+    """
+    for start, end, protection in _segments():
+        _libc.mprotect(start, end - start, protection)  # where that is refused, they stay apart
+
+
+def _segments() -> list[tuple[int, int, int]]:
+    found = []
+
+    def look(library: Any, _size: int, _data: object) -> int:
+        told = library.contents
+        for segment in told.segments[: told.count]:
+            start, end = told.base + segment.address, told.base + segment.address + segment.size
+            if segment.kind == _LOADED and not segment.flags & _WRITABLE:
+                found.append((start & _PAGES, -(-end & _PAGES), mmap.PROT_READ | mmap.PROT_EXEC))
+            elif segment.kind == _READ_ONLY_LATER:
+                found.append((start & _PAGES, end & _PAGES, mmap.PROT_READ | mmap.PROT_WRITE))
+        return 0
+
+    _libc.dl_iterate_phdr(_LOOK(look), None)
+    return found
+
+
+def fill_gaps() -> None:
+    """Takes up the free places between small objects, so that those that are made from now on lie side by side."""
+    for size in _BLOCKS:
+        _fill(size, partial(bytes, size - _BYTES))
+    _fill(16, object)
+    _fill(32, partial(float, 0))
+
+
+def _fill(size: int, make: Callable[[], object]) -> None:
+    row, last = 0, 0
+    for _ in range(_MOST):
+        _taken.append(make())
+        place = id(_taken[-1])
+        row = 1 if place % _POOL == _FIRST else row + 1 if row and place == last + size else 0
+        last = place
+        if row == _ROW:
+            del _taken[-_ROW:]
+            return
