@@ -82,6 +82,7 @@ class Family:
         self._control: socket.socket | None = None
         self._template = 0
         self._note = _make_note()
+        self._grading = False  # a child that `start_single` started, and that has not ended
         self.keep: frozenset[str] = frozenset()
 
     def load(self) -> Loaded:
@@ -205,6 +206,7 @@ class Family:
         finally:
             os.close(results_in)
             os.close(printed_in)
+        self._grading = True
         return Child(results, printed)
 
     def await_exit(self, seconds: float) -> int | None:
@@ -222,24 +224,26 @@ class Family:
             raise Lost from error
         if said[:1] != SAID_EXIT or len(said) != 1 + STATUS.size:
             raise Lost
+        self._grading = False
         return int(STATUS.unpack(said[1:])[0])
 
     def end_single(self) -> None:
-        """Ends a child that `start_single` started, and all that it left.
+        """Ends the child that `start_single` started, unless it has ended by itself, and all that it left.
 
         Raises:
             Lost: the template did not answer; all processes are dead then, and it must be loaded again.
         """
         deadline = monotonic() + _GRACE_S
-        while monotonic() < deadline:
+        while self._grading and monotonic() < deadline:
             pid = int.from_bytes(os.pread(self._note, STATUS.size, 0))
             if 1 < pid < _MOST_PID:  # the template's word, and that may be taken over
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            if self.await_exit(_LOOK_S) is not None:
-                return
-        self.end()
-        raise Lost
+            with suppress(Lost):
+                self.await_exit(_LOOK_S)
+        if self._grading:
+            self.end()
+            raise Lost
 
     def hear_exit(self) -> int:
         """How the child ended, when the template has something to say.
@@ -285,6 +289,7 @@ class Family:
             self._control.close()
             self._control = None
         self._template = 0
+        self._grading = False
         deadline = monotonic() + _FAREWELL_S
         with suppress(ChildProcessError):
             while monotonic() < deadline:
