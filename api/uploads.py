@@ -13,8 +13,8 @@ from api import bodies
 from api.problems import invalid
 from api.services import Services
 from api.surrogates import Hidden
-from storage.batches import Wanted
 from storage.chunks import BATCH_BYTES, BATCH_LINES, Chunk
+from storage.plans import Wanted
 from storage.uploads import Upload
 
 JSON_BYTES = 64 * bodies.MIB

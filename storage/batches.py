@@ -22,57 +22,13 @@ from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import KeyReused, NotFound, Refused
 from storage.leftovers import Leftovers
+from storage.plans import Plan, Scorer, Wanted
 from storage.rewards import read_past
 from storage.summary import summarise
 from storage.tally import Tally, error_counts, from_redis
 
 _ID = re.compile(r"[0-9a-f]{20}")
 _SWEEP_AGAIN_S = 60  # a worker that had a unit of a deleted batch may write its outcomes until then
-
-
-class Wanted(msgspec.Struct, frozen=True):
-    """One grader that a batch is scored by."""
-
-    key: str
-    version: Version
-    weight: float = 1.0
-
-    @property
-    def label(self) -> str:
-        """How outcomes name it."""
-        return f"{self.key}@{self.version.number}"
-
-
-class Scorer(msgspec.Struct, frozen=True):
-    """One grader of an accepted batch; `source` names what it scores with among the sources that are held."""
-
-    key: str
-    version: int
-    weight: float
-    source: str
-
-    @property
-    def label(self) -> str:
-        """How outcomes name it."""
-        return f"{self.key}@{self.version}"
-
-
-class Plan(msgspec.Struct, frozen=True):
-    """What a batch consists of, settled when it was accepted.
-
-    A unit of work is one chunk for one grader. Units are numbered grader by grader, so that a worker that takes
-    them in order keeps its sandbox.
-    """
-
-    scorers: list[Scorer]
-    chunks: list[Chunk]
-    trace: str = ""
-    """The `traceparent` of the request that made it, where requests are traced."""
-
-    def unit(self, number: int) -> tuple[int, Chunk]:
-        """The number of the grader, and the chunk, of one unit."""
-        scorer, chunk = divmod(number, len(self.chunks))
-        return scorer, self.chunks[chunk]
 
 
 class Batches:

@@ -9,8 +9,8 @@ from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
 from storage.answers import Once
-from storage.batches import Wanted
 from storage.chunks import Chunk
+from storage.plans import Wanted
 from storage.store import Store
 from worker import tracing
 

@@ -8,10 +8,10 @@ from redis.exceptions import RedisError
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError
-from storage.batches import Scorer
 from storage.chunks import Chunk
 from storage.connection import is_away
 from storage.leases import Lease
+from storage.plans import Scorer
 from worker import tracing
 from worker.bench import Bench, Loaded
 from worker.pace import SLICE_S

@@ -4,10 +4,10 @@ import msgspec
 
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Check, Report
-from storage.batches import Wanted
 from storage.chunks import CHUNK_LINES, Cutter
 from storage.graders import Proved
 from storage.leases import Lease
+from storage.plans import Wanted
 from storage.store import Store
 from storage.tally import tally
 

@@ -1,7 +1,7 @@
 import pytest
 
 from sandbox.pool import Pool
-from storage.batches import Wanted
+from storage.plans import Wanted
 from storage.store import Store
 from tests.storage.making import accept, proved
 from worker.bench import Bench
