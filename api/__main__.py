@@ -38,7 +38,7 @@ def main() -> int:
     configure("api")
     tracing.start("api")
     try:
-        with open_pool() as pool:
+        with open_pool(resets_later=True) as pool:
             _serve(ApiSettings(), _wait_for_store(StorageSettings()), pool)
     except IsolationUnavailable as error:
         _log.error(f"no sandbox is safe here: {error}")

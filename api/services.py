@@ -1,5 +1,6 @@
 """What the handlers of requests work with."""
 
+from asyncio import get_running_loop
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Annotated, TypeVar, TypeVarTuple
@@ -52,7 +53,11 @@ class Services:
         """Runs in a thread what waits for a sandbox. Such threads are counted apart, so that requests which only
         read never wait for graders that are slow.
         """
-        return await run_sync(work, *args, limiter=self._grading)
+        try:
+            return await run_sync(work, *args, limiter=self._grading)
+        finally:
+            # In the next turn of the loop, which has sent the answer by then: it takes the processor for a while.
+            get_running_loop().call_soon(self.pool.reset)
 
 
 async def _services(connection: HTTPConnection) -> Services:

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from time import monotonic
 from types import TracebackType
@@ -36,10 +36,12 @@ class Pool:
         counts: loads by whether one was there already, starts, and ends by why.
     """
 
-    def __init__(self, backend: Backend, settings: SandboxSettings) -> None:
+    def __init__(self, backend: Backend, settings: SandboxSettings, resets_later: bool = False) -> None:
+        """`resets_later`: whoever is done with a grader goes on at once, and the owner calls `reset` a moment later."""
         self.counts = Counts()
         self._backend = backend
         self._settings = settings
+        self._resets_later = resets_later
         self._changed = threading.Condition()
         self._empty: list[Session] = []
         self._idle: list[Session] = []  # loaded; the one used last comes last
@@ -107,6 +109,13 @@ class Pool:
             self._in_use += more
             self._used_at = monotonic()
 
+    def reset(self) -> None:
+        """Has loaded graders forget what came of their last batch, where they have not yet. It waits for nothing."""
+        with self._changed:
+            for session in self._idle:
+                with suppress(Ended):  # whoever takes it hears of that, too
+                    session.reset()
+
     def _loaded(self, source: GraderSource) -> Session:
         if session := self._take_idle(source):
             self.counts.add("pool:hit")
@@ -138,6 +147,7 @@ class Pool:
                     return None
                 self._idle.remove(found)
             try:
+                found.reset()
                 found.settle()
             except Ended:
                 self._end(found, "crash")
@@ -171,11 +181,13 @@ class Pool:
         if session.loaded is None or session.loaded.isolation is None:
             self._end(session, "refused")  # it holds no grader
             return
-        try:
-            session.reset()
-        except Ended:
-            self._end(session, "crash")
-            return
+        session.used_at = monotonic()
+        if not self._resets_later:
+            try:
+                session.reset()
+            except Ended:
+                self._end(session, "crash")
+                return
         with self._changed:
             if not self._closed:
                 self._idle.append(session)
@@ -260,11 +272,11 @@ class Pool:
         self._end(session, "closed")
 
 
-def open_pool(settings: SandboxSettings | None = None) -> Pool:
-    """A pool on the backend that the settings name.
+def open_pool(settings: SandboxSettings | None = None, resets_later: bool = False) -> Pool:
+    """A pool on the backend that the settings name; `resets_later` as `Pool` takes it.
 
     Raises:
         IsolationUnavailable: it is not safe here; the message says how to make it so.
     """
     settings = settings or SandboxSettings()
-    return Pool(choose(settings), settings)
+    return Pool(choose(settings), settings, resets_later)

@@ -77,6 +77,7 @@ class Session:
         self._shared: mmap.mmap | None = None
         self._filled = 0  # bytes of it
         self._heard = bytearray()  # of frames that are not taken yet
+        self._clean = False
         self._unsettled = False
         self._ready = False
 
@@ -163,6 +164,7 @@ class Session:
         Raises:
             Ended: the sandbox did not survive it. What was yielded before counts.
         """
+        self._clean = False
         if not payload.endswith(b"\n"):
             payload += b"\n"  # what lies behind it in the shared memory is of an earlier chunk
         head = CHUNK.pack(lines, len(payload))
@@ -196,13 +198,15 @@ class Session:
                 del pending[:length]
 
     def reset(self) -> None:
-        """Forgets what came of the last batch. It is not waited for: `settle` does that, before the next."""
+        """Forgets what came of the last batch, if that is not done yet. It is not waited for: `settle` does that."""
+        if self._clean:
+            return
+        self._clean = True
         self._send(RESET)
         if self._shared is not None:  # the next batch may be somebody else's, with the same source
             self._shared[: self._filled] = bytes(self._filled)
             self._filled = 0
         self._unsettled = True
-        self.used_at = monotonic()
 
     def settle(self) -> None:
         """Waits until a reset is done.
