@@ -27,25 +27,25 @@ class Tally(msgspec.Struct):
 def tally(outcomes: Sequence[Outcome]) -> Tally:
     """Counts outcomes of one grader."""
     scores = [outcome.score for outcome in outcomes if outcome.score is not None]
-    counted = Tally(
-        count=len(outcomes),
-        scored=len(scores),
-        run_ms=sum([outcome.run_ms for outcome in outcomes]),
-        errors=Counter([outcome.error.kind for outcome in outcomes if outcome.error is not None]),
-    )
+    counted = Tally(count=len(outcomes), scored=len(scores), run_ms=sum([outcome.run_ms for outcome in outcomes]))
+    if len(scores) < len(outcomes):
+        counted.errors = Counter([outcome.error.kind for outcome in outcomes if outcome.error is not None])
     if scores:
-        counted.mean = mean = sum(scores) / len(scores)
-        counted.m2 = sum([(score - mean) * (score - mean) for score in scores])  # a product gives inf, ** would raise
-        counted.minimum, counted.maximum = min(scores), max(scores)
-        counted.values = _rounded(scores)
+        # Most rewards have few values, and each needs to be looked at once.
+        values = Counter(scores)
+        counted.mean = mean = sum([score * count for score, count in values.items()]) / len(scores)
+        # a product gives inf, ** would raise
+        counted.m2 = sum([(score - mean) * (score - mean) * count for score, count in values.items()])
+        counted.minimum, counted.maximum = min(values), max(values)
+        counted.values = _rounded(values)
     return counted
 
 
-def _rounded(scores: Sequence[float]) -> dict[str, int]:
-    values: Counter[str] = Counter()
-    for score, count in Counter(scores).items():
-        values[f"{score + 0.0:.3g}"] += count  # + 0.0 makes -0.0 a 0.0
-    return values
+def _rounded(values: Mapping[float, int]) -> dict[str, int]:
+    rounded: Counter[str] = Counter()
+    for score, count in values.items():
+        rounded[f"{score + 0.0:.3g}"] += count  # + 0.0 makes -0.0 a 0.0
+    return rounded
 
 
 def arguments(counted: Tally) -> list[str | int | float]:
