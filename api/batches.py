@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 import structlog
-from anyio import move_on_after, sleep
+from anyio import current_time, move_on_at, sleep
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
@@ -91,9 +91,17 @@ async def get(
     wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its end")] = 0,
 ) -> Batch:
     """One batch, with the summary of what is done so far; with `wait_s`, as soon as it is over."""
-    if wait_s:
-        await _await_end(services, project, batch_id, wait_s)
-    return await run_sync(services.store.batches.get, project, batch_id)
+    look = partial(run_sync, services.store.batches.get, project, batch_id)
+    if not wait_s:
+        return await look()
+    ended = asyncio.Event()
+    ends = current_time() + wait_s
+    with services.store.endings.calling(batch_id, partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)):
+        while (batch := await look()).state not in OVER and current_time() < ends:
+            with move_on_at(ends):
+                await ended.wait()
+            ended.clear()
+    return batch
 
 
 @router.get("/{batch_id}/outcomes", response_class=StreamingResponse, responses={200: {"content": openapi.JSON_LINES}})
@@ -169,16 +177,6 @@ async def _answered(request: Request, services: Services, repeat: Repeat) -> Bat
     if found is None:
         raise ProblemError(503, "unavailable", "the answer to this request ran out just now: send it once more", RETRY)
     return found
-
-
-async def _await_end(services: Services, project: str, batch_id: str, seconds: float) -> None:
-    ended = asyncio.Event()
-    call = partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)
-    look = partial(services.store.batches.get, project, batch_id, summary=False)
-    with services.store.endings.calling(batch_id, call), move_on_after(seconds):
-        while (await run_sync(look)).state not in OVER:
-            await ended.wait()
-            ended.clear()
 
 
 async def _again(services: Services, batch: Batch) -> Batch:
