@@ -83,6 +83,7 @@ class Child:
         self._slots: mmap | None = None
         self._slot = 0
         self._pid = 0
+        self._last = False
         self._left = 0
         self._line: bytes | None = None
         self._readline: Callable[[], bytes] = _no_line
@@ -100,13 +101,26 @@ class Child:
             self._run()
             self._channel.sendall(DONE)
 
-    def grade_one(self, line: bytes, results: int) -> None:
-        """Grades this line and no other, as the process does that has been forked for it."""
-        self._pid = getpid()
-        self._results = results
-        self._line = line
+    def grade_one(self, next_line: Callable[[], bytes], last: bool = True) -> None:
+        """Grades one line, and ends the process then, where that is its last.
+
+        Args:
+            next_line: returns the line, in another process than this, it may be, which is told by `begin`. What can be
+                done before that is done before that, so that it is done once.
+        """
+        self._last = last
         self._left = 1
+        self._readline = next_line
+        self._line = next_line() if self._grader.needs_loop else None
+        leave = os._exit
         self._run()
+        if last:
+            leave(0)
+
+    def begin(self, results: int) -> None:
+        """This process grades, and tells it here."""
+        self._results = results
+        self._pid = getpid()
 
     def _receive(self) -> bool:
         """Takes what is to be graded next. Lines are read where they lie, one at a time: that keeps them in cache."""
@@ -158,10 +172,11 @@ class Child:
     async def _drive(self) -> None:
         grade, read, readline = self._grader.grade, self._reader.read, self._readline
         slots, may_hold = self._slots, self._output.may_hold
-        modules, clock, pid, careful = sys.modules, perf_counter_ns, self._pid, self._grader.touches_system
+        modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
+        last, leave = self._last, os._exit
         line = self._line
         for left in range(self._left, 0, -1):
-            if line is None:  # else it came with the process, or is graded again, in an event loop
+            if line is None:  # else it is graded again, in an event loop
                 line = readline()
             self._line, self._left = line, left
             try:
@@ -187,8 +202,11 @@ class Child:
                     await _Suspend()
                 micros, score = (clock() - started) // 1000, 0.0
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
-            if careful and getpid() != pid:
+            if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
+            if last:
+                self._finish(kind, micros, score, fields, identity)
+                leave(0)
             if slots is None or fields or identity is not None or may_hold() or micros > _MOST_MICROS:
                 self._finish(kind, micros, score, fields, identity)
             else:

@@ -94,16 +94,19 @@ class Output:
             setattr(sys, name, self._text)
 
     def lead_to(self, reading: int, writing: int, most: int, watch_descriptors: bool) -> None:
-        """What is printed from now on goes into this pipe, at most so many bytes of each completion.
-
-        Where there is no reading end, -1, the supervisor alone takes it out again.
-        """
+        """What is printed from now on goes into this pipe, at most so many bytes of each completion."""
         self._reading = reading
         self._raw.left = self._most = most
         self._watch = watch_descriptors
         os.dup2(writing, 1)
         os.dup2(writing, 2)
         os.close(writing)
+
+    def leave_to_supervisor(self, most: int) -> None:
+        """What is printed from now on, at most so many bytes, goes where descriptors 1 and 2 lead, and is not taken."""
+        self._reading = -1
+        self._raw.left = self._most = most
+        self._watch = False
 
     def may_hold(self) -> bool:
         """Whether anything may have been printed since `take`."""

@@ -11,7 +11,7 @@ from typing import Any
 from sandbox.guest.child import Child
 from sandbox.guest.frames import Limits
 from sandbox.guest.lines import Reader
-from sandbox.guest.output import Output, make_pipe
+from sandbox.guest.output import Output
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate
 
@@ -30,6 +30,9 @@ class _Rehearsed:
     def __init__(self) -> None:
         self.grade = _grade
 
+    def next_line(self) -> bytes:
+        return _LINE
+
 
 async def _grade(thread: object) -> float:
     return 1.0
@@ -46,11 +49,12 @@ def rehearse(parse: Callable[[bytes], Any]) -> None:
 def _grade_some(parse: Callable[[bytes], Any]) -> None:
     output = Output()
     limits = Limits(*[0] * len(Limits._fields))
-    child = Child(_Rehearsed(), limits, Reader(len(_LINE), 8, parse), output)
-    reading, writing = make_pipe()
-    output.lead_to(-1, os.dup(1), 0, watch_descriptors=False)
+    rehearsed = _Rehearsed()
+    child = Child(rehearsed, limits, Reader(len(_LINE), 8, parse), output)
+    output.leave_to_supervisor(0)
     told, results = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    child.begin(results)
     for _ in range(_TIMES):
-        child.grade_one(_LINE, results)
-    for descriptor in (told, results, reading, writing):
+        child.grade_one(rehearsed.next_line, last=False)
+    for descriptor in (told, results):
         os.close(descriptor)

@@ -5,12 +5,13 @@ Most of what a completion costs are the copies of pages that a child makes by wr
 made ahead of the fork, and what comes after it is short.
 """
 
+import gc
 import os
 from contextlib import suppress
 from resource import RLIMIT_CPU, setrlimit
-from socket import CMSG_LEN, socket
+from socket import CMSG_LEN, MSG_CMSG_CLOEXEC, socket
 from struct import Struct
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from sandbox.guest import pages
 from sandbox.guest.child import Child
@@ -41,46 +42,63 @@ class Single:
     def __init__(self, control: socket, limits: Limits, child: Child, output: Output) -> None:
         self._control = control
         self._child = child
-        self._output = output
-        self._stdout_bytes = limits.stdout_bytes
         seconds = 2 * limits.timeout_ms // 1000 + 2
         self._cpu = (seconds, seconds)
         self._message = memoryview(bytearray(LINE.size + PIECE))
+        output.leave_to_supervisor(limits.stdout_bytes)
 
-    def serve(self) -> None:
+    def serve(self) -> NoReturn:
         """Does what the supervisor asks, until it has gone."""
-        control, message = self._control, self._message
-        parts = (message,)
         pages.fill_gaps()
-        while True:
-            size, ancillary, _, _ = control.recvmsg_into(parts, _ANCILLARY)
-            if size < LINE.size:
-                if message[:size] != SWEEP:
-                    return
-                reap_all()
-                control.send(SAID_SWEPT + STATUS.pack(NO_STATUS))
-                continue
-            status = self._grade(size, ancillary)
-            reap_all()
-            control.send(SAID_EXIT + STATUS.pack(status))
+        gc.freeze()
+        try:
+            self._child.grade_one(self._next_line)
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
+        os._exit(0)
 
-    def _grade(self, size: int, ancillary: list[Any]) -> int:
-        """Forks the child that grades the line that is there, and waits for its end; meanwhile the note has its pid."""
-        _, length = LINE.unpack_from(self._message)
-        ((_, _, rights),) = ancillary
-        results, printed = RIGHTS.unpack(rights)
-        line = self._message[LINE.size : LINE.size + length] if length <= PIECE else self._receive_rest(length)
-        pid = os.fork()
-        if pid == 0:
-            self._run(line, results, printed)
-        os.pwrite(NOTE, STATUS.pack(pid), 0)
-        os.close(results)
-        os.close(printed)
-        _, status = os.waitpid(pid, 0)
-        _wipe(self._message[:size])
-        if line is not None:
-            _wipe(line)
-        return status
+    def _next_line(self) -> bytes:
+        """Forks a process for each line that comes, and returns it there. In the template it never returns."""
+        # What a child does lies here in one function, by names that are local: each object that it comes by, and each
+        # function, would be pages more to copy.
+        receive, send, message = self._control.recvmsg_into, self._control.send, self._message
+        begin, cpu, parts = self._child.begin, self._cpu, (message,)
+        fork, set_group, limit, lead, close = os.fork, os.setpgid, setrlimit, os.dup2, os.closerange
+        while True:
+            size, ancillary, _, _ = receive(parts, _ANCILLARY, MSG_CMSG_CLOEXEC)
+            if size < LINE.size:
+                self._obey(message[:size])
+                continue
+            _, length = LINE.unpack_from(message)
+            ((_, _, rights),) = ancillary
+            results, printed = RIGHTS.unpack(rights)
+            line = message[LINE.size : size] if length <= PIECE else self._receive_rest(length)
+            pid = fork()
+            if pid == 0:
+                close(CONTROL, NOTE + 1)
+                set_group(0, 0)  # os.kill(0, …) reaches this child's own group alone
+                limit(RLIMIT_CPU, cpu)
+                lead(printed, 1)
+                lead(printed, 2)
+                begin(results)
+                if line is None:
+                    raise MemoryError
+                return bytes(line)
+            os.pwrite(NOTE, STATUS.pack(pid), 0)
+            os.close(results)
+            os.close(printed)
+            _, status = os.waitpid(pid, 0)
+            _wipe(message[: size if length <= PIECE else len(message)])
+            if length > PIECE and line is not None:
+                _wipe(line)
+            reap_all()
+            send(SAID_EXIT + STATUS.pack(status))
+
+    def _obey(self, message: memoryview) -> None:
+        if message != SWEEP:
+            os._exit(0)  # the supervisor has gone
+        reap_all()
+        self._control.send(SAID_SWEPT + STATUS.pack(NO_STATUS))
 
     def _receive_rest(self, length: int) -> memoryview | None:
         """The whole of a line that is longer than a message; None where there is no memory for it."""
@@ -92,19 +110,6 @@ class Single:
         while done < length:
             done += self._control.recv_into(self._message if line is None else line[done:])
         return line
-
-    def _run(self, line: memoryview | None, results: int, printed: int) -> NoReturn:
-        os.closerange(CONTROL, NOTE + 1)
-        os.setpgid(0, 0)  # os.kill(0, …) reaches this child's own group alone
-        setrlimit(RLIMIT_CPU, self._cpu)
-        self._output.lead_to(-1, printed, self._stdout_bytes, watch_descriptors=False)
-        try:
-            if line is None:
-                raise MemoryError
-            self._child.grade_one(bytes(line), results)
-        except MemoryError:
-            os._exit(OUT_OF_MEMORY)
-        os._exit(0)
 
 
 def _wipe(memory: memoryview) -> None:
