@@ -84,9 +84,10 @@ class Child:
         self._slot = 0
         self._pid = 0
         self._last = False
+        self._next_one: Callable[[], tuple[bytes, int]] | None = None
         self._left = 0
         self._line: bytes | None = None
-        self._readline: Callable[[], bytes] = _no_line
+        self._readline: Callable[[], bytes] = bytes
         self._runner: _Runner | None = None
         self._suspended: list[Coroutine[Any, Any, None]] = []
 
@@ -101,26 +102,22 @@ class Child:
             self._run()
             self._channel.sendall(DONE)
 
-    def grade_one(self, next_line: Callable[[], bytes], last: bool = True) -> None:
+    def grade_one(self, next_one: Callable[[], tuple[bytes, int]], last: bool = True) -> None:
         """Grades one line, and ends the process then, where that is its last.
 
         Args:
-            next_line: returns the line, in another process than this, it may be, which is told by `begin`. What can be
+            next_one: returns the line, and where its record goes; in another process than this, it may be. What can be
                 done before that is done before that, so that it is done once.
         """
-        self._last = last
-        self._left = 1
-        self._readline = next_line
-        self._line = next_line() if self._grader.needs_loop else None
+        self._last, self._left, self._next_one = last, 1, next_one
+        self._line = None
+        if self._grader.needs_loop:
+            self._line, self._results = next_one()
+            self._pid = getpid()
         leave = os._exit
         self._run()
         if last:
             leave(0)
-
-    def begin(self, results: int) -> None:
-        """This process grades, and tells it here."""
-        self._results = results
-        self._pid = getpid()
 
     def _receive(self) -> bool:
         """Takes what is to be graded next. Lines are read where they lie, one at a time: that keeps them in cache."""
@@ -170,14 +167,19 @@ class Child:
         self._runner.run(self._drive())
 
     async def _drive(self) -> None:
-        grade, read, readline = self._grader.grade, self._reader.read, self._readline
+        grade, read, readline, next_one = self._grader.grade, self._reader.read, self._readline, self._next_one
         slots, may_hold = self._slots, self._output.may_hold
         modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
-        last, leave = self._last, os._exit
+        last, leave, pack, tell = self._last, os._exit, RECORD.pack, write
         line = self._line
         for left in range(self._left, 0, -1):
             if line is None:  # else it is graded again, in an event loop
-                line = readline()
+                if next_one is None:
+                    line = readline()
+                else:
+                    line, self._results = next_one()
+                    if careful:
+                        self._pid = getpid()
             self._line, self._left = line, left
             try:
                 thread, identity = read(line)
@@ -205,7 +207,10 @@ class Child:
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
             if last:
-                self._finish(kind, micros, score, fields, identity)
+                if fields or identity is not None:
+                    self._finish(kind, micros, score, fields, identity)
+                else:
+                    tell(self._results, pack(micros, score, 0, MARK | kind))
                 leave(0)
             if slots is None or fields or identity is not None or may_hold() or micros > _MOST_MICROS:
                 self._finish(kind, micros, score, fields, identity)
@@ -250,10 +255,6 @@ class Child:
         while rest:
             rest = rest[write(self._results, rest) :]
         os.set_blocking(self._results, False)
-
-
-def _no_line() -> bytes:
-    return b""
 
 
 class _Suspend:

@@ -5,7 +5,7 @@ children share. Without this, each would do it again, and most of what a short-l
 """
 
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from sandbox.guest.child import Child
@@ -30,8 +30,9 @@ class _Rehearsed:
     def __init__(self) -> None:
         self.grade = _grade
 
-    def next_line(self) -> bytes:
-        return _LINE
+
+def _lines(results: int) -> Iterator[tuple[bytes, int]]:
+    yield _LINE, results
 
 
 async def _grade(thread: object) -> float:
@@ -49,12 +50,10 @@ def rehearse(parse: Callable[[bytes], Any]) -> None:
 def _grade_some(parse: Callable[[bytes], Any]) -> None:
     output = Output()
     limits = Limits(*[0] * len(Limits._fields))
-    rehearsed = _Rehearsed()
-    child = Child(rehearsed, limits, Reader(len(_LINE), 8, parse), output)
+    child = Child(_Rehearsed(), limits, Reader(len(_LINE), 8, parse), output)
     output.leave_to_supervisor(0)
     told, results = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    child.begin(results)
     for _ in range(_TIMES):
-        child.grade_one(rehearsed.next_line, last=False)
+        child.grade_one(_lines(results).__next__, last=False)
     for descriptor in (told, results):
         os.close(descriptor)

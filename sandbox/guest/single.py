@@ -7,6 +7,7 @@ made ahead of the fork, and what comes after it is short.
 
 import gc
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from resource import RLIMIT_CPU, setrlimit
 from socket import CMSG_LEN, MSG_CMSG_CLOEXEC, socket
@@ -52,18 +53,19 @@ class Single:
         pages.fill_gaps()
         gc.freeze()
         try:
-            self._child.grade_one(self._next_line)
+            self._child.grade_one(self._processes().__next__)
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)
 
-    def _next_line(self) -> bytes:
-        """Forks a process for each line that comes, and returns it there. In the template it never returns."""
-        # What a child does lies here in one function, by names that are local: each object that it comes by, and each
-        # function, would be pages more to copy.
+    def _processes(self) -> Iterator[tuple[bytes, int]]:
+        """Forks a process for each line that comes: there, the line is yielded, and where its record goes."""
+        # What a child does lies here in one function, by names that are local: each object that it comes by is a page
+        # to copy. It is a generator, since to leave a function is to write to all that it has held.
         receive, send, message = self._control.recvmsg_into, self._control.send, self._message
-        begin, cpu, parts = self._child.begin, self._cpu, (message,)
+        cpu, parts = self._cpu, (message,)
         fork, set_group, limit, lead, close = os.fork, os.setpgid, setrlimit, os.dup2, os.closerange
+        first, end, what = CONTROL, NOTE + 1, RLIMIT_CPU
         while True:
             size, ancillary, _, _ = receive(parts, _ANCILLARY, MSG_CMSG_CLOEXEC)
             if size < LINE.size:
@@ -73,17 +75,16 @@ class Single:
             ((_, _, rights),) = ancillary
             results, printed = RIGHTS.unpack(rights)
             line = message[LINE.size : size] if length <= PIECE else self._receive_rest(length)
+            copy = line.tobytes if line is not None else _no_memory
             pid = fork()
             if pid == 0:
-                close(CONTROL, NOTE + 1)
+                close(first, end)
                 set_group(0, 0)  # os.kill(0, …) reaches this child's own group alone
-                limit(RLIMIT_CPU, cpu)
+                limit(what, cpu)
                 lead(printed, 1)
                 lead(printed, 2)
-                begin(results)
-                if line is None:
-                    raise MemoryError
-                return bytes(line)
+                yield copy(), results
+                return
             os.pwrite(NOTE, STATUS.pack(pid), 0)
             os.close(results)
             os.close(printed)
@@ -110,6 +111,10 @@ class Single:
         while done < length:
             done += self._control.recv_into(self._message if line is None else line[done:])
         return line
+
+
+def _no_memory() -> bytes:
+    raise MemoryError
 
 
 def _wipe(memory: memoryview) -> None:
