@@ -7,6 +7,7 @@ import signal
 import socket
 from array import array
 from contextlib import suppress
+from struct import Struct
 from time import monotonic
 from typing import NamedTuple
 
@@ -29,7 +30,9 @@ from sandbox.guest.template import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAI
 
 _LOOK_S = 0.02  # between two looks at what a module body does
 _GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
-_SEND_S = 10.0  # for a template to take a line
+_HURRY_S = 0.001  # the same where somebody waits for a pipe to be emptied
+_SEND_S = 10  # for a template to take a line
+_TIME = Struct("@ll")
 _FAREWELL_S = 5.0  # for all processes to be gone once they were killed
 _MOST_PID = 1 << 22
 _SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
@@ -82,12 +85,15 @@ class Family:
         self._control: socket.socket | None = None
         self._template = 0
         self._note = _make_note()
+        self._unused = scratch.count_files() if scratch.is_counted() else -1
         self._grading = False  # a child that `start_single` started, and that has not ended
         self.keep: frozenset[str] = frozenset()
 
     def load(self) -> Loaded:
         """Starts a template and waits until it has loaded the grader, or has said why not."""
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIME.pack(0, int(_LOOK_S * 1e6)))
+        control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_SEND_S, 0))
         self._template = os.fork()
         if self._template == 0:
             os.setsid()
@@ -123,6 +129,17 @@ class Family:
                 return Loaded(False, 0, b"", checks, False, NO_STATUS)
             else:  # it has ended, or the module body speaks in its place
                 return Loaded(False, 0, b"", checks[:3], False, self._reap_template())
+
+    def clean(self) -> None:
+        """Leaves the scratch folders as they were at first, which they mostly are.
+
+        Raises:
+            NotClean: something could not be removed.
+        """
+        if self._unused >= 0 and scratch.count_files() == self._unused:
+            scratch.reopen()
+        else:
+            scratch.clean()
 
     def crowded(self) -> bool:
         """Whether there are more files than the limits allow: nothing else bounds the memory that they cost."""
@@ -193,11 +210,9 @@ class Family:
         """
         results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         printed, printed_in = output.make_pipe()
-        message = LINE.pack(ONE, len(line)) + line[:PIECE]
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, RIGHTS.pack(results_in, printed_in))
         try:
-            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, RIGHTS.pack(results_in, printed_in))]
-            self.control.settimeout(_SEND_S)
-            self.control.sendmsg((message,), rights)
+            self.control.sendmsg((LINE.pack(ONE, len(line)), line[:PIECE]), (rights,))
             for start in range(PIECE, len(line), PIECE):
                 self.control.send(line[start : start + PIECE])
         except OSError as error:
@@ -209,19 +224,20 @@ class Family:
         self._grading = True
         return Child(results, printed)
 
-    def await_exit(self, seconds: float) -> int | None:
-        """How the child has ended; None when it has not, in so many seconds.
+    def await_exit(self, hurried: bool = False) -> int | None:
+        """How the child has ended; None when it has not in the time between two looks.
 
         Raises:
             Lost: the template has ended, or says what it has no cause to say.
         """
-        self.control.settimeout(seconds)
         try:
-            said = self.control.recv(2 + STATUS.size)
-        except TimeoutError:
-            return None
+            said = self._hear(_HURRY_S) if hurried else self.control.recv(2 + STATUS.size)
+        except BlockingIOError:
+            said = None
         except OSError as error:
             raise Lost from error
+        if said is None:
+            return None
         if said[:1] != SAID_EXIT or len(said) != 1 + STATUS.size:
             raise Lost
         self._grading = False
@@ -240,7 +256,7 @@ class Family:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             with suppress(Lost):
-                self.await_exit(_LOOK_S)
+                self.await_exit()
         if self._grading:
             self.end()
             raise Lost

@@ -37,7 +37,7 @@ from sandbox.guest.verdict import pack_identity
 
 _LOOK_MS = 20  # between two looks at the results: what a deadline may come late
 _SEND_S = 10.0  # for a child to take its lines, which it does before any code of the grader runs
-_READ = 1 << 18
+_READ = 1 << 16  # what a pipe holds
 _MOST_RECORD = RECORD.size + MAX_FIELDS
 
 Tell = Callable[[bytes], None]
@@ -107,18 +107,18 @@ class Marking:
                 self._bury(child, failure)
         finally:
             child.close()
-        scratch.clean()
+        self._family.clean()
 
     def _await_single(self, child: Child) -> Failure | None:
         """Waits for the end of a child that grades one line. None: its record counts."""
         self._since = monotonic()
-        look_s = _LOOK_MS / 1000
+        hurried = False
         try:
-            while (status := self._family.await_exit(look_s)) is None:
+            while (status := self._family.await_exit(hurried)) is None:
                 self._collect(child, settled=False)
                 if overdue := self._overdue():
                     return overdue
-                look_s = self._make_room(child) / 1000
+                hurried = self._make_room(child) < _LOOK_MS
             return self._ended(child, status)
         except Malformed:
             return _SPOILED
@@ -213,7 +213,7 @@ class Marking:
         if self._limits.isolation == COMPLETION:
             if not settled:
                 return  # the child may yet tell one more, and spoil it
-            if count and (printed := output.take(child.printed, self._limits.stdout_bytes)):
+            if count and (printed := output.take_rest(child.printed, self._limits.stdout_bytes)):
                 records = add_field(records, STDOUT, printed)
         self._pass_on(records, count)
         del self._data[:length]

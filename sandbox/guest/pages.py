@@ -10,7 +10,15 @@ from functools import partial
 from typing import Any
 
 _libc = ctypes.CDLL(None, use_errno=True)
-_libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+_ADDRESS, _SIZE, _INT = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+_libc.mprotect.argtypes = _libc.madvise.argtypes = [_ADDRESS, _SIZE, _INT]
+_libc.munmap.argtypes = [_ADDRESS, _SIZE]
+_libc.mmap.argtypes, _libc.mmap.restype = [_ADDRESS, _SIZE, _INT, _INT, _INT, ctypes.c_long], _ADDRESS
+_libc.mremap.argtypes, _libc.mremap.restype = [_ADDRESS, _SIZE, _SIZE, _INT, _ADDRESS], _ADDRESS
+_RUN = mmap.PROT_READ | mmap.PROT_EXEC
+_HUGE = 1 << 21
+_FAILED = ctypes.c_void_p(-1).value
+_MADV_HUGEPAGE, _MADV_COLLAPSE, _MAY_MOVE_TO = 14, 25, 3
 _PAGES = -mmap.PAGESIZE
 _LOADED, _READ_ONLY_LATER = 1, 0x6474E552  # kinds of segments, and a flag of theirs: elf(5)
 _WRITABLE = 2
@@ -59,6 +67,39 @@ def join_areas() -> None:
         _libc.mprotect(start, end - start, protection)  # where that is refused, they stay apart
 
 
+def keep_code_in_huge_pages() -> None:
+    """Puts copies of them, in memory, in the place of what is large of the interpreter's code and constants.
+
+    A child then has all of it at once, where it would have a fault for each piece that it comes by. It takes the
+    sandbox four megabytes, and some milliseconds.
+    """
+    end_before = 0
+    first = 0
+    for start, end, protection in sorted(_segments()):
+        if protection == _RUN:
+            first = first if start == end_before else -(-start // _HUGE) * _HUGE
+            while first + _HUGE <= end:
+                _replace(first)
+                first += _HUGE
+            end_before = end
+
+
+def _replace(place: int) -> None:
+    room = _libc.mmap(None, 2 * _HUGE, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, -1, 0)
+    if room in (None, _FAILED):
+        return
+    copy = -(-room // _HUGE) * _HUGE
+    _libc.munmap(room, copy - room)
+    _libc.munmap(copy + _HUGE, room + _HUGE - copy)
+    _libc.madvise(copy, _HUGE, _MADV_HUGEPAGE)
+    ctypes.memmove(copy, place, _HUGE)
+    # Only where it is one page indeed: in small ones it would have to be copied piece by piece, for each child.
+    if _libc.madvise(copy, _HUGE, _MADV_COLLAPSE) == 0 and _libc.mprotect(copy, _HUGE, _RUN) == 0:
+        _libc.mremap(copy, _HUGE, _HUGE, _MAY_MOVE_TO, place)
+    else:
+        _libc.munmap(copy, _HUGE)
+
+
 def _segments() -> list[tuple[int, int, int]]:
     found = []
 
@@ -67,7 +108,7 @@ def _segments() -> list[tuple[int, int, int]]:
         for segment in told.segments[: told.count]:
             start, end = told.base + segment.address, told.base + segment.address + segment.size
             if segment.kind == _LOADED and not segment.flags & _WRITABLE:
-                found.append((start & _PAGES, -(-end & _PAGES), mmap.PROT_READ | mmap.PROT_EXEC))
+                found.append((start & _PAGES, -(-end & _PAGES), _RUN))
             elif segment.kind == _READ_ONLY_LATER:
                 found.append((start & _PAGES, end & _PAGES, mmap.PROT_READ | mmap.PROT_WRITE))
         return 0

@@ -19,9 +19,35 @@ def count_files() -> int:
     return found
 
 
+def is_counted() -> bool:
+    """Whether the file systems of both tell the number of files, which not all do."""
+    for folder in FOLDERS:
+        path = f"{folder}/.counted"
+        before = count_files()
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        counted = count_files() == before + 1
+        os.unlink(path)
+        if not counted or count_files() != before:
+            return False
+    return True
+
+
 def names() -> frozenset[str]:
     """What lies at the top of the scratch folders."""
     return frozenset(f"{folder}/{name}" for folder in FOLDERS for name in os.listdir(folder))
+
+
+def reopen() -> None:
+    """Undoes what may have been done to the folders themselves.
+
+    Raises:
+        NotClean: it could not be.
+    """
+    try:
+        for folder in FOLDERS:
+            os.chmod(folder, 0o700)
+    except OSError as error:
+        raise NotClean(f"{error.filename!r:.100}: {error.strerror}") from error
 
 
 def clean(keep: frozenset[str] = frozenset()) -> None:

@@ -62,6 +62,8 @@ class Supervisor:
             rehearse(fast_parser())
         preload(self._is_wanted)
         pages.join_areas()
+        if not self._is_wanted():
+            pages.keep_code_in_huge_pages()
         gc.freeze()  # a template need not look at all this again
         gc.enable()
         while True:
