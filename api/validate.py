@@ -1,6 +1,6 @@
 """The five checks, without keeping anything."""
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from api import openapi
 from api.auth import ScoresIn
@@ -13,11 +13,14 @@ from sandbox.source_bytes import SourceRefused
 router = APIRouter(tags=["graders"])
 
 
-@router.post("/validate", openapi_extra=openapi.body(Options, also=openapi.SOURCE_FILE | openapi.FORM))
-async def validate(request: Request, services: Served, project: ScoresIn) -> Report:
+@router.post(
+    "/validate", response_model=Report, openapi_extra=openapi.body(Options, also=openapi.SOURCE_FILE | openapi.FORM)
+)
+async def validate(request: Request, services: Served, project: ScoresIn) -> Response:
     """Proves a source in a sandbox. What is wrong with it is in the report."""
     sent, options = await receive(request, Options)
-    return await services.grade(report_on, services, sent, options)
+    report = await services.grade(report_on, services, sent, options)
+    return Response(report.model_dump_json(), media_type="application/json")  # it need not be checked once more
 
 
 def report_on(services: Services, sent: Sent, options: Options) -> Report:

@@ -12,7 +12,9 @@ from time import monotonic
 from typing import NamedTuple
 
 from sandbox.guest import output, scratch, slots
-from sandbox.guest.frames import BATCH, COMPLETION, Limits, Malformed, unpack_check
+from sandbox.guest.frames import BATCH, COMPLETION, LIMITS, Limits, Malformed, unpack_check
+from sandbox.guest.parser import fast_parser
+from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.single import (
     CONTROL,
     LINE,
@@ -35,6 +37,7 @@ _SEND_S = 10  # for a template to take a line
 _TIME = Struct("@ll")
 _FAREWELL_S = 5.0  # for all processes to be gone once they were killed
 _MOST_PID = 1 << 22
+_MOST_TOLD = 1 << 17  # limits and a source
 _SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
 
 
@@ -78,28 +81,24 @@ class Loaded(NamedTuple):
 class Family:
     """One template, and at most one child at a time."""
 
-    def __init__(self, limits: Limits, source: bytes, shared: int) -> None:
+    def __init__(self, limits: Limits, source: bytes, shared: int, waiting: "Waiting | None" = None) -> None:
+        """`waiting` is what becomes the first template, where there is one already."""
         self._limits = limits
         self._shared = shared
         self._source = source
         self._control: socket.socket | None = None
         self._template = 0
-        self._note = _make_note()
+        self._waiting = waiting
+        self._note = waiting.note if waiting else _make_note()
         self._unused = scratch.count_files() if scratch.is_counted() else -1
         self._grading = False  # a child that `start_single` started, and that has not ended
         self.keep: frozenset[str] = frozenset()
 
     def load(self) -> Loaded:
         """Starts a template and waits until it has loaded the grader, or has said why not."""
-        control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        control.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIME.pack(0, int(_LOOK_S * 1e6)))
-        control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_SEND_S, 0))
-        self._template = os.fork()
-        if self._template == 0:
-            os.setsid()
-            Template(_only(theirs, self._note), self._limits).run(self._source)
-        theirs.close()
-        self._control = control
+        waiting, self._waiting = self._waiting or start_template(self._note), None
+        self._template, self._control = waiting.template, waiting.control
+        self._control.send(LIMITS.pack(*self._limits) + self._source)
         loaded = self._hear_loading(monotonic() + self._limits.load_ms / 1000)
         if loaded.done:
             self._limits = self._limits._replace(isolation=loaded.isolation)
@@ -320,6 +319,38 @@ def _is_check(said: bytes, number: int) -> bool:
         return unpack_check(said).number == number
     except Malformed:
         return False
+
+
+class Waiting(NamedTuple):
+    """A process that will be a template, when it hears of what; its end of the control; and its note."""
+
+    template: int
+    control: socket.socket
+    note: int
+
+
+def start_ahead() -> Waiting:
+    """Starts a template while nobody waits for it: it has its own copies of what it writes to before it is needed."""
+    return start_template(_make_note(), rehearsing=True)
+
+
+def start_template(note: int, rehearsing: bool = False) -> Waiting:
+    """Starts a process that waits for limits and a source."""
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIME.pack(0, int(_LOOK_S * 1e6)))
+    control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_SEND_S, 0))
+    template = os.fork()
+    if template == 0:
+        os.setsid()
+        kept = _only(theirs, note)
+        if rehearsing:
+            rehearse(fast_parser())
+        told = kept.recv(_MOST_TOLD)
+        if told:
+            Template(kept, Limits(*LIMITS.unpack_from(told))).run(told[LIMITS.size :])
+        os._exit(0)  # the supervisor has gone
+    theirs.close()
+    return Waiting(template, control, note)
 
 
 def _make_note() -> int:

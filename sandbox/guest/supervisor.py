@@ -11,7 +11,7 @@ from array import array
 from sandbox.guest import lockdown, pages, scratch
 from sandbox.guest.channel import Channel, take_channel
 from sandbox.guest.chunk import Chunk
-from sandbox.guest.family import Child, Family, Loaded, Lost
+from sandbox.guest.family import Child, Family, Loaded, Lost, Waiting, start_ahead
 from sandbox.guest.frames import (
     BATCH,
     CHECK,
@@ -49,6 +49,7 @@ class Supervisor:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._family: Family | None = None
+        self._waiting: Waiting | None = None
         self._child: Child | None = None
         self._limits: Limits
         self._resting = False
@@ -66,6 +67,8 @@ class Supervisor:
             pages.keep_code_in_huge_pages()
         gc.freeze()  # a template need not look at all this again
         gc.enable()
+        if not self._is_wanted():
+            self._waiting = start_ahead()
         while True:
             try:
                 self._wait()
@@ -121,7 +124,8 @@ class Supervisor:
 
     def _load(self, payload: bytes) -> None:
         self._limits = Limits(*LIMITS.unpack_from(payload))
-        self._family = Family(self._limits, payload[LIMITS.size :], self._shared)
+        waiting, self._waiting = self._waiting, None
+        self._family = Family(self._limits, payload[LIMITS.size :], self._shared, waiting)
         loaded = self._family.load()
         for check in loaded.checks:
             self._say(CHECK, check)
