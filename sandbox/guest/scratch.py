@@ -46,6 +46,7 @@ def reopen() -> None:
     try:
         for folder in FOLDERS:
             os.chmod(folder, 0o700)
+            os.utime(folder, (0, 0))
     except OSError as error:
         raise NotClean(f"{error.filename!r:.100}: {error.strerror}") from error
 
@@ -60,11 +61,12 @@ def clean(keep: frozenset[str] = frozenset()) -> None:
     """
     try:
         for folder in FOLDERS:
-            os.chmod(folder, 0o700)  # the folder itself may have been closed
+            os.chmod(folder, 0o700)  # it may have been closed
             for name in os.listdir(folder):  # pathlib costs a cold sandbox 5 ms
                 path = f"{folder}/{name}"
                 if path not in keep:
                     _remove(folder, path)
+            os.utime(folder, (0, 0))  # times can be set, and so they can carry a message
     except OSError as error:
         raise NotClean(f"{error.filename!r:.100}: {error.strerror}") from error
 
