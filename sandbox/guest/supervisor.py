@@ -183,9 +183,11 @@ class Supervisor:
         if self._child is not None:
             self._child.close()
             self._child = None
+        if self._family.keep:
+            raise scratch.NotClean("the module body has left files, and what the batch made of them is not known")
         if self._family.alive:
             self._family.sweep()
-            scratch.clean(self._family.keep)
+            scratch.clean()
             self._child = self._family.start_child() if self._limits.isolation == BATCH else None
             self._unused = True  # it rests when nothing follows at once: until then, the child gets on its feet
         self._say(DONE)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -30,6 +31,17 @@ async def grade(thread):
     SEEN.append(thread)
     threading.Thread(target=time.sleep, args=(60,)).start()
     return found
+"""
+
+_COUNTS_IN_A_FILE = """
+import os
+os.makedirs("/tmp/folder")
+open("/tmp/folder/notes", "w").close()
+
+async def grade(thread):
+    with open("/tmp/folder/notes", "a") as notes:
+        notes.write("x")
+    return os.path.getsize("/tmp/folder/notes")
 """
 
 
@@ -257,3 +269,18 @@ def test_loads_starts_and_ends_are_counted_with_their_reasons() -> None:
     ended = sum(count for name, count in counts.items() if name.startswith("sandbox:end:"))
     assert counts["sandbox:start"] == ended
     assert pool.alive == 0
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_what_a_batch_wrote_into_files_of_the_module_body_is_not_found_by_the_next(
+    isolation: Literal["batch", "completion"], pool: Pool
+) -> None:
+    grader = GraderSource(_COUNTS_IN_A_FILE, isolation)
+    told = []
+    for _ in range(3):
+        with pool.grading(grader) as grading:
+            told.append(
+                [(one.score, one.error and one.error.kind) for one in grading.score(_LINE + b"\n" + _LINE, 0, "g@1")]
+            )
+    assert told[0] == told[1] == told[2]
+    assert told[0][0] == ((1.0, None) if isolation == "batch" else (None, "exception"))
