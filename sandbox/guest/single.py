@@ -34,7 +34,7 @@ OUT_OF_MEMORY = 77  # exit code of a child that had no memory left to say so
 
 CONTROL, NOTE = 3, 4  # the template's own descriptors, which no child keeps
 _ANCILLARY = CMSG_LEN(RIGHTS.size)
-_ZEROS = memoryview(bytes(PIECE))
+_ZEROS = memoryview(bytes(LINE.size + PIECE))
 
 
 class Single:
@@ -63,19 +63,22 @@ class Single:
         # What a child does lies here in one function, by names that are local: each object that it comes by is a page
         # to copy. It is a generator, since to leave a function is to write to all that it has held.
         receive, send, message = self._control.recvmsg_into, self._control.send, self._message
-        cpu, parts = self._cpu, (message,)
+        cpu, parts, zeros, most = self._cpu, (message,), _ZEROS, LINE.size + PIECE
         fork, set_group, limit, lead, close = os.fork, os.setpgid, setrlimit, os.dup2, os.closerange
         first, end, what = CONTROL, NOTE + 1, RLIMIT_CPU
+        write, shut, wait, reap, no_memory = os.pwrite, os.close, os.waitpid, reap_all, _no_memory
+        unpack_head, unpack_rights, pack = LINE.unpack_from, RIGHTS.unpack, STATUS.pack
+        head_size, cloexec, room, exited = LINE.size, MSG_CMSG_CLOEXEC, _ANCILLARY, SAID_EXIT
         while True:
-            size, ancillary, _, _ = receive(parts, _ANCILLARY, MSG_CMSG_CLOEXEC)
-            if size < LINE.size:
+            size, ancillary, _, _ = receive(parts, room, cloexec)
+            if size < head_size:
                 self._obey(message[:size])
                 continue
-            _, length = LINE.unpack_from(message)
+            _, length = unpack_head(message)
             ((_, _, rights),) = ancillary
-            results, printed = RIGHTS.unpack(rights)
-            line = message[LINE.size : size] if length <= PIECE else self._receive_rest(length)
-            copy = line.tobytes if line is not None else _no_memory
+            results, printed = unpack_rights(rights)
+            line = message[head_size:size] if head_size + length <= most else self._receive_rest(length)
+            copy = line.tobytes if line is not None else no_memory
             pid = fork()
             if pid == 0:
                 close(first, end)
@@ -85,15 +88,15 @@ class Single:
                 lead(printed, 2)
                 yield copy(), results
                 return
-            os.pwrite(NOTE, STATUS.pack(pid), 0)
-            os.close(results)
-            os.close(printed)
-            _, status = os.waitpid(pid, 0)
-            _wipe(message[: size if length <= PIECE else len(message)])
-            if length > PIECE and line is not None:
+            write(NOTE, pack(pid), 0)
+            shut(results)
+            shut(printed)
+            _, status = wait(pid, 0)
+            message[:size] = zeros[:size]
+            if line is not None and length > PIECE:
                 _wipe(line)
-            reap_all()
-            send(SAID_EXIT + STATUS.pack(status))
+            reap()
+            send(exited + pack(status))
 
     def _obey(self, message: memoryview) -> None:
         if message != SWEEP:
