@@ -5,7 +5,7 @@ import mmap
 import os
 import socket
 from collections.abc import Iterator
-from time import monotonic
+from time import monotonic, sleep
 from typing import Literal, NamedTuple
 
 from sandbox.backends.base import Sandbox
@@ -42,6 +42,8 @@ _F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, 
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
 _READY_S = 20.0
 _READ_BYTES = 1 << 16
+_MANY = 16  # lines that are yet to be graded, so that nobody waits for
+_PAUSE_S = 0.004  # between two looks at their records
 _SLACK_S = 5.0  # beyond what the guest's own deadlines add up to
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
 _GRACE_S = 2.0  # the guest's own, for processes that do not go at once
@@ -175,9 +177,12 @@ class Session:
         else:
             self._send(GRADE, head + payload)
         patience = self._limits.timeout_ms / 1000 + self._limits.load_ms / 1000 + _GRACE_S + _SLACK_S
+        slow = self.loaded is not None and self.loaded.isolation == "completion"
         pending = bytearray()
         done = 0
         while True:
+            if slow and lines - done > _MANY and not self._heard:
+                sleep(_PAUSE_S)  # records come one by one: some at once cost less to take, and lie safely meanwhile
             kind, data = self._receive(monotonic() + patience)
             if kind == DONE:
                 if done != lines or pending:
