@@ -26,7 +26,7 @@ _WRITABLE = 2
 _POOL, _FIRST = 1 << 14, 48  # CPython's allocator: bytes of a pool, and where in it the first block lies
 _BLOCKS = range(48, 513, 16)
 _BYTES = 33  # of an empty `bytes`
-_MOST = 1000  # blocks that are taken up of one size
+_MOST_BYTES = 1 << 16  # that are taken up of one size
 _ROW = 4  # blocks side by side from the start of a pool: nobody has used it yet
 
 _taken: list[object] = []
@@ -68,13 +68,12 @@ def join_areas() -> None:
 
 
 def keep_code_in_huge_pages() -> None:
-    """Puts copies of them, in memory, in the place of what is large of the interpreter's code and constants.
+    """Puts a copy, in memory, in the place of whatever is large of the interpreter's code and constants.
 
-    A child then has all of it at once, where it would have a fault for each piece that it comes by. It takes the
-    sandbox four megabytes, and some milliseconds.
+    A child then has all of it at once, where it would have a fault for each piece that it comes by. It takes a sandbox
+    four megabytes.
     """
-    end_before = 0
-    first = 0
+    end_before = first = 0
     for start, end, protection in sorted(_segments()):
         if protection == _RUN:
             first = first if start == end_before else -(-start // _HUGE) * _HUGE
@@ -127,7 +126,7 @@ def fill_gaps() -> None:
 
 def _fill(size: int, make: Callable[[], object]) -> None:
     row, last = 0, 0
-    for _ in range(_MOST):
+    for _ in range(_MOST_BYTES // size):
         _taken.append(make())
         place = id(_taken[-1])
         row = 1 if place % _POOL == _FIRST else row + 1 if row and place == last + size else 0

@@ -63,7 +63,7 @@ class Single:
         # What a child does lies here in one function, by names that are local: each object that it comes by is a page
         # to copy. It is a generator, since to leave a function is to write to all that it has held.
         receive, send, message = self._control.recvmsg_into, self._control.send, self._message
-        cpu, parts, zeros, most = self._cpu, (message,), _ZEROS, LINE.size + PIECE
+        cpu, parts, zeros, piece = self._cpu, (message,), _ZEROS, PIECE
         fork, set_group, limit, lead, close = os.fork, os.setpgid, setrlimit, os.dup2, os.closerange
         first, end, what = CONTROL, NOTE + 1, RLIMIT_CPU
         write, shut, wait, reap, no_memory = os.pwrite, os.close, os.waitpid, reap_all, _no_memory
@@ -77,7 +77,7 @@ class Single:
             _, length = unpack_head(message)
             ((_, _, rights),) = ancillary
             results, printed = unpack_rights(rights)
-            line = message[head_size:size] if head_size + length <= most else self._receive_rest(length)
+            line = message[head_size:size] if length <= piece else self._receive_rest(length)
             copy = line.tobytes if line is not None else no_memory
             pid = fork()
             if pid == 0:
@@ -93,8 +93,9 @@ class Single:
             shut(printed)
             _, status = wait(pid, 0)
             message[:size] = zeros[:size]
-            if line is not None and length > PIECE:
+            if line is not None and length > piece:
                 _wipe(line)
+            line, copy = None, no_memory
             reap()
             send(exited + pack(status))
 

@@ -93,3 +93,18 @@ async def grade(thread):
         os.close(descriptor)
     return Score(1.0, reason=json.dumps(opened))
 """
+
+
+_HOLDS = """
+import gc
+gc.unfreeze()
+from sandbox.guest.single import Single
+held = [bytes(found._message) for found in gc.get_objects() if isinstance(found, Single)]
+answer = [len(held), any(b"sec" + b"ret" in part for part in held), any(b"answer" in part for part in held)]
+"""
+
+
+@pytest.mark.parametrize("size", [10, 30_000, 3_000_000])
+def test_nothing_of_a_line_is_left_where_the_next_one_comes(size: int, grader: Grader) -> None:
+    grader.score("#" + "secret" * (size // 6))
+    assert grader.ask(_HOLDS) == [1, False, True]

@@ -20,6 +20,7 @@ from sandbox.guest.frames import (
     STDOUT,
     CheckResult,
     Malformed,
+    add_field,
     count_records,
     encode,
     is_plain,
@@ -33,6 +34,13 @@ fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=
     lambda found: list(found.items())
 )
 records = st.builds(pack_record, st.integers(0, 255), st.integers(0, 2**40), st.floats(), fields)
+
+
+@given(st.binary(max_size=20), st.binary(max_size=20))
+def test_a_field_may_be_added_to_a_record(reason: bytes, printed: bytes) -> None:
+    record = add_field(pack_record(SCORED, 7, 0.5, [(REASON, reason)]), STDOUT, printed)
+    assert record == pack_record(SCORED, 7, 0.5, [(REASON, reason), (STDOUT, printed)])
+    assert count_records(record) == (1, len(record))
 
 
 @given(st.lists(records, max_size=8), st.data())

@@ -105,3 +105,26 @@ def test_files_are_counted_by_the_file_system(folders: list[Path], monkeypatch: 
     monkeypatch.setattr(scratch, "FOLDERS", ("/dev/shm",))
     status = os.statvfs("/dev/shm")
     assert abs(scratch.count_files() - (status.f_files - status.f_ffree - 1)) < 50
+
+
+def test_a_file_system_that_counts_is_known_by_a_file_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = iter([5, 6, 5, 5, 6, 5, 5, 5])
+    monkeypatch.setattr(scratch, "count_files", lambda: next(told))
+    assert scratch.is_counted()
+    assert not scratch.is_counted()
+
+
+def test_nothing_is_left_of_looking_whether_files_are_counted(folders: list[Path]) -> None:
+    scratch.is_counted()
+    assert _left(folders) == []
+
+
+def test_folders_that_were_closed_are_opened_again(folders: list[Path]) -> None:
+    for folder in folders:
+        folder.chmod(0)
+    scratch.reopen()
+    assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700, 0o700]
+    folders[1].rmdir()
+    with pytest.raises(scratch.NotClean, match="No such file"):
+        scratch.reopen()
+    folders[1].mkdir()

@@ -1,0 +1,65 @@
+"""In processes of their own: what is rearranged is the memory of the process itself."""
+
+import subprocess
+import sys
+
+import pytest
+
+_START = """
+import sys
+sys.path.insert(0, ".")
+from sandbox.guest import pages
+
+def areas():
+    return [line.split() for line in open("/proc/self/maps")]
+
+def works():
+    import json, re, sqlite3
+    database = sqlite3.connect(":memory:")
+    return [json.loads("[1.5]"), re.findall("a+", "aab"), database.execute("select 1").fetchone()]
+"""
+
+
+def _told(source: str) -> str:
+    command = [sys.executable, "-I", "-c", _START + source]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_joined_areas_are_fewer_and_none_is_both_written_and_run() -> None:
+    before, after, both = _told(
+        "works(); before = areas(); pages.join_areas()\n"
+        "print(len(before), len(areas()), sum('wx' in area[1] for area in areas() if '.so' in area[-1]))"
+    ).split()
+    assert int(after) < int(before)
+    assert int(both) == 0
+
+
+def test_code_that_was_moved_is_run_as_before() -> None:
+    source = "pages.join_areas(); before = works(); pages.keep_code_in_huge_pages(); print(works() == before)"
+    assert _told(source) == "True"
+
+
+@pytest.mark.parametrize("size", [16, 32, 64, 512])
+def test_what_is_made_after_the_gaps_are_filled_lies_side_by_side(size: int) -> None:
+    make = {16: "object()", 32: "float(number)"}.get(size, f"bytes({size - 33})")
+    source = f"""
+scattered = [{make} for number in range(700)]
+del scattered[::7]
+pages.fill_gaps()
+made = [{make} for number in range(4)]
+places = sorted(map(id, made))
+print(places[-1] - places[0] <= 8 * {size})
+"""
+    assert _told(source) == "True"
+
+
+def test_as_much_memory_as_there_may_be_of_gaps_is_taken_and_no_more() -> None:
+    source = """
+import resource
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+for _ in range(3): pages.fill_gaps()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 << 10)
+"""
+    assert _told(source) == "True"
