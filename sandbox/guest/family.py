@@ -28,7 +28,7 @@ from sandbox.guest.single import (
     STATUS,
     SWEEP,
 )
-from sandbox.guest.template import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED, Template
+from sandbox.guest.template import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED, Template, settle_in
 
 _LOOK_S = 0.02  # between two looks at what a module body does
 _GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
@@ -343,6 +343,7 @@ def start_template(note: int, rehearsing: bool = False) -> Waiting:
     if template == 0:
         os.setsid()
         kept = _only(theirs, note)
+        settle_in()
         if rehearsing:
             rehearse(fast_parser())
         told = kept.recv(_MOST_TOLD)

@@ -35,6 +35,13 @@ MOST_SAID = 1 << 16
 _MOST_AT_IMPORT = 4096  # of what a module body prints: nobody reads it, and a pipe that is full would make it wait
 
 
+def settle_in() -> None:
+    """Does what a process needs no limits and no source for to become a template."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
+    lockdown.adopt_orphans()
+    lockdown.restrict_files()
+
+
 class Template:
     """The loaded grader, and the children that grade with it."""
 
@@ -54,10 +61,7 @@ class Template:
 
     def run(self, source: bytes) -> NoReturn:
         """Loads the grader, then serves the supervisor until it is killed."""
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
-        lockdown.adopt_orphans()
         lockdown.set_rlimits(self._limits)
-        lockdown.restrict_files()
         reading, writing = make_pipe()
         self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
         if self._load(source):
