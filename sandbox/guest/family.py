@@ -66,7 +66,8 @@ class Child(NamedTuple):
 class Loaded(NamedTuple):
     """How loading went. `isolation` is settled when it is done; `status` is the template's when that has ended.
 
-    It was stopped when it took too long (`timed_out`) or made too many files (`crowded`).
+    It was stopped when it took too long (`timed_out`) or made too many files (`crowded`). `leaves_open` says that the
+    module body left descriptors, which all children would share.
     """
 
     done: bool
@@ -76,10 +77,17 @@ class Loaded(NamedTuple):
     timed_out: bool
     status: int
     crowded: bool = False
+    leaves_open: bool = False
 
 
 class Family:
-    """One template, and at most one child at a time."""
+    """One template, and at most one child at a time.
+
+    Attributes:
+        keep: what the module body has left in the scratch folders, where completions may find it.
+        shares: whether children of this template could reach each other, or those of the next batch, by what the module
+            body has left: open descriptors, or files, though they have no name.
+    """
 
     def __init__(self, limits: Limits, source: bytes, shared: int, waiting: "Waiting | None" = None) -> None:
         """`waiting` is what becomes the first template, where there is one already."""
@@ -93,6 +101,7 @@ class Family:
         self._unused = scratch.count_files() if scratch.is_counted() else -1
         self._grading = False  # a child that `start_single` started, and that has not ended
         self.keep: frozenset[str] = frozenset()
+        self.shares = False
 
     def load(self) -> Loaded:
         """Starts a template and waits until it has loaded the grader, or has said why not."""
@@ -102,7 +111,9 @@ class Family:
         loaded = self._hear_loading(monotonic() + self._limits.load_ms / 1000)
         if loaded.done:
             self._limits = self._limits._replace(isolation=loaded.isolation)
-            self.keep = scratch.names() if loaded.isolation == BATCH else frozenset()
+            self.keep = scratch.names()
+            nameless = self._unused >= 0 and scratch.count_files() != self._unused
+            self.shares = loaded.leaves_open or nameless or bool(self.keep)
         else:
             self.end()
         return loaded
@@ -123,7 +134,7 @@ class Family:
                 checks.append(rest)
                 passed = unpack_check(rest).passed
             elif kind == SAID_LOADED and passed and len(checks) == 4 and rest[:1] in _SETTLED:
-                return Loaded(True, rest[0], rest[1:], checks, False, NO_STATUS)
+                return Loaded(True, rest[0], rest[2:], checks, False, NO_STATUS, leaves_open=rest[1:2] != b"\0")
             elif kind == SAID_NOT_LOADED and not passed:
                 return Loaded(False, 0, b"", checks, False, NO_STATUS)
             else:  # it has ended, or the module body speaks in its place

@@ -107,6 +107,8 @@ class Marking:
                 self._bury(child, failure)
         finally:
             child.close()
+        if self._family.shares and self._family.alive:
+            self._family.end()  # it is loaded again for the next
         self._family.clean()
 
     def _await_single(self, child: Child) -> Failure | None:

@@ -16,6 +16,7 @@ from sandbox.guest.frames import (
     BATCH,
     CHECK,
     CHUNK,
+    COMPLETION,
     DONE,
     FRAME,
     GRADE,
@@ -41,6 +42,10 @@ from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.single import NO_STATUS
 
 _LOOK_MS = 50.0
+_SHARES = (
+    b"the module body leaves files, pipes or sockets, by which completions could reach each other, so it runs anew for "
+    b"each completion: make them inside `grade`, that is faster"
+)
 
 
 class Supervisor:
@@ -135,8 +140,10 @@ class Supervisor:
             self._say(NOT_LOADED)
             return
         self._limits = self._limits._replace(isolation=loaded.isolation)
-        scratch.clean(self._family.keep)
-        self._say(LOADED, bytes([loaded.isolation]) + loaded.warnings)
+        warnings = loaded.warnings
+        if self._family.shares and loaded.isolation == COMPLETION:
+            warnings += b"\n" + _SHARES
+        self._say(LOADED, bytes([loaded.isolation]) + warnings)
 
     def _what_stopped(self, loaded: Loaded) -> CheckResult | None:
         """The check that could not say itself how it failed: the one after the last that was heard of."""
@@ -183,8 +190,10 @@ class Supervisor:
         if self._child is not None:
             self._child.close()
             self._child = None
-        if self._family.keep:
-            raise scratch.NotClean("the module body has left files, and what the batch made of them is not known")
+        if self._family.shares:
+            raise scratch.NotClean(
+                "the module body left files or descriptors, and what the batch made of them is unknown"
+            )
         if self._family.alive:
             self._family.sweep()
             scratch.clean()

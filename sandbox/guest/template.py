@@ -18,6 +18,7 @@ from typing import Any, NoReturn, cast
 from sandbox.guest import lockdown
 from sandbox.guest.child import Child, Ends
 from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
+from sandbox.guest.handles import opened
 from sandbox.guest.isolation import runs_code
 from sandbox.guest.lines import Reader
 from sandbox.guest.output import Output, make_pipe, may_touch_system
@@ -75,6 +76,7 @@ class Template:
 
     def _load(self, source: bytes) -> bool:
         candidate = Candidate(source)
+        own = opened()
         for number, (_, check) in enumerate(BEFORE_TEST_RUN):
             pid, started = os.getpid(), perf_counter_ns()
             try:
@@ -89,10 +91,10 @@ class Template:
             if not result.passed:
                 self._control.send(SAID_NOT_LOADED)
                 return False
-        self._settle(candidate)
+        self._settle(candidate, bool(opened() - own))
         return True
 
-    def _settle(self, candidate: Candidate) -> None:
+    def _settle(self, candidate: Candidate, leaves_open: bool) -> None:
         if self._limits.isolation == AUTO:
             mode = COMPLETION if runs_code(candidate.tree) else BATCH
             self._limits = self._limits._replace(isolation=mode)
@@ -105,7 +107,7 @@ class Template:
         del candidate.tree, candidate.code
         gc.collect()
         gc.freeze()  # children then leave these pages shared
-        self._control.send(SAID_LOADED + bytes([self._limits.isolation]) + encode(warnings, 8192))
+        self._control.send(SAID_LOADED + bytes([self._limits.isolation, leaves_open]) + encode(warnings, 8192))
 
     def _grader(self) -> Child:
         return Child(self, self._limits, self._reader, self._output)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import pytest
 
@@ -283,4 +283,88 @@ def test_what_a_batch_wrote_into_files_of_the_module_body_is_not_found_by_the_ne
                 [(one.score, one.error and one.error.kind) for one in grading.score(_LINE + b"\n" + _LINE, 0, "g@1")]
             )
     assert told[0] == told[1] == told[2]
-    assert told[0][0] == ((1.0, None) if isolation == "batch" else (None, "exception"))
+    assert told[0] == [(1.0, None), (2.0 if isolation == "batch" else 1.0, None)]
+
+
+# What a module body may leave open, and how a completion tells by it how often it was used before.
+_LEFT_OPEN = {
+    "a file without a name": """
+import tempfile
+F = tempfile.TemporaryFile()
+def used():
+    F.write(b"x")
+    F.flush()
+    return F.seek(0, 2)
+""",
+    "a database": """
+import sqlite3
+D = sqlite3.connect("/tmp/d")
+D.execute("create table t (x)")
+def used():
+    D.execute("insert into t values (1)")
+    D.commit()
+    return D.execute("select count(*) from t").fetchone()[0]
+""",
+    "a pipe": """
+import os
+R, W = os.pipe()
+os.write(W, b"x")
+def used():
+    found = len(os.read(R, 99))
+    os.write(W, b"x" * (found + 1))
+    return found
+""",
+    "a value of several processes": """
+import multiprocessing
+V = multiprocessing.Value("i", 0)
+def used():
+    V.value += 1
+    return V.value
+""",
+    "the place in a file": """
+import json
+F = open(json.__file__, "rb", buffering=0)
+def used():
+    F.read(1)
+    return F.tell()
+""",
+    "a semaphore": """
+import multiprocessing
+S = multiprocessing.Semaphore(9)
+def used():
+    S.acquire()
+    return 9 - S.get_value()
+""",
+    "memory of a file that is closed": """
+import ctypes, os
+file = os.open("/tmp/m", os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 4096)
+mmap = ctypes.CDLL(None).mmap
+mmap.restype = ctypes.c_void_p
+mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+M = ctypes.c_int.from_address(mmap(None, 4096, 3, 1, file, 0))
+os.close(file)
+os.unlink("/tmp/m")
+def used():
+    M.value += 1
+    return M.value
+""",
+}
+
+
+@pytest.mark.parametrize("left", _LEFT_OPEN)
+def test_what_a_module_body_leaves_open_joins_no_completions_and_no_batches(left: str, pool: Pool) -> None:
+    text = f"{_LEFT_OPEN[left]}\nasync def grade(thread):\n    return float(used())\n"
+    for isolation, expected in (("completion", [1.0, 1.0, 1.0]), ("batch", [1.0, 2.0, 3.0])):
+        grader = GraderSource(text, cast(Literal["batch", "completion"], isolation))
+        for _ in range(2):
+            with pool.grading(grader) as grading:
+                assert [one.score for one in grading.score(_LINE + b"\n" + _LINE + b"\n" + _LINE, 0, "g@1")] == expected
+
+
+def test_a_grader_that_is_loaded_for_each_completion_is_warned_of(pool: Pool) -> None:
+    report = pool.prove(
+        GraderSource(f"{_LEFT_OPEN['a pipe']}\nasync def grade(thread):\n    return 1.0\n", "completion")
+    )
+    assert report.valid
+    assert any("runs anew for each completion" in warning for warning in report.warnings)
