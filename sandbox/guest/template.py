@@ -1,7 +1,8 @@
 """The process that has loaded the grader: it forks a child when the supervisor asks, and buries it.
 
-It never sees a completion. What a child leaves behind, however often it forked, ends up below this process, which
-kills and reaps all of it before it says that the child has ended.
+It never looks at a completion. In batch isolation it is given none; in completion isolation the line passes through a
+buffer of its own, which is wiped out before the next fork. What a child leaves behind, however often it forked, ends up
+below this process, which kills and reaps all of it before it says that the child has ended.
 """
 
 import gc
