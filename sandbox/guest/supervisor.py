@@ -8,7 +8,7 @@ import socket
 import sys
 from array import array
 
-from sandbox.guest import lockdown, pages, scratch
+from sandbox.guest import lockdown, scratch
 from sandbox.guest.channel import Channel, take_channel
 from sandbox.guest.chunk import Chunk
 from sandbox.guest.family import Child, Family, Loaded, Lost, Waiting, start_ahead
@@ -67,9 +67,6 @@ class Supervisor:
         if not self._is_wanted():
             rehearse(fast_parser())
         preload(self._is_wanted)
-        pages.join_areas()
-        if not self._is_wanted():
-            pages.keep_code_in_huge_pages()
         gc.freeze()  # a template need not look at all this again
         gc.enable()
         if not self._is_wanted():

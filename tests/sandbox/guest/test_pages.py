@@ -9,14 +9,6 @@ _START = """
 import sys
 sys.path.insert(0, ".")
 from sandbox.guest import pages
-
-def areas():
-    return [line.split() for line in open("/proc/self/maps")]
-
-def works():
-    import json, re, sqlite3
-    database = sqlite3.connect(":memory:")
-    return [json.loads("[1.5]"), re.findall("a+", "aab"), database.execute("select 1").fetchone()]
 """
 
 
@@ -25,20 +17,6 @@ def _told(source: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
-
-
-def test_joined_areas_are_fewer_and_none_is_both_written_and_run() -> None:
-    before, after, both = _told(
-        "works(); before = areas(); pages.join_areas()\n"
-        "print(len(before), len(areas()), sum('wx' in area[1] for area in areas() if '.so' in area[-1]))"
-    ).split()
-    assert int(after) < int(before)
-    assert int(both) == 0
-
-
-def test_code_that_was_moved_is_run_as_before() -> None:
-    source = "pages.join_areas(); before = works(); pages.keep_code_in_huge_pages(); print(works() == before)"
-    assert _told(source) == "True"
 
 
 @pytest.mark.parametrize("size", [16, 32, 64, 512])
