@@ -1,4 +1,4 @@
-"""What runs inside a sandbox: standard library only, mounted read-only.
+"""What runs inside a sandbox, mounted read-only: standard library only, but for the parser that parser.py tells of.
 
 supervisor   pid 1: never runs user code, alone holds the host's channel, keeps the deadlines
   template   has loaded the grader once; forks when the supervisor asks

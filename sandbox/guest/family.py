@@ -1,25 +1,19 @@
 """The supervisor's view of the processes below it: the template, and the child that grades."""
 
-import fcntl
 import os
 import select
 import signal
 import socket
 from array import array
 from contextlib import suppress
-from struct import Struct
 from time import monotonic
 from typing import NamedTuple
 
 from sandbox.guest import output, scratch, slots
 from sandbox.guest.frames import BATCH, COMPLETION, LIMITS, Limits, Malformed, unpack_check
-from sandbox.guest.parser import fast_parser
-from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.single import (
-    CONTROL,
     LINE,
     NO_STATUS,
-    NOTE,
     ONE,
     PIECE,
     RIGHTS,
@@ -28,16 +22,13 @@ from sandbox.guest.single import (
     STATUS,
     SWEEP,
 )
-from sandbox.guest.template import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED, Template, settle_in
+from sandbox.guest.template import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED
+from sandbox.guest.waiting import LOOK_S, Waiting, make_note, start_template
 
-_LOOK_S = 0.02  # between two looks at what a module body does
 _GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
 _HURRY_S = 0.001  # the same where somebody waits for a pipe to be emptied
-_SEND_S = 10  # for a template to take a line
-_TIME = Struct("@ll")
 _FAREWELL_S = 5.0  # for all processes to be gone once they were killed
 _MOST_PID = 1 << 22
-_MOST_TOLD = 1 << 17  # limits and a source
 _SETTLED = (bytes([BATCH]), bytes([COMPLETION]))
 
 
@@ -89,7 +80,7 @@ class Family:
             body has left: open descriptors, or files, though they have no name.
     """
 
-    def __init__(self, limits: Limits, source: bytes, shared: int, waiting: "Waiting | None" = None) -> None:
+    def __init__(self, limits: Limits, source: bytes, shared: int, waiting: Waiting | None = None) -> None:
         """`waiting` is what becomes the first template, where there is one already."""
         self._limits = limits
         self._shared = shared
@@ -97,7 +88,7 @@ class Family:
         self._control: socket.socket | None = None
         self._template = 0
         self._waiting = waiting
-        self._note = waiting.note if waiting else _make_note()
+        self._note = waiting.note if waiting else make_note()
         self._unused = scratch.count_files() if scratch.is_counted() else -1
         self._grading = False  # a child that `start_single` started, and that has not ended
         self.keep: frozenset[str] = frozenset()
@@ -122,7 +113,7 @@ class Family:
         checks: list[bytes] = []
         passed = True
         while True:
-            said = self._hear(_LOOK_S)
+            said = self._hear(LOOK_S)
             if self.crowded():
                 return Loaded(False, 0, b"", checks[:3], False, NO_STATUS, crowded=True)
             if said is None and monotonic() < deadline:
@@ -330,54 +321,3 @@ def _is_check(said: bytes, number: int) -> bool:
         return unpack_check(said).number == number
     except Malformed:
         return False
-
-
-class Waiting(NamedTuple):
-    """A process that will be a template, when it hears of what; its end of the control; and its note."""
-
-    template: int
-    control: socket.socket
-    note: int
-
-
-def start_ahead() -> Waiting:
-    """Starts a template while nobody waits for it: it has its own copies of what it writes to before it is needed."""
-    return start_template(_make_note(), rehearsing=True)
-
-
-def start_template(note: int, rehearsing: bool = False) -> Waiting:
-    """Starts a process that waits for limits and a source."""
-    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    control.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIME.pack(0, int(_LOOK_S * 1e6)))
-    control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_SEND_S, 0))
-    template = os.fork()
-    if template == 0:
-        os.setsid()
-        kept = _only(theirs, note)
-        settle_in()
-        if rehearsing:
-            rehearse(fast_parser())
-        told = kept.recv(_MOST_TOLD)
-        if told:
-            Template(kept, Limits(*LIMITS.unpack_from(told))).run(told[LIMITS.size :])
-        os._exit(0)  # the supervisor has gone
-    theirs.close()
-    return Waiting(template, control, note)
-
-
-def _make_note() -> int:
-    """A file without a name, where the template says which process its child is."""
-    path = "/dev/shm/.note"
-    note = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    os.unlink(path)
-    os.pwrite(note, bytes(STATUS.size), 0)
-    return note
-
-
-def _only(control: socket.socket, note: int) -> socket.socket:
-    """The two descriptors that a template keeps beside the standard ones: the host's channel above all is closed."""
-    above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, NOTE + 1) for end in (control.detach(), note)]
-    for place, end in zip((CONTROL, NOTE), above, strict=True):
-        os.dup2(end, place, inheritable=False)
-    os.closerange(NOTE + 1, os.sysconf("SC_OPEN_MAX"))
-    return socket.socket(fileno=CONTROL)

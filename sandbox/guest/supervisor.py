@@ -11,7 +11,7 @@ from array import array
 from sandbox.guest import lockdown, scratch
 from sandbox.guest.channel import Channel, take_channel
 from sandbox.guest.chunk import Chunk
-from sandbox.guest.family import Child, Family, Loaded, Lost, Waiting, start_ahead
+from sandbox.guest.family import Child, Family, Loaded, Lost
 from sandbox.guest.frames import (
     BATCH,
     CHECK,
@@ -40,6 +40,7 @@ from sandbox.guest.parser import fast_parser
 from sandbox.guest.preload import preload
 from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.single import NO_STATUS
+from sandbox.guest.waiting import Waiting, start_ahead
 
 _LOOK_MS = 50.0
 _SHARES = (

@@ -1,0 +1,69 @@
+"""How a template begins: as a process that waits to hear of what."""
+
+import fcntl
+import os
+import socket
+from struct import Struct
+from typing import NamedTuple
+
+from sandbox.guest.frames import LIMITS, Limits
+from sandbox.guest.parser import fast_parser
+from sandbox.guest.rehearsal import rehearse
+from sandbox.guest.single import CONTROL, NOTE, STATUS
+from sandbox.guest.template import Template, settle_in
+
+LOOK_S = 0.02  # between two looks at what a template does
+_SEND_S = 10  # for a template to take a line
+_TIME = Struct("@ll")
+_MOST_TOLD = 1 << 17  # limits and a source
+
+
+class Waiting(NamedTuple):
+    """A process that will be a template, when it hears of what; its end of the control; and its note."""
+
+    template: int
+    control: socket.socket
+    note: int
+
+
+def start_ahead() -> Waiting:
+    """Starts a template while nobody waits for it: it has its own copies of what it writes to before it is needed."""
+    return start_template(make_note(), rehearsing=True)
+
+
+def start_template(note: int, rehearsing: bool = False) -> Waiting:
+    """Starts a process that waits for limits and a source."""
+    control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    control.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIME.pack(0, int(LOOK_S * 1e6)))
+    control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_SEND_S, 0))
+    template = os.fork()
+    if template == 0:
+        os.setsid()
+        kept = _only(theirs, note)
+        settle_in()
+        if rehearsing:
+            rehearse(fast_parser())
+        told = kept.recv(_MOST_TOLD)
+        if told:
+            Template(kept, Limits(*LIMITS.unpack_from(told))).run(told[LIMITS.size :])
+        os._exit(0)  # the supervisor has gone
+    theirs.close()
+    return Waiting(template, control, note)
+
+
+def make_note() -> int:
+    """A file without a name, where the template says which process its child is."""
+    path = "/dev/shm/.note"
+    note = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
+    os.pwrite(note, bytes(STATUS.size), 0)
+    return note
+
+
+def _only(control: socket.socket, note: int) -> socket.socket:
+    """The two descriptors that a template keeps beside the standard ones: the host's channel above all is closed."""
+    above = [fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, NOTE + 1) for end in (control.detach(), note)]
+    for place, end in zip((CONTROL, NOTE), above, strict=True):
+        os.dup2(end, place, inheritable=False)
+    os.closerange(NOTE + 1, os.sysconf("SC_OPEN_MAX"))
+    return socket.socket(fileno=CONTROL)
