@@ -206,8 +206,8 @@ class Session:
         """Forgets what came of the last batch, if that is not done yet. It is not waited for: `settle` does that."""
         if self._clean:
             return
-        self._clean = True
         self._send(RESET)
+        self._clean = True
         if self._shared is not None:  # the next batch may be somebody else's, with the same source
             self._shared[: self._filled] = bytes(self._filled)
             self._filled = 0
