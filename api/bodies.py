@@ -1,15 +1,17 @@
 """Reads the bodies of requests within their limits. What tenants wrote inside threads is not looked at."""
 
 from asyncio import get_running_loop, timeout_at
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
+from anyio.to_thread import run_sync
 from fastapi import Request
 from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException, MultiPartParser
 
 from api import surrogates
+from api.intake import EXTENSION, Intake
 from api.memory import BodyMemory
 from api.problems import ProblemError, invalid, too_large
 from storage.chunks import LINE_BYTES
@@ -48,9 +50,29 @@ async def read(request: Request, limit: int, advice: str = "send less") -> bytes
     return b"".join(pieces)
 
 
-async def blocks(request: Request, limit: int, advice: str = "send less") -> AsyncIterator[list[bytes]]:
-    """The body in blocks of at least a MiB, the last one aside, each as the pieces that came: whoever writes them need
-    not join them. Raises ProblemError as `read` does.
+async def pour(request: Request, limit: int, write: Callable[..., None], advice: str = "send less") -> None:
+    """Has `write` take the body in threads, some pieces of it at a time. Raises ProblemError as `read` does, and what
+    `write` raises.
+    """
+    intake: Intake | None = request.scope.get("extensions", {}).get(EXTENSION, {}).get("of")
+    repeat = getattr(request.state, "repeat", None)
+
+    def take(piece: bytes | bytearray) -> None:
+        if repeat is not None:
+            repeat.feed(piece)
+        write(piece)
+
+    async for block in blocks(request, limit, advice, SMALL_BYTES // 4 if intake else BLOCK_BYTES):
+        await run_sync(write, *block)
+        while intake is not None and await intake.rush(take):
+            pass
+
+
+async def blocks(
+    request: Request, limit: int, advice: str = "send less", least: int = BLOCK_BYTES
+) -> AsyncIterator[list[bytes]]:
+    """The body in blocks of at least so many bytes, the last one aside, each as the pieces that came: whoever writes
+    them need not join them. Raises ProblemError as `read` does.
     """
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(
@@ -70,7 +92,7 @@ async def blocks(request: Request, limit: int, advice: str = "send less") -> Asy
         pieces.append(piece)
         if len(pieces) > _PIECES:
             pieces = [b"".join(pieces)]
-        if waiting >= BLOCK_BYTES:
+        if waiting >= least:
             yield pieces
             pieces, waiting = [], 0
     if pieces:
@@ -96,7 +118,9 @@ async def _pieces(request: Request) -> AsyncIterator[bytes]:
             ends, came = time() + SLOW_S, 0
         if repeat is not None:
             repeat.feed(piece)
+        given = time()
         yield piece
+        ends += time() - given  # what is done with it meanwhile is not the client's time
 
 
 async def skip(request: Request, limit: int) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
+from api.intake import EXTENSION, Intake
+
 HEAD_BYTES = 64 * 1024
 HEAD_S = 20.0
 LINGER_S = 10.0  # for what still comes of a request that is answered already
@@ -31,6 +33,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._barren = 0  # bytes since the last that were a whole head or a part of a body
         self._fruitful = False
         self._body_open = False
+        self._intake = Intake(self, 0)
         self._timer: TimerHandle | None = None  # for what is to come: a head, or the rest of a body
         self._reader: TimerHandle | None = None  # for what is to be read
         self._unread = 0
@@ -73,6 +76,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """A head is over."""
         self._fruitful = self._body_open = True
         self._await(None)
+        self._intake = Intake(self, self._length())
+        self.scope["extensions"] = {EXTENSION: {"of": self._intake}}
         super().on_headers_complete()
         if len(self.pipeline) > PIPELINED:
             raise ValueError("requests are sent faster than they are answered")  # the parser stops, and it is refused
@@ -80,7 +85,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """A part of a body, of a request that may be answered already."""
         self._fruitful = True
-        super().on_body(body)
+        if self._intake.come(len(body)):
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
         """A request is over."""
@@ -116,6 +122,12 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP."""
         self._refuse(400, "invalid-request", f"{msg.rstrip('.')}: check what sends it")
+
+    def _length(self) -> int:
+        """How long the body is, where its head says so and it comes as it is."""
+        told = dict(self.headers)
+        plain = self.scheme == "http" and b"transfer-encoding" not in told
+        return int(told.get(b"content-length", b"0")) if plain else 0
 
     def _refuse(self, status: int, name: str, detail: str) -> None:
         """Answers, unless an answer is under way, and closes."""

@@ -27,7 +27,7 @@ class Repeat:
         head = (request.method, request.url.path, request.url.query, request.headers.get("content-type", ""))
         self._hash = xxh3_128("\n".join(head).encode())
 
-    def feed(self, piece: bytes) -> None:
+    def feed(self, piece: bytes | bytearray) -> None:
         """Takes the next bytes of the body."""
         self._hash.update(piece)
 

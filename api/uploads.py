@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Annotated
 
 import msgspec
@@ -74,25 +75,23 @@ async def take_lines(request: Request, services: Services) -> tuple[str, list[Ch
 
     Raises ProblemError, or what Upload raises; nothing is left in the spool then, nor when the connection breaks.
     """
-    too_long = "send the rest as another batch"
-    return await _take(services, bodies.blocks(request, BATCH_BYTES, too_long))
+    async with _upload(services) as upload:
+        await bodies.pour(request, BATCH_BYTES, upload.write, "send the rest as another batch")
+        return upload.batch_id, await run_sync(upload.finish)
 
 
 async def take_threads(services: Services, threads: list[msgspec.Raw], hidden: Hidden) -> tuple[str, list[Chunk]]:
     """Writes the threads of a JSON body to the spool, as `take_lines` does."""
-
-    async def blocks() -> AsyncIterator[list[bytes]]:
-        yield [line + b"\n" for line in bodies.lines(threads, hidden, BATCH_LINES)]
-
-    return await _take(services, blocks())
+    async with _upload(services) as upload:
+        await run_sync(upload.write, *[line + b"\n" for line in bodies.lines(threads, hidden, BATCH_LINES)])
+        return upload.batch_id, await run_sync(upload.finish)
 
 
-async def _take(services: Services, blocks: AsyncIterator[list[bytes]]) -> tuple[str, list[Chunk]]:
+@asynccontextmanager
+async def _upload(services: Services) -> AsyncIterator[Upload]:
     upload = await run_sync(Upload, services.store)
     try:
-        async for block in blocks:
-            await run_sync(upload.write, *block)
-        return upload.batch_id, await run_sync(upload.finish)
+        yield upload
     except BaseException:
         with CancelScope(shield=True):
             await run_sync(upload.abandon)

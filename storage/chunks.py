@@ -59,7 +59,7 @@ class Cutter:
         self._blank = True  # whether they are white space
         self._text_end = self._text_lines = 0  # up to the end of the last line that is not blank
 
-    def feed(self, data: bytes) -> None:
+    def feed(self, data: bytes | bytearray) -> None:
         """Takes the next bytes.
 
         Raises:
@@ -67,33 +67,42 @@ class Cutter:
         """
         if self._offset + self._partial + len(data) > self._max_bytes:
             raise TooLarge(f"a batch is at most {self._max_bytes} bytes: send the rest as another batch")
-        if self._feed_at_once(data):
-            return
         start = 0
+        while start < len(data):
+            start = self._take_many(data, start) or self._take_singly(data, start)
+
+    def _take_many(self, data: bytes | bytearray, start: int) -> int:
+        """Takes all lines before the one that ends the chunk at once, since most need not be looked at one by one.
+        Returns where they end, or 0 where that cannot be.
+        """
+        most = min(self._max_lines, self._chunk_first + self._most_lines) - self._lines - 1
+        find, lines, end = data.find, 0, start - 1
+        # `count` looks at each byte by itself: ten times slower
+        while lines < most and (next_end := find(b"\n", end + 1)) >= 0:
+            lines, end = lines + 1, next_end
+        offset = self._offset + self._partial + end + 1 - start
+        if (
+            not lines
+            or data[max(start, data.rfind(b"\n", start, end) + 1)] <= 0x20  # the last of them may be blank
+            or offset - self._offset > LINE_BYTES
+            or offset - self._chunk_offset >= CHUNK_BYTES
+        ):
+            return 0
+        self._lines += lines
+        self._offset, self._text_end, self._text_lines = offset, offset, self._lines
+        self._partial, self._blank = 0, True
+        return end + 1
+
+    def _take_singly(self, data: bytes | bytearray, start: int) -> int:
+        """Takes lines up to the end of a chunk, and what there is of a line that has no end yet."""
         while (end := data.find(b"\n", start) + 1) > 0:
             self._add(data, start, end)
             self._end_line()
             start = end
+            if self._offset == self._chunk_offset:
+                return start
         self._add(data, start, len(data))
-
-    def _feed_at_once(self, data: bytes) -> bool:
-        """Most pieces hold many threads and no end of a chunk: then their lines need not be looked at one by one."""
-        find, lines, next_end, last = data.find, self._lines, -1, -1
-        while (next_end := find(b"\n", next_end + 1)) >= 0:  # `count` looks at each byte by itself: ten times slower
-            lines, last = lines + 1, next_end
-        offset = self._offset + self._partial + last + 1
-        if (
-            last < 0
-            or data[data.rfind(b"\n", 0, last) + 1] <= 0x20  # the last whole line may be blank
-            or self._partial + len(data) > LINE_BYTES
-            or lines >= min(self._max_lines, self._chunk_first + self._most_lines)
-            or offset - self._chunk_offset >= CHUNK_BYTES
-        ):
-            return False
-        self._offset, self._lines = self._text_end, self._text_lines = offset, lines
-        self._partial, self._blank = 0, True
-        self._add(data, last + 1, len(data))
-        return True
+        return len(data)
 
     def finish(self) -> list[Chunk]:
         """The chunks.
@@ -114,7 +123,7 @@ class Cutter:
         )
         return chunks
 
-    def _add(self, data: bytes, start: int, end: int) -> None:
+    def _add(self, data: bytes | bytearray, start: int, end: int) -> None:
         self._partial += end - start
         if self._partial > LINE_BYTES:
             raise TooLarge(f"line {self._lines + 1} is longer than {LINE_BYTES} bytes: a thread is at most that long")

@@ -10,6 +10,7 @@ from storage.errors import Refused
 from storage.store import Store
 
 _RENEW_S = 300.0
+_PUSH_BYTES = 1024 * 1024
 
 
 class Upload:
@@ -23,11 +24,12 @@ class Upload:
         self.batch_id = store.leftovers.begin()
         self._store = store
         self._renewed = monotonic()
+        self._unpushed = 0
         self._cutter = Cutter()
         self._open = ExitStack()
         self._file = self._open.enter_context(store.spool.writing_payload(self.batch_id))
 
-    def write(self, *pieces: bytes) -> None:
+    def write(self, *pieces: bytes | bytearray) -> None:
         """Takes the next bytes.
 
         Raises:
@@ -39,7 +41,10 @@ class Upload:
         for piece in pieces:
             self._cutter.feed(piece)
             self._file.write(piece)
-        self._store.spool.push(self._file)
+            self._unpushed += len(piece)
+        if self._unpushed >= _PUSH_BYTES:
+            self._unpushed = 0
+            self._store.spool.push(self._file)
 
     def _stay_alive(self) -> None:
         if monotonic() - self._renewed > _RENEW_S:

@@ -1,3 +1,4 @@
+import itertools
 from itertools import accumulate
 
 import pytest
@@ -87,6 +88,25 @@ def test_where_the_pieces_break_makes_no_difference(parts: list[bytes], data: st
     found = cut(*pieces)
     assert found == cut(payload) == cut(*[bytes([byte]) for byte in payload])
     assert sum(chunk.lines for chunk in found) == payload.rstrip().count(b"\n") + 1
+
+
+@given(
+    st.lists(st.sampled_from([b"{}", b"\n", b"{}\n" * 7, b" ", b'{"a": 1}\n']), max_size=60),
+    st.integers(1, 9),
+    st.integers(4, 40),
+)
+def test_chunks_end_where_lines_or_bytes_are_enough(parts: list[bytes], lines: int, size: int) -> None:
+    payload = b"x" + b"".join(parts)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "CHUNK_BYTES", size)
+        patch.setattr(chunks, "CHUNK_LINES", lines)
+        found = cut(payload, cutter=Cutter(first_lines=lines))
+        assert found == cut(*[bytes([byte]) for byte in payload], cutter=Cutter(first_lines=lines))
+    for chunk, following in itertools.pairwise(found):
+        held = payload[chunk.offset : following.offset]
+        assert held.count(b"\n") == chunk.lines <= lines
+        assert chunk.lines == lines or len(held) >= size
+        assert len(held[: held[:-1].rfind(b"\n") + 1]) < size
 
 
 def test_the_table_reads_back() -> None:
