@@ -2,12 +2,16 @@
 
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
 from storage.leases import Lease
 from worker.patience import patiently
 from worker.runtime import Runtime
+
+_STOP_S = 0.25  # after which a worker that waits sees that it is to stop
 
 
 class Claims:
@@ -40,6 +44,16 @@ class Claims:
         """Asks for what `next` will return when it has returned what is here: at most so many."""
         if not self._claimed and self._ahead is None:
             self._ahead = self._executor.submit(self._claim, most)
+
+    def called(self, wait_s: float) -> bool:
+        """Whether there is another call for a worker within so many seconds; it is answered then."""
+        ends = monotonic() + wait_s
+        while not self._runtime.stopping.is_set() and (left := ends - monotonic()) > 0:
+            job = patiently(self._runtime, partial(self._runtime.dispatch.answer, min(left, _STOP_S)))
+            if job is not None:
+                self._executor.submit(self._runtime.dispatch.forget, job)
+                return True
+        return False
 
     def let_go(self) -> None:
         """Gives back what was asked for ahead: the unit at hand takes long, and others may have time."""

@@ -5,11 +5,13 @@ from collections.abc import Sequence
 import structlog
 from redis.client import Pipeline
 from rq import Queue, Worker
+from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
 from storage.answers import Once
 from storage.chunks import Chunk
+from storage.connection import text
 from storage.plans import Wanted
 from storage.store import Store
 from worker import tracing
@@ -61,6 +63,18 @@ class Dispatch:
         """Calls one worker, unless one is called already."""
         if not len(self._queue):
             self._enqueue(None)
+
+    def answer(self, wait_s: float) -> str | None:
+        """Takes a job off the queue, for a worker that is in such a job already: all of them are alike.
+
+        Returns the job's id, which is to be forgotten, or None where none came within so many seconds.
+        """
+        found = self._store.redis.blpop([self._queue.key], timeout=wait_s)
+        return None if found is None else text(found[1])
+
+    def forget(self, job_id: str) -> None:
+        """Removes what is left of a job that was answered."""
+        self._store.redis.unlink(Job.key_for(job_id))
 
     def _enqueue(self, pipe: Pipeline | None) -> None:
         job = self._queue.create_job(

@@ -19,12 +19,14 @@ from worker.unit import Scored, score
 TURN_S = 60.0
 _LONGEST_PAUSE_S = 30.0
 _MOST_AHEAD = 4
+_READ_S = 0.05
+_LINGER_S = 1.0
 
 _log = structlog.get_logger(__name__)
 
 
 def drain() -> None:
-    """Takes units until none is left, or for a minute: RQ's own upkeep is done between jobs."""
+    """Takes units until none is left and none comes, or for a minute: RQ's own upkeep is done between jobs."""
     runtime = current()
     ends = time.monotonic() + TURN_S
     ahead = 0
@@ -32,7 +34,11 @@ def drain() -> None:
         while not runtime.stopping.is_set():
             lease = claims.next()
             if lease is None:
-                return
+                settler.flush()
+                if time.monotonic() > ends or not _called_again(bench, claims):
+                    return
+                ahead = 0
+                continue
             began = time.monotonic()
             if lease.attempt > 1:
                 settler.flush()  # it may end this worker, and then nothing else is to be lost with it, again and again
@@ -44,6 +50,14 @@ def drain() -> None:
             if time.monotonic() > ends:
                 patiently(runtime, runtime.dispatch.call)
                 return
+
+
+def _called_again(bench: Bench, claims: Claims) -> bool:
+    """Waits a moment for the next call: to RQ, starting and ending a job is as much work as a small batch."""
+    if claims.called(_READ_S):
+        return True
+    bench.put_away()  # not at once: whoever waited for the batch now reads its outcomes
+    return claims.called(_LINGER_S)
 
 
 def _ahead(seconds: float) -> int:

@@ -35,3 +35,14 @@ def test_a_worker_is_called_once(store: Store, redis: Redis) -> None:
     dispatch.call()
     dispatch.call()
     assert len(queue(redis)) == 1
+
+
+def test_a_call_that_is_answered_leaves_nothing(store: Store, redis: Redis) -> None:
+    dispatch = Dispatch(store)
+    assert dispatch.answer(0.01) is None
+    dispatch.call()
+    job = dispatch.answer(0.01)
+    assert job is not None
+    dispatch.forget(job)
+    assert not redis.keys("rq:job:*")
+    assert not len(queue(redis))

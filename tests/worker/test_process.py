@@ -75,6 +75,31 @@ def test_an_idle_worker_stops_at_once(start: Callable[[], Worker]) -> None:
     assert time.monotonic() - began < 3
 
 
+def test_a_worker_that_has_just_worked_answers_the_next_call_in_the_same_job(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
+    start()
+    for lines in (10, 20, 30):
+        assert over(store, submit(store, dispatch, lines, SLOW)).done == lines
+    assert not store.redis.llen("rq:queue:gradebox")
+    (job,) = store.redis.keys("rq:job:*")  # of the first call, which is under way
+    wait_until(lambda: not store.redis.exists(job))
+    (worker,) = store.redis.smembers("rq:workers")
+    assert int(store.redis.hget(worker, "successful_job_count") or 0) == 1
+
+
+def test_a_worker_that_waits_for_the_next_call_stops_at_once(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
+    worker = start()
+    over(store, submit(store, dispatch, 10, SLOW))
+    time.sleep(0.2)
+    worker.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    assert worker.wait(10) == 0
+    assert time.monotonic() - began < 2
+
+
 def test_work_whose_job_was_lost_is_found(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
     batch = submit(store, dispatch, 10, SLOW)
     store.redis.delete("rq:queue:gradebox")
