@@ -37,6 +37,7 @@ class Settler:
         self._executor = ThreadPoolExecutor(1, "settler")
         self._scored: deque[Scored] = deque()
         self._settling: deque[Future[None]] = deque()
+        self._settled_early = 0
         self._flushing = threading.Event()
 
     def __enter__(self) -> Self:
@@ -65,10 +66,13 @@ class Settler:
             self._settling.popleft().result()
 
     def _settle_all(self) -> None:
-        """All there is soon. Where that was more than one unit, those that are called after this find nothing."""
-        if self._scored:
-            self._flushing.wait(_GATHER_S)
+        """Called for each unit that was added: settles it with all that come soon after, unless that is done already."""
+        if self._settled_early:
+            self._settled_early -= 1
+            return
+        self._flushing.wait(_GATHER_S)
         scored = [self._scored.popleft() for _ in range(len(self._scored))]
+        self._settled_early = len(scored) - 1
         for batch, units in groupby(scored, key=lambda one: one.lease.batch):
             self._settle(batch, list(units))
 

@@ -1,4 +1,5 @@
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,19 @@ def test_what_cannot_be_written_is_given_back(store: Store, runtime: Runtime, mo
         in_the_way.unlink()
         settling.add(scored(claims, 0))
     assert store.batches.get("default", batch).state == "finished"
+
+
+def test_units_that_are_quick_wait_for_none_that_is_written(
+    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(settler, "_GATHER_S", 0.2)
+    accept(store, 60_000)
+    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+        units = [scored(claims, 1000 * number) for number in range(50)]
+        waits = []
+        for unit in units:
+            began = time.monotonic()
+            settling.add(unit)
+            waits.append(time.monotonic() - began)
+            time.sleep(0.03)
+        assert max(waits) < 0.05  # seven come while one is written, and there is room for sixteen
