@@ -66,7 +66,7 @@ class Settler:
             self._settling.popleft().result()
 
     def _settle_all(self) -> None:
-        """Called for each unit that was added: settles it with all that come soon after, unless that is done already."""
+        """Called for each unit that was added: settles it and all that come soon, unless that is done already."""
         if self._settled_early:
             self._settled_early -= 1
             return

@@ -1,5 +1,6 @@
 import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,14 @@ def test_what_cannot_be_written_is_given_back(store: Store, runtime: Runtime, mo
 def test_units_that_are_quick_wait_for_none_that_is_written(
     store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settler, "_GATHER_S", 0.2)
+    write = store.spool.write_outcomes
+
+    def write_slowly(batch: str, files: Mapping[tuple[int, int], bytes]) -> None:
+        time.sleep(0.1)
+        write(batch, files)
+
+    monkeypatch.setattr(settler, "_GATHER_S", 0.1)
+    monkeypatch.setattr(store.spool, "write_outcomes", write_slowly)
     accept(store, 60_000)
     with Claims(runtime) as claims, Settler(runtime, claims) as settling:
         units = [scored(claims, 1000 * number) for number in range(50)]
