@@ -12,6 +12,7 @@ from gradebox.schemas import Batch
 
 ENDED = {"finished", "cancelled", "failed"}
 ANSWER_S = 0.2  # how long an answer may wait for the end of the batch: meanwhile nothing is seen to move
+UNSEEN_S = 2.0  # the same where nothing is shown: each question costs the service a few milliseconds
 LINE_EVERY_S = 10.0
 
 
@@ -22,6 +23,7 @@ class Watch:
         self._started = time.monotonic()
         self._done_before = _scored(batch)
         self._timeout = timeout
+        self._answer_s = ANSWER_S if progress else UNSEEN_S
         self._display: _Bar | _Lines | None = _display(batch) if progress else None
 
     def __enter__(self) -> Self:
@@ -46,10 +48,10 @@ class Watch:
                 raise BatchFailed(batch)
             return None
         if self._timeout is None:
-            return ANSWER_S
+            return self._answer_s
         if elapsed >= self._timeout:
             raise WaitTimeout(batch, self._timeout)
-        return max(0.001, min(ANSWER_S, self._timeout - elapsed))
+        return max(0.001, min(self._answer_s, self._timeout - elapsed))
 
 
 class _Bar:

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gradebox.client.watch import ANSWER_S, Watch
+from gradebox.client.watch import ANSWER_S, UNSEEN_S, Watch
 from gradebox.errors import BatchFailed, WaitTimeout
 from gradebox.schemas import Batch, BatchGrader, BatchState
 
@@ -35,9 +35,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_an_answer_may_wait_for_the_end_but_not_so_long_that_nothing_moves() -> None:
-    with Watch(batch(0), progress=False, timeout=None) as watch:
-        assert pause(watch, batch(0, "queued")) == ANSWER_S
+@pytest.mark.parametrize(("progress", "seconds"), [(True, ANSWER_S), (False, UNSEEN_S)])
+def test_an_answer_may_wait_for_the_end_but_not_so_long_that_nothing_is_seen_to_move(
+    progress: bool, seconds: float
+) -> None:
+    with Watch(batch(0), progress=progress, timeout=None) as watch:
+        assert pause(watch, batch(0, "queued")) == seconds
 
 
 def test_a_finished_batch_is_waited_for_no_more() -> None:
