@@ -16,11 +16,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 Take = Callable[[bytes | bytearray], None]
 
 EXTENSION = "gradebox.intake"  # where a request's scope has its intake
-BLOCK_BYTES = 256 * 1024
+BLOCK_BYTES = 512 * 1024
 MOST_BYTES = 64 * 1024 * 1024  # in one go: telling the parser of them takes the event loop some ten milliseconds
 PAUSE_MS = 20
 RUSHES = 4  # at once
 
+_WAKE_BYTES = 128 * 1024
 _UNSEEN = bytes(BLOCK_BYTES)
 
 
@@ -99,7 +100,7 @@ class _Rush:
         filled, paused = 0, False
         while filled < len(view) and not paused:
             # One wake for many packets.
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(len(view) - filled, BLOCK_BYTES // 2))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, min(len(view) - filled, _WAKE_BYTES))
             paused = not self._poll.poll(PAUSE_MS)
             try:
                 came = connection.recv_into(view[filled:], flags=socket.MSG_DONTWAIT)

@@ -10,7 +10,7 @@ from storage.errors import Refused
 from storage.store import Store
 
 _RENEW_S = 300.0
-_PUSH_BYTES = 1024 * 1024
+_CHECK_BYTES = 1024 * 1024
 
 
 class Upload:
@@ -24,7 +24,7 @@ class Upload:
         self.batch_id = store.leftovers.begin()
         self._store = store
         self._renewed = monotonic()
-        self._unpushed = 0
+        self._unchecked = 0
         self._cutter = Cutter()
         self._open = ExitStack()
         self._file = self._open.enter_context(store.spool.writing_payload(self.batch_id))
@@ -36,15 +36,15 @@ class Upload:
             TooLarge: a line, their number or the whole is over its limit.
             OSError: the spool cannot be written.
         """
-        self._store.spool.check_room()
         self._stay_alive()
+        if self._unchecked >= _CHECK_BYTES:
+            self._unchecked = 0
+            self._store.spool.check_room()
+            self._store.spool.push(self._file)
         for piece in pieces:
             self._cutter.feed(piece)
             self._file.write(piece)
-            self._unpushed += len(piece)
-        if self._unpushed >= _PUSH_BYTES:
-            self._unpushed = 0
-            self._store.spool.push(self._file)
+            self._unchecked += len(piece)
 
     def _stay_alive(self) -> None:
         if monotonic() - self._renewed > _RENEW_S:
