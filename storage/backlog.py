@@ -27,7 +27,10 @@ class Backlog:
 
     def of(self, project: str) -> Waiting:
         """What the project's batches that are not over still have to come."""
-        completions, batches = (self._redis.hget(name, project) for name in (names.WAITING, names.ACTIVE))
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hget(names.WAITING, project)
+            pipe.hget(names.ACTIVE, project)
+            completions, batches = pipe.execute()
         return Waiting(int(completions or 0), int(batches or 0))
 
     def check(self, project: str, completions: int = 1) -> None:
