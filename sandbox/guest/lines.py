@@ -9,7 +9,6 @@ from gradebox.thread import StringThread
 
 _BLANK = " \t\r\n"
 _CONTAINERS = frozenset((dict, list))
-_flat = _CONTAINERS.isdisjoint
 _new_thread = StringThread.__new__
 
 
@@ -21,7 +20,9 @@ class Reader:
     """Reads threads, each from the bytes of one line."""
 
     def __init__(self, most_bytes: int, deepest: int, parse: Callable[[bytes], Any] | None = None) -> None:
-        """Lines are read by `parse` first, which may refuse what is JSON, but reads what it accepts as `json` does."""
+        """Lines are read by `parse` first. It may refuse what is JSON, but reads what it accepts as `json` does, and
+        accepts nothing that is nested more than `deepest` levels deep.
+        """
         self._most_bytes = most_bytes
         self._deepest = deepest
         self._parse = parse or _refuse
@@ -52,13 +53,8 @@ class Reader:
                 if type(role) is not str or type(content) is not str:
                     return self._read_carefully(line)
                 turns.append((role, content))
-            if type(messages) is not list or len(line) > self._most_bytes:
+            if type(messages) is not list or type(metadata) is not dict or len(line) > self._most_bytes:
                 return self._read_carefully(line)
-            for member in metadata.values():
-                kind = type(member)
-                if kind in _CONTAINERS and not _flat(map(type, member.values() if kind is dict else member)):
-                    self._check_depth(metadata)
-                    break
             identity = value.get("id")
         except (LookupError, TypeError, AttributeError, ValueError):
             return self._read_carefully(line)

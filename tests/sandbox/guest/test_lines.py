@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gradebox.thread import StringThread
+from sandbox import limits
 from sandbox.guest.lines import BadInput, Reader
 
-DEEPEST = 8
+DEEPEST = limits.DEPTH
 SLOW = Reader(most_bytes=4096, deepest=DEEPEST)
 PARSE = partial(jiter.from_json, cache_mode="none")
 READER = Reader(most_bytes=4096, deepest=DEEPEST, parse=PARSE)
@@ -129,7 +130,7 @@ def test_all_forms_come_to_the_same(form: str, before: str, behind: str, more: d
         (b'{"messages": [], "metadata": []}', '"metadata" must be an object, and is a list'),
         (b'{"completion": "%s"}' % (b"a" * 4096), "has 4114 bytes, and a thread may have 4096"),
         (b'{"messages": [], "metadata": {"a": "%s"}}' % (b"a" * 4096), "and a thread may have 4096"),
-        (b"[" * 4000, "nested more than 8 levels deep"),
+        (b"[" * 4000, f"nested more than {DEEPEST} levels deep"),
         (b'{"completion": "a", "metadata": {"a": NAN}}', "the line is not JSON"),
     ],
 )
@@ -141,14 +142,19 @@ def test_a_line_that_is_no_thread(line: bytes, message: str) -> None:
 
 @pytest.mark.parametrize("form", [{"messages": []}, {"turns": []}])
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
-def test_metadata_may_be_so_deep_and_no_deeper(form: dict[str, object], opening: str, closing: str) -> None:
+@pytest.mark.parametrize("inmost", ["1", "[]", "{}", '"a"'])
+def test_metadata_may_be_so_deep_and_no_deeper(
+    form: dict[str, object], opening: str, closing: str, inmost: str
+) -> None:
     def line(levels: int) -> bytes:
-        # the thread and its metadata are two of the levels
-        nested = opening * (levels - 2) + "1" + closing * (levels - 2)
+        more = levels - 2 - (inmost in ("[]", "{}"))  # the thread and its metadata are two of the levels
+        nested = opening * more + inmost + closing * more
         return (json.dumps(form)[:-1] + ', "metadata": {"a": ' + nested + "}}").encode()
 
-    READER.read(line(DEEPEST))
-    with pytest.raises(BadInput, match="nested more than 8 levels deep"):
+    assert _read(line(DEEPEST)) is not None
+    with pytest.raises(ValueError, match="recursion limit"):
+        PARSE(line(DEEPEST + 1))  # the reader counts on it
+    with pytest.raises(BadInput, match=f"nested more than {DEEPEST} levels deep"):
         READER.read(line(DEEPEST + 1))
 
 
