@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
 """The upper ends of the buckets that durations are counted in."""
-ENDS = ("unused", "refused", "closed", "abandoned", "memory", "timeout", "crash")
+ENDS = ("unused", "refused", "closed", "abandoned", "tainted", "memory", "timeout", "crash")
 """Why a sandbox may end."""
 
 

@@ -150,7 +150,7 @@ class Pool:
                 found.reset()
                 found.settle()
             except Ended:
-                self._end(found, "crash")
+                self._end(found, "tainted")
             else:
                 return found
 
@@ -186,7 +186,7 @@ class Pool:
             try:
                 session.reset()
             except Ended:
-                self._end(session, "crash")
+                self._end(session, "tainted")
                 return
         with self._changed:
             if not self._closed:

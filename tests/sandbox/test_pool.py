@@ -263,9 +263,12 @@ def test_loads_starts_and_ends_are_counted_with_their_reasons() -> None:
         with pool.grading(source(1)) as grading, suppress(KeyError):
             raise KeyError
         pool.prove(GraderSource("not python", "auto", 5.0, 256))
+        for _ in range(2):
+            with pool.grading(GraderSource(_COUNTS_IN_A_FILE)) as grading:
+                grading.score(_LINE, 0, "g@1")
     counts = pool.counts.take()
-    assert (counts["pool:miss"], counts["pool:hit"]) == (2, 1)
-    assert counts["sandbox:end:refused"] == 1
+    assert (counts["pool:miss"], counts["pool:hit"]) == (4, 1)
+    assert (counts["sandbox:end:refused"], counts["sandbox:end:tainted"]) == (1, 1)
     ended = sum(count for name, count in counts.items() if name.startswith("sandbox:end:"))
     assert counts["sandbox:start"] == ended
     assert pool.alive == 0
