@@ -21,6 +21,7 @@ BLOCK_BYTES = MIB
 SMALL_BYTES = 256 * 1024  # of bodies that hold no source and no threads
 SLOW_BYTES = 4096  # that come at least in each SLOW_S
 SLOW_S = 60.0
+_FIRST_BYTES = 64 * 1024  # of a long body: the rest is read otherwise
 _PIECES = 4096  # that lie about unjoined: each costs more than a byte
 _FIELDS = 16
 _TOLD = 500  # characters of an error that repeats what was sent
@@ -55,6 +56,8 @@ async def pour(request: Request, limit: int, write: Callable[..., None], advice:
     `write` raises.
     """
     intake: Intake | None = request.scope.get("extensions", {}).get(EXTENSION, {}).get("of")
+    if intake is not None and intake.left < MIB:
+        intake = None
     repeat = getattr(request.state, "repeat", None)
 
     def take(piece: bytes | bytearray) -> None:
@@ -62,7 +65,7 @@ async def pour(request: Request, limit: int, write: Callable[..., None], advice:
             repeat.feed(piece)
         write(piece)
 
-    async for block in blocks(request, limit, advice, SMALL_BYTES // 4 if intake else BLOCK_BYTES):
+    async for block in blocks(request, limit, advice, _FIRST_BYTES if intake else BLOCK_BYTES):
         await run_sync(write, *block)
         while intake is not None and await intake.rush(take):
             pass
@@ -79,7 +82,7 @@ async def blocks(
             415, "unsupported-media-type", "compressed bodies are not taken: send it without Content-Encoding"
         )
     over = too_large(f"the body is longer than {limit} bytes: {advice}")
-    length = request.headers.get("content-length", "0")
+    length = request.headers.get("content-length", "0").strip()
     if length.isdecimal() and int(length) > limit:
         raise over
     pieces: list[bytes] = []

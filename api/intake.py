@@ -8,6 +8,7 @@ import os
 import select
 import socket
 from collections.abc import Callable
+from time import monotonic
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -17,7 +18,8 @@ Take = Callable[[bytes | bytearray], None]
 
 EXTENSION = "gradebox.intake"  # where a request's scope has its intake
 BLOCK_BYTES = 512 * 1024
-MOST_BYTES = 64 * 1024 * 1024  # in one go: telling the parser of them takes the event loop some ten milliseconds
+MOST_BYTES = 64 * 1024 * 1024  # in one go: telling the parser of them takes the event loop some milliseconds
+MOST_S = 1.0  # in one go: then others may have the thread
 PAUSE_MS = 20
 RUSHES = 4  # at once
 
@@ -32,7 +34,8 @@ class Intake:
         left: so many bytes.
     """
 
-    _rushes = CapacityLimiter(RUSHES)
+    _threads = CapacityLimiter(RUSHES)
+    _rushes = 0  # under way: the limiter's own count lags behind, and nobody is to wait for a thread
 
     def __init__(self, protocol: HttpToolsProtocol, left: int) -> None:
         self.left = left
@@ -46,15 +49,17 @@ class Intake:
         """
         protocol = self._protocol
         gone = protocol.parser is None or protocol.transport.is_closing()
-        if gone or self.left < BLOCK_BYTES or not self._rushes.available_tokens:
+        if gone or self.left < BLOCK_BYTES or Intake._rushes >= RUSHES:
             return 0
-        protocol.flow.pause_reading()
-        here, protocol.cycle.body = protocol.cycle.body, bytearray()
         rush = _Rush(min(self.left, MOST_BYTES))
         with socket.socket(fileno=os.dup(protocol.transport.get_extra_info("socket").fileno())) as connection:
+            protocol.flow.pause_reading()
+            here, protocol.cycle.body = protocol.cycle.body, bytearray()
+            Intake._rushes += 1
             try:
-                await run_sync(rush.run, connection, here, take, limiter=self._rushes)
+                await run_sync(rush.run, connection, here, take, limiter=self._threads)
             finally:
+                Intake._rushes -= 1
                 self._tell_parser(rush.came)
         return len(here) + rush.came
 
@@ -86,8 +91,9 @@ class _Rush:
         self._poll.register(connection, select.POLLIN)
         block = bytearray(BLOCK_BYTES)
         wanted = filled = 0
+        ends = monotonic() + MOST_S
         try:
-            while filled == wanted and (wanted := min(BLOCK_BYTES, self._most - self.came)):
+            while filled == wanted and monotonic() < ends and (wanted := min(BLOCK_BYTES, self._most - self.came)):
                 filled = self._fill(connection, memoryview(block)[:wanted])
                 self.came += filled
                 if filled:
@@ -104,7 +110,7 @@ class _Rush:
             paused = not self._poll.poll(PAUSE_MS)
             try:
                 came = connection.recv_into(view[filled:], flags=socket.MSG_DONTWAIT)
-            except (BlockingIOError, ConnectionError):  # the event loop will see what became of it
+            except OSError:  # nothing more is there, or the connection broke: the event loop will see
                 break
             filled += came
             paused |= not came

@@ -3,10 +3,12 @@ come, how long answers wait to be read, and how many connections there are.
 """
 
 import json
+import sys
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
 from typing import Any
 
+from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from api.intake import EXTENSION, Intake
@@ -17,6 +19,7 @@ LINGER_S = 10.0  # for what still comes of a request that is answered already
 READ_S = 60.0  # in which a client reads at least READ_BYTES of what waits for it, or all that is left
 READ_BYTES = 64 * 1024
 PIPELINED = 16
+_OFFER = (b"upgrade", b"connection", b"http2-settings")
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -34,6 +37,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._fruitful = False
         self._body_open = False
         self._intake = Intake(self, 0)
+        self._declined_at: int | None = None
         self._timer: TimerHandle | None = None  # for what is to come: a head, or the rest of a body
         self._reader: TimerHandle | None = None  # for what is to be read
         self._unread = 0
@@ -42,6 +46,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def idle(self) -> bool:
         """Whether no request is being worked on."""
         return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def _is_declined(self) -> bool:
+        """Whether the head at hand offers another protocol than websockets; it is read once more, without that."""
+        return self.parser.should_upgrade() and not self._should_upgrade()
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Makes room for it, or refuses it."""
@@ -61,6 +70,8 @@ class BoundedProtocol(HttpToolsProtocol):
         """Counts bytes that lead to nothing: of heads, and of trailers."""
         self._fruitful = False
         super().data_received(data)
+        if self._declined_at is not None:
+            self._read_without_offer(data[self._declined_at :])
         self._barren = 0 if self._fruitful else self._barren + len(data)
         if self._barren > HEAD_BYTES:
             self._refuse(431, "too-large", f"the headers are longer than {HEAD_BYTES} bytes: send less")
@@ -74,13 +85,46 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """A head is over."""
-        self._fruitful = self._body_open = True
+        self._fruitful = True
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("this is no proxy")  # the parser stops, and it is refused
+        if self._is_declined:
+            return
+        self._body_open = True
         self._await(None)
         self._intake = Intake(self, self._length())
         self.scope["extensions"] = {EXTENSION: {"of": self._intake}}
         super().on_headers_complete()
         if len(self.pipeline) > PIPELINED:
             raise ValueError("requests are sent faster than they are answered")  # the parser stops, and it is refused
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Another protocol was offered, and the parser stands behind the head."""
+        (self._declined_at,) = sys.exception().args  # type: ignore[union-attr]  # HttpParserUpgrade is being handled
+
+    def _read_without_offer(self, rest: bytes) -> None:
+        """Reads a request as if nothing had been offered, as RFC 9110 (7.8) has it. The parser will not: to it the body
+        is of the other protocol, and what comes after it looks like requests.
+        """
+        self._declined_at = None
+        kept = [(name, value) for name, value in self.headers if name not in _OFFER]
+        connection = b",".join(value for name, value in self.headers if name == b"connection").lower()
+        if b"close" in [token.strip() for token in connection.split(b",")]:
+            kept.append((b"connection", b"close"))
+        head = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        head += [b"%s: %s" % header for header in kept]
+        self.parser = HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        super().data_received(b"\r\n".join([*head, b"", rest]))
+
+    def handle_websocket_upgrade(self) -> None:
+        """A websocket is asked for. One whose head `websockets` cannot read would be answered by nobody."""
+        super().handle_websocket_upgrade()
+        if not getattr(self.transport.get_protocol(), "handshake_initiated", True):
+            self.transport.write(
+                _problem(400, "invalid-request", "this is no handshake of a websocket: check its head")
+            )
+            self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         """A part of a body, of a request that may be answered already."""
@@ -90,6 +134,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """A request is over."""
+        if self._is_declined:
+            return
         self._fruitful, self._body_open = True, False
         if self.idle:
             self._await(None)

@@ -268,3 +268,73 @@ def test_connections_that_are_at_work_are_not_ended(service: Service, secret: st
             assert b"retry-after: 1" in answer
         one.sendall(b'{"key":"a"}')
         assert one.recv(65536).startswith(b"HTTP/1.1 201")
+
+
+def offering(method: str, path: str, *more: str, upgrade: str = "h2c") -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: x", "Connection: Upgrade, HTTP2-Settings", f"Upgrade: {upgrade}"]
+    return "\r\n".join([*lines, "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA", *more, "", ""]).encode()
+
+
+@pytest.mark.parametrize("pause", [0, 0.1])
+def test_the_body_of_a_request_that_offers_another_protocol_is_its_body(
+    service: Service, secret: str, pause: float
+) -> None:
+    """Java's client offers HTTP/2 with its first request; and a body may look like requests."""
+    body = b'{"key": "java", "name": "Java"}'
+    head = offering(
+        "POST", "/v1/projects", f"Authorization: Bearer {secret}", "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    )  # fmt: skip
+    with connected(service) as connection:
+        for data in (head, body, HEAD + b"Connection: close\r\n\r\n"):
+            connection.sendall(data)
+            time.sleep(pause)
+        answer = rest(connection)
+    assert b'"key":"java"' in answer
+    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"201", b"200"]
+
+
+def test_nothing_in_a_body_is_taken_for_a_request(service: Service) -> None:
+    smuggled = HEAD + b"\r\n"
+    with connected(service) as connection:
+        connection.sendall(offering("POST", "/v1/projects", f"Content-Length: {len(smuggled)}"))
+        time.sleep(0.1)
+        connection.sendall(smuggled + HEAD.replace(b"healthz", b"nowhere") + b"Connection: close\r\n\r\n")
+        answer = rest(connection)
+    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"401", b"404"]
+
+
+def test_an_offer_keeps_what_else_the_head_says(service: Service) -> None:
+    with connected(service) as connection:
+        connection.sendall(offering("GET", "/healthz", "Connection: close") + HEAD + b"\r\n")
+        answer = rest(connection)
+    assert answer.count(b"HTTP/1.1 200") == 1
+    with connected(service) as connection:
+        for byte in offering("GET", "/nowhere", "X: y", "Connection: close"):
+            connection.sendall(bytes([byte]))
+        assert rest(connection).startswith(b"HTTP/1.1 404")
+
+
+def test_this_is_no_proxy(service: Service) -> None:
+    with connected(service) as connection:
+        connection.sendall(b"CONNECT example.org:80 HTTP/1.1\r\nHost: example.org\r\n\r\n" + HEAD + b"\r\n")
+        answer = rest(connection)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"HTTP/1.1 200" not in answer
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"POST /x HTTP/1.1\r\nHost: x\r\n",
+        b"GET /x HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n",
+        b"GET /x HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n",
+        b"GET /%s HTTP/1.1\r\nHost: x\r\n" % (b"x" * 9000),
+        b"GET /x HTTP/1.1\r\nHost: x\r\n" + b"".join(b"X-%d: y\r\n" % number for number in range(200)),
+    ],
+)
+def test_a_handshake_that_is_none_is_answered_and_ended(service: Service, head: bytes) -> None:
+    with connected(service) as connection:
+        connection.sendall(head + b"Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        assert rest(connection).startswith(b"HTTP/1.1 400")
+    assert not [one for one in service.serving.server_state.connections if not isinstance(one, BoundedProtocol)]
