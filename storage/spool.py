@@ -1,7 +1,6 @@
 """What is large and never changes: payloads and outcomes, in a folder or an object store, reached by URL."""
 
 import errno
-import os
 import re
 import secrets
 import shutil
@@ -160,8 +159,9 @@ class Spool:
 
     def _read(self, path: str, offset: int, length: int) -> bytes:
         if self._is_folder:
-            with Path(path).open("rb", buffering=0) as file:
-                return os.pread(file.fileno(), length, offset)
+            with Path(path).open("rb") as file:
+                file.seek(offset)
+                return file.read(length)
         return cast(bytes, self._files.cat_file(path, start=offset, end=offset + length))
 
     @contextmanager

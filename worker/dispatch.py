@@ -19,6 +19,7 @@ from worker import tracing
 QUEUE = "gradebox"
 _DRAIN = "worker.jobs.drain"
 _KEEP_FAILED_S = 3600
+_KEEP_S = 86400  # so that nothing stays of a job whose worker was killed as it took it; heartbeats find its work
 
 _log = structlog.get_logger(__name__)
 
@@ -78,6 +79,11 @@ class Dispatch:
 
     def _enqueue(self, pipe: Pipeline | None) -> None:
         job = self._queue.create_job(
-            _DRAIN, timeout=-1, result_ttl=0, failure_ttl=_KEEP_FAILED_S, description="takes units of batches"
+            _DRAIN,
+            timeout=-1,
+            ttl=_KEEP_S,
+            result_ttl=0,
+            failure_ttl=_KEEP_FAILED_S,
+            description="takes units of batches",
         )
         self._queue.enqueue_job(job, pipeline=pipe)

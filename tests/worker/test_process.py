@@ -100,6 +100,22 @@ def test_a_worker_that_waits_for_the_next_call_stops_at_once(
     assert time.monotonic() - began < 2
 
 
+def test_a_call_that_comes_as_a_worker_is_told_to_stop_is_answered_by_another(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
+    start()
+    for number in range(6):
+        other = start()
+        over(store, submit(store, dispatch, 10 + 2 * number, SLOW))
+        over(store, submit(store, dispatch, 11 + 2 * number, SLOW))  # both wait for the next call now
+        other.send_signal(signal.SIGTERM)
+        time.sleep(0.02 * number)
+        began = time.monotonic()
+        over(store, submit(store, dispatch, 100 + number, SLOW))
+        assert time.monotonic() - began < 2  # and not with the next heartbeat
+        assert other.wait(10) == 0
+
+
 def test_work_whose_job_was_lost_is_found(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
     batch = submit(store, dispatch, 10, SLOW)
     store.redis.delete("rq:queue:gradebox")
