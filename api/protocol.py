@@ -70,8 +70,10 @@ class BoundedProtocol(HttpToolsProtocol):
         """Counts bytes that lead to nothing: of heads, and of trailers."""
         self._fruitful = False
         super().data_received(data)
-        if self._declined_at is not None:
-            self._read_without_offer(data[self._declined_at :])
+        read = data
+        while self._declined_at is not None:
+            read = self._without_offer(read[self._declined_at :])
+            super().data_received(read)
         self._barren = 0 if self._fruitful else self._barren + len(data)
         if self._barren > HEAD_BYTES:
             self._refuse(431, "too-large", f"the headers are longer than {HEAD_BYTES} bytes: send less")
@@ -102,9 +104,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """Another protocol was offered, and the parser stands behind the head."""
         (self._declined_at,) = sys.exception().args  # type: ignore[union-attr]  # HttpParserUpgrade is being handled
 
-    def _read_without_offer(self, rest: bytes) -> None:
-        """Reads a request as if nothing had been offered, as RFC 9110 (7.8) has it. The parser will not: to it the body
-        is of the other protocol, and what comes after it looks like requests.
+    def _without_offer(self, rest: bytes) -> bytes:
+        """The request as if nothing had been offered, as RFC 9110 (7.8) has it, for a parser that knows of no offer: to
+        the one that does, the body is of the other protocol, and what comes after it looks like requests.
         """
         self._declined_at = None
         kept = [(name, value) for name, value in self.headers if name not in _OFFER]
@@ -115,7 +117,7 @@ class BoundedProtocol(HttpToolsProtocol):
         head += [b"%s: %s" % header for header in kept]
         self.parser = HttpRequestParser(self)
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
-        super().data_received(b"\r\n".join([*head, b"", rest]))
+        return b"\r\n".join([*head, b"", rest])
 
     def handle_websocket_upgrade(self) -> None:
         """A websocket is asked for. One whose head `websockets` cannot read would be answered by nobody."""

@@ -315,6 +315,20 @@ def test_an_offer_keeps_what_else_the_head_says(service: Service) -> None:
         assert rest(connection).startswith(b"HTTP/1.1 404")
 
 
+def test_several_offers_may_be_sent_ahead(service: Service) -> None:
+    ahead = offering("GET", "/healthz") + offering("POST", "/v1/projects", "Content-Length: 5") + b"GET /"
+    with connected(service) as connection:
+        connection.sendall(ahead + offering("GET", "/nowhere", "Connection: close"))
+        answer = rest(connection)
+    assert [part[:3] for part in answer.split(b"HTTP/1.1 ")[1:]] == [b"200", b"401", b"404"]
+
+
+def test_offers_without_end_are_not_kept(service: Service) -> None:
+    with connected(service) as connection:
+        connection.sendall(offering("GET", "/healthz") * 2000)
+        assert rest(connection).count(b"HTTP/1.1 200") < 50
+
+
 def test_this_is_no_proxy(service: Service) -> None:
     with connected(service) as connection:
         connection.sendall(b"CONNECT example.org:80 HTTP/1.1\r\nHost: example.org\r\n\r\n" + HEAD + b"\r\n")
