@@ -8,6 +8,7 @@ import pytest
 from openai import OpenAI
 from openai.resources.fine_tuning.alpha import Graders
 
+from sandbox import limits
 from tests.dialects.openai.conftest import check, multi, python, similar
 from tests.gradebox.conftest import Service
 
@@ -135,9 +136,9 @@ def test_samples_of_another_kind(client: OpenAI) -> None:
 
 def test_an_item_that_no_sandbox_takes(graders: Graders) -> None:
     item: dict[str, Any] = {}
-    for _ in range(100):
+    for _ in range(limits.DEPTH):
         item = {"deeper": item}
-    with pytest.raises(openai.BadRequestError, match="more than 64 levels deep"):
+    with pytest.raises(openai.BadRequestError, match=f"more than {limits.DEPTH} levels deep"):
         graders.run(grader=python(), model_sample="4", item=item)
     with pytest.raises(openai.APIStatusError, match="longer than 4194304 bytes") as long:
         graders.run(grader=python(), model_sample="4" * 5_000_000)
