@@ -21,7 +21,7 @@ from worker.runtime import Runtime
 from worker.unit import Scored
 
 _MOST = 16  # units that wait to be written; their outcomes are in memory
-_GATHER_S = 0.03  # a wait for the disk costs CPU too: units that take a few milliseconds are written together
+_GATHER_S = 0.06  # a wait for the disk costs CPU too: units that take a few milliseconds are written together
 _PAUSE_S = 2.0
 
 _encoder = msgspec.json.Encoder()
