@@ -8,13 +8,12 @@ from redis.exceptions import RedisError
 from sandbox.counts import Counts
 from storage.leases import Completed
 from storage.store import Store
-from storage.tally import Tally
 from worker.unit import Scored
 
 _log = structlog.get_logger(__name__)
 
 
-def tell_chunk(counts: Counts, scored: Scored, counted: Tally, completed: Completed) -> None:
+def tell_chunk(counts: Counts, scored: Scored, completed: Completed) -> None:
     """Tells that a chunk was scored."""
     counts.observe("chunk", scored.seconds)
     _log.info(
@@ -22,9 +21,9 @@ def tell_chunk(counts: Counts, scored: Scored, counted: Tally, completed: Comple
         batch=scored.lease.batch,
         chunk=scored.lease.unit,
         attempt=scored.lease.attempt,
-        grader=scored.outcomes[0].grader,
-        completions=counted.count,
-        errors=dict(counted.errors),
+        grader=scored.label,
+        completions=scored.counted.count,
+        errors=dict(scored.counted.errors),
         counts=bool(completed),
         duration_ms=round(scored.seconds * 1000, 1),
     )

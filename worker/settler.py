@@ -8,12 +8,10 @@ from itertools import groupby
 from types import TracebackType
 from typing import Self
 
-import msgspec
 import structlog
 
 from storage.leases import Completed
 from storage.spool import is_full
-from storage.tally import tally
 from worker.claims import Claims
 from worker.journal import tell_chunk, tell_finished
 from worker.patience import patiently
@@ -24,7 +22,6 @@ _MOST = 16  # units that wait to be written; their outcomes are in memory
 _GATHER_S = 0.06  # a wait for the disk costs CPU too: units that take a few milliseconds are written together
 _PAUSE_S = 2.0
 
-_encoder = msgspec.json.Encoder()
 _log = structlog.get_logger(__name__)
 
 
@@ -77,7 +74,7 @@ class Settler:
             self._settle(batch, list(units))
 
     def _settle(self, batch: str, units: Sequence[Scored]) -> None:
-        files = {(one.lease.unit, one.lease.attempt): _encoder.encode_lines(one.outcomes) for one in units}
+        files = {(one.lease.unit, one.lease.attempt): one.lines for one in units}
         stopping = self._runtime.stopping
         while (error := self._failure(batch, files)) is not None:
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
@@ -98,12 +95,13 @@ class Settler:
     def _count(self, units: Sequence[Scored]) -> None:
         """Once however often it is asked; of all attempts' files the one that counts stays."""
         store = self._runtime.store
-        counted = [(one.lease, one.grader_number, tally(one.outcomes)) for one in units]
-        completed = patiently(self._runtime, lambda: store.leases.complete_all(counted))
-        for one, (lease, _, found), counts in zip(units, counted, completed, strict=True):
+        told = [(one.lease, one.grader_number, one.counted) for one in units]
+        completed = patiently(self._runtime, lambda: store.leases.complete_all(told))
+        for one, counts in zip(units, completed, strict=True):
+            lease = one.lease
             for attempt in range(1, lease.attempt) if counts else (lease.attempt,):
                 store.spool.remove_outcomes(lease.batch, lease.unit, attempt)
             self._runtime.heartbeat.leases.discard(lease)
-            tell_chunk(self._runtime.counts, one, found, counts)
+            tell_chunk(self._runtime.counts, one, counts)
         if Completed.FINISHED in completed:
             tell_finished(store, self._runtime.counts, units[0].lease.batch)

@@ -12,6 +12,7 @@ from storage.chunks import Chunk
 from storage.connection import is_away
 from storage.leases import Lease
 from storage.plans import Scorer
+from storage.tally import Tally, tally
 from worker import tracing
 from worker.bench import Bench, Loaded
 from worker.pace import SLICE_S
@@ -19,13 +20,20 @@ from worker.runtime import Runtime
 
 _LOOK_S = SLICE_S / 2  # between two questions of whether to go on
 
+_encoder = msgspec.json.Encoder()
+
 
 class Scored(msgspec.Struct, frozen=True):
-    """The outcomes of one unit, which nobody else knows yet."""
+    """The outcomes of one unit, which nobody else knows yet, as they will be written: a third of what they take as
+    objects.
+    """
 
     lease: Lease
     grader_number: int
-    outcomes: list[Outcome]
+    label: str
+    """What the outcomes call the grader."""
+    lines: bytes
+    counted: Tally
     seconds: float
     """What it took."""
 
@@ -53,7 +61,10 @@ def score(runtime: Runtime, bench: Bench, lease: Lease, when_slow: Callable[[], 
     }
     with tracing.span("score chunk", "consumer", plan.trace, values):
         outcomes = _outcomes(runtime, bench, lease, scorer, chunk, when_slow)
-    return None if outcomes is None else Scored(lease, number, outcomes, monotonic() - began)
+    if outcomes is None:
+        return None
+    lines, counted = _encoder.encode_lines(outcomes), tally(outcomes)
+    return Scored(lease, number, scorer.label, lines, counted, monotonic() - began)
 
 
 def _outcomes(

@@ -3,11 +3,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from gradebox.outcome import Outcome
 from storage import outcomes
 from storage.store import Store
+from storage.tally import tally
 from tests.storage.making import accept
 from worker import settler
 from worker.claims import Claims
@@ -19,7 +21,8 @@ from worker.unit import Scored
 def scored(claims: Claims, first: int) -> Scored:
     lease = claims.next()
     assert lease is not None
-    return Scored(lease, 0, [Outcome(first + number, "g@1", 1.0, 0.1) for number in range(1000)], 0.01)
+    made = [Outcome(first + number, "g@1", 1.0, 0.1) for number in range(1000)]
+    return Scored(lease, 0, "g@1", msgspec.json.Encoder().encode_lines(made), tally(made), 0.01)
 
 
 def test_units_that_come_together_count_each_once(store: Store, runtime: Runtime) -> None:

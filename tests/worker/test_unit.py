@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from sandbox.pool import Pool
@@ -38,7 +40,8 @@ def test_units_claimed_ahead_go_back_while_one_takes_long(
         claims.look_ahead(4)
         scored = score(runtime, bench, lease, claims.let_go)
         assert scored is not None
-        assert [outcome.score for outcome in scored.outcomes] == [1.0] * 1000
+        assert [json.loads(line)["score"] for line in scored.lines.splitlines()] == [1.0] * 1000
+        assert (scored.counted.count, scored.counted.mean) == (1000, 1.0)
         claims.next()  # what was asked for ahead has come by now, or one more is asked for
         assert len(runtime.heartbeat.leases) == held
     assert store.batches.get("default", batch).state == "running"
