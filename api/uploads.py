@@ -83,7 +83,7 @@ async def take_lines(request: Request, services: Services) -> tuple[str, list[Ch
 async def take_threads(services: Services, threads: list[msgspec.Raw], hidden: Hidden) -> tuple[str, list[Chunk]]:
     """Writes the threads of a JSON body to the spool, as `take_lines` does."""
     async with _upload(services) as upload:
-        await run_sync(upload.write, *[line + b"\n" for line in bodies.lines(threads, hidden, BATCH_LINES)])
+        await run_sync(lambda: upload.write(*[line + b"\n" for line in bodies.lines(threads, hidden, BATCH_LINES)]))
         return upload.batch_id, await run_sync(upload.finish)
 
 
