@@ -5,8 +5,11 @@ import json
 import os
 import stat
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
 
 from gradebox.thread import StringThread
 
@@ -31,6 +34,10 @@ SCORE_BYTES = 15 * 1024 * 1024  # 16 MiB, less room for the rest of the body
 
 # ASCII with escapes carries lone surrogates too, which completions do contain; NaN is no JSON.
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+# Three times as fast. It would write NaN as null, and dates as strings: it is given what is plain alone.
+_encode_plain = msgspec.json.Encoder().encode
+_ATOMS = frozenset((str, int, bool, type(None)))
+_NAMES = frozenset((str,))
 
 
 def to_line(thread: Thread, number: int) -> bytes:
@@ -40,7 +47,13 @@ def to_line(thread: Thread, number: int) -> bytes:
         TypeError, ValueError: this is no thread, or JSON has no word for something in it; `number` is named.
     """
     try:
-        return _encode(_form(thread)).encode("ascii")
+        form = _form(thread)
+        try:
+            if _is_plain(form):
+                return _encode_plain(form)
+        except (UnicodeEncodeError, RecursionError):
+            pass  # a lone surrogate, or a circle
+        return _encode(form).encode("ascii")
     except (TypeError, ValueError, RecursionError) as error:
         advice = "threads hold strings, numbers that are finite, booleans, None, lists and dicts"
         kind = TypeError if isinstance(error, TypeError) else ValueError
@@ -117,6 +130,20 @@ def _form(thread: object) -> object:
     if isinstance(thread, Sequence) and not isinstance(thread, str | bytes | bytearray):
         return {"turns": [_pair(turn) for turn in thread]}
     raise TypeError(f"a {type(thread).__name__} is no StringThread, no dict, and no list of (role, content)")
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is made of nothing but what JSON has a word for, so that every encoder writes the same of it."""
+    kind = type(value)
+    if kind is dict:
+        if not _NAMES.issuperset(map(type, value)):
+            return False
+        value = value.values()
+    elif kind is float:
+        return isfinite(value)
+    elif kind is not list and kind is not tuple:
+        return kind in _ATOMS
+    return _ATOMS.issuperset(map(type, value)) or all(_is_plain(part) for part in value if type(part) not in _ATOMS)
 
 
 def _pair(turn: object) -> list[str]:

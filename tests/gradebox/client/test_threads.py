@@ -2,12 +2,22 @@ import io
 import json
 import os
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
+from uuid import UUID
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gradebox.client.threads import SCORE_THREADS, Thread, blocks, length, pieces, to_line
 from gradebox.thread import StringThread
+
+
+class Fruit(Enum):
+    APPLE = 4
 
 
 def test_a_thread_goes_out_as_its_messages_and_metadata() -> None:
@@ -42,6 +52,31 @@ def test_what_is_no_number_is_refused_and_the_thread_is_named(value: float) -> N
 def test_what_json_cannot_say_is_refused() -> None:
     with pytest.raises(TypeError, match=r"thread 7 .* not JSON serializable; threads hold strings"):
         to_line(StringThread([], {"when": object()}), 7)
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda parts: st.lists(parts) | st.dictionaries(st.text(), parts) | st.tuples(parts, parts),
+)
+
+
+@given(st.dictionaries(st.text(), _JSON))
+def test_what_goes_out_is_what_json_makes_of_it(metadata: dict[str, object]) -> None:
+    found, expected = json.loads(to_line({"metadata": metadata}, 0))["metadata"], json.loads(json.dumps(metadata))
+    assert repr(found) == repr(expected)  # 1 and 1.0 and True are told apart, 0.0 and -0.0 too
+
+
+@pytest.mark.parametrize(
+    "value",
+    [date(2026, 1, 1), Decimal(4), b"4", {4}, UUID(int=4), Fruit.APPLE, [date(2026, 1, 1)]],
+)
+def test_what_only_some_encoders_can_write_is_refused(value: object) -> None:
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        to_line({"completion": "4", "metadata": {"answer": value}}, 0)
+
+
+def test_keys_that_are_no_strings_go_out_as_json_has_it() -> None:
+    assert json.loads(to_line({"metadata": {1: "a", None: "b"}}, 0)) == {"metadata": {"1": "a", "null": "b"}}
 
 
 def test_a_circle_is_refused() -> None:
