@@ -17,6 +17,7 @@ from gradebox.schemas import KEY_PATTERN, Grader, Version
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
 from storage.answers import Once
+from storage.errors import Conflict
 from storage.graders import Proved
 
 NAME_CHARACTERS = 200
@@ -110,7 +111,12 @@ def create_function(services: Services, project: str, sent: Sent, new: NewGrader
     graders = services.store.graders
     if answered := graders.answered(once):
         return answered
-    graders.check_free(project, new.key)  # before the work; `create` is what decides
+    try:
+        graders.check_free(project, new.key)  # before the work; `create` is what decides
+    except Conflict:
+        if answered := graders.answered(once):  # it was done since that look
+            return answered
+        raise
     options = Options(
         isolation=new.isolation or "auto", timeout_s=new.timeout_s or TIMEOUT_S, memory_mb=new.memory_mb or MEMORY_MB
     )

@@ -255,10 +255,16 @@ class Graders:
         """Runs `change`, or answers as before where the request was done already."""
 
         def unless_done(pipe: Pipeline) -> Grader:
-            if grader := answered(pipe, once, Grader):
+            if done := answered(pipe, once, Grader):
                 pipe.multi()
-                return grader
-            grader = change(pipe)
+                return done
+            try:
+                grader = change(pipe)
+            except Conflict:  # perhaps with itself: it may have been done since that look
+                if done := answered(pipe, once, Grader):
+                    pipe.multi()
+                    return done
+                raise
             keep(pipe, once, grader)
             return grader
 

@@ -1,8 +1,12 @@
 """What is kept to be repeated. What a request is made of is tested in tests/api/test_repeats.py."""
 
+from typing import Any
+
 import pytest
 from redis import Redis
 
+from gradebox.schemas import Grader
+from storage import answers, graders
 from storage.answers import once
 from storage.chunks import Chunk
 from storage.errors import KeyReused
@@ -40,6 +44,22 @@ def test_an_answer_is_for_the_same_request_alone(store: Store) -> None:
     with pytest.raises(KeyReused, match="new key"):
         store.graders.answered(ONE._replace(fingerprint=b"another"))
     assert store.graders.answered(once("default", "another-key", "key", "fingerprint", 3600)) is None
+
+
+def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = answers.answered
+    made: list[Grader] = []
+
+    def late(*arguments: Any) -> Any:
+        found = look(*arguments)
+        monkeypatch.setattr(graders, "answered", look)
+        made.append(store.graders.create("default", "exact", "exact", "", proved(), ONE))
+        return found
+
+    monkeypatch.setattr(graders, "answered", late)
+    assert [store.graders.create("default", "exact", "exact", "", proved(), ONE)] == made
 
 
 def test_an_answer_runs_out(store: Store, redis: Redis) -> None:
