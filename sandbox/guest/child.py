@@ -8,8 +8,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from io import BytesIO
 from mmap import mmap
-from os import getpid, write
-from socket import socket
+from os import getpid, readv, write
 from struct import Struct
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Protocol
@@ -58,11 +57,11 @@ class Grader(Protocol):
 
 
 class Ends(NamedTuple):
-    """A child's ends of what joins it to the supervisor: lines come over `channel`, records go to `results`; `shared`
-    and `slots` are the memory for both, -1 where there is none.
+    """A child's ends of what joins it to the supervisor, as descriptors: lines come over `channel`, records go to
+    `results`; `shared` and `slots` are the memory for both, -1 where there is none.
     """
 
-    channel: socket
+    channel: int
     results: int
     shared: int = -1
     slots: int = -1
@@ -76,7 +75,7 @@ class Child:
         self._limits = limits
         self._reader = reader
         self._output = output
-        self._channel: socket
+        self._channel = -1
         self._results = -1
         self._shared: mmap | None = None
         self._memory: mmap | None = None
@@ -100,7 +99,7 @@ class Child:
         self._memory = map_file(ends.slots) if ends.slots >= 0 else None
         while self._receive():
             self._run()
-            self._channel.sendall(DONE)
+            write(self._channel, DONE)
 
     def grade_one(self, next_one: Callable[[], tuple[bytes, int]], last: bool = True) -> None:
         """Grades one line, and ends the process then, where that is its last.
@@ -144,7 +143,7 @@ class Child:
         buffer = bytearray(length)
         view = memoryview(buffer)
         while view:
-            received = self._channel.recv_into(view)
+            received = readv(self._channel, (view,))
             if not received:
                 return None
             view = view[received:]
@@ -251,7 +250,7 @@ class Child:
         """The pipe is full: asks the supervisor to empty it now, rather than at its next look."""
         os.set_blocking(self._results, True)
         if self._limits.isolation != COMPLETION:
-            self._channel.send(FULL)
+            write(self._channel, FULL)
         while rest:
             rest = rest[write(self._results, rest) :]
         os.set_blocking(self._results, False)

@@ -1,11 +1,11 @@
 """The supervisor's view of the processes below it: the template, and the child that grades."""
 
+import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
 import os
 import select
 import signal
-import socket
-from array import array
 from contextlib import suppress
+from struct import pack
 from time import monotonic
 from typing import NamedTuple
 
@@ -186,13 +186,11 @@ class Family:
         ours, theirs = socket.socketpair()
         results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         printed, printed_in = output.make_pipe()
-        rights = array("i", [theirs.fileno(), results_in, printed, printed_in])
-        slot_file = -1
-        if self._shared >= 0:
-            slot_file = slots.make_file()
-            rights.extend((self._shared, slot_file))
+        slot_file = slots.make_file() if self._shared >= 0 else -1
+        memory = (self._shared, slot_file) if self._shared >= 0 else ()
+        rights = (theirs.fileno(), results_in, printed, printed_in, *memory)
         try:
-            self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, pack(f"{len(rights)}i", *rights))])
         except OSError as error:
             Child(results, printed, ours, slot_file).close()
             raise Lost from error

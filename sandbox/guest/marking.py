@@ -1,9 +1,9 @@
 """Grades the lines of one chunk with as many children as it takes: each line comes to exactly one record."""
 
+import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
 import os
 import select
 import signal
-import socket
 from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic

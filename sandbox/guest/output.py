@@ -11,13 +11,12 @@ import fcntl
 import io
 import os
 import sys
-import termios
-from array import array
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
+_FIONREAD = 0x541B  # `termios` has it: a library for one number
 _FULL = 1 << 15  # of the 64 KiB that a pipe holds
 _MOST = 1 << 16
 
@@ -43,12 +42,12 @@ def make_pipe() -> tuple[int, int]:
 
 def waiting(reading: int) -> int:
     """How many bytes lie in the pipe; 0 too where it was closed or replaced."""
-    size = array("i", [0])
+    size = bytearray(4)
     try:
-        fcntl.ioctl(reading, termios.FIONREAD, size)
+        fcntl.ioctl(reading, _FIONREAD, size)
     except OSError:
         return 0
-    return size[0]
+    return int.from_bytes(size, sys.byteorder)
 
 
 def is_full(reading: int) -> bool:

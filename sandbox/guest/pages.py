@@ -15,11 +15,17 @@ _taken: list[object] = []
 
 
 def fill_gaps() -> None:
-    """Takes up the free places between small objects, so that those that are made from now on lie side by side."""
-    for size in _BLOCKS:
-        _fill(size, partial(bytes, size - _BYTES))
-    _fill(16, object)
-    _fill(32, partial(float, 0))
+    """Takes up the free places between small objects, so that those that are made from now on lie side by side.
+
+    Where memory is short it does nothing: then a child's copies cost more.
+    """
+    try:
+        for size in _BLOCKS:
+            _fill(size, partial(bytes, size - _BYTES))
+        _fill(16, object)
+        _fill(32, partial(float, 0))
+    except MemoryError:
+        _taken.clear()
 
 
 def _fill(size: int, make: Callable[[], object]) -> None:

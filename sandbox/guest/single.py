@@ -7,10 +7,10 @@ made ahead of the fork, and what comes after it is short.
 
 import gc
 import os
+from _socket import CMSG_LEN, MSG_CMSG_CLOEXEC, socket
 from collections.abc import Iterator
 from contextlib import suppress
 from resource import RLIMIT_CPU, setrlimit
-from socket import CMSG_LEN, MSG_CMSG_CLOEXEC, socket
 from struct import Struct
 from typing import NoReturn
 
@@ -19,6 +19,7 @@ from sandbox.guest.child import Child
 from sandbox.guest.frames import Limits
 from sandbox.guest.output import Output
 from sandbox.guest.reaping import reap_all
+from sandbox.guest.signals import Handlers, put_back
 
 # What the supervisor asks: the bytes of a line, which follow, in as many messages as it takes; or an end to all that
 # runs. The first message comes with two descriptors: for the result, and for what is printed.
@@ -40,8 +41,9 @@ _ZEROS = memoryview(bytes(LINE.size + PIECE))
 class Single:
     """What receives lines and forks."""
 
-    def __init__(self, control: socket, limits: Limits, child: Child, output: Output) -> None:
+    def __init__(self, control: socket, limits: Limits, child: Child, output: Output, handlers: Handlers) -> None:
         self._control = control
+        self._handlers = handlers
         self._child = child
         seconds = 2 * limits.timeout_ms // 1000 + 2
         self._cpu = (seconds, seconds)
@@ -67,6 +69,7 @@ class Single:
         fork, set_group, limit, lead, close = os.fork, os.setpgid, setrlimit, os.dup2, os.closerange
         first, end, what = CONTROL, NOTE + 1, RLIMIT_CPU
         write, shut, wait, reap, no_memory = os.pwrite, os.close, os.waitpid, reap_all, _no_memory
+        handlers, restore = self._handlers, put_back
         unpack_head, unpack_rights, pack = LINE.unpack_from, RIGHTS.unpack, STATUS.pack
         head_size, cloexec, room, exited = LINE.size, MSG_CMSG_CLOEXEC, _ANCILLARY, SAID_EXIT
         while True:
@@ -84,6 +87,8 @@ class Single:
                 close(first, end)
                 set_group(0, 0)  # os.kill(0, …) reaches this child's own group alone
                 limit(what, cpu)
+                if handlers:
+                    restore(handlers)
                 lead(printed, 1)
                 lead(printed, 2)
                 yield copy(), results

@@ -1,12 +1,12 @@
 """Pid 1 of a sandbox: it alone holds the host's channel, keeps the deadlines, and never runs user code."""
 
+import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
 import gc
 import os
 import select
 import signal
-import socket
 import sys
-from array import array
+from struct import Struct
 
 from sandbox.guest import lockdown, scratch
 from sandbox.guest.channel import Channel, take_channel
@@ -43,6 +43,7 @@ from sandbox.guest.single import NO_STATUS
 from sandbox.guest.waiting import Waiting, start_ahead
 
 _LOOK_MS = 50.0
+_RIGHT = Struct("i")
 _SHARES = (
     b"the module body leaves files, pipes or sockets, by which completions could reach each other, so it runs anew for "
     b"each completion: make them inside `grade`, that is faster"
@@ -109,7 +110,7 @@ class Supervisor:
         head, ancillary, _, _ = self._channel.recvmsg(FRAME.size, socket.CMSG_LEN(4), socket.MSG_CMSG_CLOEXEC)
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
-                (self._shared,) = array("i", data)
+                (self._shared,) = _RIGHT.unpack(data)
         return head + self._receive(FRAME.size - len(head))
 
     def _receive(self, length: int) -> bytes:

@@ -10,13 +10,13 @@ import os
 import select
 import signal
 import sys
-from array import array
+from _socket import CMSG_LEN, socket
 from collections.abc import Callable, Coroutine
-from socket import CMSG_LEN, SCM_RIGHTS, SOL_SOCKET, socket
+from struct import unpack
 from time import perf_counter_ns
 from typing import Any, NoReturn, cast
 
-from sandbox.guest import lockdown
+from sandbox.guest import lockdown, pages, signals
 from sandbox.guest.child import Child, Ends
 from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
 from sandbox.guest.handles import opened
@@ -58,6 +58,8 @@ class Template:
         self._child = 0
         self._child_descriptor = -1
         self._status = NO_STATUS
+        self._in_order = False
+        self._handlers: signals.Handlers = {}
         self._output = Output()
         self._reader = Reader(limits.line_bytes, limits.depth, fast_parser())
 
@@ -69,8 +71,9 @@ class Template:
         if self._load(source):
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it
+            self._handlers = signals.put_away()
             if self._limits.isolation == COMPLETION:
-                Single(self._control, self._limits, self._grader(), self._output).serve()
+                Single(self._control, self._limits, self._grader(), self._output, self._handlers).serve()
             else:
                 self._serve()
         os._exit(0)
@@ -114,6 +117,8 @@ class Template:
         return Child(self, self._limits, self._reader, self._output)
 
     def _serve(self) -> None:
+        child = self._grader()
+        gc.freeze()
         poll = select.poll()
         poll.register(self._control, select.POLLIN)
         while True:
@@ -124,27 +129,27 @@ class Template:
                     self._control.send(SAID_EXIT + STATUS.pack(self._status))
                     break  # what else was ready may be of the past
             else:
-                self._obey()
+                self._obey(child)
                 if self._child_descriptor >= 0:
                     poll.register(self._child_descriptor, select.POLLIN)
 
-    def _obey(self) -> None:
+    def _obey(self, child: Child) -> None:
         message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(6 * 4))
         if message == FORK:
-            descriptors = array("i")
-            for level, kind, data in ancillary:
-                if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                    descriptors.frombytes(data)
-            self._fork(*descriptors)
+            ((_, _, rights),) = ancillary
+            self._fork(child, *unpack(f"{len(rights) // 4}i", rights))
         elif message == SWEEP:
             if self._child_descriptor >= 0:
                 self._bury()
             self._control.send(SAID_SWEPT + STATUS.pack(self._status))
             self._status = NO_STATUS
+            self._put_in_order()
         else:
             os._exit(0)  # the supervisor has gone
 
-    def _fork(self, channel: int, results: int, reading: int, writing: int, shared: int = -1, slots: int = -1) -> None:
+    def _fork(
+        self, child: Child, channel: int, results: int, reading: int, writing: int, shared: int = -1, slots: int = -1
+    ) -> None:
         self._status = NO_STATUS
         self._child = os.fork()
         if self._child:
@@ -155,12 +160,20 @@ class Template:
             return
         self._control.close()
         os.setsid()  # os.kill(0, …) reaches this child's own group alone
+        signals.put_back(self._handlers)
         try:
             self._output.lead_to(reading, writing, self._limits.stdout_bytes, self.touches_system)
-            self._grader().serve(Ends(socket(fileno=channel), results, shared, slots))
+            child.serve(Ends(channel, results, shared, slots))
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)
+
+    def _put_in_order(self) -> None:
+        """Arranges memory for the children to come, once: at the first end of a batch, when nobody waits."""
+        if not self._in_order:
+            self._in_order = True
+            pages.fill_gaps()
+            gc.freeze()
 
     def _bury(self) -> None:
         """Ends the child and all that it left, and keeps how it ended."""

@@ -1,8 +1,8 @@
 """How a template begins: as a process that waits to hear of what."""
 
+import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
 import fcntl
 import os
-import socket
 from struct import Struct
 from typing import NamedTuple
 

@@ -1,5 +1,6 @@
 """Lines go in and records come out, whole and in order, however many and however large."""
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -108,3 +109,19 @@ answer = [len(held), any(b"sec" + b"ret" in part for part in held), any(b"answer
 def test_nothing_of_a_line_is_left_where_the_next_one_comes(size: int, grader: Grader) -> None:
     grader.score("#" + "secret" * (size // 6))
     assert grader.ask(_HOLDS) == [1, False, True]
+
+
+def test_a_module_body_may_close_what_it_finds_open(loads: Callable[..., Grader]) -> None:
+    grader = loads(f"import os\nos.close(4)\n{_LENGTH}", isolation="batch")
+    for _ in range(2):
+        assert [outcome.score for outcome in grader.score("abc", "ab")] == [3.0, 2.0]
+        grader.session.reset()
+        grader.session.settle()
+
+
+def test_a_grader_that_takes_its_own_descriptors_away_fails_at_once(loads: Callable[..., Grader]) -> None:
+    body = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (5, 5))\n"
+    started = time.monotonic()
+    outcomes = loads(body + _LENGTH, isolation="batch", timeout_s=20.0).score("a", "b")
+    assert [outcome.error and outcome.error.kind for outcome in outcomes] == ["crash", "crash"]
+    assert time.monotonic() - started < 20

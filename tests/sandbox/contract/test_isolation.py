@@ -3,7 +3,7 @@
 import os
 import platform
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -227,3 +227,37 @@ multiprocessing.Lock()
 answer = [database.execute("select 1").fetchone()[0], done.stdout, squares]
 """
     assert inside.ask(works) == [1, "42\n", [0, 1, 4, 9]]
+
+
+_COUNTS_SIGNALS = """
+import os
+import signal
+
+COUNT = [0]
+
+def count(number, frame):
+    COUNT[0] += 1
+
+for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGCHLD):
+    signal.signal(number, count)
+
+async def grade(thread):
+    before = COUNT[0]
+    os.kill(os.getpid(), signal.SIGUSR1)  # its own handlers are there
+    own = COUNT[0] - before
+    for number in (signal.SIGUSR1, signal.SIGALRM, signal.SIGCHLD):
+        os.kill(os.getppid(), number)
+    return 100.0 * own + before
+"""
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_no_completion_reaches_another_by_a_signal_to_what_loaded_the_grader(
+    isolation: str, loads: Callable[..., Grader]
+) -> None:
+    grader = loads(_COUNTS_SIGNALS, isolation=isolation)
+    for _ in range(2):
+        scores = [outcome.score for outcome in grader.score("a", "b", "c")]
+        assert scores == ([100.0, 101.0, 102.0] if isolation == "batch" else [100.0] * 3)
+        grader.session.reset()
+        grader.session.settle()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import socket
 import threading
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gradebox.schemas import Isolation
 from sandbox.errors import InfrastructureError
 from sandbox.hostile.watched import Watched
 from sandbox.session import Ended, Session
@@ -35,6 +37,15 @@ def test_it_starts_and_says_that_it_is_ready(session: Session) -> None:
     started = time.monotonic()
     session.await_ready()
     assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_one_that_made_itself_ready_meanwhile_says_nothing_and_serves(isolation: Isolation, session: Session) -> None:
+    session.await_ready()
+    ended, _, _ = select.select([session.sandbox.channel], [], [], 1.0)
+    assert not ended
+    grader = Grader(session).load(isolation=isolation)
+    assert [outcome.score for outcome in grader.score("answer = 1", "answer = 2")] == [1.0, 1.0]
 
 
 def test_each_is_another(backend: Watched) -> None:

@@ -41,3 +41,20 @@ for _ in range(3): pages.fill_gaps()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 8 << 10)
 """
     assert _told(source) == "True"
+
+
+def test_where_memory_is_short_nothing_is_taken() -> None:
+    source = """
+import resource
+size = 8 << 20
+held = bytearray(size)
+used = int(next(line for line in open("/proc/self/status") if line.startswith("VmData")).split()[1]) << 10
+resource.setrlimit(resource.RLIMIT_DATA, (used, used))
+small = []
+try:
+    while True: small.append(object())
+except MemoryError: pass
+pages.fill_gaps()
+print(len(pages._taken))
+"""
+    assert _told(source) == "0"
