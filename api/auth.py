@@ -1,12 +1,13 @@
 """Who asks, for which project, and in which role. What is not yours answers as what is not there."""
 
-from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
+from fastapi.openapi.models import HTTPBearer
 from fastapi.requests import HTTPConnection
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security.base import SecurityBase
+from fastapi.security.utils import get_authorization_scheme_param
 
 from api.problems import ProblemError
 from api.request_id import request_id
@@ -15,8 +16,6 @@ from gradebox.schemas import ROLES, ApiKey, Role
 from storage.api_keys import EVERY_PROJECT
 from storage.audit import acting
 from storage.errors import no_project
-
-Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(HTTPBearer(auto_error=False, description="an API key"))]
 
 
 async def identify(
@@ -37,6 +36,13 @@ async def identify(
         services.failed_keys.count(address)
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
     acting.set({"key": key.id, "address": address, "request_id": request_id(request.scope)})
+    request.state.key = key
+    return key
+
+
+def key_of(request: HTTPConnection) -> ApiKey:
+    """The API key of a request that was identified."""
+    key: ApiKey = request.state.key
     return key
 
 
@@ -73,33 +79,44 @@ def require(key: ApiKey, role: Role) -> None:
         raise ProblemError(403, "forbidden", detail)
 
 
-def secret_of(bearer: HTTPAuthorizationCredentials | None) -> str | None:
+def secret_of(request: HTTPConnection) -> str | None:
     """What was sent as an API key."""
-    return bearer.credentials.strip() if bearer else None
+    scheme, secret = get_authorization_scheme_param(request.headers.get("Authorization"))
+    return secret.strip() or None if scheme.lower() == "bearer" else None
 
 
-async def _caller(request: Request, bearer: Bearer) -> ApiKey:
-    services: Services = request.app.state.services  # one `Depends` less
-    return await identify(request, services, secret_of(bearer), request.path_params.get("project"))
+class Keyed(SecurityBase):
+    """A dependency that asks for an API key, by itself: those of FastAPI that depend on others cost 0.03 ms each."""
+
+    model = HTTPBearer(description="an API key")
+    scheme_name = "HTTPBearer"
 
 
-Caller = Annotated[ApiKey, Depends(_caller)]
+class _Caller(Keyed):
+    async def __call__(self, request: Request) -> ApiKey:
+        services: Services = request.app.state.services
+        return await identify(request, services, secret_of(request))
+
+
+Caller = Annotated[ApiKey, Depends(_Caller())]
 """Whoever has an API key."""
 
 
-def _in_project(role: Role) -> Callable[[str, ApiKey], Awaitable[str]]:
-    async def permitted(project: str, key: Caller) -> str:
-        permit(key, project, role)
+class _InProject(Keyed):
+    def __init__(self, role: Role) -> None:
+        self._role = role
+
+    async def __call__(self, request: Request, project: str) -> str:
+        services: Services = request.app.state.services
+        permit(await identify(request, services, secret_of(request), project), project, self._role)
         return project
 
-    return permitted
 
-
-InProject = Annotated[str, Depends(_in_project("read"))]
+InProject = Annotated[str, Depends(_InProject("read"))]
 """The project of the path, for a key that may at least read it."""
-ScoresIn = Annotated[str, Depends(_in_project("score"))]
+ScoresIn = Annotated[str, Depends(_InProject("score"))]
 """The same, for a key that may have things scored."""
-ManagesIn = Annotated[str, Depends(_in_project("manage"))]
+ManagesIn = Annotated[str, Depends(_InProject("manage"))]
 """The same, for a key that may change what is kept."""
 
 
@@ -113,10 +130,12 @@ def require_operator(key: ApiKey) -> None:
         )
 
 
-def _operator(key: Caller) -> ApiKey:
-    require_operator(key)
-    return key
+class _Operator(_Caller):
+    async def __call__(self, request: Request) -> ApiKey:
+        key = await super().__call__(request)
+        require_operator(key)
+        return key
 
 
-Operator = Annotated[ApiKey, Depends(_operator)]
+Operator = Annotated[ApiKey, Depends(_Operator())]
 """Whoever may manage keys and projects."""

@@ -2,27 +2,26 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Annotated
 
 import msgspec
 import structlog
 from anyio import current_time, move_on_at, sleep
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from redis.exceptions import RedisError
 
 from api import bodies, openapi, uploads
-from api.auth import Caller, InProject, ManagesIn, ScoresIn, require
-from api.problems import RETRY, ProblemError
-from api.repeats import Repeat, Repeatable
+from api.auth import InProject, ManagesIn, ScoresIn, key_of, require
+from api.repeats import Repeatable
 from api.services import Served, Services
 from gradebox.schemas import Batch
 from storage import outcomes
-from storage.chunks import BATCH_BYTES
 
 POLL_S = 0.25
 LONGEST_WAIT_S = 30
@@ -40,39 +39,22 @@ class BatchChanges(msgspec.Struct, forbid_unknown_fields=True):
     kept: bool
 
 
-def _batch(services: Served, project: InProject, batch_id: str) -> Batch:
-    return services.store.batches.get(project, batch_id, summary=False)
-
-
-Known = Annotated[Batch, Depends(_batch)]
-
-
 @router.post("", status_code=202, openapi_extra=openapi.body(uploads.NewBatch, also=openapi.JSON_LINES))
 async def create(
     request: Request,
     services: Served,
     project: ScoresIn,
-    caller: Caller,
     repeat: Repeatable,
     grader: Annotated[list[str], Query(description="key or key@version; for JSON lines")] = [],  # noqa: B006  # FastAPI copies it
     weight: Annotated[list[float], Query(description="one for each grader, in the same order")] = [],  # noqa: B006  # as above
 ) -> Batch:
     """Takes threads to be scored. The answer means that they are kept, whatever happens next."""
-    if repeat and (answered := await _answered(request, services, repeat)):
-        return answered
+    arrival = uploads.Arrival(services, project, key_of(request).id, repeat)
     if bodies.media_type(request) in JSON_LINES_TYPES:
-        wanted = await run_sync(uploads.resolve, services, project, uploads.named(grader, weight))
-        batch_id, chunks = await uploads.take_lines(request, services)
-    elif bodies.media_type(request) == "application/json":
-        body = await bodies.read(request, uploads.JSON_BYTES, "send it as JSON lines (application/x-ndjson)")
-        new, hidden = await run_sync(bodies.parse, body, uploads.NewBatch)
-        wanted = await run_sync(uploads.resolve, services, project, new.graders)
-        batch_id, chunks = await uploads.take_threads(services, new.threads, hidden)
-    else:
-        raise bodies.unsupported(request, "application/x-ndjson", "application/json")
-    # From here on the files stay: should the answer of Redis be lost, the batch may have been accepted.
-    once = repeat.once if repeat else None
-    return await run_sync(services.dispatch.accept, batch_id, project, wanted, chunks, caller.id, once)
+        return await arrival.take_lines(request, uploads.named(grader, weight))
+    if bodies.media_type(request) == "application/json":
+        return await arrival.take_body(request)
+    raise bodies.unsupported(request, "application/x-ndjson", "application/json")
 
 
 @router.get("")
@@ -105,19 +87,38 @@ async def get(
 
 
 @router.get("/{batch_id}/outcomes", response_class=StreamingResponse, responses={200: {"content": openapi.JSON_LINES}})
-def read_outcomes(
+async def read_outcomes(
     services: Served,
-    batch: Known,
+    project: InProject,
+    batch_id: str,
     after: Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")] = -1,
     accept_encoding: Annotated[str, Header()] = "",
-) -> StreamingResponse:
+) -> Response:
     """The outcomes as JSON lines in input order, as far as all threads up to there are done."""
-    blocks = outcomes.read(services.store.batches, services.store.spool, batch.id, after)
-    headers = {"Vary": "Accept-Encoding"}
-    if _takes_gzip(accept_encoding):
-        blocks = _gzip(blocks)
-        headers["Content-Encoding"] = "gzip"
-    return StreamingResponse(blocks, media_type="application/x-ndjson", headers=headers)
+    gzip = _takes_gzip(accept_encoding)
+    found = await run_sync(_outcomes, services, project, batch_id, after, gzip)
+    headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if gzip else {})}
+    if isinstance(found, bytes):
+        return Response(found, headers=headers, media_type="application/x-ndjson")
+    return StreamingResponse(found, headers=headers, media_type="application/x-ndjson")
+
+
+def _outcomes(services: Services, project: str, batch_id: str, after: int, gzip: bool) -> bytes | Iterator[bytes]:
+    """All of them where they are one block, else blocks, of which the first two are read."""
+    services.store.batches.get(project, batch_id, summary=False)
+    blocks = outcomes.read(services.store.batches, services.store.spool, batch_id, after)
+    first, second = next(blocks, b""), next(blocks, None)
+    if second is None:
+        return b"".join(_gzip((first,))) if gzip else first
+    blocks = chain((first, second), blocks)
+    return _gzip(blocks) if gzip else blocks
+
+
+def _known(services: Served, project: InProject, batch_id: str) -> Batch:
+    return services.store.batches.get(project, batch_id, summary=False)
+
+
+Known = Annotated[Batch, Depends(_known)]
 
 
 @router.get("/{batch_id}/events", response_class=EventSourceResponse)
@@ -134,9 +135,9 @@ async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEven
     yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
 
 
-def _own(batch: Known, caller: Caller) -> Batch:
-    if batch.created_by != caller.id:
-        require(caller, "manage")
+def _own(request: Request, batch: Known) -> Batch:
+    if batch.created_by != key_of(request).id:
+        require(key_of(request), "manage")
     return batch
 
 
@@ -167,18 +168,6 @@ def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
     services.store.spool.remove(batch_id)
 
 
-async def _answered(request: Request, services: Services, repeat: Repeat) -> Batch | None:
-    """What was answered before to this request, of which nothing is kept then."""
-    batches = services.store.batches
-    if not await run_sync(batches.has_answered, repeat.once):
-        return None
-    await bodies.skip(request, BATCH_BYTES)
-    found = await run_sync(batches.answered, repeat.once)
-    if found is None:
-        raise ProblemError(503, "unavailable", "the answer to this request ran out just now: send it once more", RETRY)
-    return found
-
-
 async def _again(services: Services, batch: Batch) -> Batch:
     try:
         return await run_sync(lambda: services.store.batches.get(batch.project, batch.id, summary=False))
@@ -198,7 +187,7 @@ def _quality(text: str) -> float:
         return 0.0
 
 
-def _gzip(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def _gzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """At the fastest level: outcomes shrink to a tenth at any, and are made to be read at once."""
     packer = zlib.compressobj(1, wbits=31)
     for block in blocks:

@@ -7,7 +7,7 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 from starlette.datastructures import URL
 
 from api import openapi
-from api.auth import Bearer, identify, secret_of
+from api.auth import Keyed, identify, secret_of
 from api.problems import ProblemError
 from api.services import Served
 from storage.api_keys import EVERY_PROJECT
@@ -17,13 +17,14 @@ _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 router = APIRouter(tags=["health"])
 
 
-async def _permitted(request: Request, bearer: Bearer, services: Served) -> None:
-    allowed = services.settings.metrics
-    if allowed == "all" or (allowed == "local" and bearer is None and _is_local(request)):
-        return
-    key = await identify(request, services, secret_of(bearer))
-    if EVERY_PROJECT not in key.projects:
-        raise ProblemError(403, "forbidden", 'metrics are of all projects: use an API key for every project ("*")')
+class _Permitted(Keyed):
+    async def __call__(self, request: Request, services: Served) -> None:
+        allowed, secret = services.settings.metrics, secret_of(request)
+        if allowed == "all" or (allowed == "local" and secret is None and _is_local(request)):
+            return
+        key = await identify(request, services, secret)
+        if EVERY_PROJECT not in key.projects:
+            raise ProblemError(403, "forbidden", 'metrics are of all projects: use an API key for every project ("*")')
 
 
 def _is_local(request: Request) -> bool:
@@ -44,7 +45,7 @@ def _is_loopback(host: str) -> bool:
 
 
 @router.get(
-    "/metrics", openapi_extra=openapi.WITHOUT_KEY_TOO, response_class=Response, dependencies=[Depends(_permitted)]
+    "/metrics", openapi_extra=openapi.WITHOUT_KEY_TOO, response_class=Response, dependencies=[Depends(_Permitted())]
 )
 def metrics(services: Served) -> Response:
     """Prometheus' text format. Without an API key only for this machine, unless the settings say otherwise."""

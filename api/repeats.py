@@ -6,9 +6,9 @@ from typing import Annotated
 from fastapi import Depends, Header, Request
 from xxhash import xxh3_128
 
-from api.auth import Caller
+from api.auth import key_of
 from api.problems import invalid
-from api.services import Served
+from api.services import Services
 from gradebox.schemas import ApiKey
 from storage.answers import Once, once
 
@@ -40,8 +40,6 @@ class Repeat:
 async def _repeatable(
     request: Request,
     project: str,
-    caller: Caller,
-    services: Served,
     idempotency_key: Annotated[
         str | None,
         Header(
@@ -54,10 +52,11 @@ async def _repeatable(
         return None
     if not _KEY.fullmatch(idempotency_key):
         raise invalid("an Idempotency-Key is 1 to 255 visible ASCII characters, such as a UUID")
-    repeat = Repeat(request, project, caller, idempotency_key, services.settings.idempotency_s)
+    services: Services = request.app.state.services
+    repeat = Repeat(request, project, key_of(request), idempotency_key, services.settings.idempotency_s)
     request.state.repeat = repeat  # for whoever reads the body
     return repeat
 
 
 Repeatable = Annotated[Repeat | None, Depends(_repeatable)]
-"""What the Idempotency-Key of a request says, or None where it has none."""
+"""What the Idempotency-Key of a request says, or None where it has none. It comes behind what identifies the caller."""

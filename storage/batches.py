@@ -113,15 +113,14 @@ class Batches:
         Raises:
             NotFound: there is none in this project.
         """
-        fields, underway = self._fields(batch_id) if _ID.fullmatch(batch_id) else ({}, 0)
-        if fields.get("project") != project:
+        found = self._read(batch_id, summary) if _ID.fullmatch(batch_id) else None
+        if found is None or found.project != project:
             raise NotFound(f"there is no batch {batch_id!r} in project {project!r}: list the batches to see their ids")
-        return _batch(batch_id, fields, underway, self._summaries(batch_id, fields) if summary else [])
+        return found
 
     def find(self, batch_id: str) -> Batch | None:
         """One batch of whichever project, or None where it is gone."""
-        fields, underway = self._fields(batch_id)
-        return _batch(batch_id, fields, underway, self._summaries(batch_id, fields)) if fields else None
+        return self._read(batch_id, summary=True)
 
     def newest(self, project: str, limit: int, before: str | None = None) -> list[Batch]:
         """The newest batches first, without summaries; `before` continues after that batch."""
@@ -183,11 +182,19 @@ class Batches:
 
     def plan(self, batch_id: str) -> Plan | None:
         """What the batch consists of, or None where it is gone."""
-        scorers, trace = self._redis.hmget(names.batch(batch_id), "graders", "trace")
-        table = self._redis.get(names.chunks(batch_id))
-        if scorers is None or not isinstance(table, bytes):
+        found = self.standing(batch_id)
+        return found and found[0]
+
+    def standing(self, batch_id: str) -> tuple[Plan, list[int]] | None:
+        """What the batch consists of, and what `attempts` says, from one moment; None where it is gone."""
+        with self._redis.pipeline() as pipe:
+            pipe.hmget(names.batch(batch_id), "graders", "trace")
+            pipe.get(names.chunks(batch_id))
+            pipe.get(names.done(batch_id))
+            (scorers, trace), table, done = pipe.execute()
+        if scorers is None or table is None:
             return None
-        return Plan(msgspec.json.decode(scorers, type=list[Scorer]), unpack(table), text(trace or ""))
+        return Plan(msgspec.json.decode(scorers, type=list[Scorer]), unpack(table), text(trace or "")), _attempts(done)
 
     def source(self, scorer: Scorer) -> Version | None:
         """What a grader of a batch scores with, or None where no batch needs it any more."""
@@ -196,29 +203,42 @@ class Batches:
 
     def attempts(self, batch_id: str) -> list[int]:
         """For each unit, the attempt whose outcomes count; 0, or no entry, where there is none yet."""
-        packed = self._redis.get(names.done(batch_id))
-        packed = packed if isinstance(packed, bytes) else b""
-        return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
+        packed: Any = self._redis.get(names.done(batch_id))
+        return _attempts(packed)
 
-    def _fields(self, batch_id: str) -> tuple[dict[str, str], int]:
-        """The record of a batch, and how many outcomes of it are under way, from one moment."""
+    def _read(self, batch_id: str, summary: bool) -> Batch | None:
         with self._redis.pipeline() as pipe:
             pipe.hgetall(names.batch(batch_id))
             pipe.hvals(names.underway(batch_id))
-            fields, underway = pipe.execute()
-        return _texts(fields), sum(map(int, underway))
+            if summary:  # most batches have one grader: its part comes with the same question
+                _ask_statistics(pipe, batch_id, 0)
+            record, underway, *statistics = pipe.execute()
+            fields = _texts(record)
+            if not fields:
+                return None
+            if summary:
+                for number in range(1, int(fields["grader_count"])):
+                    _ask_statistics(pipe, batch_id, number)
+                statistics += pipe.execute()
+        return _batch(batch_id, fields, sum(map(int, underway)), _summaries(fields, statistics) if summary else [])
 
-    def _summaries(self, batch_id: str, fields: dict[str, str]) -> list[Summary]:
-        scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
-        with self._redis.pipeline() as pipe:
-            for number in range(len(scorers)):
-                pipe.hgetall(names.stats(batch_id, number))
-                pipe.hgetall(names.values(batch_id, number))
-            found = pipe.execute()
-        return [
-            summarise(scorer.label, scorer.weight, from_redis(stats, values), read_past(text(stats.get(b"past", b""))))
-            for scorer, stats, values in zip(scorers, found[::2], found[1::2], strict=True)
-        ]
+
+def _ask_statistics(pipe: Pipeline, batch_id: str, grader_number: int) -> None:
+    pipe.hgetall(names.stats(batch_id, grader_number))
+    pipe.hgetall(names.values(batch_id, grader_number))
+
+
+def _summaries(fields: dict[str, str], statistics: Sequence[Mapping[bytes | str, bytes | str]]) -> list[Summary]:
+    scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
+    return [
+        summarise(scorer.label, scorer.weight, from_redis(stats, values), read_past(text(stats.get(b"past", b""))))
+        for scorer, stats, values in zip(scorers, statistics[::2], statistics[1::2], strict=True)
+    ]
+
+
+def _attempts(packed: bytes | None) -> list[int]:
+    packed = packed or b""
+    return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
 
 
 def _write(

@@ -21,10 +21,10 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1) -> Iter
 
 
 def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int) -> Iterator[bytes]:
-    plan = batches.plan(batch_id)
-    if plan is None:
+    standing = batches.standing(batch_id)
+    if standing is None:
         return
-    attempts = batches.attempts(batch_id)
+    plan, attempts = standing
     first = max(holding(plan.chunks, after + 1), 0)
     for number in range(first, len(plan.chunks)):
         files = _counting(plan, attempts, number)

@@ -16,6 +16,8 @@ _CHECK_BYTES = 1024 * 1024
 class Upload:
     """One payload. Either it is finished, and then accepted, or nothing is left of it.
 
+    Once it is finished, its files stay: should the answer of Redis be lost, the batch may have been accepted.
+
     Attributes:
         batch_id: what the batch will be called.
     """
@@ -25,6 +27,7 @@ class Upload:
         self._store = store
         self._renewed = monotonic()
         self._unchecked = 0
+        self._finished = False
         self._cutter = Cutter()
         self._open = ExitStack()
         self._file = self._open.enter_context(store.spool.writing_payload(self.batch_id))
@@ -62,10 +65,13 @@ class Upload:
         self._open.close()
         if not self._store.leftovers.renew(self.batch_id):
             raise Refused("the upload stood still for an hour: send it faster, or in several batches")
+        self._finished = True
         return chunks
 
     def abandon(self) -> None:
-        """Leaves nothing."""
+        """Leaves nothing, unless it is finished."""
+        if self._finished:
+            return
         with suppress(OSError):  # a disk that is full takes the last bytes no more, and they are not wanted
             self._open.close()
         self._store.spool.remove(self.batch_id)

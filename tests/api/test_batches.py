@@ -59,6 +59,16 @@ def test_outcomes_are_packed_where_asked(client: httpx.Client) -> None:
     assert plain.content == unpacked
 
 
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_few_outcomes_come_in_one_piece(client: httpx.Client, encoding: str) -> None:
+    create(client)
+    batch = submit(client, lines(3))
+    finished(client, batch)
+    answer = client.get(f"{URL}/{batch}/outcomes", headers={"Accept-Encoding": encoding})
+    assert int(answer.headers["content-length"]) > 0
+    assert len(answer.text.splitlines()) == 3
+
+
 def test_several_graders_score_one_batch(client: httpx.Client) -> None:
     create(client, "exact")
     create(client, "length", "async def grade(thread):\n    return len(thread.completion())\n")

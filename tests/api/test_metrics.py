@@ -87,6 +87,7 @@ def test_only_this_machine_reads_them_without_a_key(service: Service, client: ht
     for header in ({"X-Forwarded-For": "192.0.2.1"}, {"Forwarded": "for=127.0.0.1"}, {"Host": "attacker.example"}):
         problem(httpx.get(f"{service.url}/metrics", headers=header), 401, "unauthorized")
         assert scraped(service, secret, **header)
+    assert httpx.get(f"{service.url}/metrics", headers={"Authorization": "Bearer"}).status_code == 200
     limited = client.post("/v1/keys", json={"name": "one", "projects": ["default"]}).json()["secret"]
     headers = {"Authorization": f"Bearer {limited}"}
     problem(httpx.get(f"{service.url}/metrics", headers=headers), 403, "forbidden")

@@ -67,6 +67,14 @@ def test_a_key_that_comes_with_another_request_is_refused(
     assert len(batches(client)) == 1
 
 
+def test_what_was_answered_is_answered_before_the_body_is_read(client: httpx.Client) -> None:
+    create(client)
+    headers = once(headers={"Content-Type": "application/json"})
+    body = '{"graders": [{"key": "exact"}], "threads": [{"completion": "4"}]}'
+    assert client.post(URL, content=body, headers=headers).status_code == 202
+    problem(client.post(URL, content="{no JSON", headers=headers), 422, "idempotency-key-reused")
+
+
 def test_what_was_refused_may_be_sent_again(client: httpx.Client) -> None:
     headers = once(headers=LINES)
     problem(client.post(URL, content=LINE, headers=headers), 404, "not-found")

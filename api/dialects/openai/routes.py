@@ -7,7 +7,7 @@ from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, Header, Request, Response
 
 from api import bodies
-from api.auth import Bearer, identify, permit, secret_of
+from api.auth import identify, permit, secret_of
 from api.dialects.openai import source
 from api.dialects.openai.graders import JSON_BYTES, Grader, Multi, Python, read
 from api.dialects.openai.refused import OpenAIRoute, Refused
@@ -24,11 +24,9 @@ _AT_ONCE = CapacityLimiter(8)  # of the requests that may grade: a run takes lon
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-async def _scores(
-    request: Request, bearer: Bearer, services: Served, openai_project: Annotated[str, Header()] = "default"
-) -> None:
+async def _scores(request: Request, services: Served, openai_project: Annotated[str, Header()] = "default") -> None:
     """The client sends the header for its argument `project`."""
-    permit(await identify(request, services, secret_of(bearer), openai_project), openai_project, "score")
+    permit(await identify(request, services, secret_of(request), openai_project), openai_project, "score")
 
 
 class ToValidate(msgspec.Struct):
