@@ -44,8 +44,8 @@ class Dispatch:
 
         As `Batches.accept`, and it may raise the same.
         """
-        workers = Worker.count(queue=self._queue)
-        jobs = max(1, min(len(wanted) * len(chunks), workers))
+        units = len(wanted) * len(chunks)
+        jobs = 1 if units == 1 else max(1, min(units, Worker.count(queue=self._queue)))
 
         def enqueue(pipe: Pipeline) -> None:
             for _ in range(jobs):
