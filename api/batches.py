@@ -104,13 +104,13 @@ async def read_outcomes(
 
 
 def _outcomes(services: Services, project: str, batch_id: str, after: int, gzip: bool) -> bytes | Iterator[bytes]:
-    """All of them where they are one block, else blocks, of which the first two are read."""
+    """All of them where they are no whole block, else blocks, of which the first is read."""
     services.store.batches.get(project, batch_id, summary=False)
     blocks = outcomes.read(services.store.batches, services.store.spool, batch_id, after)
-    first, second = next(blocks, b""), next(blocks, None)
-    if second is None:
+    first = next(blocks, b"")
+    if len(first) < outcomes.BLOCK_BYTES:
         return b"".join(_gzip((first,))) if gzip else first
-    blocks = chain((first, second), blocks)
+    blocks = chain((first,), blocks)
     return _gzip(blocks) if gzip else blocks
 
 

@@ -9,11 +9,12 @@ from storage.chunks import Chunk, holding
 from storage.plans import Plan
 from storage.spool import Spool
 
-_BLOCK = 256 * 1024
+BLOCK_BYTES = 256 * 1024
 
 
 def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1) -> Iterator[bytes]:
-    """Whole lines of the threads after number `after`, in blocks: as far as every thread is done by every grader.
+    """Whole lines of the threads after number `after`, in blocks: as far as every thread is done by every grader. None
+    but the last is shorter than `BLOCK_BYTES`.
 
     With several graders, each thread has a line for each, in the batch's order.
     """
@@ -47,7 +48,7 @@ def _chunk(spool: Spool, batch_id: str, files: list[tuple[int, int]], skip: int,
     with ExitStack() as stack:
         opened = [stack.enter_context(spool.open_outcomes(batch_id, unit, attempt)) for unit, attempt in files]
         if len(opened) == 1 and not skip:
-            yield from iter(lambda: opened[0].read(_BLOCK), b"")
+            yield from iter(lambda: opened[0].read(BLOCK_BYTES), b"")
         else:
             lines = chain.from_iterable(zip(*opened, strict=True))
             yield from islice(lines, skip * len(opened), chunk.lines * len(opened))
@@ -60,7 +61,7 @@ def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
     for piece in pieces:
         block.append(piece)
         size += len(piece)
-        if size >= _BLOCK:
+        if size >= BLOCK_BYTES:
             yield b"".join(block)
             block, size = [], 0
     if block:

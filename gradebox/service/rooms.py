@@ -30,7 +30,8 @@ def environment(settings: Mapping[str, object]) -> dict[str, str]:
     """
     path = [str(_folder()), *filter(None, [os.environ.get("PYTHONPATH")])]
     named = {f"GRADEBOX_{name.upper()}": str(value) for name, value in settings.items() if value is not None}
-    return {**os.environ, **named, "PYTHONPATH": os.pathsep.join(path)}
+    # By default each of some threads gets an arena of its own from malloc, and keeps a megabyte or two in it.
+    return {"MALLOC_ARENA_MAX": "2", **os.environ, **named, "PYTHONPATH": os.pathsep.join(path)}
 
 
 def become(module: str, arguments: Sequence[str], settings: Mapping[str, object]) -> None:
