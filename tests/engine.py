@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import docker
 import pytest
-from docker.errors import DockerException
+from docker.errors import DockerException, NotFound
 
 from tests.backends import NEEDED
 
@@ -42,8 +42,12 @@ class Engine:
 
     def containers(self) -> dict[str, int]:
         """All that it knows, with the process of each."""
+        found: dict[str, int] = {}
         with closing(docker.APIClient(self.host)) as client:
-            return {found["Id"]: _pid(client, found["Id"]) for found in client.containers(all=True)}
+            for container in client.containers(all=True):
+                with suppress(NotFound):  # it has gone since it was listed
+                    found[container["Id"]] = int(client.inspect_container(container["Id"])["State"]["Pid"])
+        return found
 
     def kill(self, containers: bool = False) -> None:
         """Kills the engine at once. Its containers, unless they are killed too, live until it starts again."""
@@ -65,10 +69,6 @@ class Engine:
             point = line.split()[1]
             if point.startswith(f"{self._folder}/"):
                 subprocess.run(["umount", "--lazy", point], check=False)
-
-
-def _pid(client: docker.APIClient, name: str) -> int:
-    return int(client.inspect_container(name)["State"]["Pid"])
 
 
 @contextmanager
