@@ -56,7 +56,7 @@ class Reader:
             if type(messages) is not list or type(metadata) is not dict or len(line) > self._most_bytes:
                 return self._read_carefully(line)
             identity = value.get("id")
-        except (LookupError, TypeError, AttributeError, ValueError):
+        except (LookupError, TypeError, ValueError):
             return self._read_carefully(line)
         except BaseException as error:  # the class of Rust's panics has no name to import
             if type(error).__module__ != "pyo3_runtime":
