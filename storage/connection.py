@@ -29,7 +29,6 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
         url,
         socket_timeout=None if blocking else 10.0,
         socket_connect_timeout=5.0,
-        socket_read_size=1 << 14,  # each connection keeps a buffer of that size
         retry=Retry(NoBackoff(), 0),
     )
 
