@@ -6,7 +6,8 @@ Both hierarchies are spoken: v1 (a tree for each controller) and v2 (one tree, w
 import os
 import secrets
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 _ROOT = Path("/sys/fs/cgroup")
@@ -35,16 +36,13 @@ class Cgroup:
         It moves itself. To move another process, the kernel waits until all processors have passed through it: with
         version 1, where one thread can move alone, this takes 0.5 ms in the place of 10 to 20.
         """
+        return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.entrances), "--", *command]
+
+    @property
+    def entrances(self) -> set[Path]:
+        """Files: a process that writes `0` to each has moved itself into the group, with all that it starts."""
         file = "cgroup.procs" if self._version == 2 else "tasks"
-        return [
-            "/bin/sh",
-            "-c",
-            _JOIN,
-            "sh",
-            *(str(folder / file) for folder in set(self.folders.values())),
-            "--",
-            *command,
-        ]
+        return {folder / file for folder in self.folders.values()}
 
     def allow_memory(self, mebibytes: int) -> None:
         """Bounds memory, without swap."""
@@ -86,6 +84,14 @@ class Cgroup:
                     break
                 except OSError:  # busy: the kernel has not yet buried the last process
                     time.sleep(0.01)
+
+
+@contextmanager
+def opened_to_join(group: Cgroup | None) -> Iterator[list[int]]:
+    """Descriptors of a group's entrances, for a process that does not see them."""
+    with ExitStack() as opened:
+        entrances = [] if group is None else group.entrances
+        yield [opened.enter_context(path.open("wb", buffering=0)).fileno() for path in entrances]
 
 
 def of_process(pid: int) -> Cgroup | None:

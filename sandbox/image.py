@@ -157,11 +157,12 @@ def _copy_guest(target: Path) -> None:
         "from gradebox.thread import StringThread, StringTurn\n\n"
         '__all__ = ["StringThread", "StringTurn"]\n'
     )
-    (target / "start.py").write_text(
-        # What is imported stays: without this, a sandbox spends a tenth of its start on looking for garbage.
-        "import gc\nimport sys\n\ngc.disable()\n"
-        f'sys.path.insert(0, "{GUEST}")\n\nfrom sandbox.guest.supervisor import main\n\nmain()\n'
-    )
+    for program, module in (("start", "supervisor"), ("zygote", "zygote")):
+        (target / f"{program}.py").write_text(
+            # What is imported stays: without this, a sandbox spends a tenth of its start on looking for garbage.
+            "import gc\nimport sys\n\ngc.disable()\n"
+            f'sys.path.insert(0, "{GUEST}")\n\nfrom sandbox.guest.{module} import main\n\nmain()\n'
+        )
     compileall.compile_dir(target, quiet=1, stripdir=str(target), prependdir=str(GUEST))
     _open_to_read(target)
 

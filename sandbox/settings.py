@@ -41,6 +41,9 @@ class SandboxSettings(BaseSettings):
         limits.SCRATCH_BYTES, ge=limits.MIB, le=limits.MAX_SCRATCH_BYTES, description="size of a sandbox's /tmp"
     )
     first_uid: int = Field(200_000, ge=1000, description="where root starts sandboxes, each has a user id from here up")
+    zygote: bool = Field(
+        True, description="whether bubblewrap's sandboxes are forked from one process, and not each started anew"
+    )
     docker_image: str = Field(
         "", description="what Docker's sandboxes are made of; by default the same copy of the interpreter, imported"
     )

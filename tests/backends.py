@@ -16,6 +16,7 @@ NEEDED = {"bubblewrap"} | ({"docker"} if os.environ.get("GRADEBOX_TESTS_NEED_DOC
 # name: how it is made, and what is set for it
 VARIANTS: dict[str, dict[str, object]] = {
     "bubblewrap": {},
+    "bubblewrap, no zygote": {"zygote": False},
     "docker": {"docker_channel": "socket"},
     "docker, attached": {"docker_channel": "attach"},
 }

@@ -18,7 +18,8 @@ ENVIRONMENT = {
 # Read by the loader alone, and taken away before anybody's code runs: symbols that are bound late are bound again by
 # each child, which copies pages for it.
 AT_START = {**ENVIRONMENT, "LD_BIND_NOW": "1"}
-COMMAND = (str(image.PYTHON), "-s", "-S", "-P", "-B", "-X", "utf8", f"{image.GUEST}/start.py")
+INTERPRETER = (str(image.PYTHON), "-s", "-S", "-P", "-B", "-X", "utf8")
+COMMAND = (*INTERPRETER, f"{image.GUEST}/start.py")
 
 
 class Sandbox(Protocol):

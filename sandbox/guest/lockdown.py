@@ -1,12 +1,18 @@
 """What a process gives up before it runs anybody's code. Each layer holds on its own."""
 
 import ctypes
+import errno
 import os
 import resource
 
 from sandbox.guest.frames import Limits
 
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 4, 22, 38, 36
+_PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
+_CAPABILITY_VERSION_3 = 0x20080522
+_CLONE_NEWPID = 0x20000000
+# Of mounts, control groups, names of the host, IPC, the user and the network: all but the processes'.
+_CLONE_NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x40000000
 _SECCOMP_MODE_FILTER = 2
 _INSTRUCTION_BYTES = 8  # of a seccomp program
 
@@ -57,9 +63,38 @@ def filter_calls(program: bytes) -> None:
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(told))
 
 
+def enter(process: int) -> None:
+    """Moves this process, which has one thread, into the namespaces of another; its children get one of processes.
+
+    Who owns a user namespace may enter it, and all that belongs to it (user_namespaces(7), setns(2)).
+
+    Raises:
+        OSError: the kernel would not have it.
+    """
+    _call("setns", process, _CLONE_NEW)
+    _call("unshare", _CLONE_NEWPID)
+
+
+def give_up_capabilities() -> None:
+    """Leaves this process and all that it starts none of the capabilities that entering a user namespace gives."""
+    capability = 0
+    while _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3) == 0:
+        capability += 1
+    if ctypes.get_errno() != errno.EINVAL or not capability:  # the first that the kernel does not know
+        raise OSError(ctypes.get_errno(), f"capability {capability}")
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    _call("capset", header, (ctypes.c_uint32 * 6)())
+
+
 def adopt_orphans() -> None:
     """Makes this process the parent of every orphan below it, so that none is missed."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _call(name: str, *arguments: object) -> None:
+    if getattr(_libc, name)(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
 
 
 def _prctl(option: int, value: int, more: int = 0) -> None:

@@ -63,10 +63,10 @@ class Supervisor:
         self._unused = False
         self._shared = -1
 
-    def serve(self) -> None:
+    def serve(self, is_rehearsed: bool) -> None:
         """Serves until the host closes the channel; the sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
-        if not self._is_wanted():
+        if not is_rehearsed and not self._is_wanted():
             rehearse(fast_parser())
         preload(self._is_wanted)
         gc.freeze()  # a template need not look at all this again
@@ -201,14 +201,25 @@ class Supervisor:
         self._say(DONE)
 
 
-def main() -> None:
-    """What the sandbox runs."""
+def begin() -> None:
+    """What a process of the guest does first."""
     # As pid 1, a process ignores signals from inside unless it has a handler, and Python installs one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.pop("LD_BIND_NOW", None)  # the loader has read it
-    channel = take_channel(sys.argv[1] if len(sys.argv) > 1 else "")
+
+
+def hide() -> None:
+    """Keeps the standard descriptors and this process's memory to itself."""
     null = os.open("/dev/null", os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
+    os.close(null)
     lockdown.hide()
-    Supervisor(channel).serve()
+
+
+def main() -> None:
+    """What the sandbox runs."""
+    begin()
+    channel = take_channel(sys.argv[1] if len(sys.argv) > 1 else "")
+    hide()
+    Supervisor(channel).serve(is_rehearsed=False)

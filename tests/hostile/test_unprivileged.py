@@ -33,27 +33,40 @@ def open_folder() -> Iterator[Path]:
 @pytest.mark.parametrize("backend", NAMES)
 def test_an_ordinary_user_is_as_safe(backend: str, open_folder: Path) -> None:
     backend_of(backend)(settings_for(backend)).close()  # skips where it cannot be had
-    home = open_folder / "home"
-    home.mkdir()
-    os.chown(home, _USER, _USER)
-    root = _HERE.parent.parent
-    selftest = [sys.executable, "-m", "gradebox", "selftest", "--backend", backend, "--json"]
-    command = [
-        *("setpriv", "--reuid", str(_USER), "--regid", str(_USER), *_groups(backend), "--"),
-        *("env", "-i", f"HOME={home}", f"TMPDIR={home}", "PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1", *_engine()),
-        *selftest,
-    ]
-    script = [*_open_homes([root, Path(sys.prefix), Path(sys.base_prefix)], open_folder), ["cd", str(root)], command]
-    done = subprocess.run(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", " && ".join(map(shlex.join, script))],
-        capture_output=True,
-        text=True,
-    )
+    done = _run_as_ordinary_user(["-m", "gradebox", "selftest", "--backend", backend, "--json"], backend, open_folder)
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     result = json.loads(done.stdout)
     assert result["user"] == _USER
     assert result["breaches"] == []
     assert sum(result["tried"].values()) > 350
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="the suite runs as an ordinary user already")
+def test_an_ordinary_user_has_a_zygote(open_folder: Path) -> None:
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/sandbox/backends/test_bubblewrap.py"]
+    done = _run_as_ordinary_user(tests, "bubblewrap", open_folder)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert "skipped" not in done.stdout
+
+
+def _run_as_ordinary_user(arguments: list[str], backend: str, open_folder: Path) -> subprocess.CompletedProcess[str]:
+    """Runs Python, as a user who may do nothing in particular."""
+    home = open_folder / "home"
+    home.mkdir()
+    os.chown(home, _USER, _USER)
+    root = _HERE.parent.parent
+    command = [
+        *("setpriv", "--reuid", str(_USER), "--regid", str(_USER), *_groups(backend), "--"),
+        *("env", "-i", f"HOME={home}", f"TMPDIR={home}", "PATH=/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE=1", *_engine()),
+        sys.executable,
+        *arguments,
+    ]
+    script = [*_open_homes([root, Path(sys.prefix), Path(sys.base_prefix)], open_folder), ["cd", str(root)], command]
+    return subprocess.run(
+        ["unshare", "--mount", "--propagation", "private", "sh", "-c", " && ".join(map(shlex.join, script))],
+        capture_output=True,
+        text=True,
+    )
 
 
 def _groups(backend: str) -> list[str]:

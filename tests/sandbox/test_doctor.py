@@ -34,6 +34,7 @@ _OTHERS = {
         "no restriction of user namespaces by AppArmor",
         "Landlock",
         "Landlock inside",
+        "sandboxes forked from a zygote",
         "control groups",
     },
     "docker": {

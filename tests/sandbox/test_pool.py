@@ -49,10 +49,12 @@ class Counted(Bubblewrap):
     """Bubblewrap that remembers what it started, and can be broken."""
 
     def __init__(self, settings: SandboxSettings) -> None:
-        super().__init__(settings)
+        self.broken = False
         self.started: list[BubblewrapSandbox] = []
         self.pids: list[int] = []
-        self.broken = False
+        super().__init__(settings)
+        self.started.clear()  # it has tried whether it can
+        self.pids.clear()
 
     def start(self) -> BubblewrapSandbox:
         if self.broken:

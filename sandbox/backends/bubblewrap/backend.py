@@ -1,0 +1,145 @@
+"""Starts sandboxes on this machine.
+
+bubblewrap makes namespaces and mounts for each. Into them goes a process that is forked from the zygote; where there
+can be none, a new interpreter is started there, which takes 30 ms longer.
+"""
+
+import logging
+import os
+import secrets
+import socket
+
+from sandbox import image, limits, seccomp
+from sandbox.backends.base import COMMAND
+from sandbox.backends.bubblewrap import build
+from sandbox.backends.bubblewrap.build import Build
+from sandbox.backends.bubblewrap.first import First
+from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
+from sandbox.backends.bubblewrap.zygote import Zygote
+from sandbox.cgroups import Cgroup, Cgroups
+from sandbox.errors import InfrastructureError, SandboxError
+from sandbox.monitor import Monitor
+from sandbox.settings import SandboxSettings
+
+_OUTSIDE = 1  # the process that waits for pid 1, or brings it
+
+_log = logging.getLogger(__name__)
+
+
+class Bubblewrap:
+    """Starts sandboxes on this machine.
+
+    Attributes:
+        zygote: what sandboxes are forked from; None where each starts an interpreter of its own.
+        why_no_zygote: what was seen when it was tried.
+    """
+
+    name = "bubblewrap"
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        """Raises IsolationUnavailable where a layer that safety needs is missing."""
+        self._settings = settings
+        self._program = build.find("bwrap", "bubblewrap")
+        self._setpriv = build.find("setpriv", "util-linux") if os.geteuid() == 0 else None
+        seccomp.program()
+        self._image = image.build(settings.image_dir)
+        self.cgroups = Cgroups.find()
+        if self.cgroups is not None:
+            self.cgroups.remove_stale()
+        self._monitor = Monitor()
+        self._monitor.start()
+        self.zygote: Zygote | None = None
+        self.why_no_zygote = "switched off"
+        if settings.zygote:
+            self._try_zygote()
+
+    def _try_zygote(self) -> None:
+        try:
+            self.zygote = Zygote(self._program, self._image)
+            self.start().end()
+        except (SandboxError, OSError) as error:
+            if self.zygote is not None:
+                self.zygote.end()
+                self.zygote = None
+            self.why_no_zygote = str(error)
+            _log.info("each sandbox starts an interpreter of its own, which takes longer: %s", error)
+
+    def close(self) -> None:
+        """Ends the monitor and the zygote, and with it all that was forked from it."""
+        self._monitor.end()
+        if self.zygote is not None:
+            self.zygote.end()
+
+    def start(self) -> BubblewrapSandbox:
+        """A new sandbox; its supervisor is about to say that it is ready."""
+        ours, theirs = socket.socketpair()
+        cgroup = None
+        try:
+            with theirs:
+                cgroup = self._make_cgroup()
+                first = self._fork(theirs, cgroup) if self.zygote else self._execute(theirs, cgroup)
+        except BaseException as error:
+            ours.close()
+            if cgroup is not None:
+                cgroup.remove()
+            if isinstance(error, OSError):
+                raise InfrastructureError(f"a sandbox could not be started: {error}") from error
+            raise
+        return BubblewrapSandbox(ours, first, cgroup, self._monitor)
+
+    def _make_cgroup(self) -> Cgroup | None:
+        if self.cgroups is None:
+            return None
+        return self.cgroups.make(limits.PROCESSES + limits.OWN_PROCESSES + _OUTSIDE)
+
+    def _execute(self, channel: socket.socket, cgroup: Cgroup | None) -> First:
+        """A new interpreter in namespaces of its own."""
+        command = [*self._as_user(self._new_uid()), *self._command()]
+        built = self._build(command if cgroup is None else cgroup.joined(command), channel)
+        try:
+            built.go()
+        except BaseException:
+            built.end()
+            raise
+        return built
+
+    def _fork(self, channel: socket.socket, cgroup: Cgroup | None) -> First:
+        """A copy of the zygote, in the namespaces of a process that is no more when it is there."""
+        zygote, uid = self._living_zygote(), self._new_uid()
+        command = self._command()
+        command = zygote.owned(command) if self._setpriv is None else [*self._as_user(uid), *command]
+        silent, never_heard = socket.socketpair()
+        with silent, never_heard:
+            built = self._build(command, never_heard)
+            try:
+                built.halt()
+                return zygote.fork(uid, built, channel, cgroup)
+            finally:
+                built.end()
+
+    def _living_zygote(self) -> Zygote:
+        assert self.zygote is not None
+        if not self.zygote.alive:
+            self.zygote.end()
+            self.zygote = Zygote(self._program, self._image)
+        return self.zygote
+
+    def _build(self, command: list[str], stdin: socket.socket) -> Build:
+        filter_file = seccomp.program_file()
+        try:
+            return Build(command, COMMAND, stdin, filter_file)
+        finally:
+            os.close(filter_file)
+
+    def _command(self) -> list[str]:
+        return [self._program, *build.system(self._image), *build.scratch(self._settings.scratch_bytes),
+                *build.isolation()]  # fmt: skip
+
+    def _new_uid(self) -> int:
+        """As root, a user id of the sandbox's own, for the kernel counts no processes of root; else 0."""
+        return 0 if self._setpriv is None else self._settings.first_uid + secrets.randbelow(50_000)
+
+    def _as_user(self, uid: int) -> list[str]:
+        if self._setpriv is None:
+            return []
+        return [self._setpriv, "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"]
