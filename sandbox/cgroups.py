@@ -44,6 +44,15 @@ class Cgroup:
         file = "cgroup.procs" if self._version == 2 else "tasks"
         return {folder / file for folder in self.folders.values()}
 
+    def has(self, pid: int) -> bool:
+        """Whether a process is in the group, for each of its controllers."""
+        told = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+        paths = {controller: path for _, controllers, path in told for controller in controllers.split(",")}
+        return all(
+            paths.get(controller if self._version == 1 else "", "").endswith(f"/{folder.name}")
+            for controller, folder in self.folders.items()
+        )
+
     def allow_memory(self, mebibytes: int) -> None:
         """Bounds memory, without swap."""
         folder, size = self.folders["memory"], str(mebibytes * _MIB)
@@ -127,10 +136,14 @@ class Cgroups:
         for folder in set(folders.values()):
             folder.mkdir()
         group = Cgroup(folders, self.version)
-        group.allow_processes(processes)
-        if self.version == 2:
-            with suppress(FileNotFoundError):  # a kernel without swap accounting
-                (folders["memory"] / "memory.swap.max").write_text("0")
+        try:
+            group.allow_processes(processes)
+            if self.version == 2:
+                with suppress(FileNotFoundError):  # a kernel without swap accounting
+                    (folders["memory"] / "memory.swap.max").write_text("0")
+        except OSError:
+            group.remove()
+            raise
         return group
 
     def remove_stale(self) -> None:

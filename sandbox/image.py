@@ -122,7 +122,8 @@ def _interpreter_hash() -> str:
 
 
 def _guest_hash() -> str:
-    return _short_hash(b"\0".join(path.name.encode() + b"\0" + path.read_bytes() for path, _ in _guest_files()))
+    files = [Path(__file__), *(path for path, _ in _guest_files())]
+    return _short_hash(b"\0".join(path.name.encode() + b"\0" + path.read_bytes() for path in files))
 
 
 def _short_hash(data: bytes) -> str:

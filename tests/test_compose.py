@@ -198,6 +198,12 @@ def test_nothing_gets_through_in_a_worker(client: Client, stack: Stack) -> None:
     assert result["breaches"] == []
 
 
+def test_sandboxes_are_forked_from_a_zygote_there_too(client: Client, stack: Stack) -> None:
+    told = json.loads(stack.compose("exec", "-T", "worker", "gradebox", "doctor", "--json"))
+    (zygote,) = [one for one in told["backends"]["bubblewrap"] if one["name"] == "sandboxes forked from a zygote"]
+    assert zygote["in_force"], zygote
+
+
 def test_the_service_runs_as_an_ordinary_user_on_a_file_system_it_cannot_write(client: Client, stack: Stack) -> None:
     look = "import os; print(os.getuid(), os.access('/opt/gradebox', os.W_OK), os.access('/usr', os.W_OK))"
     for service in ("api", "worker"):

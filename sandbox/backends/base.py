@@ -45,7 +45,7 @@ class Backend(Protocol):
     name: str
 
     def start(self) -> Sandbox:
-        """A new, empty sandbox. Must be called from a thread that lives as long as the sandbox.
+        """A new, empty sandbox. Must be called from a thread that lives as long as the sandbox, which may end with it.
 
         Raises:
             InfrastructureError: it could not be started.

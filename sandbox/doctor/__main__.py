@@ -17,7 +17,7 @@ from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.session import Ended
 from sandbox.settings import SandboxSettings
 
-_ZYGOTE = "Without it sandboxes are as safe, and take 20 ms longer to start. As an ordinary user it needs `nsenter`."
+_ZYGOTE = "Without it sandboxes are as safe, and take 25 ms longer to start."
 
 
 def bubblewrap(settings: SandboxSettings) -> Iterable[Layer]:
@@ -34,7 +34,7 @@ def bubblewrap(settings: SandboxSettings) -> Iterable[Layer]:
 
 
 def _zygote(backend: Bubblewrap) -> Layer:
-    seen = "one was forked" if backend.zygote else backend.why_no_zygote
+    seen = backend.why_no_zygote or "one was forked"
     return Layer("sandboxes forked from a zygote", backend.zygote is not None, seen, needed=False, fix=_ZYGOTE)
 
 

@@ -10,9 +10,9 @@ from sandbox.guest.frames import Limits
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 4, 22, 38, 36
 _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 _CAPABILITY_VERSION_3 = 0x20080522
-_CLONE_NEWPID = 0x20000000
-# Of mounts, control groups, names of the host, IPC, the user and the network: all but the processes'.
-_CLONE_NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x40000000
+# Namespaces: of mounts, names of the host, IPC, users and the network; and of processes and control groups
+_ENTERED = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x40000000
+_MADE = 0x20000000 | 0x02000000
 _SECCOMP_MODE_FILTER = 2
 _INSTRUCTION_BYTES = 8  # of a seccomp program
 
@@ -64,15 +64,16 @@ def filter_calls(program: bytes) -> None:
 
 
 def enter(process: int) -> None:
-    """Moves this process, which has one thread, into the namespaces of another; its children get one of processes.
+    """Moves this process, which has one thread, into the namespaces of another. Its children get one of processes, and
+    one of control groups that begins where this process is.
 
     Who owns a user namespace may enter it, and all that belongs to it (user_namespaces(7), setns(2)).
 
     Raises:
         OSError: the kernel would not have it.
     """
-    _call("setns", process, _CLONE_NEW)
-    _call("unshare", _CLONE_NEWPID)
+    _call("setns", process, _ENTERED)
+    _call("unshare", _MADE)
 
 
 def give_up_capabilities() -> None:

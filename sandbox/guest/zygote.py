@@ -17,7 +17,9 @@ from sandbox.guest.preload import preload
 from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.supervisor import Supervisor, begin, hide
 
-UID = Struct("!I")  # who to become, 0 for nobody else; what follows is the seccomp program
+# Who to become, 0 for nobody else, and how many descriptors come along; what follows is the seccomp program.
+ASKED = Struct("!IB")
+_RIGHT = Struct("i")
 MOST_TOLD = 1 << 16
 _MOST_DESCRIPTORS = 8
 _HOME = "/tmp"  # the sandbox's own
@@ -37,17 +39,23 @@ def main() -> None:
         told, ancillary, _, _ = control.recvmsg(MOST_TOLD, socket.CMSG_LEN(4 * _MOST_DESCRIPTORS))
         if not told:
             os._exit(0)
-        ((_, _, rights),) = ancillary
-        descriptors = memoryview(rights).cast("i").tolist()
-        try:
-            is_copy = os.fork() == 0
-        except OSError:
-            is_copy = False  # the host sees that nobody answers
-        if is_copy:
+        descriptors = [one for _, _, rights in ancillary for one in memoryview(rights).cast("i").tolist()]
+        if _forks(told, descriptors):
             control.close()
-            _move(UID.unpack_from(told)[0], told[UID.size :], *descriptors)
+            _move(ASKED.unpack_from(told)[0], told[ASKED.size :], *descriptors)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _forks(told: bytes, descriptors: list[int]) -> bool:
+    """Whether this is a copy now. Where there is none, nobody answers, which the host sees."""
+    _, number = ASKED.unpack_from(told)
+    if len(descriptors) != number:  # the kernel leaves out those that there is no room for
+        return False
+    try:
+        return os.fork() == 0
+    except OSError:
+        return False
 
 
 def _move(uid: int, program: bytes, answer: int, channel: int, namespaces: int, *groups: int) -> NoReturn:
@@ -65,7 +73,7 @@ def _move(uid: int, program: bytes, answer: int, channel: int, namespaces: int, 
         os.chdir(_HOME)
         os.environ["PWD"] = _HOME
         lockdown.give_up_capabilities()
-        lockdown.hide()  # changing who it is has undone it
+        hide()  # from here on /dev/null is the sandbox's own, which no other has open
         lockdown.filter_calls(program)
         pid = os.fork()
     except OSError as error:
@@ -76,6 +84,5 @@ def _move(uid: int, program: bytes, answer: int, channel: int, namespaces: int, 
         os.dup2(channel, _CHANNEL, inheritable=False)
         os.closerange(_CHANNEL + 1, os.sysconf("SC_OPEN_MAX"))
         Supervisor(socket.socket(fileno=_CHANNEL)).serve(is_rehearsed=True)
-    pidfd = memoryview(os.pidfd_open(pid).to_bytes(4, "little"))
-    host.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, pidfd)])
+    host.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _RIGHT.pack(os.pidfd_open(pid)))])
     os._exit(0)

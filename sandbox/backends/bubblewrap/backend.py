@@ -1,18 +1,20 @@
 """Starts sandboxes on this machine.
 
 bubblewrap makes namespaces and mounts for each. Into them goes a process that is forked from the zygote; where there
-can be none, a new interpreter is started there, which takes 30 ms longer.
+can be none, a new interpreter is started there, which takes 25 ms longer.
 """
 
 import logging
 import os
 import secrets
 import socket
+import threading
+from contextlib import ExitStack
 
 from sandbox import image, limits, seccomp
 from sandbox.backends.base import COMMAND
 from sandbox.backends.bubblewrap import build
-from sandbox.backends.bubblewrap.build import Build
+from sandbox.backends.bubblewrap.build import START_S, Build
 from sandbox.backends.bubblewrap.first import First
 from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
@@ -21,6 +23,7 @@ from sandbox.errors import InfrastructureError, SandboxError
 from sandbox.monitor import Monitor
 from sandbox.settings import SandboxSettings
 
+_DYING_MS = 100  # from the first that is seen of a zygote's end to the last
 _OUTSIDE = 1  # the process that waits for pid 1, or brings it
 
 _log = logging.getLogger(__name__)
@@ -40,7 +43,8 @@ class Bubblewrap:
         """Raises IsolationUnavailable where a layer that safety needs is missing."""
         self._settings = settings
         self._program = build.find("bwrap", "bubblewrap")
-        self._setpriv = build.find("setpriv", "util-linux") if os.geteuid() == 0 else None
+        self._is_root = os.geteuid() == 0
+        self._setpriv = build.find("setpriv", "util-linux") if self._is_root else ""
         seccomp.program()
         self._image = image.build(settings.image_dir)
         self.cgroups = Cgroups.find()
@@ -48,21 +52,32 @@ class Bubblewrap:
             self.cgroups.remove_stale()
         self._monitor = Monitor()
         self._monitor.start()
+        self._replacing = threading.Lock()
         self.zygote: Zygote | None = None
-        self.why_no_zygote = "switched off"
+        self.why_no_zygote = "" if settings.zygote else "switched off"
         if settings.zygote:
             self._try_zygote()
 
     def _try_zygote(self) -> None:
         try:
+            self._nsenter = "" if self._is_root else build.find("nsenter", "util-linux")
             self.zygote = Zygote(self._program, self._image)
-            self.start().end()
+            self._try()
         except (SandboxError, OSError) as error:
             if self.zygote is not None:
                 self.zygote.end()
                 self.zygote = None
             self.why_no_zygote = str(error)
             _log.info("each sandbox starts an interpreter of its own, which takes longer: %s", error)
+
+    def _try(self) -> None:
+        sandbox = self.start()
+        try:
+            sandbox.channel.settimeout(START_S)
+            if not sandbox.channel.recv(1):
+                raise InfrastructureError("a sandbox that was forked has ended at once")
+        finally:
+            sandbox.end()
 
     def close(self) -> None:
         """Ends the monitor and the zygote, and with it all that was forked from it."""
@@ -72,19 +87,18 @@ class Bubblewrap:
 
     def start(self) -> BubblewrapSandbox:
         """A new sandbox; its supervisor is about to say that it is ready."""
-        ours, theirs = socket.socketpair()
-        cgroup = None
-        try:
-            with theirs:
-                cgroup = self._make_cgroup()
-                first = self._fork(theirs, cgroup) if self.zygote else self._execute(theirs, cgroup)
-        except BaseException as error:
-            ours.close()
-            if cgroup is not None:
-                cgroup.remove()
-            if isinstance(error, OSError):
+        with ExitStack() as failing:
+            try:
+                ours, theirs = socket.socketpair()
+                failing.callback(ours.close)
+                with theirs:
+                    cgroup = self._make_cgroup()
+                    if cgroup is not None:
+                        failing.callback(cgroup.remove)
+                    first = self._fork(theirs, cgroup) if self.zygote else self._execute(theirs, cgroup)
+            except OSError as error:
                 raise InfrastructureError(f"a sandbox could not be started: {error}") from error
-            raise
+            failing.pop_all()
         return BubblewrapSandbox(ours, first, cgroup, self._monitor)
 
     def _make_cgroup(self) -> Cgroup | None:
@@ -94,7 +108,7 @@ class Bubblewrap:
 
     def _execute(self, channel: socket.socket, cgroup: Cgroup | None) -> First:
         """A new interpreter in namespaces of its own."""
-        command = [*self._as_user(self._new_uid()), *self._command()]
+        command = self._command(self._new_uid())
         built = self._build(command if cgroup is None else cgroup.joined(command), channel)
         try:
             built.go()
@@ -104,10 +118,21 @@ class Bubblewrap:
         return built
 
     def _fork(self, channel: socket.socket, cgroup: Cgroup | None) -> First:
+        """A copy of the zygote."""
+        zygote = self._living_zygote()
+        try:
+            return self._move_in(zygote, channel, cgroup)
+        except (InfrastructureError, OSError):
+            if not zygote.has_ended(_DYING_MS):
+                raise
+        return self._move_in(self._living_zygote(), channel, cgroup)
+
+    def _move_in(self, zygote: Zygote, channel: socket.socket, cgroup: Cgroup | None) -> First:
         """A copy of the zygote, in the namespaces of a process that is no more when it is there."""
-        zygote, uid = self._living_zygote(), self._new_uid()
-        command = self._command()
-        command = zygote.owned(command) if self._setpriv is None else [*self._as_user(uid), *command]
+        uid = self._new_uid()
+        command = self._command(uid)
+        if not self._is_root:
+            command = zygote.owned(self._nsenter, command)
         silent, never_heard = socket.socketpair()
         with silent, never_heard:
             built = self._build(command, never_heard)
@@ -118,11 +143,12 @@ class Bubblewrap:
                 built.end()
 
     def _living_zygote(self) -> Zygote:
-        assert self.zygote is not None
-        if not self.zygote.alive:
-            self.zygote.end()
-            self.zygote = Zygote(self._program, self._image)
-        return self.zygote
+        with self._replacing:
+            assert self.zygote is not None
+            if self.zygote.has_ended():
+                self.zygote.end()
+                self.zygote = Zygote(self._program, self._image)
+            return self.zygote
 
     def _build(self, command: list[str], stdin: socket.socket) -> Build:
         filter_file = seccomp.program_file()
@@ -131,15 +157,11 @@ class Bubblewrap:
         finally:
             os.close(filter_file)
 
-    def _command(self) -> list[str]:
-        return [self._program, *build.system(self._image), *build.scratch(self._settings.scratch_bytes),
-                *build.isolation()]  # fmt: skip
+    def _command(self, uid: int) -> list[str]:
+        become = [self._setpriv, "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"] if uid else []
+        scratch = build.scratch(self._settings.scratch_bytes)
+        return [*become, self._program, *build.system(self._image), *scratch, *build.isolation()]
 
     def _new_uid(self) -> int:
         """As root, a user id of the sandbox's own, for the kernel counts no processes of root; else 0."""
-        return 0 if self._setpriv is None else self._settings.first_uid + secrets.randbelow(50_000)
-
-    def _as_user(self, uid: int) -> list[str]:
-        if self._setpriv is None:
-            return []
-        return [self._setpriv, "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"]
+        return 0 if not self._is_root else self._settings.first_uid + secrets.randbelow(50_000)

@@ -12,6 +12,8 @@ import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
 
 from sandbox import image, limits
 from sandbox.backends.base import AT_START
@@ -20,6 +22,8 @@ from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.image import Image
 
 START_S = 10.0  # for whatever is started here
+_START_MS = START_S * 1000
+_LOOK_S = 0.0001
 
 
 class Build(First):
@@ -35,57 +39,104 @@ class Build(First):
         Raises:
             InfrastructureError: it was not made; the message has bubblewrap's own complaint.
         """
-        info, info_in = os.pipe2(os.O_CLOEXEC)
-        block, self._block = os.pipe2(os.O_CLOEXEC)
-        told = ["--info-fd", str(info_in), "--block-fd", str(block)]
+        super().__init__(0, -1)
+        (info, info_in), (block, self._block) = _pipe(), _pipe()
+        told = ["--info-fd", str(info_in.fileno()), "--block-fd", str(block.fileno())]
+        passed = [info_in.fileno(), block.fileno()]
         if filter_file >= 0:
             told += ["--seccomp", str(filter_file)]
+            passed.append(filter_file)
+        with info:
+            with info_in, block:
+                self.bubblewrap = subprocess.Popen(
+                    [*command, *told, "--", *program],
+                    stdin=stdin.fileno(),
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    pass_fds=passed,
+                    env=AT_START,
+                    cwd="/",
+                )
+            try:
+                self._hold(info.fileno())
+            except BaseException:
+                self.end()
+                raise
+
+    def _hold(self, info: int) -> None:
+        """Takes hold of the first process, of which bubblewrap tells once the namespaces are made."""
+        told = b""
+        telling = select.poll()
+        telling.register(info, select.POLLIN)
+        while not told.rstrip().endswith(b"}"):
+            part = os.read(info, 4096) if telling.poll(_START_MS) else b""
+            if not part:
+                raise self.failed()
+            told += part
+        self.pid = int(json.loads(told)["child-pid"])
         try:
-            self.bubblewrap = subprocess.Popen(
-                [*command, *told, "--", *program],
-                stdin=stdin.fileno(),
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                pass_fds=[end for end in (info_in, block, filter_file) if end >= 0],
-                env=AT_START,
-                cwd="/",
-            )
-            os.close(info_in)
-            info_in = -1
-            pid = _read_pid(info, self.bubblewrap)
-            super().__init__(pid, os.pidfd_open(pid))
-        except BaseException:
-            os.close(self._block)
-            raise
-        finally:
-            for end in (info, info_in, block):
-                if end >= 0:
-                    os.close(end)
+            self.pidfd = os.pidfd_open(self.pid)
+        except ProcessLookupError as error:
+            raise self.failed() from error
 
     def go(self) -> None:
-        """Lets the first process become the program."""
-        with os.fdopen(self._block, "wb", buffering=0) as block:
-            block.write(b"\n")
-
-    def halt(self) -> None:
-        """Waits until all is made, and stops the first process there.
+        """Lets the first process become the program, once all is made.
 
         Raises:
-            InfrastructureError: it was not made in time.
+            InfrastructureError: it was not made; the message has bubblewrap's own complaint.
         """
-        with os.fdopen(self._block, "wb", buffering=0) as block:
-            block.write(b"\n")
-            taken = select.poll()
-            taken.register(block, 0)  # bubblewrap closes its end when it has read what keeps it, and that comes last
-            if not taken.poll(START_S * 1000):
-                raise InfrastructureError("a sandbox could not be started: bubblewrap has not made it in time")
+        with self._block as block:
+            try:
+                block.write(b"\n")
+            except BrokenPipeError as error:
+                raise self.failed() from error
+            read = select.poll()
+            read.register(block, 0)  # bubblewrap closes its end when it has read this: only the filter comes later
+            if not read.poll(_START_MS):
+                raise self.failed()
+
+    def halt(self) -> None:
+        """Stops the first process when all is made, the filter too. It then ends with this one, whenever that does.
+
+        Raises:
+            InfrastructureError: it was not made; the message has bubblewrap's own complaint.
+        """
+        self.go()
+        until = time.monotonic() + START_S
+        while not self._is_filtered():
+            if self.has_ended() or time.monotonic() > until:
+                raise self.failed()
+            time.sleep(_LOOK_S)
         signal.pidfd_send_signal(self.pidfd, signal.SIGSTOP)
+
+    def _is_filtered(self) -> bool:
+        try:
+            return "\nSeccomp:\t2\n" in Path(f"/proc/{self.pid}/status").read_text()
+        except OSError:  # it has ended
+            return False
+
+    def failed(self) -> InfrastructureError:
+        """Ends it all. Returns an error that has what bubblewrap had to say, and what to do about it."""
+        said = self._end().decode("utf-8", "replace").strip()[:500]
+        complaint = f"{said}.{_advice(said)}" if said else "bubblewrap did not answer in time"
+        return InfrastructureError(f"a sandbox could not be started: {complaint}")
 
     def end(self) -> None:
         """Ends the first process, all others of its namespace, and bubblewrap. May be called twice."""
-        if self.pidfd >= 0:
-            super().end()
-            self.bubblewrap.communicate()
+        self._end()
+
+    def _end(self) -> bytes:
+        self._block.close()
+        if self.bubblewrap.returncode is not None:
+            return b""
+        super().end()
+        self.bubblewrap.kill()  # it may not even have told of the first process
+        return self.bubblewrap.communicate()[1]
+
+
+def _pipe() -> tuple[BinaryIO, BinaryIO]:
+    reading, writing = os.pipe2(os.O_CLOEXEC)
+    return os.fdopen(reading, "rb", buffering=0), os.fdopen(writing, "wb", buffering=0)
 
 
 def find(program: str, package: str) -> str:
@@ -140,26 +191,6 @@ def _without_nesting() -> list[str]:
     return [] if os.statvfs("/proc/sys/user").f_flag & os.ST_RDONLY else ["--disable-userns"]
 
 
-def _read_pid(info: int, process: subprocess.Popen[bytes]) -> int:
-    """The pid of the first process inside, which bubblewrap tells once the namespaces are made."""
-    told = b""
-    deadline = time.monotonic() + START_S
-    while not told.rstrip().endswith(b"}"):
-        ready, _, _ = select.select([info], [], [], max(0.0, deadline - time.monotonic()))
-        part = os.read(info, 4096) if ready else b""
-        if not part:
-            raise InfrastructureError(f"a sandbox could not be started: {_complaint(process)}")
-        told += part
-    return int(json.loads(told)["child-pid"])
-
-
-def _complaint(process: subprocess.Popen[bytes]) -> str:
-    process.kill()
-    _, complaint = process.communicate()
-    text = complaint.decode("utf-8", "replace").strip()[:500]
-    return f"{text}.{_advice(text)}" if text else "bubblewrap did not answer in time"
-
-
 def _advice(complaint: str) -> str:
     """What to do about bubblewrap's commonest complaints."""
     if "Permission denied" in complaint and "uid map" in complaint:
@@ -167,7 +198,7 @@ def _advice(complaint: str) -> str:
             " AppArmor keeps ordinary users from user namespaces here: "
             "run `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or give bwrap a profile that allows them."
         )
-    if "namespace" in complaint:
+    if "new namespace" in complaint:
         return (
             " User namespaces are off: run `sysctl -w user.max_user_namespaces=15000` "
             "(and `kernel.unprivileged_userns_clone=1` where it exists); inside a container they need its permission."

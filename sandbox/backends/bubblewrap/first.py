@@ -24,12 +24,20 @@ class First:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
+    def has_ended(self, within_ms: int = 0) -> bool:
+        """Whether it is no more, or comes to that within the time."""
+        return self.pidfd < 0 or bool(_end_of(self.pidfd).poll(within_ms))
+
     def end(self) -> None:
         """Kills it, and waits until it and all others have gone. May be called twice."""
         self.kill()
         if self.pidfd >= 0:
-            gone = select.poll()
-            gone.register(self.pidfd, select.POLLIN)
-            gone.poll()
+            _end_of(self.pidfd).poll()
             os.close(self.pidfd)
             self.pidfd = -1
+
+
+def _end_of(pidfd: int) -> select.poll:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return poll

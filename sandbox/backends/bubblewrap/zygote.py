@@ -8,6 +8,7 @@ what it has, and forks what becomes pid 1. The host then looks at that process b
 
 import os
 import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 from sandbox import image, seccomp
@@ -17,13 +18,12 @@ from sandbox.backends.bubblewrap.build import START_S, Build
 from sandbox.backends.bubblewrap.first import First
 from sandbox.cgroups import Cgroup, opened_to_join
 from sandbox.errors import InfrastructureError
-from sandbox.guest.zygote import MOST_TOLD, UID
+from sandbox.guest.zygote import ASKED, MOST_TOLD
 from sandbox.image import Image
 
 _PROGRAM = (*INTERPRETER, f"{image.GUEST}/zygote.py")
 _NAMESPACES = ("user", "mnt", "net", "ipc", "uts")
-_NO_CAPABILITIES = dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16)
-_GIVEN_UP = {"NoNewPrivs": "1", "Seccomp": "2", **_NO_CAPABILITIES}  # as /proc tells it, 2 for a filter
+_CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 
 class Zygote:
@@ -32,28 +32,26 @@ class Zygote:
     def __init__(self, bubblewrap: str, made: Image) -> None:
         """Raises InfrastructureError when it does not start."""
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._nsenter = build.find("nsenter", "util-linux")
-        try:
-            with theirs:
-                self._build = Build([bubblewrap, *build.system(made), *_isolation()], _PROGRAM, theirs)
-                self._build.go()
-        except BaseException:
-            self._control.close()
-            raise
+        self._control.settimeout(START_S)
+        with theirs, ExitStack() as failing:
+            failing.callback(self._control.close)
+            self._build = Build([bubblewrap, *build.system(made), *_isolation()], _PROGRAM, theirs)
+            failing.callback(self._build.end)
+            self._build.go()
+            failing.pop_all()
 
     @property
     def pid(self) -> int:
         """As this process sees it."""
         return self._build.pid
 
-    @property
-    def alive(self) -> bool:
-        """Whether sandboxes can be forked from it."""
-        return self._build.bubblewrap.poll() is None
+    def has_ended(self, within_ms: int = 0) -> bool:
+        """Whether there is none to fork from any more."""
+        return self._build.has_ended(within_ms)
 
-    def owned(self, command: list[str]) -> list[str]:
+    def owned(self, nsenter: str, command: list[str]) -> list[str]:
         """An ordinary user's command, such that the user namespaces which it makes belong to where the zygote is."""
-        return [self._nsenter, f"--user=/proc/{self.pid}/ns/user", "--preserve-credentials", "--", *command]
+        return [nsenter, f"--user=/proc/{self.pid}/ns/user", "--preserve-credentials", "--", *command]
 
     def fork(self, uid: int, made: First, channel: socket.socket, cgroup: Cgroup | None) -> First:
         """Pid 1 of a new sandbox.
@@ -67,22 +65,31 @@ class Zygote:
         Raises:
             InfrastructureError: it did not come, or is not what it must be.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with ours:
-            with theirs, opened_to_join(cgroup) as groups:
-                descriptors = [theirs.fileno(), channel.fileno(), made.pidfd, *groups]
-                socket.send_fds(self._control, [UID.pack(uid) + seccomp.program()], descriptors)
-            ours.settimeout(START_S)
-            told, found, _, _ = socket.recv_fds(ours, MOST_TOLD, 1, socket.MSG_CMSG_CLOEXEC)
+        try:
+            told, found = self._ask(uid, [channel.fileno(), made.pidfd], cgroup)
+        except TimeoutError as error:
+            self._build.kill()  # all that came of it is hardly better off
+            raise InfrastructureError("a sandbox could not be forked: the zygote took too long") from error
         if not found:
             raise InfrastructureError(f"a sandbox could not be forked: {told.decode() or 'the zygote did not answer'}")
         forked = First(_pid(found[0]), found[0])
         try:
-            _look_at(forked.pid, made.pid, uid or os.geteuid())
+            _look_at(forked.pid, made.pid, uid, cgroup)
         except BaseException:
             forked.end()
             raise
         return forked
+
+    def _ask(self, uid: int, descriptors: list[int], cgroup: Cgroup | None) -> tuple[bytes, list[int]]:
+        """What the copy says where it fails, else a descriptor of what it has forked; nothing where it died."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(START_S)
+        with ours:
+            with theirs, opened_to_join(cgroup) as groups:
+                passed = [theirs.fileno(), *descriptors, *groups]
+                socket.send_fds(self._control, [ASKED.pack(uid, len(passed)) + seccomp.program()], passed)
+            told, found, _, _ = socket.recv_fds(ours, MOST_TOLD, 1, socket.MSG_CMSG_CLOEXEC)
+        return told, found
 
     def end(self) -> None:
         """Ends it, with all sandboxes that were forked from it."""
@@ -101,20 +108,36 @@ def _isolation() -> list[str]:
     ]  # fmt: skip
 
 
-def _look_at(pid: int, made: int, uid: int) -> None:
-    """Believes nothing of what a process says that it has given up.
+def _look_at(pid: int, made: int, uid: int, cgroup: Cgroup | None) -> None:
+    """Believes nothing of what a process says that it has given up. `made` is alive as long as it has namespaces, so
+    that what bubblewrap does last has been done.
 
     Raises:
         InfrastructureError: it has kept something, or is not where it should be.
     """
-    seen = dict(line.split(":\t", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
-    must = {**_GIVEN_UP, "Uid": "\t".join([str(uid)] * 4)}
-    wrong = [f"{name} is {seen[name]}" for name, value in must.items() if seen[name] != value]
+    seen = _status(pid)
+    wrong = [f"{name} is {seen.get(name)}" for name, value in _must(uid).items() if seen.get(name) != value]
     wrong += [f"it has another {name} namespace" for name in _NAMESPACES if _inside(pid, name) != _inside(made, name)]
-    if seen["NSpid"].split()[-1] != "1":
+    if cgroup is not None and not cgroup.has(pid):
+        wrong.append("it is not in its control groups")
+    if not seen.get("NSpid", "").endswith(" 1"):
         wrong.append("it is not pid 1")
     if wrong:
         raise InfrastructureError(f"a sandbox that was forked is not isolated: {', '.join(wrong)}")
+
+
+def _status(pid: int) -> dict[str, str]:
+    seen = {}
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        seen[name] = " ".join(value.split())
+    return seen
+
+
+def _must(uid: int) -> dict[str, str]:
+    """What /proc is to tell of a process that has given up all, and has become this user where that is not 0."""
+    became = {"Uid": f"{uid} {uid} {uid} {uid}", "Gid": f"{uid} {uid} {uid} {uid}", "Groups": ""} if uid else {}
+    return {"NoNewPrivs": "1", "Seccomp": "2", **dict.fromkeys(_CAPABILITIES, "0" * 16), **became}
 
 
 def _inside(pid: int, name: str) -> str:
@@ -122,5 +145,9 @@ def _inside(pid: int, name: str) -> str:
 
 
 def _pid(pidfd: int) -> int:
-    told = Path(f"/proc/self/fdinfo/{pidfd}").read_text()
-    return next(int(line.split()[1]) for line in told.splitlines() if line.startswith("Pid:"))
+    """Raises InfrastructureError when it has ended."""
+    for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == "Pid" and int(value) > 0:
+            return int(value)
+    raise InfrastructureError("a sandbox that was forked has ended at once")

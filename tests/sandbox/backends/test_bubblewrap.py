@@ -1,19 +1,25 @@
 """The zygote: what is forked from it is what would have been started anew, and nothing goes from one to the next."""
 
 import os
+import random
+import resource
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import threading
+import time
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, zygote
+from sandbox import image
+from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, build, zygote
+from sandbox.backends.bubblewrap.build import Build
 from sandbox.backends.bubblewrap.first import First
+from sandbox.cgroups import Cgroup
 from sandbox.errors import InfrastructureError
 from sandbox.session import Ended, Session
 from sandbox.settings import SandboxSettings
@@ -81,6 +87,7 @@ def _told(sandbox: BubblewrapSandbox) -> dict[str, str]:
         "program": str((proc / "exe").readlink()),
         "time": str((proc / "ns" / "time").readlink()),
         "processes": str(len((proc / "task" / str(sandbox.pid) / "children").read_text().split())),
+        "its own numbers": str([status[name].split()[-1] for name in ("NSpid", "NSpgid", "NSsid")]),
         "uids": str(len(set(status["Uid"].split() + status["Gid"].split()))),
     }
 
@@ -127,12 +134,31 @@ def test_each_has_namespaces_of_its_own(forking: Bubblewrap) -> None:
     sandboxes = [forking.start() for _ in range(3)]
     assert forking.zygote is not None
     pids = ["self", forking.zygote.pid, *(sandbox.pid for sandbox in sandboxes)]
-    for name in ("mnt", "net", "ipc", "uts", "pid"):
-        assert len({Path(f"/proc/{pid}/ns/{name}").readlink() for pid in pids}) == 5, name
-    inside = {Path(f"/proc/{pid}/ns/user").readlink() for pid in pids}
-    assert len(inside) == (4 if os.geteuid() == 0 else 5)  # root's zygote becomes who each sandbox is to be
+    found = {
+        name: len({Path(f"/proc/{pid}/ns/{name}").readlink() for pid in pids})
+        for name in ("mnt", "net", "ipc", "uts", "pid", "cgroup", "user")
+    }
+    # The zygote joins control groups from where the service is, and root's becomes who each sandbox is to be.
+    user = 4 if os.geteuid() == 0 else 5
+    assert found == {"mnt": 5, "net": 5, "ipc": 5, "uts": 5, "pid": 5, "cgroup": 4, "user": user}
     for sandbox in sandboxes:
         sandbox.end()
+
+
+def test_no_open_file_is_shared(forking: Bubblewrap) -> None:
+    """Flags belong to what was opened, and not to who holds a descriptor of it."""
+    change = "import fcntl, os; fcntl.fcntl(FD, fcntl.F_SETFL, os.O_NONBLOCK | os.O_APPEND); answer = True"
+    look = "import fcntl; answer = [fcntl.fcntl(fd, fcntl.F_GETFL) for fd in range(3)]"
+    sessions = [Session(forking.start()) for _ in range(2)]
+    first, second = (Grader(session).load() for session in sessions)
+    before = second.ask(look)
+    for descriptor in range(3):
+        assert first.ask(change.replace("FD", str(descriptor)))
+    assert second.ask(look) == before
+    sessions.append(Session(forking.start()))
+    assert Grader(sessions[-1]).load().ask(look) == before
+    for session in sessions:
+        session.end()
 
 
 def test_one_grader_changes_nothing_for_the_next(forking: Bubblewrap) -> None:
@@ -208,7 +234,7 @@ def test_a_sandbox_can_end_neither_the_zygote_nor_another(forking: Bubblewrap) -
     assert outcome.score is None
     assert graders[1].ask("answer = 7") == 7
     assert forking.zygote is not None
-    assert forking.zygote.alive
+    assert not forking.zygote.has_ended()
     for session in (first, second):
         session.end()
 
@@ -223,7 +249,6 @@ def test_when_the_zygote_has_died_all_that_came_of_it_has_ended_and_another_take
         with pytest.raises(Ended):
             list(grader.session.grade(b'{"completion": ""}\n', 1))
         session.end()
-        assert eventually(lambda: made.zygote is not None and not made.zygote.alive)
         again = Session(made.start())
         assert Grader(again).load().ask("answer = 1") == 1
         again.end()
@@ -235,6 +260,38 @@ def test_closing_ends_the_zygote_and_all_that_came_of_it() -> None:
     pids = [made.zygote.pid, made.start().pid, made.start().pid]
     made.close()
     assert [pid for pid in pids if _runs(pid)] == []
+
+
+_STARTS = """
+from sandbox.backends.bubblewrap import Bubblewrap
+from sandbox.settings import SandboxSettings
+made = Bubblewrap(SandboxSettings())
+assert made.zygote is not None
+print(flush=True)
+while True:
+    made.start().end()
+"""
+
+
+def test_a_service_that_is_killed_while_it_starts_sandboxes_leaves_none() -> None:
+    size = (16 << 20) + random.randrange(1 << 12) * 4096  # of /tmp, by which they are known
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT), "GRADEBOX_SCRATCH_BYTES": str(size)}
+    for number in range(24):
+        with subprocess.Popen([sys.executable, "-c", _STARTS], stdout=subprocess.PIPE, env=environment) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"\n"
+            time.sleep(number * 0.0005)
+            process.kill()
+    assert eventually(lambda: _mounting(f"size={size >> 10}k") == [])
+
+
+def _mounting(what: str) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if what in (process / "mountinfo").read_text():
+                found.append((process / "status").read_text()[:80])
+    return found
 
 
 _OPENS = """
@@ -267,37 +324,59 @@ def test_a_service_that_is_killed_leaves_neither_the_zygote_nor_a_sandbox() -> N
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("name", "value", "message"),
     [
-        (lambda seen: seen.replace("Seccomp:\t2", "Seccomp:\t0"), "Seccomp is 0"),
-        (lambda seen: seen.replace("NoNewPrivs:\t1", "NoNewPrivs:\t0"), "NoNewPrivs is 0"),
-        (
-            lambda seen: seen.replace("CapBnd:\t0000000000000000", "CapBnd:\t0000000000000001"),
-            "CapBnd is 0000000000000001",
-        ),
-        (lambda seen: seen.replace("Uid:\t", "Uid:\t0\t"), "Uid is 0"),
-        (lambda seen: seen.replace("\t1\nNSpgid", "\t2\nNSpgid"), "it is not pid 1"),
+        ("Seccomp", "0", "Seccomp is 0"),
+        ("NoNewPrivs", "0", "NoNewPrivs is 0"),
+        *((name, "1" * 16, f"{name} is 1111") for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")),
+        ("NSpid", "12 3 2", "it is not pid 1"),
+        ("NSpid", "12 11", "it is not pid 1"),
     ],
 )
 def test_one_that_kept_something_is_not_used(
-    changed: Callable[[str], str], message: str, forking: Bubblewrap, monkeypatch: pytest.MonkeyPatch
+    name: str, value: str, message: str, forking: Bubblewrap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, pids = Path.read_text, []
+    status, pids = zygote._status, []
 
-    def told(path: Path, *arguments: Any, **more: Any) -> str:
-        text = read(path, *arguments, **more)
-        if path.name != "status":
-            return text
-        pids.append(int(path.parent.name))
-        assert changed(text) != text
-        return changed(text)
+    def told(pid: int) -> dict[str, str]:
+        pids.append(pid)
+        seen = status(pid)
+        assert name in seen
+        return {**seen, name: value}
 
-    monkeypatch.setattr(Path, "read_text", told)
+    monkeypatch.setattr(zygote, "_status", told)
     with pytest.raises(InfrastructureError, match=f"not isolated: {message}"):
         forking.start()
-    monkeypatch.undo()
     assert len(pids) == 1
     assert not _runs(pids[0])
+
+
+_AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user's sandboxes have that user's own ids")
+
+
+@_AS_ROOT
+@pytest.mark.parametrize("name", ["Uid", "Gid", "Groups"])
+def test_one_that_is_somebody_else_is_not_used(name: str, forking: Bubblewrap, monkeypatch: pytest.MonkeyPatch) -> None:
+    must = zygote._must
+    monkeypatch.setattr(zygote, "_must", lambda uid: {**must(uid), name: "1 2 3 4"})
+    with pytest.raises(InfrastructureError, match=f"not isolated: {name} is"):
+        forking.start()
+
+
+@_AS_ROOT
+def test_what_is_forked_is_in_no_group_of_the_service() -> None:
+    before = os.getgroups()
+    os.setgroups([4, 24, 27])
+    try:
+        made = Bubblewrap(SandboxSettings())
+    finally:
+        os.setgroups(before)
+    with closing(made):
+        assert made.zygote is not None
+        assert "Groups:\t4 24 27" in Path(f"/proc/{made.zygote.pid}/status").read_text()
+        session = Session(made.start())
+        assert Grader(session).load().ask("import os; answer = os.getgroups()") == []
+        session.end()
 
 
 @pytest.mark.parametrize("name", ["user", "mnt", "net", "ipc", "uts"])
@@ -330,6 +409,120 @@ def test_a_copy_that_cannot_enter_says_why_and_the_zygote_goes_on(forking: Bubbl
     session = Session(forking.start())
     assert Grader(session).load().ask("answer = 3") == 3
     session.end()
+
+
+def test_a_zygote_that_dies_at_any_moment_costs_no_start() -> None:
+    with closing(Bubblewrap(SandboxSettings())) as made:
+        for number in range(20):
+            assert made.zygote is not None
+            killing = threading.Timer(number * 0.001, _kill, (made.zygote.pid,))
+            killing.start()
+            sandbox = made.start()
+            killing.join()
+            sandbox.end()
+
+
+def test_the_zygote_may_do_little_itself_and_buries_what_it_forked(forking: Bubblewrap) -> None:
+    assert forking.zygote is not None
+    forking.start().end()
+    proc = Path(f"/proc/{forking.zygote.pid}")
+    status = (proc / "status").read_text()
+    can = (1 << 6 | 1 << 7) if os.geteuid() == 0 else 0  # CAP_SETGID, CAP_SETUID
+    for name in ("CapPrm", "CapEff"):
+        assert f"{name}:\t{can:016x}" in status
+    mounts = [line.split() for line in (proc / "mountinfo").read_text().splitlines()]
+    assert {line[4]: line[5].split(",")[0] for line in mounts if line[4] != "/dev/null"} == {
+        "/": "ro",
+        "/usr/lib/gradebox": "ro",
+    }
+    children = proc / "task" / proc.name / "children"
+    assert eventually(lambda: children.read_text() == "")
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):  # the last one went with its zygote before
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_zygote_that_answers_nobody_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zygote, "START_S", 1.0)
+    with closing(Bubblewrap(SandboxSettings())) as made:
+        stopped = made.zygote
+        assert stopped is not None
+        os.kill(stopped.pid, signal.SIGSTOP)
+        session = Session(made.start())
+        assert Grader(session).load().ask("answer = 2") == 2
+        assert made.zygote is not stopped
+        assert not _runs(stopped.pid)
+        session.end()
+
+
+@pytest.mark.parametrize("room", range(4, 9))
+def test_descriptors_that_get_lost_on_the_way_are_missed(room: int, forking: Bubblewrap) -> None:
+    """The kernel leaves out those that a process has no room for, and those of its control groups come last."""
+    assert forking.zygote is not None
+    hard = resource.prlimit(forking.zygote.pid, resource.RLIMIT_NOFILE)[1]
+    needed = 7 + _entrances(forking)
+    resource.prlimit(forking.zygote.pid, resource.RLIMIT_NOFILE, (room, hard))
+    try:
+        if room < needed:
+            with pytest.raises(InfrastructureError, match="could not be forked"):
+                forking.start()
+        else:
+            forking.start().end()
+    finally:
+        resource.prlimit(forking.zygote.pid, resource.RLIMIT_NOFILE, (hard, hard))
+    forking.start().end()
+
+
+def _entrances(made: Bubblewrap) -> int:
+    if made.cgroups is None:
+        return 0
+    group = made.cgroups.make(8)
+    group.remove()
+    return len(group.entrances)
+
+
+def test_one_outside_its_control_groups_is_not_used(forking: Bubblewrap, monkeypatch: pytest.MonkeyPatch) -> None:
+    if forking.cgroups is None:
+        return  # there is nothing that it could be outside of
+    groups = forking.cgroups
+    elsewhere = groups.make(8)
+    try:
+        monkeypatch.setattr(groups, "make", lambda _: Cgroup({**elsewhere.folders, "memory": Path("/not/this")}, 1))
+        monkeypatch.setattr(Cgroup, "entrances", elsewhere.entrances)
+        with pytest.raises(InfrastructureError, match="not isolated: it is not in its control groups"):
+            forking.start()
+    finally:
+        elsewhere.remove()
+
+
+def test_bubblewrap_says_itself_what_it_could_not_do(forking: Bubblewrap, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = _open_here()
+    monkeypatch.setattr(build, "scratch", lambda _: ["--ro-bind", "/there/is/none", "/tmp"])
+    for _ in range(5):
+        with pytest.raises(InfrastructureError, match="could not be started: bwrap: Can't find source path /there/is"):
+            forking.start()
+    assert _open_here() == before
+
+
+def test_a_zygote_that_cannot_start_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = image.build(SandboxSettings().image_dir)
+    before = _open_here()
+    monkeypatch.setattr(Build, "go", _breaks)
+    for _ in range(5):
+        with pytest.raises(BrokenPipeError):
+            zygote.Zygote("bwrap", made)
+    assert _open_here() == before
+
+
+def _breaks(started: Build) -> None:
+    assert started.pid
+    raise BrokenPipeError
+
+
+def _open_here() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_where_there_can_be_no_zygote_each_is_started_anew(monkeypatch: pytest.MonkeyPatch) -> None:
