@@ -108,7 +108,7 @@ class Bubblewrap:
 
     def _execute(self, channel: socket.socket, cgroup: Cgroup | None) -> First:
         """A new interpreter in namespaces of its own."""
-        command = self._command(self._new_uid())
+        command = [*self._command(self._new_uid()), "--die-with-parent"]
         built = self._build(command if cgroup is None else cgroup.joined(command), channel)
         try:
             built.go()
@@ -128,7 +128,11 @@ class Bubblewrap:
         return self._move_in(self._living_zygote(), channel, cgroup)
 
     def _move_in(self, zygote: Zygote, channel: socket.socket, cgroup: Cgroup | None) -> First:
-        """A copy of the zygote, in the namespaces of a process that is no more when it is there."""
+        """A copy of the zygote, in the namespaces of a process that waits there until the copy has come.
+
+        Its descriptors tell it when this process dies, and it ends by that: a signal would come too early for one that is
+        still being made.
+        """
         uid = self._new_uid()
         command = self._command(uid)
         if not self._is_root:
@@ -137,7 +141,7 @@ class Bubblewrap:
         with silent, never_heard:
             built = self._build(command, never_heard)
             try:
-                built.halt()
+                built.settle()
                 return zygote.fork(uid, built, channel, cgroup)
             finally:
                 built.end()

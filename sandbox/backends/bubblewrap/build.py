@@ -7,7 +7,6 @@ import json
 import os
 import select
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -23,7 +22,8 @@ from sandbox.image import Image
 
 START_S = 10.0  # for whatever is started here
 _START_MS = START_S * 1000
-_LOOK_S = 0.0001
+_LOOK_S = 0.0003  # between two looks at what takes some 1 ms
+_NO_CAPABILITIES = f"\nCapEff:\t{0:016x}\n"
 
 
 class Build(First):
@@ -95,23 +95,22 @@ class Build(First):
             if not read.poll(_START_MS):
                 raise self.failed()
 
-    def halt(self) -> None:
-        """Stops the first process when all is made, the filter too. It then ends with this one, whenever that does.
+    def settle(self) -> None:
+        """Waits until all is made. The first process goes on to wait, and never becomes the program.
 
         Raises:
             InfrastructureError: it was not made; the message has bubblewrap's own complaint.
         """
-        self.go()
         until = time.monotonic() + START_S
-        while not self._is_filtered():
+        while not self._is_made():
             if self.has_ended() or time.monotonic() > until:
                 raise self.failed()
             time.sleep(_LOOK_S)
-        signal.pidfd_send_signal(self.pidfd, signal.SIGSTOP)
 
-    def _is_filtered(self) -> bool:
+    def _is_made(self) -> bool:
+        """bubblewrap gives up the capabilities that a new namespace comes with when it needs them no more."""
         try:
-            return "\nSeccomp:\t2\n" in Path(f"/proc/{self.pid}/status").read_text()
+            return _NO_CAPABILITIES in Path(f"/proc/{self.pid}/status").read_text()
         except OSError:  # it has ended
             return False
 
@@ -182,7 +181,6 @@ def isolation() -> list[str]:
         "--as-pid-1",
         "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL",
         "--new-session",  # TIOCSTI
-        "--die-with-parent",
     ]  # fmt: skip
 
 
