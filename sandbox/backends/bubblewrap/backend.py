@@ -130,8 +130,8 @@ class Bubblewrap:
     def _move_in(self, zygote: Zygote, channel: socket.socket, cgroup: Cgroup | None) -> First:
         """A copy of the zygote, in the namespaces of a process that waits there until the copy has come.
 
-        Its descriptors tell it when this process dies, and it ends by that: a signal would come too early for one that is
-        still being made.
+        Its descriptors tell it when this process dies, and it ends by that: a signal would come too early for one that
+        is still being made.
         """
         uid = self._new_uid()
         command = self._command(uid)
