@@ -109,8 +109,7 @@ def _isolation() -> list[str]:
 
 
 def _look_at(pid: int, made: int, uid: int, cgroup: Cgroup | None) -> None:
-    """Believes nothing of what a process says that it has given up. `made` is alive as long as it has namespaces, so
-    that what bubblewrap does last has been done.
+    """Believes nothing of what a process says that it has given up, and where it has gone.
 
     Raises:
         InfrastructureError: it has kept something, or is not where it should be.
