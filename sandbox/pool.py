@@ -24,7 +24,7 @@ from sandbox.settings import SandboxSettings
 _WAIT_S = 60.0  # for a sandbox, when as many as may be are busy
 _LOOK_S = 1.0  # between two looks for sandboxes that have idled long enough
 _TRIES = 3  # to load a grader, when its sandbox ends meanwhile
-# Starting a sandbox takes some 30 ms of a processor. Where nobody waits for it, those who wait for answers come first:
+# Starting a sandbox takes 10 ms of a processor and more. Where nobody waits for it, others come first:
 _QUIET_S = 0.02  # it begins when no grader was in use for so long,
 _PATIENCE_S = 0.25  # or when there was no such moment for so long
 

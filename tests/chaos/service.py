@@ -80,7 +80,7 @@ class Service:
             self._process.wait()
 
     def processes(self) -> dict[str, list[int]]:
-        """What there is to be killed: `serve`, each role, and `sandbox`es, by both of their processes outside."""
+        """What there is to be killed: `serve`, each role, and what `sandbox`es are started, forked and held by."""
         found: dict[str, list[int]] = {name: [] for name in ("serve", *ROLES, "sandbox")}
         if self._process is None or self._process.poll() is not None:
             return found
@@ -90,7 +90,7 @@ class Service:
             if role:
                 found[role].append(child)
             if role in ("api", "worker"):
-                found["sandbox"] += [one for wrap in processes.children(child) for one in _sandbox(wrap)]
+                found["sandbox"] += [one for wrap in processes.children(child) for one in _sandboxes(wrap)]
         self._remember()
         return found
 
@@ -120,9 +120,12 @@ class Service:
             return False
 
 
-def _sandbox(wrap: int) -> list[int]:
-    """bubblewrap and, below it, the sandbox's pid 1: our supervisor. What is deeper is the grader's."""
-    return [wrap, *processes.children(wrap)]
+def _sandboxes(wrap: int) -> list[int]:
+    """bubblewrap, the zygote below it, and below that each sandbox's pid 1: our supervisor. What is deeper is the
+    grader's.
+    """
+    below = processes.children(wrap)
+    return [wrap, *below, *(one for zygote in below for one in processes.children(zygote))]
 
 
 def _role(command: str) -> str | None:
