@@ -51,7 +51,7 @@ class Pool:
         self._used_at = 0.0
         self._failure: InfrastructureError | None = None
         self._closed = False
-        # A sandbox dies with the thread that started it, so one thread that lives as long as the pool starts them all.
+        # A sandbox may die with the thread that started it: one that lives as long as the pool starts them all.
         self._builder = threading.Thread(target=self._build, name="sandbox-builder", daemon=True)
 
     def __enter__(self) -> Self:
@@ -122,7 +122,7 @@ class Pool:
             return session
         self.counts.add("pool:miss")
         for _ in range(_TRIES):
-            session = self._take_empty()
+            session = self._take_living()
             try:
                 session.load(source, self._limits(source))
             except Ended as ended:
@@ -153,6 +153,16 @@ class Pool:
                 self._end(found, "tainted")
             else:
                 return found
+
+    def _take_living(self) -> Session:
+        """An empty sandbox. All that wait may have ended at once, with the zygote."""
+        session = self._take_empty()
+        for _ in range(self._settings.warm_sandboxes):
+            if not session.is_gone():
+                break
+            self._end(session, "crash")
+            session = self._take_empty()
+        return session
 
     def _take_empty(self) -> Session:
         started = monotonic()

@@ -3,6 +3,7 @@
 import fcntl
 import mmap
 import os
+import select
 import socket
 from collections.abc import Iterator
 from time import monotonic, sleep
@@ -95,6 +96,12 @@ class Session:
             raise InfrastructureError(f"a sandbox did not start: its first word was {kind}")
         self.landlock_abi = told[0] if told else 0
         self._ready = True
+
+    def is_gone(self) -> bool:
+        """Whether the sandbox has ended, as far as its channel tells."""
+        closed = select.poll()
+        closed.register(self._channel, select.POLLRDHUP)
+        return bool(closed.poll(0))
 
     def _share(self) -> mmap.mmap | None:
         """Shared memory with the guest, which can read it, and neither write nor shrink it, whatever it opens again."""

@@ -8,8 +8,10 @@ import logging
 import os
 import secrets
 import socket
+import stat
 import threading
 from contextlib import ExitStack
+from pathlib import Path
 
 from sandbox import image, limits, seccomp
 from sandbox.backends.base import COMMAND
@@ -19,7 +21,7 @@ from sandbox.backends.bubblewrap.first import First
 from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
 from sandbox.cgroups import Cgroup, Cgroups
-from sandbox.errors import InfrastructureError, SandboxError
+from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
 from sandbox.monitor import Monitor
 from sandbox.settings import SandboxSettings
 
@@ -53,6 +55,7 @@ class Bubblewrap:
         self._monitor = Monitor()
         self._monitor.start()
         self._replacing = threading.Lock()
+        self._closed = False
         self.zygote: Zygote | None = None
         self.why_no_zygote = "" if settings.zygote else "switched off"
         if settings.zygote:
@@ -60,6 +63,8 @@ class Bubblewrap:
 
     def _try_zygote(self) -> None:
         try:
+            if Path(self._program).stat().st_mode & stat.S_ISUID:  # it does not tell when it has made all
+                raise IsolationUnavailable(f"{self._program} is setuid")
             self._nsenter = "" if self._is_root else build.find("nsenter", "util-linux")
             self.zygote = Zygote(self._program, self._image)
             self._try()
@@ -82,19 +87,29 @@ class Bubblewrap:
     def close(self) -> None:
         """Ends the monitor and the zygote, and with it all that was forked from it."""
         self._monitor.end()
-        if self.zygote is not None:
-            self.zygote.end()
+        with self._replacing:
+            self._closed = True
+            if self.zygote is not None:
+                self.zygote.end()
 
     def start(self) -> BubblewrapSandbox:
         """A new sandbox; its supervisor is about to say that it is ready."""
+        try:
+            return self._start()
+        except InfrastructureError:
+            if self.zygote is None or not self.zygote.has_ended(_DYING_MS):
+                raise
+        return self._start()  # from another zygote
+
+    def _start(self) -> BubblewrapSandbox:
         with ExitStack() as failing:
             try:
+                cgroup = self._make_cgroup()
+                if cgroup is not None:
+                    failing.callback(cgroup.remove)
                 ours, theirs = socket.socketpair()
                 failing.callback(ours.close)
                 with theirs:
-                    cgroup = self._make_cgroup()
-                    if cgroup is not None:
-                        failing.callback(cgroup.remove)
                     first = self._fork(theirs, cgroup) if self.zygote else self._execute(theirs, cgroup)
             except OSError as error:
                 raise InfrastructureError(f"a sandbox could not be started: {error}") from error
@@ -118,28 +133,19 @@ class Bubblewrap:
         return built
 
     def _fork(self, channel: socket.socket, cgroup: Cgroup | None) -> First:
-        """A copy of the zygote."""
-        zygote = self._living_zygote()
-        try:
-            return self._move_in(zygote, channel, cgroup)
-        except (InfrastructureError, OSError):
-            if not zygote.has_ended(_DYING_MS):
-                raise
-        return self._move_in(self._living_zygote(), channel, cgroup)
-
-    def _move_in(self, zygote: Zygote, channel: socket.socket, cgroup: Cgroup | None) -> First:
         """A copy of the zygote, in the namespaces of a process that waits there until the copy has come.
 
         Its descriptors tell it when this process dies, and it ends by that: a signal would come too early for one that
         is still being made.
         """
+        zygote = self._living_zygote()
         uid = self._new_uid()
         command = self._command(uid)
         if not self._is_root:
             command = zygote.owned(self._nsenter, command)
         silent, never_heard = socket.socketpair()
         with silent, never_heard:
-            built = self._build(command, never_heard)
+            built = self._build(command, never_heard, is_entered=True)
             try:
                 built.settle()
                 return zygote.fork(uid, built, channel, cgroup)
@@ -149,15 +155,17 @@ class Bubblewrap:
     def _living_zygote(self) -> Zygote:
         with self._replacing:
             assert self.zygote is not None
+            if self._closed:
+                raise InfrastructureError("the service is stopping")
             if self.zygote.has_ended():
                 self.zygote.end()
                 self.zygote = Zygote(self._program, self._image)
             return self.zygote
 
-    def _build(self, command: list[str], stdin: socket.socket) -> Build:
+    def _build(self, command: list[str], stdin: socket.socket, is_entered: bool = False) -> Build:
         filter_file = seccomp.program_file()
         try:
-            return Build(command, COMMAND, stdin, filter_file)
+            return Build(command, COMMAND, stdin, filter_file, is_entered)
         finally:
             os.close(filter_file)
 

@@ -7,6 +7,7 @@ import json
 import os
 import select
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -22,6 +23,7 @@ from sandbox.image import Image
 
 START_S = 10.0  # for whatever is started here
 _START_MS = START_S * 1000
+_LAST_S = 1.0  # for bubblewrap to end, when there is nothing left for it to wait for
 _LOOK_S = 0.0003  # between two looks at what takes some 1 ms
 _NO_CAPABILITIES = f"\nCapEff:\t{0:016x}\n"
 
@@ -33,8 +35,15 @@ class Build(First):
         bubblewrap: the process outside, which waits for the first one inside to end.
     """
 
-    def __init__(self, command: list[str], program: Sequence[str], stdin: socket.socket, filter_file: int = -1) -> None:
-        """`filter_file` holds a seccomp program.
+    def __init__(
+        self,
+        command: list[str],
+        program: Sequence[str],
+        stdin: socket.socket,
+        filter_file: int = -1,
+        is_entered: bool = False,
+    ) -> None:
+        """`filter_file` holds a seccomp program. `is_entered`: the program is never run, for others go in its place.
 
         Raises:
             InfrastructureError: it was not made; the message has bubblewrap's own complaint.
@@ -46,6 +55,8 @@ class Build(First):
         if filter_file >= 0:
             told += ["--seccomp", str(filter_file)]
             passed.append(filter_file)
+        if is_entered:
+            passed.append(info.fileno())  # or bubblewrap dies of telling nobody, with its work half done
         with info:
             with info_in, block:
                 self.bubblewrap = subprocess.Popen(
@@ -96,7 +107,7 @@ class Build(First):
                 raise self.failed()
 
     def settle(self) -> None:
-        """Waits until all is made. The first process goes on to wait, and never becomes the program.
+        """Waits until all is made. The first process goes on to wait.
 
         Raises:
             InfrastructureError: it was not made; the message has bubblewrap's own complaint.
@@ -125,12 +136,18 @@ class Build(First):
         self._end()
 
     def _end(self) -> bytes:
-        self._block.close()
         if self.bubblewrap.returncode is not None:
             return b""
+        if self.pidfd < 0 and self.pid:
+            os.kill(self.pid, signal.SIGKILL)
         super().end()
-        self.bubblewrap.kill()  # it may not even have told of the first process
-        return self.bubblewrap.communicate()[1]
+        self._block.close()
+        try:
+            return self.bubblewrap.communicate(timeout=_LAST_S)[1]  # it buries the first process
+        except subprocess.TimeoutExpired:  # it may not even have told of one
+            self.bubblewrap.kill()
+            self.bubblewrap.wait()
+            return b""
 
 
 def _pipe() -> tuple[BinaryIO, BinaryIO]:

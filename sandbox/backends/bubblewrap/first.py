@@ -31,10 +31,10 @@ class First:
     def end(self) -> None:
         """Kills it, and waits until it and all others have gone. May be called twice."""
         self.kill()
-        if self.pidfd >= 0:
-            _end_of(self.pidfd).poll()
-            os.close(self.pidfd)
-            self.pidfd = -1
+        pidfd, self.pidfd = self.pidfd, -1
+        if pidfd >= 0:
+            _end_of(pidfd).poll()
+            os.close(pidfd)
 
 
 def _end_of(pidfd: int) -> select.poll:

@@ -72,8 +72,9 @@ class Zygote:
             raise InfrastructureError("a sandbox could not be forked: the zygote took too long") from error
         if not found:
             raise InfrastructureError(f"a sandbox could not be forked: {told.decode() or 'the zygote did not answer'}")
-        forked = First(_pid(found[0]), found[0])
+        forked = First(0, found[0])
         try:
+            forked.pid = _pid(forked.pidfd)
             _look_at(forked.pid, made.pid, uid, cgroup)
         except BaseException:
             forked.end()

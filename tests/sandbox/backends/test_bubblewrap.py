@@ -21,6 +21,8 @@ from sandbox.backends.bubblewrap.build import Build
 from sandbox.backends.bubblewrap.first import First
 from sandbox.cgroups import Cgroup
 from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
+from sandbox.pool import Pool
 from sandbox.session import Ended, Session
 from sandbox.settings import SandboxSettings
 from tests.sandbox.contract.conftest import Grader
@@ -282,14 +284,16 @@ def test_a_service_that_is_killed_while_it_starts_sandboxes_leaves_none() -> Non
             assert process.stdout.readline() == b"\n"
             time.sleep(number * 0.0005)
             process.kill()
-    assert eventually(lambda: _mounting(f"size={size >> 10}k") == [])
+    assert eventually(lambda: _using(size) == [])
 
 
-def _mounting(what: str) -> list[str]:
+def _using(size: int) -> list[str]:
+    """Processes that have mounted a folder of this size, or are to do so."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if what in (process / "mountinfo").read_text():
+            mounted = f"size={size >> 10}k" in (process / "mountinfo").read_text()
+            if mounted or str(size) in (process / "cmdline").read_text().split("\0"):
                 found.append((process / "status").read_text()[:80])
     return found
 
@@ -442,6 +446,44 @@ def test_the_zygote_may_do_little_itself_and_buries_what_it_forked(forking: Bubb
 def _kill(pid: int) -> None:
     with suppress(ProcessLookupError):  # the last one went with its zygote before
         os.kill(pid, signal.SIGKILL)
+
+
+def test_warm_sandboxes_that_went_with_their_zygote_are_missed() -> None:
+    settings = SandboxSettings(warm_sandboxes=6)
+    made = Bubblewrap(settings)
+    with Pool(made, settings) as pool:
+        assert eventually(lambda: len(pool._empty) == 6)
+        assert made.zygote is not None
+        os.kill(made.zygote.pid, signal.SIGKILL)
+        assert pool.prove(GraderSource("async def grade(thread):\n    return 1.0\n")).valid
+
+
+@pytest.mark.parametrize("zygote", [True, False])
+def test_nothing_is_left_to_be_buried(zygote: bool) -> None:
+    """Where the service is pid 1 of a container, nobody else buries what comes to it."""
+    program = _BURIES.replace("ZYGOTE", str(zygote))
+    environment = {**os.environ, "PYTHONPATH": str(_ROOT)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=60)
+
+
+_BURIES = """
+import gc, os
+from sandbox.backends.bubblewrap import Bubblewrap
+from sandbox.guest.lockdown import adopt_orphans
+from sandbox.settings import SandboxSettings
+adopt_orphans()
+made = Bubblewrap(SandboxSettings(zygote=ZYGOTE))
+assert (made.zygote is not None) is ZYGOTE
+for _ in range(20):
+    made.start().end()
+made.close()
+try:
+    os.waitpid(-1, os.WNOHANG)
+except ChildProcessError:
+    pass
+else:
+    raise SystemExit("somebody is left")
+"""
 
 
 def test_a_zygote_that_answers_nobody_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
