@@ -2,6 +2,7 @@
 
 backend   starts sandboxes
 build     one run of bubblewrap, which makes namespaces and mounts
+first     the first process in them, by which all is held
 zygote    the process that sandboxes are forked from: they then need not start an interpreter each
 sandbox   one that runs
 """
