@@ -176,4 +176,4 @@ class Bubblewrap:
 
     def _new_uid(self) -> int:
         """As root, a user id of the sandbox's own, for the kernel counts no processes of root; else 0."""
-        return 0 if not self._is_root else self._settings.first_uid + secrets.randbelow(50_000)
+        return self._settings.first_uid + secrets.randbelow(50_000) if self._is_root else 0

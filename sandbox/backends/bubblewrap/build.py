@@ -88,6 +88,7 @@ class Build(First):
         try:
             self.pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError as error:
+            self.pid = 0  # it has ended, and the number may be somebody else's by now
             raise self.failed() from error
 
     def go(self) -> None:

@@ -1,5 +1,6 @@
 """The zygote: what is forked from it is what would have been started anew, and nothing goes from one to the next."""
 
+import errno
 import os
 import random
 import resource
@@ -178,6 +179,7 @@ def test_one_grader_changes_nothing_for_the_next(forking: Bubblewrap) -> None:
         "import builtins, json, os, sys\n"
         "answer = [hasattr(one, 'tainted') for one in (json, builtins, sys)] + ['TAINTED' in os.environ]\n"
         "answer += [os.path.exists('/tmp/tainted'), os.path.exists('/dev/shm/tainted')]\n"
+        "answer += [hasattr(one, 'body') for one in (json, builtins)]\n"
     )
     first, second = Session(forking.start()), Session(forking.start())
     module = "import json, builtins\njson.body = builtins.body = True\n"
@@ -185,7 +187,7 @@ def test_one_grader_changes_nothing_for_the_next(forking: Bubblewrap) -> None:
     assert grader.ask(taint) == [True, True]
     try:
         for session in (second, third := Session(forking.start())):
-            assert Grader(session).load().ask(look) == [False] * 6
+            assert Grader(session).load().ask(look) == [False] * 8
             assert session.sandbox.pid != first.sandbox.pid
     finally:
         for session in (first, second, third):
@@ -220,7 +222,7 @@ def _memory(pid: int) -> bytes:
 
 _KILLS = """
 import os
-for pid in [*range(2, 500), -1, 0]:
+for pid in [*set(range(1, 500)) - {os.getpid()}, -1, 0]:
     try: os.kill(pid, 9)
     except OSError: pass
 """
@@ -229,10 +231,7 @@ for pid in [*range(2, 500), -1, 0]:
 def test_a_sandbox_can_end_neither_the_zygote_nor_another(forking: Bubblewrap) -> None:
     first, second = Session(forking.start()), Session(forking.start())
     graders = [Grader(session).load() for session in (first, second)]
-    kills = (
-        "import os, signal\nfor pid in [-1, 0, *range(2, 500)]:\n    try: os.kill(pid, 9)\n    except OSError: pass\n"
-    )
-    outcome = graders[0].score(kills)[0]
+    outcome = graders[0].score(_KILLS)[0]
     assert outcome.score is None
     assert graders[1].ask("answer = 7") == 7
     assert forking.zygote is not None
@@ -546,6 +545,31 @@ def test_bubblewrap_says_itself_what_it_could_not_do(forking: Bubblewrap, monkey
         with pytest.raises(InfrastructureError, match="could not be started: bwrap: Can't find source path /there/is"):
             forking.start()
     assert _open_here() == before
+
+
+@pytest.mark.parametrize("zygote", [True, False])
+@pytest.mark.parametrize("has_ended", [True, False])
+def test_one_that_cannot_be_held_is_not_left(has_ended: bool, zygote: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may have ended by then, or there may be no room for one more descriptor."""
+
+    def opened(pid: int) -> int:
+        if has_ended:
+            os.kill(pid, signal.SIGKILL)
+            assert eventually(lambda: not Path(f"/proc/{pid}").exists())
+            raise ProcessLookupError
+        raise OSError(errno.EMFILE, "no room")
+
+    size = (16 << 20) + random.randrange(1 << 12) * 4096
+    with closing(Bubblewrap(SandboxSettings(zygote=zygote, scratch_bytes=size))) as made:
+        before = _open_here()
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pidfd_open", opened)
+            for _ in range(3):
+                with pytest.raises(InfrastructureError, match="bubblewrap did not answer" if has_ended else "no room"):
+                    made.start()
+        assert _open_here() == before
+        assert eventually(lambda: _using(size) == [])
+        made.start().end()
 
 
 def test_a_zygote_that_cannot_start_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
