@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import select
 import signal
 import socket
 import time
@@ -24,7 +25,8 @@ from gradebox.service.redis import redis_answers, redis_child, redis_url
 from gradebox.service.tail import Tail
 
 READY_S = 60.0
-TICK_S = 0.05
+TICK_S = 0.05  # while somebody waits for it to start or to stop
+WATCH_S = 0.2  # while it runs: each look costs an idle machine something
 KILL_S = 2.0  # so long after the time to stop is over
 FINAL = {3, 4}  # exit codes: there is no safe sandbox on this machine; what is kept was written by a newer gradebox
 DEATHS_BEFORE_READY = 3
@@ -50,12 +52,19 @@ class Signals:
 
     def __init__(self) -> None:
         self.count = 0
+        self._woken, waking = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
                 signal.signal(number, self._note)
 
     def _note(self, _number: int, _frame: FrameType | None) -> None:
         self.count += 1
+
+    def wait(self, seconds: float) -> None:
+        """Sleeps for so long, or until a signal comes. One that came since the last call counts."""
+        if select.select([self._woken], [], [], seconds)[0]:
+            os.read(self._woken, 4096)
 
 
 def serve(options: ServeOptions) -> None:
@@ -136,7 +145,7 @@ def _watch(children: Sequence[Child], signals: Signals, console: Console) -> Non
         for child in children:
             _tend(child, console)
         console.look()
-        time.sleep(TICK_S)
+        signals.wait(WATCH_S)
 
 
 def _stop(children: Sequence[Child], signals: Signals, console: Console) -> None:

@@ -21,9 +21,7 @@ class Tail:
     def read(self) -> list[str]:
         """The lines that have come. A log that has grown large is put aside then, and begins anew."""
         try:
-            with self.path.open("rb") as log:
-                log.seek(self._offset)
-                data = log.read(_AT_ONCE)
+            data = self._read_new()
         except OSError:  # it has no log yet, or somebody took it away
             return []
         self._offset += len(data)
@@ -32,6 +30,16 @@ class Tail:
         if not data and self._offset > LOG_BYTES:
             self._put_aside()
         return [line.decode("utf-8", "replace") for line in lines if line]
+
+    def _read_new(self) -> bytes:
+        size = self.path.stat().st_size
+        if size == self._offset:  # most often
+            return b""
+        if size < self._offset:  # somebody has emptied it
+            self._offset, self._partial = 0, b""
+        with self.path.open("rb") as log:
+            log.seek(self._offset)
+            return log.read(_AT_ONCE)
 
     def _put_aside(self) -> None:
         """The process goes on appending to the same file, so that is emptied and not moved."""

@@ -29,6 +29,21 @@ async def grade(thread):
 """
 STOPPING = "stopping: chunks that are not done are kept for the next start"
 HALF = "async def grade(thread): return 0.5"
+HEARS = """
+import os, signal, threading, time
+from gradebox.service.serve import Signals
+
+signals = Signals()
+started = time.monotonic()
+signals.wait(0.2)
+assert 0.2 <= time.monotonic() - started < 5, "nothing came, and it did not wait"
+os.kill(os.getpid(), signal.SIGTERM)
+signals.wait(60)
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+signals.wait(60)
+assert signals.count == 2
+assert time.monotonic() - started < 30, "it slept on"
+"""
 
 
 @pytest.fixture
@@ -197,6 +212,10 @@ def test_a_second_signal_stops_it_at_once(running: Service) -> None:
 
     assert running.process.wait(5) == 0
     assert not any(alive(child) for child in children)
+
+
+def test_a_signal_is_heard_while_it_waits_and_before() -> None:
+    subprocess.run([sys.executable, "-c", HEARS], cwd=ROOT, check=True, timeout=150)
 
 
 def test_a_second_service_in_the_same_folder_is_refused(running: Service) -> None:

@@ -30,6 +30,16 @@ def test_a_log_that_is_not_there_yet_is_waited_for(tmp_path: Path) -> None:
     assert follows.read() == ["one"]
 
 
+def test_a_log_that_somebody_empties_is_read_from_its_start(tmp_path: Path) -> None:
+    log = tmp_path / "api.log"
+    follows = Tail(log)
+    append(log, "one\nhal")
+    assert follows.read() == ["one"]
+    log.write_text("")
+    append(log, "2\n")
+    assert follows.read() == ["2"]
+
+
 def test_a_log_that_grows_large_is_put_aside_while_it_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
