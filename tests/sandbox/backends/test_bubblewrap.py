@@ -57,6 +57,21 @@ async def grade(thread):
     exec(thread.completion(), names)
     return Score(1.0, reason=json.dumps(names.get("answer")))
 """
+# Of what root may do: becoming others and ending them, and what makes the zygote's namespaces and looks at a sandbox's
+_NEEDED = ("setuid", "setgid", "kill", "net_admin", "sys_admin", "sys_ptrace")
+_STARTS = """
+from contextlib import closing
+from sandbox.backends.bubblewrap import Bubblewrap
+from sandbox.session import Session
+from sandbox.settings import SandboxSettings
+
+for is_forked in (True, False):
+    with closing(Bubblewrap(SandboxSettings(zygote=is_forked))) as made:
+        assert (made.zygote is not None) == is_forked, made.why_no_zygote
+        session = Session(made.start())
+        session.await_ready()
+        session.end()
+"""
 
 
 @pytest.fixture(scope="module")
@@ -605,3 +620,10 @@ def _runs(pid: int) -> bool:
     with suppress(OSError):
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
     return False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has none")
+def test_root_needs_no_more_capabilities_than_it_uses() -> None:
+    kept = ",".join(("-all", *(f"+{name}" for name in _NEEDED)))
+    command = ["setpriv", f"--bounding-set={kept}", "--", sys.executable, "-c", _STARTS]
+    subprocess.run(command, cwd=_ROOT, check=True, timeout=120)
