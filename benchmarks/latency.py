@@ -55,11 +55,11 @@ def _step(results: Results, scale: Scale, service: Service) -> None:
 
 def _proofs(results: Results, scale: Scale, service: Service, name: str, most: float) -> None:
     """Each source is another one, so that no sandbox has loaded it."""
-    source, spent = threads.source("regex"), []
+    source, thread, spent = threads.source("regex"), threads.some(1), []
     for number in range(scale.proofs):
         sleep(_PAUSE_S)
         changed = f"{source}\n# {name} {number}\n"
-        spent.append(_millis(lambda text=changed: service.client.graders.validate(text, threads.some(1))))  # type: ignore[misc]  # a default
+        spent.append(_millis(lambda text=changed: service.client.graders.validate(text, thread)))  # type: ignore[misc]  # a default
     _keep(results, name, spent)
     results.add(
         LATENCY,
