@@ -26,10 +26,10 @@ lint: $(READY)  ## ruff and mypy
 	@.venv/bin/mypy
 
 bench: $(READY)  ## how fast, against bare Python in the same run: table and plots in benchmarks/results
-	@.venv/bin/python -m benchmarks
+	@scripts/dockerd run .venv/bin/python -m benchmarks
 
 bench-quick: $(READY)  ## the same in two minutes
-	@.venv/bin/python -m benchmarks --quick
+	@scripts/dockerd run .venv/bin/python -m benchmarks --quick
 
 lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 	@scripts/lock

@@ -6,73 +6,106 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Literal, NamedTuple
 
 import gradebox.thread
-from benchmarks import bare, speed, threads, timing
+from benchmarks import bare, containers, speed, threads, timing
 from benchmarks.layer import Layer, cut
 from benchmarks.results import MICROS, Results
 from benchmarks.scale import Scale
 from sandbox.pool import Pool, open_pool
 
 ALTERNATIVES = "instead of gradebox"
+_ROUNDS = 3
 _BATCH = 4_000
-_IMAGE = "python:3.11-slim"
-_LINES = Path(__file__).parent / "lines.py"
-_THREAD = Path(gradebox.thread.__file__)
-_GRADER = threads.FOLDER / "regex.py"
-_INSIDE = ("/bench/lines.py", "/bench/thread.py", "/bench/regex.py")
-_MOUNTS = tuple(zip((_LINES, _THREAD, _GRADER), _INSIDE, strict=True))
+_PROGRAM = Path(__file__).parent / "lines.py"
+_FILES = {
+    _PROGRAM: "/bench/lines.py",
+    Path(gradebox.thread.__file__): "/bench/thread.py",
+    threads.FOLDER / "regex.py": "/bench/regex.py",
+}
+# As llm-sandbox is used: what is graded is a part of the code.
+_CODE = """
+import io, runpy, sys
+sys.argv = {files!r}
+sys.stdin = io.TextIOWrapper(io.BytesIO({lines!r}))
+runpy.run_path(sys.argv[0])
+"""
 
-
-def measure(results: Results, scale: Scale) -> None:
-    """Interleaved on one core. Each is run for a while and told per completion."""
-    with timing.pinned(1), open_pool() as pool:
-        ways = _ours(pool, scale) | _others(results, scale)
-        spent = timing.interleaved(3, {name: way.micros for name, way in ways.items()})
-    results.skipped.append("llm-sandbox: it is not installed here; docker run for each is what it does underneath")
-    for name, micros in spent.items():
-        results.add(ALTERNATIVES, name, timing.spread(micros), MICROS, note=ways[name].note)
+Grade = Callable[[bytes], list[float]]  # lines to scores
 
 
 class Way(NamedTuple):
-    """One way to grade, and what to know of its figure."""
+    """One way to grade: what measures it, in microseconds a completion, and what to know of its figure."""
 
     micros: Callable[[], float]
     note: str
 
 
-def _ours(pool: Pool, scale: Scale) -> dict[str, Way]:
+def measure(results: Results, scale: Scale) -> None:
+    """On one core, but for containers: their engine starts those on any. Each is told per completion."""
+    with timing.pinned(1):
+        with open_pool() as pool:
+            _compare(results, _quick(pool, scale))
+        with ways(results) as slow:
+            _compare(results, _slow(slow, scale))
+
+
+def _compare(results: Results, compared: dict[str, Way]) -> None:
+    """Interleaved. What takes milliseconds leaves the caches to others, so what takes microseconds is apart from it."""
+    spent = timing.interleaved(_ROUNDS, {name: way.micros for name, way in compared.items()})
+    for name, micros in spent.items():
+        results.add(ALTERNATIVES, name, timing.spread(micros), MICROS, note=compared[name].note)
+
+
+def _quick(pool: Pool, scale: Scale) -> dict[str, Way]:
+    each = _lines()[: scale.each]
     return {
         "gradebox, isolation per batch": Way(_layer(pool, scale.threads, "batch"), f"{scale.threads:,} threads"),
         "gradebox, isolation per completion": Way(
             _layer(pool, scale.isolated, "completion"), f"{scale.isolated:,} threads"
         ),
-    }
-
-
-def _others(results: Results, scale: Scale) -> dict[str, Way]:
-    lines = threads.file(_BATCH).read_bytes().splitlines(keepends=True)
-    each, few = lines[: scale.each], lines[: max(3, scale.each // 4)]
-    ways = {
         "bare, one process": Way(lambda: _bare(scale), f"{scale.threads:,} threads"),
         "asyncio.run for each": Way(lambda: _asyncio_run(each), _extrapolated(each)),
     }
-    commands = {"subprocess, no isolation,": (here(), each)}
+
+
+def _slow(slow: dict[str, Grade], scale: Scale) -> dict[str, Way]:
+    lines = _lines()
+    few, compared = lines[: scale.few], {}
+    for name, grade in slow.items():
+        compared[f"{name} for each"] = Way(partial(_timed, grade, few), _extrapolated(few))
+        compared[f"{name} per batch"] = Way(partial(_timed, grade, [b"".join(lines)]), f"{_BATCH:,} threads at once")
+    return compared
+
+
+@contextmanager
+def ways(results: Results) -> Iterator[dict[str, Grade]]:
+    """Those that start a process or a container for whatever they are given, as far as they can be had here."""
+    files = list(_FILES.values())
+    python = [containers.PYTHON, "-I", "-S"]
+    found: dict[str, Grade] = {"subprocess, no isolation,": partial(_process, [*python, *map(str, _FILES)])}
     if bubblewrap := shutil.which("bwrap"):
-        commands["bubblewrap + python"] = _in_bubblewrap(bubblewrap), each
-    if why := _no_docker():
-        results.skipped.append(f"docker run: {why}")
+        found["bubblewrap + python"] = partial(_process, [*_in_bubblewrap(bubblewrap), *python, *files])
     else:
-        commands["docker run"] = _in_docker(), few
-    for name, (command, some) in commands.items():
-        ways[f"{name} for each"] = Way(partial(_each, command, some), _extrapolated(some))
-        ways[f"{name} per batch"] = Way(partial(_each, command, [b"".join(lines)]), f"{_BATCH:,} threads at once")
-    return ways
+        results.skipped.append("bubblewrap + python: bubblewrap is not installed here")
+    with ExitStack() as stack:
+        if why := containers.why_none():
+            results.skipped.append(f"docker run, llm-sandbox: {why}")
+        else:
+            stack.enter_context(containers.image())
+            found["docker run"] = partial(_process, [*containers.run(_FILES), *python, *files])
+            found["llm-sandbox"] = partial(_llm_sandbox, stack.enter_context(containers.llm_sandbox(_FILES)))
+        yield found
+
+
+def _lines() -> list[bytes]:
+    return threads.file(_BATCH).read_bytes().splitlines(keepends=True)
 
 
 def _extrapolated(lines: Sequence[bytes]) -> str:
@@ -102,49 +135,32 @@ def _asyncio_run(lines: Sequence[bytes]) -> float:
     return (perf_counter() - started) / len(lines) * 1e6
 
 
-def _each(command: Sequence[str], inputs: Sequence[bytes]) -> float:
-    """Microseconds a line; each input goes to a process of its own, which must print a score for each of its lines."""
-    started, graded = perf_counter(), 0
-    for lines in inputs:
-        told = subprocess.run(command, input=lines, stdout=subprocess.PIPE, check=True).stdout.split()
-        graded += len(list(map(float, told)))
+def _timed(grade: Grade, inputs: Sequence[bytes]) -> float:
+    """Microseconds a line; there must be a score for each."""
+    started = perf_counter()
+    graded = sum(len(grade(lines)) for lines in inputs)
+    seconds = perf_counter() - started
     if graded != sum(lines.count(b"\n") for lines in inputs):
-        raise RuntimeError(f"{command[0]} gave {graded} scores")
-    return (perf_counter() - started) / graded * 1e6
+        raise RuntimeError(f"there are {graded} scores")
+    return seconds / graded * 1e6
 
 
-def here() -> list[str]:
-    """The command that grades lines without any isolation."""
-    return [sys.executable, "-I", "-S", str(_LINES), str(_THREAD), str(_GRADER)]
+def _process(command: Sequence[str], lines: bytes) -> list[float]:
+    return _scores(subprocess.run(command, input=lines, stdout=subprocess.PIPE, check=True).stdout.decode())
+
+
+def _llm_sandbox(said: Callable[[str], str], lines: bytes) -> list[float]:
+    return _scores(said(_CODE.format(files=list(_FILES.values()), lines=lines)))
+
+
+def _scores(told: str) -> list[float]:
+    return list(map(float, told.split()))
 
 
 def _in_bubblewrap(program: str) -> list[str]:
     """As services that start a jail for each run do it: all namespaces, the host's system read-only."""
     folders = ["/usr", "/lib", "/lib64", "/bin", "/etc", sys.base_prefix]
     binds = [("--ro-bind", folder, folder) for folder in folders if Path(folder).exists()]
-    binds += [("--ro-bind", str(source), inside) for source, inside in _MOUNTS]
-    python = str(Path(sys.executable).resolve())
+    binds += [("--ro-bind", str(source), inside) for source, inside in _FILES.items()]
     isolation = ["--unshare-all", "--die-with-parent", "--tmpfs", "/tmp", "--clearenv"]
-    return [program, *itertools.chain(*binds), *isolation, "--", python, "-I", "-S", *_INSIDE]
-
-
-def _in_docker() -> list[str]:
-    mounts = itertools.chain(*(("-v", f"{source}:{inside}:ro") for source, inside in _MOUNTS))
-    return ["docker", "run", "--rm", "-i", "--network", "none", *mounts, _IMAGE, "python", "-I", "-S", *_INSIDE]
-
-
-def _no_docker() -> str:
-    """Why there is nothing to compare with; empty where there is."""
-    if shutil.which("docker") is None:
-        return "Docker is not installed here"
-    if _fails("docker", "info"):
-        return "no Docker daemon answers here"
-    return (
-        f"the image {_IMAGE} is not here: `docker pull {_IMAGE}`"
-        if _fails("docker", "image", "inspect", _IMAGE)
-        else ""
-    )
-
-
-def _fails(*command: str) -> bool:
-    return subprocess.run(command, capture_output=True, timeout=20).returncode != 0
+    return [program, *itertools.chain(*binds), *isolation, "--"]

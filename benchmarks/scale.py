@@ -10,6 +10,7 @@ class Scale:
     Attributes:
         batches: sizes of the batches that are timed against bare.
         sizes: sizes of the batches whose memory and CPU are looked at.
+        each, few: threads that are graded one by one, by what takes less than a millisecond for each, and more.
     """
 
     threads: int = 20_000
@@ -25,6 +26,7 @@ class Scale:
     sizes: tuple[int, ...] = (1_000, 5_000, 20_000, 200_000)
     idle_s: float = 10.0
     each: int = 40
+    few: int = 10
 
 
 FULL = Scale()
@@ -41,5 +43,6 @@ QUICK = Scale(
     proofs=15,
     sizes=(1_000, 5_000, 20_000),
     each=10,
+    few=4,
 )
 SCALES = {"quick": QUICK, "full": FULL, "long": LONG}

@@ -1,11 +1,10 @@
 """What is compared must do the same work."""
 
 import asyncio
-import subprocess
 
 import pytest
 
-from benchmarks import alternatives, bare, threads
+from benchmarks import bare, threads
 from benchmarks.layer import Layer, cut
 from sandbox.pool import Pool
 
@@ -23,12 +22,3 @@ def test_the_layer_gives_the_scores_of_bare_python(pool: Pool, grader: str) -> N
 
     assert [outcome.score for outcome in outcomes] == expected
     assert len(set(expected)) > 1
-
-
-def test_a_process_for_each_gives_them_too() -> None:
-    path = threads.file(COUNT)
-    expected = asyncio.run(bare.score(bare.load("regex"), path))
-
-    told = subprocess.run(alternatives.here(), input=path.read_bytes(), capture_output=True, check=True).stdout
-
-    assert list(map(float, told.split())) == expected
