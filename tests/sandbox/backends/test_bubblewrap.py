@@ -59,7 +59,7 @@ async def grade(thread):
 """
 # Of what root may do: becoming others and ending them, and what makes the zygote's namespaces and looks at a sandbox's
 _NEEDED = ("setuid", "setgid", "kill", "net_admin", "sys_admin", "sys_ptrace")
-_STARTS = """
+_STARTS_ONE = """
 from contextlib import closing
 from sandbox.backends.bubblewrap import Bubblewrap
 from sandbox.session import Session
@@ -114,10 +114,8 @@ def _descriptors(pid: int) -> dict[str, str]:
     return {one.name: str(one.readlink()).partition(":")[0] for one in Path(f"/proc/{pid}/fd").iterdir()}
 
 
-def _settled(sandbox: BubblewrapSandbox) -> dict[str, str]:
-    Session(sandbox).await_ready()
-    assert eventually(lambda: Path(f"/proc/{sandbox.pid}/task/{sandbox.pid}/children").read_text() != "")
-    return _told(sandbox)
+def _has_template(sandboxes: list[BubblewrapSandbox]) -> bool:
+    return all(Path(f"/proc/{one.pid}/task/{one.pid}/children").read_text() for one in sandboxes)
 
 
 def test_what_is_forked_is_to_the_kernel_what_would_have_been_started(
@@ -125,8 +123,12 @@ def test_what_is_forked_is_to_the_kernel_what_would_have_been_started(
 ) -> None:
     sandboxes = [made.start() for made in (forking, executing)]
     try:
-        forked, executed = map(_settled, sandboxes)
+        for sandbox in sandboxes:
+            Session(sandbox).await_ready()
+        eventually(lambda: _has_template(sandboxes) and _told(sandboxes[0]) == _told(sandboxes[1]))
+        forked, executed = map(_told, sandboxes)
         assert forked == executed
+        assert forked["processes"] == "1"
         assert (forked["CapBnd"].strip(), forked["NoNewPrivs"].strip(), forked["Seccomp"].strip()) == (
             "0" * 16,
             "1",
@@ -625,5 +627,5 @@ def _runs(pid: int) -> bool:
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has none")
 def test_root_needs_no_more_capabilities_than_it_uses() -> None:
     kept = ",".join(("-all", *(f"+{name}" for name in _NEEDED)))
-    command = ["setpriv", f"--bounding-set={kept}", "--", sys.executable, "-c", _STARTS]
+    command = ["setpriv", f"--bounding-set={kept}", "--", sys.executable, "-c", _STARTS_ONE]
     subprocess.run(command, cwd=_ROOT, check=True, timeout=120)
