@@ -1,56 +1,62 @@
-"""Grades a few threads of our own before the first fork.
+"""Loads a grader of our own and grades a few threads with it, before the first fork.
 
 What Python does only once for all (it specialises bytecode, fills caches, binds symbols) then lies in pages that all
-children share. Without this, each would do it again, and most of what a short-lived child costs is its own copies.
+children share. Without this, each would do it again, and most of what a short-lived child costs is its own copies. A
+template that waits does it once more, so that it has its copies before somebody waits for them.
 """
 
 import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
+import gc
 import os
+import re
+import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
 from sandbox.guest.child import SHARE, Child, Ends
 from sandbox.guest.frames import Limits
 from sandbox.guest.lines import Reader
 from sandbox.guest.output import Output
 from validators import BEFORE_TEST_RUN
-from validators.candidate import Candidate
+from validators.candidate import MODULE, Candidate
 
 _LINE = b'{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}], "metadata": {}}\n'
-_SOURCE = b"async def grade(thread: StringThread) -> float:\n    return 1.0\n"
-_WITHOUT_EXECUTION = 3  # the checks that only look
+_SOURCE = b"""
+import re
+
+NUMBER = re.compile(r"[0-9]+")
+
+
+async def grade(thread: StringThread) -> float:
+    found = NUMBER.search(thread.completion())
+    return float(found.group()) if found else 0.0
+"""
 _TIMES = 32  # CPython 3.11 specialises what has run eight times, and looks at loops twice as long
 _SERVED = 10
 
 
 class _Rehearsed:
-    text = ""
     needs_loop = False
     touches_system = False
-    grade: Callable[[object], Coroutine[object, object, object]]
+    grade: Callable[[object], Coroutine[Any, Any, object]]
 
-    def __init__(self) -> None:
-        self.grade = _grade
+    def __init__(self, candidate: Candidate) -> None:
+        self.text = candidate.text
+        self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
 
 
 def _lines(results: int) -> Iterator[tuple[bytes, int]]:
     yield _LINE, results
 
 
-async def _grade(thread: object) -> float:
-    return 1.0
-
-
 def rehearse(parse: Callable[[bytes], Any]) -> None:
-    """Does what a template and a child do, in this process. It takes some two milliseconds."""
-    candidate = Candidate(_SOURCE)
-    for _, check in BEFORE_TEST_RUN[:_WITHOUT_EXECUTION]:
-        check(candidate)
+    """Does what a template and a child do, in this process, and leaves nothing of it: some four milliseconds."""
+    grader = _Rehearsed(_load())
     output = Output()
     limits = Limits(*[0] * len(Limits._fields))
     reader = Reader(len(_LINE), 8, parse)
-    single, serving = (Child(_Rehearsed(), limits, reader, output) for _ in range(2))
+    single, serving = (Child(grader, limits, reader, output) for _ in range(2))
     output.leave_to_supervisor(0)
     told, results = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     for _ in range(_TIMES):
@@ -59,6 +65,17 @@ def rehearse(parse: Callable[[bytes], Any]) -> None:
         _serve(serving, results)
     for descriptor in (told, results):
         os.close(descriptor)
+    del grader, single, serving
+    re.purge()
+    gc.collect()  # a module is a circle, and `gc` would show it to a grader
+
+
+def _load() -> Candidate:
+    candidate = Candidate(_SOURCE)
+    for _, check in BEFORE_TEST_RUN:
+        check(candidate)
+    del sys.modules[MODULE]
+    return candidate
 
 
 def _serve(child: Child, results: int) -> None:

@@ -66,9 +66,9 @@ class Supervisor:
     def serve(self, is_rehearsed: bool) -> None:
         """Serves until the host closes the channel; the sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
+        preload(self._is_wanted)
         if not is_rehearsed and not self._is_wanted():
             rehearse(fast_parser())
-        preload(self._is_wanted)
         gc.freeze()  # a template need not look at all this again
         gc.enable()
         if not self._is_wanted():

@@ -31,8 +31,8 @@ def main() -> None:
     begin()
     control = socket.socket(fileno=os.dup(0))
     hide()
-    rehearse(fast_parser())
     preload(lambda: False)
+    rehearse(fast_parser())
     gc.freeze()
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel buries what was forked
     while True:
