@@ -70,6 +70,7 @@ class Supervisor:
         preload(self._is_wanted)
         if not is_rehearsed and not self._is_wanted():
             rehearse(fast_parser())
+            gc.collect()
         gc.freeze()  # a template need not look at all this again
         gc.enable()
         if not self._is_wanted(_SOON_S if is_rehearsed else 0):

@@ -44,8 +44,7 @@ def start_template(note: int, rehearsing: bool = False) -> Waiting:
         settle_in()
         if rehearsing:
             rehearse(fast_parser())
-        else:
-            gc.collect()  # as a rehearsal ends: garbage of the grader's is then collected at the same moments
+        gc.collect()  # garbage of the grader's is then collected at the same moments, rehearsed or not
         told = kept.recv(_MOST_TOLD)
         if told:
             Template(kept, Limits(*LIMITS.unpack_from(told))).run(told[LIMITS.size :])
