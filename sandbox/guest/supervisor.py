@@ -216,13 +216,9 @@ class Supervisor:
 
 
 def rehearse_supervising() -> None:
-    """Has the pages copied that a supervisor shares with its template: by another supervisor, whose host is nobody.
-
-    Raises:
-        RuntimeError: this process is not pid 1. A supervisor that is in trouble kills every process that it can.
-    """
-    if os.getpid() != 1:
-        raise RuntimeError("only pid 1 of a sandbox may supervise")
+    """Has the pages copied that a supervisor shares with its template: by another supervisor, whose host is nobody."""
+    if os.getpid() != 1:  # one in trouble kills every process that it can, and these may not be all its own
+        return
     host, channel = socket.socketpair()
     Supervisor(channel).rehearse()
     host.close()
