@@ -7,7 +7,6 @@ template that waits does it once more, so that it has its copies before somebody
 
 import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
 import os
-import re
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
@@ -64,7 +63,7 @@ def rehearse(parse: Callable[[bytes], Any]) -> None:
         _serve(serving, results)
     for descriptor in (told, results):
         os.close(descriptor)
-    re.purge()
+    sys.modules["re"].purge()  # the grader has imported it
 
 
 def _load() -> Candidate:
