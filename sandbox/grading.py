@@ -56,10 +56,11 @@ class Grading:
             try:
                 self._score(payload, lines, first_index, label, outcomes)
             except (Ended, Malformed) as error:
-                tries = tries + 1 if last == len(outcomes) else 1
+                is_tainted = isinstance(error, Ended) and error.tainted
+                tries = tries + 1 if last == len(outcomes) else int(not is_tainted)  # what it gave up over is done
                 last = len(outcomes)
                 verdict = self._verdict(error, tries)
-                self._drop(self.session, verdict.kind if verdict else "crash")
+                self._drop(self.session, verdict.kind if verdict else "tainted" if is_tainted else "crash")
                 self._session = None
                 if verdict is not None and len(outcomes) < lines:
                     outcomes.append(Outcome(first_index + len(outcomes), label, None, 0.0, error=verdict))

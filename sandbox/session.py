@@ -51,11 +51,14 @@ _GRACE_S = 2.0  # the guest's own, for processes that do not go at once
 
 
 class Ended(Exception):
-    """The sandbox is of no more use. `overdue` says that it did not answer in time."""
+    """The sandbox is of no more use. `overdue` says that it did not answer in time, `tainted` that it gave up by
+    itself, since what it has done could reach what it would do next.
+    """
 
-    def __init__(self, message: str, overdue: bool = False) -> None:
+    def __init__(self, message: str, overdue: bool = False, tainted: bool = False) -> None:
         super().__init__(message)
         self.overdue = overdue
+        self.tainted = tainted
 
 
 class Loaded(NamedTuple):
@@ -251,7 +254,7 @@ class Session:
             raise Ended(f"a frame of {length} bytes")
         payload = self._receive_bytes(length, deadline)
         if kind == TAINTED:
-            raise Ended(f"the guest gave up: {payload[:200].decode('utf-8', 'replace')}")
+            raise Ended(f"the guest gave up: {payload[:200].decode('utf-8', 'replace')}", tainted=True)
         return kind, payload
 
     def _receive_bytes(self, length: int, deadline: float) -> bytes:

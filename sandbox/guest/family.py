@@ -72,7 +72,8 @@ class Loaded(NamedTuple):
 
 
 class Family:
-    """One template, and at most one child at a time.
+    """One template, and at most one child at a time. There is never a second one: it would be forked from a supervisor
+    that has seen completions, and could find them in its memory.
 
     Attributes:
         keep: what the module body has left in the scratch folders, where completions may find it.
@@ -81,7 +82,7 @@ class Family:
     """
 
     def __init__(self, limits: Limits, source: bytes, shared: int, waiting: Waiting | None = None) -> None:
-        """`waiting` is what becomes the first template, where there is one already."""
+        """`waiting` is what becomes the template, where there is one already."""
         self._limits = limits
         self._shared = shared
         self._source = source
@@ -246,7 +247,7 @@ class Family:
         """Ends the child that `start_single` started, unless it has ended by itself, and all that it left.
 
         Raises:
-            Lost: the template did not answer; all processes are dead then, and it must be loaded again.
+            Lost: the template did not answer; all processes are dead then.
         """
         deadline = monotonic() + _GRACE_S
         while self._grading and monotonic() < deadline:
@@ -275,7 +276,7 @@ class Family:
         """Ends the child and all that it left, and says how it ended.
 
         Raises:
-            Lost: the template did not answer; all processes are dead then, and it must be loaded again.
+            Lost: the template did not answer; all processes are dead then.
         """
         deadline = monotonic() + _GRACE_S
         try:

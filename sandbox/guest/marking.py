@@ -73,14 +73,14 @@ class Marking:
         """Grades every line, and returns the child where it can go on with the next chunk.
 
         Raises:
-            Lost: the grader could not be loaded again.
+            Lost: there is no template any more. Another would be a copy of this process, which has seen completions.
             NotClean: a scratch folder could not be emptied.
         """
         once = self._limits.isolation == COMPLETION
         chunk = self._chunk
         while self._told < chunk.count:
-            if not self._family.alive and not self._family.load().done:
-                raise Lost
+            if not self._family.alive:
+                raise Lost("the process that had loaded the grader has ended")
             if once:
                 self._grade_single()
                 continue
@@ -108,7 +108,7 @@ class Marking:
         finally:
             child.close()
         if self._family.shares and self._family.alive:
-            self._family.end()  # it is loaded again for the next
+            self._family.end()  # the next takes another sandbox
         self._family.clean()
 
     def _await_single(self, child: Child) -> Failure | None:

@@ -207,11 +207,12 @@ class Supervisor:
             raise scratch.NotClean(
                 "the module body left files or descriptors, and what the batch made of them is unknown"
             )
-        if self._family.alive:
-            self._family.sweep()
-            scratch.clean()
-            self._child = self._family.start_child() if self._limits.isolation == BATCH else None
-            self._unused = True  # it rests when nothing follows at once: until then, the child gets on its feet
+        if not self._family.alive:
+            raise Lost("the process that had loaded the grader has ended")
+        self._family.sweep()
+        scratch.clean()
+        self._child = self._family.start_child() if self._limits.isolation == BATCH else None
+        self._unused = True  # it rests when nothing follows at once: until then, the child gets on its feet
         self._say(DONE)
 
 

@@ -1,5 +1,6 @@
 """Sandboxes are kept, bounded and ended as the settings say, and nothing is carried from one batch to the next."""
 
+import json
 import threading
 import time
 from collections.abc import Callable
@@ -373,3 +374,37 @@ def test_a_grader_that_is_loaded_for_each_completion_is_warned_of(pool: Pool) ->
     )
     assert report.valid
     assert any("runs anew for each completion" in warning for warning in report.warnings)
+
+
+# Looks for another completion's text in all that Python knows of, also in what was there before the grader.
+_SEARCHES = """
+import gc, os, signal
+
+async def grade(thread):
+    if thread.completion() == "kill":
+        os.kill(os.getppid(), signal.SIGKILL)
+    needle = b"".join([b"xq7", b"vz9"])
+    gc.unfreeze()
+    known = gc.get_objects()
+    texts = [text for one in known for text in gc.get_referents(one) if type(text) in (bytes, bytearray, str)]
+    return float(sum(needle in (text.encode() if type(text) is str else text) for text in texts if text is not needle))
+"""
+
+
+@pytest.mark.parametrize("body", ["", "import tempfile\nkept = tempfile.TemporaryFile()"])
+def test_a_grader_that_is_loaded_again_finds_no_other_completion(body: str, pool: Pool) -> None:
+    """A second template would be a copy of the supervisor, which has seen all completions of the chunk."""
+    completions = ["look", "kill", "look", "look", "xq7vz9"]
+    payload = b"\n".join(json.dumps({"completion": one}).encode() for one in completions)
+    pool.counts.take()
+    with pool.grading(GraderSource(body + _SEARCHES, "completion")) as grading:
+        outcomes = grading.score(payload, 0, "g@1")
+    assert [one.score for one in outcomes[:4]] == [0.0, None, 0.0, 0.0]
+    assert outcomes[4].score != 0.0  # its own text it finds
+    killed = outcomes[1].error
+    assert killed is not None
+    assert killed.kind == "crash"
+    assert "the process that had loaded the grader" in killed.message
+    counts = pool.counts.take()
+    assert "sandbox:end:tainted" in counts
+    assert "sandbox:end:crash" not in counts
