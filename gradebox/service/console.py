@@ -14,8 +14,6 @@ from rich.text import Text
 from gradebox.service.logs import LogSettings, configure, escaped
 from gradebox.service.tail import Tail
 
-_LOOK_S = 0.2  # between two looks at the logs
-
 Event = Mapping[str, Any]
 
 
@@ -28,7 +26,6 @@ class Console:
         self._terminal = Terminal(file=sys.stderr, markup=False, highlight=False, soft_wrap=True)
         self._log = structlog.get_logger("serve")
         self._tails: list[Tail] = []
-        self._look_at = 0.0
 
     @property
     def is_terminal(self) -> bool:
@@ -59,13 +56,11 @@ class Console:
         """Tells from now on what is appended to these logs."""
         self._tails = list(tails)
 
-    def look(self, *, now: bool = False) -> None:
-        """Tells what is new in the logs: a few times a second, or now."""
-        if now or time.monotonic() >= self._look_at:
-            self._look_at = time.monotonic() + _LOOK_S
-            for tail in self._tails:
-                for line in tail.read():
-                    self._pass_on(line)
+    def look(self) -> None:
+        """Tells what is new in the logs."""
+        for tail in self._tails:
+            for line in tail.read():
+                self._pass_on(line)
 
     def _pass_on(self, line: str) -> None:
         if not self._is_text:

@@ -93,7 +93,7 @@ def serve(options: ServeOptions) -> None:
             api, workers = servers[:1], servers[1:]
             for group in (workers, api, redis):
                 _stop(group, signals, console)
-            console.look(now=True)
+            console.look()
         console.tell("stopped")
 
 

@@ -202,7 +202,7 @@ def test_a_reader_that_stops_is_ended(service: Service, client: httpx.Client, ha
         assert len(rest(connection)) < 20_000_000  # what lay in the system's buffers
 
 
-def test_a_reader_that_is_slow_gets_all(
+def test_a_reader_that_is_slow_is_not_ended(
     service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(protocol, "READ_S", 5.0)  # a machine that is busy may stop the reader for a while

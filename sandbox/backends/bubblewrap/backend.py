@@ -170,6 +170,7 @@ class Bubblewrap:
             os.close(filter_file)
 
     def _command(self, uid: int) -> list[str]:
+        # `nsenter --setuid` is 0.5 ms quicker, but goes on where the groups of the service cannot be given up.
         become = [self._setpriv, "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"] if uid else []
         scratch = build.scratch(self._settings.scratch_bytes)
         return [*become, self._program, *build.system(self._image), *scratch, *build.isolation()]

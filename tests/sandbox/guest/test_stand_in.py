@@ -59,10 +59,11 @@ for number in range(20_000):
 gc.callbacks.clear()
 gc.unfreeze()
 named = [one.__name__ for one in gc.get_objects() if getattr(one, "__module__", "") == __name__]
+patterns = len(sys.modules["re"]._cache)
 modules = [one.__name__ for one in gc.get_objects() if type(one) is type(sys) and one.__name__ == __name__]
 
 async def grade(thread):
-    return Score(1.0, reason=repr([moments, named, modules]))
+    return Score(1.0, reason=repr([moments, named, modules, patterns]))
 """
 
 
@@ -126,11 +127,12 @@ def test_a_grader_finds_the_same_whether_its_sandbox_waited_or_not() -> None:
                 found.append(literal_eval(outcome.reason or ""))
             finally:
                 session.end()
-    moments, named, modules = found[0]
+    moments, named, modules, patterns = found[0]
     assert found == [found[0]] * 3
     assert [generation for phase, generation, _ in moments if phase == "start"].count(0) > 20
     assert named == ["<listcomp>"]
     assert modules == ["grader"]
+    assert patterns == 0
 
 
 def settled(*pids: int) -> list[int]:
