@@ -8,6 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -64,23 +65,24 @@ def names(tools: None) -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def images(names: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Both targets, built by the classic builder and without a network."""
+    with ThreadPoolExecutor() as both:
+        base = both.submit(_run, str(ROOT / "scripts" / "images"), "base", names["base"])
+        context = both.submit(_context, tmp_path_factory.mktemp("context") / "gradebox").result()
+        base.result()
+    for target in ("service", "sandbox"):
+        build = ["docker", "build", "--network", "none", "--build-arg", f"BASE={names['base']}"]
+        _run(*build, "--target", target, "--tag", names[target], context, DOCKER_BUILDKIT="0")
+    return names
+
+
+def _context(folder: Path) -> str:
     """A clone with wheels in it: what an air-gapped user builds from."""
-    folder = tmp_path_factory.mktemp("context") / "gradebox"
     kept = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "tests", "benchmarks", "wheels")
     shutil.copytree(ROOT, folder, ignore=kept)
     _run(str(ROOT / "scripts" / "images"), "wheels", str(folder / "wheels"))
-    return folder
-
-
-@pytest.fixture(scope="module")
-def images(names: dict[str, str], context: Path) -> dict[str, str]:
-    """Both targets, built by the classic builder and without a network."""
-    _run(str(ROOT / "scripts" / "images"), "base", names["base"])
-    for target in ("service", "sandbox"):
-        build = ["docker", "build", "--network", "none", "--build-arg", f"BASE={names['base']}"]
-        _run(*build, "--target", target, "--tag", names[target], str(context), DOCKER_BUILDKIT="0")
-    return names
+    return str(folder)
 
 
 class Stack:
