@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).parent.parent
-_DISTRIBUTIONS = ("httpx", "msgspec", "uvicorn", "fastapi", "redis", "rq", "pydantic")
+_DISTRIBUTIONS = ("httpx", "msgspec", "uvicorn", "fastapi", "redis", "rq", "pydantic", "llm-sandbox")
 
 
 def describe(scale: str) -> dict[str, Any]:
@@ -18,6 +18,7 @@ def describe(scale: str) -> dict[str, Any]:
     versions = {
         "bubblewrap": _said("bwrap", "--version").removeprefix("bubblewrap "),
         "redis-server": _said("redis-server", "--version").partition("v=")[2].partition(" ")[0],
+        "docker": _said("docker", "--version").removeprefix("Docker version ").partition(",")[0],
         **{name: importlib.metadata.version(name) for name in _DISTRIBUTIONS},
     }
     return {
