@@ -18,7 +18,7 @@ def describe(scale: str) -> dict[str, Any]:
     versions = {
         "bubblewrap": _said("bwrap", "--version").removeprefix("bubblewrap "),
         "redis-server": _said("redis-server", "--version").partition("v=")[2].partition(" ")[0],
-        "docker": _said("docker", "--version").removeprefix("Docker version ").partition(",")[0],
+        "docker": _said("docker", "version", "--format", "{{.Server.Version}}") or "none",
         **{name: importlib.metadata.version(name) for name in _DISTRIBUTIONS},
     }
     return {
