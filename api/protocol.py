@@ -12,6 +12,7 @@ from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from api.intake import EXTENSION, Intake
+from api.joining import Joining
 
 HEAD_BYTES = 64 * 1024
 HEAD_S = 20.0
@@ -96,7 +97,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._await(None)
         self._intake = Intake(self, self._length())
         self.scope["extensions"] = {EXTENSION: {"of": self._intake}}
+        before = self.cycle
         super().on_headers_complete()
+        if self.cycle is not before:  # a websocket's head makes none
+            self.cycle.transport = Joining(self.transport, self.loop)
         if len(self.pipeline) > PIPELINED:
             raise ValueError("requests are sent faster than they are answered")  # the parser stops, and it is refused
 

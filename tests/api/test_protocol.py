@@ -1,6 +1,7 @@
 """What clients may do to a connection. Times are cut short, so that they can be waited for."""
 
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,6 +73,22 @@ def test_a_head_without_end_is_cut_off(service: Service) -> None:
 
 def test_a_head_of_usual_length_is_taken(service: Service) -> None:
     assert httpx.get(service.url + "/healthz", headers={"X-Long": "x" * 8000}).status_code == 200
+
+
+def segments(connection: socket.socket) -> int:
+    """How many pieces of data the kernel has received: `tcpi_data_segs_in`."""
+    return int.from_bytes(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)[152:156], sys.byteorder)
+
+
+def test_an_answer_comes_as_a_whole(service: Service) -> None:
+    """Head and body are one write: whoever waits for them wakes once."""
+    with connected(service) as connection:
+        for number in range(1, 11):
+            connection.sendall(HEAD + b"\r\n")
+            answer = b""
+            while not answer.endswith(b'{"status":"up"}'):
+                answer += connection.recv(65536)
+            assert segments(connection) == number
 
 
 def test_trailers_without_end_are_cut_off(service: Service, client: httpx.Client) -> None:
