@@ -4,6 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import lru_cache
 from itertools import count
 from typing import Any, TypeVar
 
@@ -54,8 +55,7 @@ class Rules:
         """The arguments of `httpx.Client.request`, but for a body that is streamed."""
         return {
             "method": call.method,
-            "url": call.path,
-            "params": httpx.QueryParams(list(call.params)),
+            "url": _absolute(self.url, call.path, tuple(call.params)),
             "content": call.body,
             "headers": call.headers,
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S, read=self.timeout + call.work_s),
@@ -221,6 +221,13 @@ def _error(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> GradeboxE
 def _is_final(response: httpx.Response) -> bool:
     problem = problem_of(response)
     return problem is not None and problem.type.endswith(NOT_AGAIN)
+
+
+@lru_cache(maxsize=64)
+def _absolute(service: str, path: str, params: tuple[tuple[str, str], ...]) -> httpx.URL:
+    """Where a request goes; to put that together takes httpx nearly half of its time for a request."""
+    url = httpx.URL(service + path)
+    return url.copy_merge_params(httpx.QueryParams(params)) if params else url
 
 
 def _check_url(url: str) -> None:

@@ -85,6 +85,25 @@ def test_requests_carry_the_key_and_quoted_paths() -> None:
     assert seen[0].url.raw_path == b"/graders/v1/projects/a%2Fb/graders/x%3Fy"
 
 
+@pytest.mark.parametrize("service", ["http://127.0.0.1:8000", "https://teams.example/grade%20box", "http://[::1]:80/"])
+@pytest.mark.parametrize(
+    "call", [calls.get_batch("ä/b?", "x y", 2.0), calls.create_batch("p", {"a b@1": 1.0, "c&d": 0.5}, [])]
+)
+def test_a_request_goes_where_httpx_would_send_it(service: str, call: Call[object]) -> None:
+    seen: list[httpx.URL] = []
+
+    def handler(request: httpx.Request) -> httpx.Response:
+        seen.append(request.url)
+        return httpx.Response(404)
+
+    for _ in range(2):
+        with pytest.raises(GradeboxError):
+            transport(handler, service).send(call)
+    with httpx.Client(base_url=service) as plain:
+        expected = plain.build_request(call.method, call.path, params=list(call.params) or None).url
+    assert seen == [expected, expected]
+
+
 def test_compression_is_asked_for_only_across_machines() -> None:
     for url, encoding in (("http://127.0.0.1:8000", "identity"), ("https://graders.example", "gzip, deflate")):
         seen = list[str]()
