@@ -5,7 +5,7 @@ from importlib import import_module
 
 # Neither `random`, which costs each completion a new seed once it is there, nor `asyncio`, which would put every grader
 # into an event loop; nor anything that imports them.
-MODULES = ("re", "json", "math", "string", "collections", "functools", "itertools", "typing", "dataclasses")
+MODULES = ("re", "json", "math", "string", "collections", "functools", "itertools", "typing")
 
 
 def preload(wanted: Callable[[], bool]) -> None:
