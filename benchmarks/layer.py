@@ -35,7 +35,7 @@ class Layer:
         with path.open("rb") as file, self._pool.grading(self._source) as grading:
             for chunk in chunks:
                 file.seek(chunk.offset)
-                outcomes += grading.score(file.read(chunk.length), chunk.first_index, "regex@1")
+                outcomes += grading.score(file.read(chunk.length), chunk.first_index, "regex@1", chunk.lines)
         return outcomes
 
     def seconds(self, path: Path, chunks: list[Chunk]) -> float:
