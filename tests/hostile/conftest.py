@@ -11,7 +11,8 @@ from tests.backends import NAMES, backend_of, settings_for
 
 
 @pytest.fixture(scope="session")
-def around() -> Iterator[Surroundings]:
+def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
+    tmp_path_factory.getbasetemp()  # made now, or pytest makes it among what is looked at
     with surroundings() as around:
         yield around
 
