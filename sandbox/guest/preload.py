@@ -4,7 +4,8 @@ from collections.abc import Callable
 from importlib import import_module
 
 # Neither `random`, which costs each completion a new seed once it is there, nor `asyncio`, which would put every grader
-# into an event loop; nor anything that imports them.
+# into an event loop; nor anything that imports them. Nor `dataclasses`: with `inspect` and all that it imports, each
+# child would be a twentieth dearer, and few graders have one.
 MODULES = ("re", "json", "math", "string", "collections", "functools", "itertools", "typing")
 
 
