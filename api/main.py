@@ -4,48 +4,29 @@ import gc
 import resource
 import signal
 import socket
-import time
 from types import FrameType
-
-import structlog
-from redis.exceptions import ConnectionError as RedisConnectionError
 
 from api.server import server
 from api.services import Services
 from api.settings import ApiSettings
-from gradebox.service.logs import configure
-from sandbox.errors import IsolationUnavailable
 from sandbox.pool import Pool, open_pool
-from storage.errors import UnknownFormat
 from storage.settings import StorageSettings
 from storage.store import Store, first_start, open_store
 from worker import tracing
-from worker.supervised import stop_with_parent
+from worker.starting import start, wait_for
 
 FILES = 65_536
-UNSAFE_HERE = 3
-UNKNOWN_FORMAT = 4
-_REDIS_WAIT_S = 1.0
-
-_log = structlog.get_logger("api")
 
 
 def main() -> int:
     """Opens the store and sandboxes, and serves. Returns the exit code."""
-    stop_with_parent()
+    return start("api", _run)
+
+
+def _run() -> None:
     _allow_files()
-    configure("api")
-    tracing.start("api")
-    try:
-        with open_pool(resets_later=True) as pool:
-            _serve(ApiSettings(), _wait_for_store(StorageSettings()), pool)
-    except IsolationUnavailable as error:
-        _log.error(f"no sandbox is safe here: {error}")
-        return UNSAFE_HERE
-    except UnknownFormat as error:
-        _log.error(str(error))
-        return UNKNOWN_FORMAT
-    return 0
+    with open_pool(resets_later=True) as pool:
+        _serve(ApiSettings(), wait_for(_open_store), pool)
 
 
 def _allow_files() -> None:
@@ -74,13 +55,8 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     tracing.stop()
 
 
-def _wait_for_store(settings: StorageSettings) -> Store:
-    while True:
-        try:
-            store = open_store(settings)
-            first_start(store, settings)
-        except RedisConnectionError as error:
-            _log.warning("Redis does not answer, trying again", error=str(error))
-            time.sleep(_REDIS_WAIT_S)
-        else:
-            return store
+def _open_store() -> Store:
+    settings = StorageSettings()
+    store = open_store(settings)
+    first_start(store, settings)
+    return store

@@ -1,15 +1,11 @@
 """One worker process, until SIGTERM."""
 
 import os
-import time
+from functools import partial
 
 import structlog
-from redis.exceptions import ConnectionError as RedisConnectionError
 
-from gradebox.service.logs import configure
-from sandbox.errors import IsolationUnavailable
 from sandbox.pool import Pool, open_pool
-from storage.errors import UnknownFormat
 from storage.janitor import Janitor
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
@@ -21,35 +17,24 @@ from worker.process import Process
 from worker.publisher import Publisher
 from worker.runtime import Runtime, use
 from worker.settings import WorkerSettings
-from worker.supervised import stop_with_parent
-
-UNSAFE_HERE = 3
-UNKNOWN_FORMAT = 4
-_REDIS_WAIT_S = 1.0
+from worker.starting import start, wait_for
 
 _log = structlog.get_logger("worker")
 
 
 def main() -> int:
     """Opens sandboxes and works. Returns the exit code."""
-    stop_with_parent()
-    configure("worker")
-    tracing.start("worker")
+    return start("worker", _run)
+
+
+def _run() -> None:
     settings, own = StorageSettings(), WorkerSettings()
     os.nice(own.nice)  # sandboxes have it too
-    try:
-        with open_pool() as pool:
-            _run(settings, own, _wait_for_store(settings), pool)
-    except IsolationUnavailable as error:
-        _log.error(f"no sandbox is safe here: {error}")
-        return UNSAFE_HERE
-    except UnknownFormat as error:
-        _log.error(str(error))
-        return UNKNOWN_FORMAT
-    return 0
+    with open_pool() as pool:
+        _work(settings, own, wait_for(partial(open_store, settings)), pool)
 
 
-def _run(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool) -> None:
+def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool) -> None:
     dispatch = Dispatch(store)
     heartbeat = Heartbeat(store, dispatch)
     runtime = Runtime(store, pool, dispatch, heartbeat)
@@ -67,12 +52,3 @@ def _run(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Poo
         heartbeat.end()
         publisher.end()
         tracing.stop()
-
-
-def _wait_for_store(settings: StorageSettings) -> Store:
-    while True:
-        try:
-            return open_store(settings)
-        except RedisConnectionError as error:
-            _log.warning("Redis does not answer, trying again", error=str(error))
-            time.sleep(_REDIS_WAIT_S)

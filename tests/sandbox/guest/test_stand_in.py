@@ -54,7 +54,7 @@ from gradebox import Score
 
 moments, kept = [], []
 gc.callbacks.append(lambda phase, info: moments.append([phase, info["generation"], len(kept)]))
-for number in range(20_000):
+for number in range(60_000):  # CPython 3.13 collects half as often
     kept.append([number])
 gc.callbacks.clear()
 gc.unfreeze()
@@ -129,7 +129,7 @@ def test_a_grader_finds_the_same_whether_its_sandbox_waited_or_not() -> None:
                 session.end()
     moments, named, modules, patterns = found[0]
     assert found == [found[0]] * 3
-    assert [generation for phase, generation, _ in moments if phase == "start"].count(0) > 5
+    assert [generation for phase, generation, _ in moments if phase == "start"].count(0) > 20
     assert named == ["<listcomp>" if sys.version_info < (3, 12) else "<module>"]  # the code that looks
     assert modules == ["grader"]
     assert patterns == 0
