@@ -1,8 +1,12 @@
-"""The threads that are graded: made up, of some 1.5 KB each, and the same on every machine."""
+"""The threads that are graded: made up, of some 1.5 KB each, and the same on every machine.
+
+They are as people have them: with an id, nested metadata, and half of their text outside ASCII.
+"""
 
 import json
 import random
 import tempfile
+import uuid
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -15,7 +19,12 @@ Thread = dict[str, object]
 _WORDS = str.split(
     "so then the we first know that each of them has about apples baskets hours price total number per week after "
     "which remaining therefore adding multiply together and subtract what was left gives altogether half twice many "
-    "Natalia café sold bought walked every day distance speed minutes cost dollars answer step because if now let us"
+    "Natalia sold bought walked every day distance speed minutes cost dollars answer step because if now let us"
+)
+_OTHER_WORDS = str.split(
+    "тогда мы сначала знаем каждый корзина яблоки часы цена всего число неделя после осталось поэтому "
+    "складываем умножаем вместе вычитаем получаем половина "
+    "首先 我们 知道 每个 篮子 苹果 小时 价格 总共 数字 每周 之后 剩下 因此 πόσο μήλα ώρες τιμή καλάθι συνολικά"
 )
 _SYSTEM = "You are a careful assistant. Think step by step, and end with the answer alone on a line after four hashes."
 _SHAPE = {"steps": "array", "answer": "number", "unit": "string", "check": "object", "confidence": "number"}
@@ -51,17 +60,24 @@ def some(count: int, grader: str = "regex") -> list[Thread]:
 
 
 def _lines(count: int, grader: str) -> Iterator[str]:
-    """They come round again after 2,000, each with a number of its own: no two are equal."""
+    """They come round again after 2,000, each with an id of its own: no two are equal."""
     chance = random.Random(1)
     made = [_thread(chance, grader == "json_shape") for _ in range(min(count, 2000))]
     for number in range(count):
-        yield json.dumps({**made[number % len(made)], "sample": number}, ensure_ascii=False) + "\n"
+        yield json.dumps({"id": _identity(number), **made[number % len(made)]}, ensure_ascii=False) + "\n"
+
+
+def _identity(number: int) -> str:
+    """8 to 36 characters, as people number their samples, or as a UUID."""
+    if number % 2:
+        return f"row-{number}".ljust(8, "_")
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
 
 
 def _thread(chance: random.Random, as_json: bool) -> Thread:
     answer = chance.randrange(2, 20_000)
     told = answer if chance.random() < 0.6 else chance.randrange(2, 20_000)
-    steps = [_sentence(chance) for _ in range(7)]
+    steps = [_sentence(chance) for _ in range(6)]
     messages = [
         {"role": "system", "content": _SYSTEM},
         {"role": "user", "content": " ".join(_sentence(chance) for _ in range(4))},
@@ -72,6 +88,7 @@ def _thread(chance: random.Random, as_json: bool) -> Thread:
         "expected": f"#### {answer:,}",
         "reference": "\n".join([*steps[-2:], f"#### {answer:,}"])[-200:],
         "shape": _SHAPE,
+        "source": {"dataset": "made-up", "split": "train", "tags": ["math", {"level": answer % 5}]},
     }
     return {"messages": messages, "metadata": metadata}
 
@@ -89,5 +106,5 @@ def _json(chance: random.Random, steps: list[str], told: int) -> str:
 
 
 def _sentence(chance: random.Random) -> str:
-    words = " ".join(chance.choices(_WORDS, k=12)).replace("café", "café" if chance.random() < 0.05 else "shop")
+    words = " ".join(chance.choices(_WORDS if chance.random() < 0.3 else _OTHER_WORDS, k=12))
     return f"{words.capitalize()}, {chance.randrange(2, 90)} + {chance.randrange(2, 90)}."

@@ -1,12 +1,15 @@
 """The conversation that a grader is given.
 
-Graders see this class inside the sandbox, so this module imports nothing but the standard library.
+Graders see this class inside the sandbox, so this module imports nothing but the standard library. What a thread looks
+like as JSON is in `gradebox.thread_forms`, which reads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
+
+from gradebox.thread_forms import ROLES, Step, ToolCall, check_role, fragments, read, steps
 
 
 class StringTurn(NamedTuple):
@@ -19,24 +22,40 @@ class StringTurn(NamedTuple):
 class StringThread:
     """A conversation: its turns, and the metadata of the sample it belongs to.
 
-    The surface is that of `adaptive_harmony.StringThread`, so that graders written for Adaptive run unchanged.
-    Threads are values: `user()`, `assistant()` and the like return a new thread.
+    The surface is that of `adaptive_harmony.StringThread`, so that graders written for Adaptive run unchanged; beside
+    it stand `raw_messages`, `steps` and `tool_calls`. Threads are values: `user()` and the like return a new thread.
     """
 
     # Turns are kept as plain pairs: a named tuple costs 0.3 µs to make, and most graders look at the completion alone.
-    __slots__ = ("_turns", "metadata")
+    # `_raw` is unset where the messages hold nothing but role and content: setting it would be paid by every thread.
+    __slots__ = ("_raw", "_turns", "metadata")
 
     metadata: Any
     _turns: list[tuple[str, str]]
+    _raw: list[dict[str, Any]]
 
     def __init__(self, turns: Iterable[tuple[str, str]] | None = None, metadata: Any = None) -> None:
-        self._turns = [(role, content) for role, content in turns] if turns is not None else []
+        """Turns are pairs of role and content.
+
+        Raises:
+            ValueError: one is none, or its role is unknown; the message says which.
+        """
+        self._turns = [] if turns is None else [_checked(turn, number) for number, turn in enumerate(turns)]
         self.metadata = {} if metadata is None else metadata
 
     @classmethod
     def with_metadata(cls, turns: Iterable[tuple[str, str]], metadata: Any) -> StringThread:
         """A thread of these turns with this metadata."""
         return cls(turns, metadata)
+
+    @classmethod
+    def from_messages(cls, messages: list[dict[str, Any]], metadata: dict[str, Any] | None = None) -> StringThread:
+        """A thread of messages as OpenAI's API has them: dicts with "role" and "content", perhaps "tool_calls".
+
+        Raises:
+            ValueError: they are none; the message says which part is wrong.
+        """
+        return cls.from_object({"messages": messages, "metadata": metadata})
 
     def get_turns(self) -> list[StringTurn]:
         """All turns, the completion too."""
@@ -53,7 +72,7 @@ class StringThread:
         return turns[-1][1] if turns and turns[-1][0] == "assistant" else None
 
     def last_content(self) -> str:
-        """What the last turn says, whoever says it.
+        """What the last turn says, whichever role it has.
 
         Raises:
             ValueError: the thread has no turns.
@@ -61,6 +80,21 @@ class StringThread:
         if not self._turns:
             raise ValueError("the thread has no turns, so it has no last content")
         return self._turns[-1][1]
+
+    def raw_messages(self) -> list[dict[str, Any]]:
+        """Each turn's message as it was sent, with all of its members: a copy of the list, not of the messages."""
+        raw: list[dict[str, Any]] | None = getattr(self, "_raw", None)
+        return list(raw) if raw is not None else [{"role": role, "content": content} for role, content in self._turns]
+
+    @property
+    def steps(self) -> list[Step]:
+        """The assistant's turns, in order, each with the tools that it called."""
+        return steps(self.raw_messages(), self._turns)
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """All calls of tools, in order."""
+        return [call for step in self.steps for call in step.tool_calls]
 
     def user(self, content: str) -> StringThread:
         """A new thread with a user turn at its end."""
@@ -79,18 +113,23 @@ class StringThread:
         return self._with("tool", content)
 
     def _with(self, role: str, content: str) -> StringThread:
-        return StringThread([*self._turns, (role, content)], self.metadata)
+        thread = StringThread([*self._turns, (role, content)], self.metadata)
+        if hasattr(self, "_raw"):
+            thread._raw = [*self._raw, {"role": role, "content": content}]
+        return thread
 
     def get_fragments(self) -> list[tuple[str, list[dict[str, str]]]]:
-        """The turns as lists of fragments; gradebox's threads hold text alone."""
-        return [(role, [{"type": "text", "text": content}]) for role, content in self._turns]
+        """The turns as lists of fragments: text, and images by their URL."""
+        return [
+            (role, fragments(message.get("content"), content))
+            for (role, content), message in zip(self._turns, self.raw_messages(), strict=True)
+        ]
 
     def to_json(self) -> str:
         """This thread as `{"messages": [{"role", "content"}], "metadata"}`, the form that `from_json` reads."""
         import json  # here, because it costs a cold sandbox 10 ms
 
-        messages = [{"role": role, "content": content} for role, content in self._turns]
-        return json.dumps({"messages": messages, "metadata": self.metadata}, ensure_ascii=False)
+        return json.dumps({"messages": self.raw_messages(), "metadata": self.metadata}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> StringThread:
@@ -101,29 +140,29 @@ class StringThread:
         """
         import json
 
-        return cls.from_object(json.loads(text))
+        return cls.from_object(json.loads(text, parse_constant=_no_constant))
 
     @classmethod
-    def from_object(cls, value: object) -> StringThread:
-        """Reads `{"messages"}`, `{"turns"}` or `{"prompt", "completion"}`, each with an optional "metadata".
+    def from_object(cls, value: object, keep_unknown: bool = False) -> StringThread:
+        """Reads `{"messages"}`, `{"turns"}` or `{"prompt", "completion"}`, each with an optional "metadata" and "id".
+
+        Args:
+            value: the object, as JSON was parsed.
+            keep_unknown: whether members that no form has become metadata; else they are refused.
 
         Raises:
             ValueError: the value is no thread; the message says which part is wrong.
         """
-        if type(value) is not dict:
-            raise ValueError(f"a thread is a JSON object, and this is {_kind(value)}")
-        metadata = value.get("metadata")
-        if metadata is not None and type(metadata) is not dict:
-            raise ValueError(f'"metadata" must be an object, and is {_kind(metadata)}')
         thread = cls.__new__(cls)
-        thread._turns = _turns(value)
-        thread.metadata = {} if metadata is None else metadata
+        thread._turns, thread.metadata, raw = read(value, keep_unknown)
+        if raw is not None:
+            thread._raw = raw
         return thread
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StringThread):
             return NotImplemented
-        return self._turns == other._turns and bool(self.metadata == other.metadata)
+        return self.raw_messages() == other.raw_messages() and bool(self.metadata == other.metadata)
 
     __hash__ = None  # type: ignore[assignment]  # metadata can be changed
 
@@ -131,54 +170,20 @@ class StringThread:
         return f"StringThread({self._turns!r}, metadata={self.metadata!r})"
 
 
-def _turns(value: Mapping[str, object]) -> list[tuple[str, str]]:
-    if "messages" in value:
-        return _read_messages(value["messages"], '"messages"')
-    if "turns" in value:
-        return _read_pairs(value["turns"])
-    if "completion" in value:
-        return [*_read_prompt(value.get("prompt")), *_read_completion(value["completion"])]
-    raise ValueError('a thread needs "messages", "turns" or "completion", and this object has none of them')
+def _checked(turn: object, number: int) -> tuple[str, str]:
+    if isinstance(turn, tuple | list) and len(turn) == 2:
+        role, content = turn
+        if isinstance(role, str) and isinstance(content, str):
+            if role not in ROLES:
+                check_role(role, f"turns[{number}]")
+            return role, content
+    if isinstance(turn, Mapping):
+        raise ValueError(
+            f"turns[{number}] is a dict, and StringThread takes pairs: (role, content). "
+            "Use StringThread.from_messages(messages, metadata)"
+        )
+    raise ValueError(f"turns[{number}] must be a pair of strings, (role, content), and is {turn!r:.80}")
 
 
-def _read_messages(messages: object, where: str) -> list[tuple[str, str]]:
-    if type(messages) is not list:
-        raise ValueError(f"{where} must be a list, and is {_kind(messages)}")
-    turns: list[tuple[str, str]] = []
-    for message in messages:
-        try:
-            role, content = message["role"], message["content"]
-        except (TypeError, KeyError):
-            raise ValueError(f'{where}[{len(turns)}] must be an object with "role" and "content"') from None
-        if type(role) is not str or type(content) is not str:
-            raise ValueError(f'{where}[{len(turns)}]: "role" and "content" must be strings')
-        turns.append((role, content))
-    return turns
-
-
-def _read_pairs(pairs: object) -> list[tuple[str, str]]:
-    if type(pairs) is not list:
-        raise ValueError(f'"turns" must be a list, and is {_kind(pairs)}')
-    for number, pair in enumerate(pairs):
-        if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
-            raise ValueError(f'"turns"[{number}] must be a pair of strings: [role, content]')
-    return [(role, content) for role, content in pairs]
-
-
-def _read_prompt(prompt: object) -> list[tuple[str, str]]:
-    if prompt is None:
-        return []
-    if type(prompt) is str:
-        return [("user", prompt)]
-    return _read_messages(prompt, '"prompt"')
-
-
-def _read_completion(completion: object) -> list[tuple[str, str]]:
-    if type(completion) is str:
-        return [("assistant", completion)]
-    return _read_messages(completion, '"completion"')
-
-
-def _kind(value: object) -> str:
-    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
-    return names.get(type(value), "a number")
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON: send null, or a number that is finite")

@@ -139,8 +139,11 @@ def _guest_files() -> list[tuple[Path, Path]]:
     files = [(path, path.relative_to(_ROOMS)) for path in rooms]
     files.append((_ROOMS / "sandbox" / "__init__.py", Path("sandbox/__init__.py")))
     package = _gradebox_package()
-    files += [(package / name, Path("gradebox") / name) for name in ("__init__.py", "score.py", "thread.py")]
+    files += [(package / name, Path("gradebox") / name) for name in _SHOWN]
     return files
+
+
+_SHOWN = ("__init__.py", "score.py", "thread.py", "thread_forms.py")  # of gradebox, to graders
 
 
 def _gradebox_package() -> Path:

@@ -26,7 +26,9 @@ OWN_PROCESSES = 3  # supervisor, template, child
 _ISOLATION = {"auto": AUTO, "batch": BATCH, "completion": COMPLETION}
 
 
-def limits_of(source: GraderSource, load_s: float, line_bytes: int, stdout_bytes: int) -> Limits:
+def limits_of(
+    source: GraderSource, load_s: float, line_bytes: int, stdout_bytes: int, keep_unknown: bool = False
+) -> Limits:
     """What the guest is told for one grader."""
     return Limits(
         isolation=_ISOLATION[source.isolation],
@@ -42,4 +44,5 @@ def limits_of(source: GraderSource, load_s: float, line_bytes: int, stdout_bytes
         text_bytes=TEXT_BYTES,
         line_bytes=line_bytes,
         depth=DEPTH,
+        keep_unknown=keep_unknown,
     )

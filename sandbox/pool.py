@@ -137,7 +137,8 @@ class Pool:
 
     def _limits(self, source: GraderSource) -> Limits:
         settings = self._settings
-        return limits_of(source, settings.load_s, settings.line_bytes, settings.stdout_bytes)
+        keep_unknown = settings.unknown_members == "keep"
+        return limits_of(source, settings.load_s, settings.line_bytes, settings.stdout_bytes, keep_unknown)
 
     def _take_idle(self, source: GraderSource) -> Session | None:
         while True:

@@ -34,6 +34,9 @@ class SandboxSettings(BaseSettings):
         limits.LOAD_S, gt=0, le=limits.MAX_LOAD_S, description="for the checks and the module body of a grader"
     )
     line_bytes: int = Field(limits.LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="of one thread")
+    unknown_members: Literal["refuse", "keep"] = Field(
+        "refuse", description="what becomes of members of a thread that no form has: `keep` puts them into its metadata"
+    )
     stdout_bytes: int = Field(
         limits.STDOUT_BYTES, ge=0, le=limits.MAX_STDOUT_BYTES, description="kept of what one completion prints"
     )

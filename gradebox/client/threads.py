@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from gradebox.thread import StringThread
+from gradebox.thread_forms import check_role, read
 
 Thread: TypeAlias = StringThread | Mapping[str, object] | Sequence[tuple[str, str]]
 """A thread, its JSON form as a dict, or a list of (role, content)."""
@@ -48,6 +49,9 @@ def to_line(thread: Thread, number: int) -> bytes:
     """
     try:
         form = _form(thread)
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"thread {number} is no thread: {error}") from error
+    try:
         try:
             if _is_plain(form):
                 return _encode_plain(form)
@@ -123,10 +127,11 @@ def pieces(threads: Iterable[Thread]) -> Iterator[tuple[int, list[bytes]]]:
 
 def _form(thread: object) -> object:
     if isinstance(thread, StringThread):
-        messages = [{"role": role, "content": content} for role, content in thread.get_turns()]
-        return {"messages": messages, "metadata": thread.metadata}
+        return {"messages": thread.raw_messages(), "metadata": thread.metadata}
     if isinstance(thread, Mapping):
-        return dict(thread)
+        form = dict(thread)
+        read(form, keep_unknown=True)  # whether unknown members are kept is a setting of the service
+        return form
     if isinstance(thread, Sequence) and not isinstance(thread, str | bytes | bytearray):
         return {"turns": [_pair(turn) for turn in thread]}
     raise TypeError(f"a {type(thread).__name__} is no StringThread, no dict, and no list of (role, content)")
@@ -148,6 +153,7 @@ def _is_plain(value: Any) -> bool:
 
 def _pair(turn: object) -> list[str]:
     if isinstance(turn, Sequence) and not isinstance(turn, str) and [type(part) for part in turn] == [str, str]:
+        check_role(turn[0], "a turn")
         return list(turn)
     raise TypeError(f"{turn!r:.80} is no pair of role and content")
 

@@ -59,10 +59,11 @@ class Limits(NamedTuple):
     text_bytes: int
     line_bytes: int
     depth: int
+    keep_unknown: int
 
 
 CHUNK = Struct("!II")  # lines, bytes
-LIMITS = Struct("!BIIQ9I")
+LIMITS = Struct("!BIIQ10I")
 
 
 class CheckResult(NamedTuple):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from gradebox.thread import StringThread
+from gradebox.thread_forms import ROLES
 
 _BLANK = " \t\r\n"
 _CONTAINERS = frozenset((dict, list))
@@ -19,10 +20,13 @@ class BadInput(Exception):
 class Reader:
     """Reads threads, each from the bytes of one line."""
 
-    def __init__(self, most_bytes: int, deepest: int, parse: Callable[[bytes], Any] | None = None) -> None:
+    def __init__(
+        self, most_bytes: int, deepest: int, parse: Callable[[bytes], Any] | None = None, keep_unknown: bool = False
+    ) -> None:
         """Lines are read by `parse` first. It may refuse what is JSON, but reads what it accepts as `json` does, and
-        accepts nothing that is nested more than `deepest` levels deep.
+        accepts nothing that is nested more than `deepest` levels deep. `keep_unknown` as `StringThread.from_object`.
         """
+        self._keep_unknown = keep_unknown
         self._most_bytes = most_bytes
         self._deepest = deepest
         self._parse = parse or _refuse
@@ -32,7 +36,7 @@ class Reader:
             object_pairs_hook=None,
             parse_float=float,
             parse_int=int,
-            parse_constant={"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}.__getitem__,
+            parse_constant=_no_constant,
             memo={},
         )
         self._scan: Callable[[str, int], tuple[Any, int]] = make_scanner(context)
@@ -50,12 +54,14 @@ class Reader:
             turns = []
             for message in messages:
                 role, content = message["role"], message["content"]
-                if type(role) is not str or type(content) is not str:
+                if role not in ROLES or type(content) is not str or len(message) != 2:
                     return self._read_carefully(line)
                 turns.append((role, content))
             if type(messages) is not list or type(metadata) is not dict or len(line) > self._most_bytes:
                 return self._read_carefully(line)
             identity = value.get("id")
+            if len(value) != 2 and (len(value) != 3 or "id" not in value):
+                return self._read_carefully(line)
         except (LookupError, TypeError, ValueError):
             return self._read_carefully(line)
         except BaseException as error:  # the class of Rust's panics has no name to import
@@ -72,10 +78,10 @@ class Reader:
             raise BadInput(f"the line has {len(line)} bytes, and a thread may have {self._most_bytes}")
         value = self._scan_all(line)
         try:
-            thread = StringThread.from_object(value)
+            thread = StringThread.from_object(value, self._keep_unknown)
         except ValueError as error:
             raise BadInput(f"the line is no thread: {error}") from None
-        self._check_depth(thread.metadata)
+        self._check_depth(thread.metadata, *thread.raw_messages())
         identity = value.get("id")
         return thread, identity if identity is None else _checked(identity)
 
@@ -99,9 +105,9 @@ class Reader:
             raise BadInput(f"the line is not JSON: something follows the value at position {end}")
         return value
 
-    def _check_depth(self, metadata: dict[str, Any]) -> None:
-        """Refuses metadata that recursive code might choke on; the rest of a thread is flat."""
-        level: list[Any] = [metadata]
+    def _check_depth(self, *parts: dict[str, Any]) -> None:
+        """Refuses what recursive code might choke on."""
+        level: list[Any] = list(parts)
         depth = 1  # the thread itself
         while level:
             depth += 1
@@ -113,6 +119,10 @@ class Reader:
                 for member in (container.values() if type(container) is dict else container)
                 if type(member) in _CONTAINERS
             ]
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON: send null, or a number that is finite")
 
 
 def _refuse(line: bytes) -> Any:

@@ -308,7 +308,7 @@ def too_many_files(limits: Limits) -> str:
 def identity_fields(line: bytes, limits: Limits) -> list[tuple[int, bytes]]:
     """The "id" of a thread whose child can no longer say it."""
     try:
-        _, identity = Reader(limits.line_bytes, limits.depth).read(line)
+        _, identity = Reader(limits.line_bytes, limits.depth, keep_unknown=bool(limits.keep_unknown)).read(line)
     except (BadInput, MemoryError):
         return []
     return pack_identity(identity)

@@ -24,4 +24,5 @@ def fast_parser(place: str = PLACE) -> Callable[[bytes], Any]:
     module: Any = loader.create_module(ModuleSpec("jiter", loader, origin=place))
     loader.exec_module(module)
     # Without its cache of strings: it would be a quarter of a megabyte for each child to copy.
-    return partial(module.from_json, cache_mode="none")
+    # A bare NaN or Infinity is no JSON: the reader says so.
+    return partial(module.from_json, cache_mode="none", allow_inf_nan=False)

@@ -61,7 +61,7 @@ class Template:
         self._in_order = False
         self._handlers: signals.Handlers = {}
         self._output = Output()
-        self._reader = Reader(limits.line_bytes, limits.depth, fast_parser())
+        self._reader = Reader(limits.line_bytes, limits.depth, fast_parser(), bool(limits.keep_unknown))
 
     def run(self, source: bytes) -> NoReturn:
         """Loads the grader, then serves the supervisor until it is killed."""

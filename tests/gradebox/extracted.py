@@ -13,6 +13,7 @@ from typing import Any
 
 import gradebox.score
 import gradebox.thread
+import gradebox.thread_forms
 from gradebox.source import extract
 from gradebox.thread import StringThread
 
@@ -49,7 +50,7 @@ def run(folder: Path, source: str, completions: list[str], metadata: dict[str, A
     """The scores of `source` in an interpreter that has nothing but the standard library and what graders see."""
     package = folder / "given" / "gradebox"
     package.mkdir(parents=True, exist_ok=True)
-    for module in (gradebox.score, gradebox.thread):
+    for module in (gradebox.score, gradebox.thread, gradebox.thread_forms):
         shutil.copy(str(module.__file__), package)
     (package / "__init__.py").write_text(
         "from gradebox.score import Score\nfrom gradebox.thread import StringThread, StringTurn\n"

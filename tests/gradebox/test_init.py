@@ -22,7 +22,7 @@ def test_a_misspelt_name_is_an_attribute_error() -> None:
 
 def test_graders_can_import_what_they_need_where_nothing_else_is(tmp_path: Path) -> None:
     (tmp_path / "gradebox").mkdir()
-    for name in ("__init__.py", "thread.py", "score.py"):
+    for name in ("__init__.py", "thread.py", "thread_forms.py", "score.py"):
         shutil.copy(PACKAGE / name, tmp_path / "gradebox")
     code = (
         f"import sys; sys.path[:0] = [{str(tmp_path)!r}]; from gradebox import StringThread, Score; print(Score(0.5))"

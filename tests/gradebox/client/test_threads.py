@@ -34,6 +34,24 @@ def test_a_list_of_pairs_is_a_thread_too() -> None:
     assert StringThread.from_json(line).completion() == "hello"
 
 
+def test_a_dict_that_is_nearly_a_thread_is_refused_before_anything_is_sent() -> None:
+    with pytest.raises(ValueError, match=r"thread 3 is no thread: .*role 'gpt' is unknown: write 'assistant'"):
+        to_line({"messages": [{"role": "gpt", "content": "4"}]}, 3)
+    with pytest.raises(ValueError, match=r"thread 3 is no thread: .*one form"):
+        to_line({"messages": [], "completion": "4"}, 3)
+    with pytest.raises(ValueError, match="a turn: the role 'User' is unknown: write 'user'"):
+        to_line([("User", "hi")], 3)
+
+
+def test_members_that_no_form_has_are_the_services_to_refuse() -> None:
+    assert json.loads(to_line({"completion": "4", "answer": "4"}, 0)) == {"completion": "4", "answer": "4"}
+
+
+def test_messages_keep_all_of_their_members() -> None:
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "a", "function": {"name": "f"}}]}
+    assert json.loads(to_line(StringThread.from_messages([call]), 0))["messages"] == [call]
+
+
 def test_a_dict_goes_out_as_it_is() -> None:
     assert json.loads(to_line({"completion": "4", "id": "a"}, 0)) == {"completion": "4", "id": "a"}
 
@@ -62,7 +80,10 @@ _JSON = st.recursive(
 
 @given(st.dictionaries(st.text(), _JSON))
 def test_what_goes_out_is_what_json_makes_of_it(metadata: dict[str, object]) -> None:
-    found, expected = json.loads(to_line({"metadata": metadata}, 0))["metadata"], json.loads(json.dumps(metadata))
+    found, expected = (
+        json.loads(to_line({"completion": "4", "metadata": metadata}, 0))["metadata"],
+        json.loads(json.dumps(metadata)),
+    )
     assert repr(found) == repr(expected)  # 1 and 1.0 and True are told apart, 0.0 and -0.0 too
 
 
@@ -76,7 +97,8 @@ def test_what_only_some_encoders_can_write_is_refused(value: object) -> None:
 
 
 def test_keys_that_are_no_strings_go_out_as_json_has_it() -> None:
-    assert json.loads(to_line({"metadata": {1: "a", None: "b"}}, 0)) == {"metadata": {"1": "a", "null": "b"}}
+    line = to_line({"completion": "4", "metadata": {1: "a", None: "b"}}, 0)
+    assert json.loads(line)["metadata"] == {"1": "a", "null": "b"}
 
 
 def test_a_circle_is_refused() -> None:
@@ -143,7 +165,7 @@ def test_a_file_opened_as_text_is_refused() -> None:
 
 
 def test_many_threads_are_cut_into_requests() -> None:
-    cut = list(pieces({"id": number} for number in range(2 * SCORE_THREADS + 1)))
+    cut = list(pieces({"completion": "", "id": number} for number in range(2 * SCORE_THREADS + 1)))
 
     assert [(first, len(lines)) for first, lines in cut] == [(0, 1000), (1000, 1000), (2000, 1)]
 

@@ -1,0 +1,220 @@
+"""What a thread looks like as JSON: `{"messages"}`, `{"turns"}` or `{"prompt", "completion"}`.
+
+Runs inside the sandbox too, so it imports nothing but the standard library.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function", "document"))
+
+_MEANT = {
+    "assistant": ("ai", "bot", "chatbot", "chatgpt", "completion", "gpt", "model", "response"),
+    "user": ("human", "instruction", "prompt", "question"),
+    "tool": ("environment", "ipython", "observation", "tool_response", "tool_result"),
+}
+_FORMS = {"messages": ("messages",), "turns": ("turns",), "completion": ("prompt", "completion")}
+_COMMON = frozenset(("id", "metadata"))
+_TEXTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+_MARKS = {"image_url": "image", "input_image": "image", "image": "image", "input_audio": "audio", "file": "file"}
+_PLAIN = frozenset(("role", "content"))
+
+_Turns = list[tuple[str, str]]
+_Messages = list[dict[str, Any]]
+
+
+class ToolCall(NamedTuple):
+    """One call of a tool by the assistant.
+
+    Attributes:
+        name: of the tool.
+        arguments: what its JSON says, mostly a dict; the text itself where that is no JSON.
+        result: what the tool answered, where a message with this call's id follows.
+        id: the call's, where it has one.
+    """
+
+    name: str
+    arguments: Any
+    result: str | None = None
+    id: str | None = None
+
+
+class Step(NamedTuple):
+    """One turn of the assistant: what it said, and the tools that it called."""
+
+    content: str
+    tool_calls: list[ToolCall]
+
+
+def read(value: object, keep_unknown: bool = False) -> tuple[_Turns, dict[str, Any], _Messages | None]:
+    """The turns and the metadata of a thread, and its messages where they hold more than turns do.
+
+    Raises:
+        ValueError: the value is no thread; the message says which part is wrong, and what to do.
+    """
+    if type(value) is not dict:
+        raise ValueError(f"a thread is a JSON object, and this is {_kind(value)}")
+    metadata = value.get("metadata")
+    if metadata is None:
+        metadata = {}
+    elif type(metadata) is not dict:
+        raise ValueError(f'"metadata" must be an object, and is {_kind(metadata)}')
+    form = _form(value)
+    unknown = [name for name in value if name not in _COMMON and name not in _FORMS[form]]
+    if unknown:
+        metadata = {**_kept(value, unknown, keep_unknown), **metadata}
+    if form == "turns":
+        return _read_pairs(value["turns"]), metadata, None
+    messages = _messages(value, form)
+    turns = [_turn(message, where) for message, where in messages]
+    if all(_PLAIN.issuperset(message) and type(message["content"]) is str for message, _ in messages):
+        return turns, metadata, None
+    return turns, metadata, [message for message, _ in messages]
+
+
+def _form(value: dict[str, Any]) -> str:
+    found = [form for form in _FORMS if form in value]
+    if not found:
+        raise ValueError('a thread needs "messages", "turns" or "completion", and this object has none of them')
+    others = [name for form in _FORMS if form != found[0] for name in _FORMS[form] if name in value]
+    if others:
+        raise ValueError(f'a thread has one form, and this has "{found[0]}" beside "{others[0]}": send one of them')
+    return found[0]
+
+
+def _kept(value: dict[str, Any], unknown: list[str], keep: bool) -> dict[str, Any]:
+    if not keep:
+        name = unknown[0][:80]
+        raise ValueError(
+            f'a thread has no member "{name}": put it into "metadata", where a grader finds it as '
+            f'thread.metadata["{name}"]'
+        )
+    return {name: value[name] for name in unknown}
+
+
+def _messages(value: dict[str, Any], form: str) -> list[tuple[dict[str, Any], str]]:
+    """Each message, and where it stands."""
+    if form == "messages":
+        return _listed(value["messages"], '"messages"')
+    prompt, completion = value.get("prompt"), value["completion"]
+    asked = [] if prompt is None else _said(prompt, "user", '"prompt"')
+    return asked + _said(completion, "assistant", '"completion"')
+
+
+def _said(value: object, role: str, where: str) -> list[tuple[dict[str, Any], str]]:
+    return [({"role": role, "content": value}, where)] if type(value) is str else _listed(value, where)
+
+
+def _listed(messages: object, where: str) -> list[tuple[dict[str, Any], str]]:
+    if type(messages) is not list:
+        raise ValueError(f"{where} must be a list, and is {_kind(messages)}")
+    listed = []
+    for number, message in enumerate(messages):
+        if type(message) is not dict or type(message.get("role")) is not str:
+            raise ValueError(f'{where}[{number}] must be an object with "role" and "content"')
+        listed.append((message, f"{where}[{number}]"))
+    return listed
+
+
+def _turn(message: dict[str, Any], where: str) -> tuple[str, str]:
+    role, content = message["role"], message.get("content")
+    check_role(role, where)
+    if type(content) is str:
+        return role, content
+    if type(content) is list:
+        return role, "".join(_part(part, f'{where}: "content"[{number}]') for number, part in enumerate(content))
+    if content is None and (message.get("tool_calls") or message.get("function_call")):
+        return role, ""
+    if content is None and type(refusal := message.get("refusal")) is str:
+        return role, refusal
+    if content is None:
+        raise ValueError(f'{where}: "content" is missing or null, which only a message with "tool_calls" may have')
+    raise ValueError(f'{where}: "content" must be a string or a list of parts, and is {_kind(content)}')
+
+
+def _part(part: object, where: str) -> str:
+    """A part of a message as text; what is no text stands as a mark, as in Adaptive's threads."""
+    if type(part) is str:
+        return part
+    kind = part.get("type") if type(part) is dict else None
+    if type(part) is dict and type(kind) is str:
+        if kind in _TEXTS and type(text := part.get(_TEXTS[kind])) is str:
+            return text
+        if kind in _MARKS:
+            return f"<|{_MARKS[kind]}|>"
+    raise ValueError(f'{where} must be a part such as {{"type": "text", "text": …}}, and is {_kind(part)}')
+
+
+def check_role(role: str, where: str) -> None:
+    """Raises ValueError where a role is unknown, and says which one is meant."""
+    if role in ROLES:
+        return
+    meant = next((known for known, others in _MEANT.items() if role.lower() in others), role.strip().lower())
+    advice = f"write {meant!r}" if meant in ROLES else f"roles are {', '.join(sorted(ROLES))}"
+    raise ValueError(f"{where}: the role {role[:40]!r} is unknown: {advice}")
+
+
+def _read_pairs(pairs: object) -> _Turns:
+    if type(pairs) is not list:
+        raise ValueError(f'"turns" must be a list, and is {_kind(pairs)}')
+    for number, pair in enumerate(pairs):
+        if type(pair) is not list or len(pair) != 2 or type(pair[0]) is not str or type(pair[1]) is not str:
+            raise ValueError(f'"turns"[{number}] must be a pair of strings: [role, content]')
+        check_role(pair[0], f'"turns"[{number}]')
+    return [(role, content) for role, content in pairs]
+
+
+def fragments(content: object, text: str) -> list[dict[str, str]]:
+    """The parts of a message's content: text, and images by their URL."""
+    if type(content) is not list:
+        return [{"type": "text", "text": text}]
+    found = []
+    for part in content:
+        image = part.get("image_url") if type(part) is dict else None
+        url = image.get("url") if type(image) is dict else image
+        if type(url) is str:
+            found.append({"type": "image", "url": url})
+        else:
+            found.append({"type": "text", "text": _part(part, "content")})
+    return found
+
+
+def steps(messages: _Messages, turns: _Turns) -> list[Step]:
+    """The assistant's turns with the tools that each called, and what these answered."""
+    answers = {
+        message["tool_call_id"]: content
+        for message, (role, content) in zip(messages, turns, strict=True)
+        if role == "tool" and type(message.get("tool_call_id")) is str
+    }
+    return [
+        Step(content, [_call(call, answers) for call in _calls(message)])
+        for message, (role, content) in zip(messages, turns, strict=True)
+        if role == "assistant"
+    ]
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    calls = message.get("tool_calls")
+    if calls is None and message.get("function_call") is not None:
+        calls = [{"function": message["function_call"]}]  # what tool calls were called before
+    return [call for call in calls if type(call) is dict] if type(calls) is list else []
+
+
+def _call(call: dict[str, Any], answers: dict[str, str]) -> ToolCall:
+    function = call.get("function")
+    told = function if type(function) is dict else call
+    arguments, identity = told.get("arguments"), call.get("id")
+    if type(arguments) is str:
+        import json
+
+        with suppress(ValueError):  # the model wrote no JSON: a grader sees what it wrote
+            arguments = json.loads(arguments)
+    known = identity if type(identity) is str else None
+    return ToolCall(str(told.get("name", "")), arguments, answers.get(known) if known else None, known)
+
+
+def _kind(value: object) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", bool: "a boolean", type(None): "null"}
+    return names.get(type(value), "a number")
