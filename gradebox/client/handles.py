@@ -1,7 +1,8 @@
 """A grader, as a user holds it: what the service says of it, and what training frameworks call.
 
 What is called scores with the version that the grader had when it was asked for: a reward does not change in the
-middle of a training run.
+middle of a training run. Handles and their rewards work wherever a trainer calls them: after a fork, from any event
+loop, and, where they block, pickled into another process.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from pydantic import PrivateAttr
 from gradebox.client.scoring import AsyncScoring, Scoring
 from gradebox.outcome import Outcome
 from gradebox.rewards import trl, verifiers, verl
-from gradebox.rewards.together import AsyncTogether, Together
+from gradebox.rewards.together import AsyncTogether
 from gradebox.schemas import Grader
 
 Threads = list[dict[str, Any]]
@@ -33,36 +34,22 @@ class GraderHandle(Grader):
         handle._scoring = scoring
         return handle
 
-    def as_trl_reward(self) -> Callable[..., list[float | None]]:
-        """A function for `reward_funcs` of TRL's trainers. A completion without a score has None.
+    def as_trl_reward(self, *, missing: trl.Missing | None = None) -> Callable[..., list[float | None]]:
+        """A function for `reward_funcs` of TRL's trainers. The columns of the dataset become metadata of the threads.
 
-        The columns of the dataset become the metadata of the threads.
+        Args:
+            missing: what a completion without a score has: "raise" raises ScoreMissing, "none" gives None, a number is
+                taken as it is. By default None where the TRL that is installed leaves it out (1.6 and newer), and an
+                exception where it would count as 0.0. Where all of a step have none, ScoreMissing is raised.
         """
-
-        def reward(*, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
-            return trl.rewards(self._score(trl.threads(prompts, completions, columns)))
-
-        return _named(reward, self)
+        return trl.TrlReward(self.key, self._score, missing)
 
     def as_verl_compute_score(self, *, batched: bool = False) -> Callable[..., Any]:
         """A `compute_score` for verl, which raises ScoreMissing where there is no score.
 
         `batched` is for verl's reward manager "batch". Otherwise samples that verl scores at the same time go together.
         """
-        together = Together(self._score)
-
-        def compute_score(
-            data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_more: Any
-        ) -> float:
-            return verl.number(together.score(verl.thread(data_source, solution_str, ground_truth, extra_info)))
-
-        def compute_scores(
-            data_sources: Any, solution_strs: Any, ground_truths: Any, extra_infos: Any = None, **_more: Any
-        ) -> list[float]:
-            threads = verl.threads(data_sources, solution_strs, ground_truths, extra_infos)
-            return [verl.number(outcome) for outcome in self._score(threads)]
-
-        return _named(compute_scores, self) if batched else _named(compute_score, self)
+        return verl.VerlBatchReward(self.key, self._score) if batched else verl.VerlReward(self.key, self._score)
 
     def as_verifiers_reward(self) -> Callable[..., Awaitable[float]]:
         """A reward for a `Rubric`, or for a `Task` of verifiers, which raises ScoreMissing where there is no score.
@@ -91,11 +78,14 @@ class AsyncGraderHandle(Grader):
         handle._scoring = scoring
         return handle
 
-    def as_trl_reward(self) -> Callable[..., Awaitable[list[float | None]]]:
-        """As `GraderHandle.as_trl_reward`."""
+    def as_trl_reward(self, *, missing: trl.Missing | None = None) -> Callable[..., Awaitable[list[float | None]]]:
+        """As `GraderHandle.as_trl_reward`. trl 0.29 awaits rewards, 0.25 does not."""
+        policy = trl.RewardPolicy(self.key, missing)
 
-        async def reward(*, prompts: Sequence[Any], completions: Sequence[Any], **columns: Any) -> list[float | None]:
-            return trl.rewards(await self._score(trl.threads(prompts, completions, columns)))
+        async def reward(
+            *, prompts: Sequence[Any], completions: Sequence[Any], log_metric: Any = None, **columns: Any
+        ) -> list[float | None]:
+            return policy.rewards(await self._score(trl.threads(prompts, completions, columns)), log_metric)
 
         return _named(reward, self)
 

@@ -1,12 +1,14 @@
 """What sends calls: once for code that blocks and once for code that awaits, with one set of rules for both."""
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import AsyncIterator, Iterator
 from functools import lru_cache
 from itertools import count
 from typing import Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import httpx
 
@@ -99,7 +101,22 @@ class Transport:
 
     def __init__(self, rules: Rules, transport: httpx.BaseTransport | None = None) -> None:
         self.rules = rules
-        self._http = httpx.Client(**rules.options(), transport=transport)
+        self._transport = transport
+        self._connect()
+
+    def _connect(self) -> None:
+        self._pid = os.getpid()
+        self._client = httpx.Client(**self.rules.options(), transport=self._transport)
+
+    @property
+    def _http(self) -> httpx.Client:
+        if self._pid != os.getpid():
+            self._connect()  # after a fork: the parent goes on using the old connections
+        return self._client
+
+    def __reduce__(self) -> tuple[type["Transport"], tuple[Rules]]:
+        """Another process makes connections of its own. The API key goes along."""
+        return Transport, (self.rules,)
 
     def send(self, call: Call[T]) -> T:
         """The answer to a call. Raises GradeboxError."""
@@ -144,7 +161,8 @@ class Transport:
 
     def close(self) -> None:
         """Closes the connections."""
-        self._http.close()
+        if self._pid == os.getpid():
+            self._client.close()
 
 
 class AsyncTransport:
@@ -152,7 +170,20 @@ class AsyncTransport:
 
     def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.rules = rules
-        self._http = httpx.AsyncClient(**rules.options(), transport=transport)
+        self._transport = transport
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+
+    @property
+    def _http(self) -> httpx.AsyncClient:
+        """Of the running event loop: connections belong to one."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = httpx.AsyncClient(**self.rules.options(), transport=self._transport)
+        return self._clients[loop]
+
+    def __reduce__(self) -> tuple[type["AsyncTransport"], tuple[Rules]]:
+        """As `Transport`."""
+        return AsyncTransport, (self.rules,)
 
     async def send(self, call: Call[T]) -> T:
         """The answer to a call. Raises GradeboxError."""
@@ -198,8 +229,10 @@ class AsyncTransport:
             attempt += 1
 
     async def close(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
+        """Closes the connections of the running event loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
 
 
 def _settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:

@@ -1,6 +1,7 @@
 """Values of datasets as JSON has them."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from typing import Any
 
@@ -35,9 +36,21 @@ def plain(value: Any) -> Any:
     raise NotPlain(type(value).__name__)
 
 
-def messages(turns: Sequence[Any]) -> list[dict[str, str]]:
-    """Messages as dicts or as objects, their contents as strings or as parts: the text of them alone."""
-    return [{"role": str(_get(turn, "role")), "content": _text(_get(turn, "content"))} for turn in turns]
+_MEMBERS = ("tool_calls", "tool_call_id", "name")  # of messages, besides role and content
+
+
+def messages(turns: Sequence[Any]) -> list[dict[str, Any]]:
+    """Messages as dicts or as objects, with their calls of tools. Of contents in parts, the text alone."""
+    return [_message(turn) for turn in turns]
+
+
+def _message(turn: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {"role": str(_get(turn, "role")), "content": _text(_get(turn, "content"))}
+    for name in _MEMBERS:
+        if (value := _get(turn, name)) is not None:
+            with suppress(NotPlain):
+                found[name] = plain(value)
+    return found
 
 
 def _text(content: Any) -> str:

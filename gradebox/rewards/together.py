@@ -1,6 +1,7 @@
 """Calls that come one by one, gathered: while one request is under way, what arrives meanwhile waits for the next."""
 
 import asyncio
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -19,9 +20,15 @@ class Together:
         self._lock = threading.Lock()
         self._sending = False
         self._waiting: list[tuple[_Thread, Future[Outcome | None]]] = []
+        self._pid = os.getpid()
+
+    def __reduce__(self) -> tuple[type["Together"], tuple[Callable[[list[_Thread]], list[Outcome]]]]:
+        return Together, (self._send,)
 
     def score(self, thread: _Thread) -> Outcome:
         """The outcome of one thread. Raises what sending raises."""
+        if self._pid != os.getpid():
+            Together.__init__(self, self._send)  # after a fork: what the parent waited for is not here
         mine: Future[Outcome | None] = Future()
         with self._lock:
             self._waiting.append((thread, mine))

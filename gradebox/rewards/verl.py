@@ -4,12 +4,15 @@ As `NaiveRewardManager.run_single` of verl 0.9 (`verl/experimental/reward_loop`)
 names in the plural as `BatchRewardManager.verify` (`verl/workers/reward_manager/batch.py`) calls it for many.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradebox.errors import ScoreMissing
 from gradebox.outcome import Outcome
 from gradebox.rewards.plain import metadata
+from gradebox.rewards.together import Together
+
+_Score = Callable[[list[dict[str, Any]]], list[Outcome]]
 
 
 def thread(data_source: Any, solution: str, ground_truth: Any, extra_info: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -34,3 +37,33 @@ def number(outcome: Outcome) -> float:
     if outcome.score is None:
         raise ScoreMissing(outcome)
     return outcome.score
+
+
+class VerlReward:
+    """A `compute_score` for one sample. Samples that verl scores at the same time go together."""
+
+    def __init__(self, key: str, score: _Score) -> None:
+        self.__name__ = self.__qualname__ = key
+        self._together = Together(score)
+
+    def __call__(
+        self, data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_more: Any
+    ) -> float:
+        """The sample's reward. Raises ScoreMissing."""
+        return number(self._together.score(thread(data_source, solution_str, ground_truth, extra_info)))
+
+
+class VerlBatchReward:
+    """A `compute_score` for verl's reward manager "batch"."""
+
+    def __init__(self, key: str, score: _Score) -> None:
+        self.__name__ = self.__qualname__ = key
+        self._score = score
+
+    def __call__(
+        self, data_sources: Any, solution_strs: Any, ground_truths: Any, extra_infos: Any = None, **_more: Any
+    ) -> list[float]:
+        """A reward for each sample. Raises ScoreMissing."""
+        return [
+            number(outcome) for outcome in self._score(threads(data_sources, solution_strs, ground_truths, extra_infos))
+        ]

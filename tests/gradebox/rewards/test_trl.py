@@ -3,11 +3,15 @@
 import asyncio
 import inspect
 import math
+import multiprocessing
+import pickle
 from typing import Any
 
 import pytest
 
+import gradebox
 from gradebox import GraderHandle
+from gradebox.rewards import trl
 from tests.gradebox.conftest import Service
 from tests.gradebox.rewards.conftest import awaiting
 
@@ -66,3 +70,78 @@ def test_awaited(service: Service, grader: GraderHandle) -> None:
             return await (await client.graders.get(grader.key)).as_trl_reward()(**arguments)
 
     assert calculate_rewards(reward, [{"prompt": "?", "answer": "4"}] * 2, ["4", "5"]) == [1.0, 0.0]
+
+
+def ask(reward: Any, *said: str, **more: Any) -> Any:
+    return reward(prompts=["?"] * len(said), completions=list(said), answer=["4"] * len(said), **more)
+
+
+def test_a_missing_reward_is_what_was_asked_for(grader: GraderHandle) -> None:
+    assert ask(grader.as_trl_reward(missing="none"), "4", "bad") == [1.0, None]
+    assert ask(grader.as_trl_reward(missing=-1.0), "4", "bad") == [1.0, -1.0]
+    with pytest.raises(gradebox.ScoreMissing, match="no answer at all"):
+        ask(grader.as_trl_reward(missing="raise"), "4", "bad")
+    with pytest.raises(ValueError, match="'zero' is none of 'raise', 'none' and a number"):
+        grader.as_trl_reward(missing="zero")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("installed", "usual"), [("1.16.0", "none"), ("1.6.0", "none"), ("1.5.1", "raise"), ("0.24.0", "raise")]
+)
+def test_by_default_a_missing_reward_never_counts_as_zero(
+    monkeypatch: pytest.MonkeyPatch, installed: str, usual: str
+) -> None:
+    monkeypatch.setattr(trl, "version", lambda _name: installed)
+    assert trl.usual_missing() == usual
+
+
+def test_a_step_without_any_score_is_raised_and_its_reason_is_in_the_log(
+    grader: GraderHandle, caplog: pytest.LogCaptureFixture
+) -> None:
+    reward = grader.as_trl_reward(missing="none")
+    metrics: dict[str, float] = {}
+    ask(reward, "4", "bad", "bad", "5", log_metric=metrics.__setitem__)
+    assert metrics == {f"{grader.key}/error_rate": 0.5}
+    ask(reward, "4", "bad")
+    assert [record.getMessage() for record in caplog.records if record.name == "gradebox"] == [
+        f"grader {grader.key}@1 gave no score (exception): ValueError: no answer at all (line 4). "
+        "Further errors of this kind are not logged"
+    ]
+    with pytest.raises(gradebox.ScoreMissing):
+        ask(reward, "bad", "bad")
+
+
+def test_token_ids_are_not_sent() -> None:
+    told = trl.threads(["?"], ["4"], {"completion_ids": [[1, 2, 3]], "answer": ["4"]})
+    assert told[0]["metadata"] == {"answer": "4"}
+
+
+def test_tool_calls_come_along() -> None:
+    calls = [{"id": "c", "function": {"name": "add", "arguments": {"a": 2}}}]
+    said = [{"role": "assistant", "content": None, "tool_calls": calls}]
+    assert trl.threads(["?"], [said], {})[0]["completion"][0]["tool_calls"] == calls
+
+
+def test_a_reward_can_be_pickled(grader: GraderHandle) -> None:
+    again = pickle.loads(pickle.dumps(grader.as_trl_reward()))
+    assert (again.__name__, ask(again, "4", "5")) == (grader.key, [1.0, 0.0])
+
+
+def test_a_reward_works_after_a_fork(grader: GraderHandle) -> None:
+    reward = grader.as_trl_reward()
+    assert ask(reward, "4") == [1.0]
+    context = multiprocessing.get_context("fork")
+    told: multiprocessing.SimpleQueue[Any] = context.SimpleQueue()
+    children = [context.Process(target=lambda: told.put([ask(reward, said)[0] for said in "4545"])) for _ in range(3)]
+    for child in children:
+        child.start()
+    mine = [ask(reward, said)[0] for said in "4545"]  # at the same time
+    for child in children:
+        child.join()
+    assert [mine, *(told.get() for _ in children)] == [[1.0, 0.0, 1.0, 0.0]] * 4
+
+
+def test_an_awaited_reward_works_in_any_event_loop(service: Service, grader: GraderHandle) -> None:
+    client = awaiting(service)
+    reward = asyncio.run(client.graders.get(grader.key)).as_trl_reward()
+    assert [asyncio.run(ask(reward, said)) for said in ("4", "5", "4")] == [[1.0], [0.0], [1.0]]

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import pickle
 from functools import partial
 from typing import Any
 
@@ -81,3 +82,10 @@ def test_an_update_changes_no_reward(client: Client, grader: GraderHandle) -> No
     client.graders.update(grader.key, fn="async def grade(thread):\n    return 0.5\n")
     assert compute_score("gsm8k", "4", "4", {"answer": "4"}) == 1.0
     assert client.graders.get(grader.key).as_verl_compute_score()("gsm8k", "4", "4", {}) == 0.5
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_a_reward_can_be_pickled(grader: GraderHandle, batched: bool) -> None:
+    compute_score = pickle.loads(pickle.dumps(grader.as_verl_compute_score(batched=batched)))
+    one = ("gsm8k", "4", "4", {"answer": "4"})
+    assert compute_score(*[[part] for part in one] if batched else one) == ([1.0] if batched else 1.0)
