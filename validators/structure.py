@@ -6,6 +6,7 @@ Inside `if`, `try`, `with`, `for`, `while` and `match` at module level counts; i
 import _ast
 from collections.abc import Iterator
 
+from validators import imports
 from validators.candidate import Candidate, CheckFailed
 
 _EXAMPLE = "Write `async def grade(thread: StringThread) -> float:` at the top level of the source."
@@ -26,6 +27,7 @@ def check(candidate: Candidate) -> str:
     if isinstance(last, _ast.ClassDef):
         raise CheckFailed(f"`grade` is a class. {_EXAMPLE}", last.lineno, last.col_offset + 1)
     candidate.definition = last
+    candidate.warnings += imports.warnings(candidate.tree)
     return f"has `async def grade` on line {last.lineno}"
 
 

@@ -166,7 +166,7 @@ def test_a_batch_of_a_file_and_several_graders(client: Client, contains: str, tm
 def test_a_bad_thread_half_way_leaves_no_batch(client: Client, contains: str) -> None:
     before = len(client.batches.list(limit=200))
 
-    with pytest.raises(ValueError, match="thread 5000 cannot be sent"):
+    with pytest.raises(ValueError, match="thread 5000 is no thread"):
         client.batches.create(
             contains, ([("user", "x" * 1000)] if n != 5_000 else {"n": float("nan")} for n in range(9_999))
         )

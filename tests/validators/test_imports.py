@@ -1,0 +1,55 @@
+import ast
+
+import pytest
+
+from validators import imports
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "name"),
+    [
+        ("import sympy", 1, "sympy"),
+        ("import sympy.core as s", 1, "sympy"),
+        ("from numpy.linalg import norm", 1, "numpy"),
+        ("try:\n    import sympy\nexcept ImportError:\n    sympy = None", 2, "sympy"),
+        ("try:\n    pass\nexcept ImportError:\n    import sympy", 4, "sympy"),
+        (
+            "async def grade(thread):\n    try:\n        import sympy\n    except Exception:\n        return 0.0",
+            3,
+            "sympy",
+        ),
+        ("class A:\n    def f(self):\n        with x:\n            import sympy", 4, "sympy"),
+        ("match 1:\n    case 1:\n        import sympy", 3, "sympy"),
+        ("if x:\n    pass\nelse:\n    import sympy", 4, "sympy"),
+    ],
+)
+def test_a_package_is_warned_of_wherever_its_import_stands(text: str, line: int, name: str) -> None:
+    (warning,) = imports.warnings(ast.parse(text))
+    assert warning.startswith(f"line {line}: `{name}` cannot be imported in the sandbox")
+
+
+@pytest.mark.parametrize(
+    "text", ["import urllib.request", "from urllib import request", "from http.client import HTTPSConnection"]
+)
+def test_what_needs_a_network_is_warned_of(text: str) -> None:
+    (warning,) = imports.warnings(ast.parse(text))
+    assert warning.endswith("needs a network, and the sandbox has none")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import json, re, xml.etree.ElementTree",
+        "from __future__ import annotations",
+        "from gradebox import StringThread",
+        "from adaptive_harmony import StringThread",
+        "from urllib.parse import urlsplit",
+        "from . import helper",
+    ],
+)
+def test_what_is_there_is_not(text: str) -> None:
+    assert imports.warnings(ast.parse(text)) == []
+
+
+def test_each_package_is_told_once() -> None:
+    assert len(imports.warnings(ast.parse("import sympy\nimport sympy.core\nfrom sympy import x, y"))) == 1
