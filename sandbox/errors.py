@@ -2,7 +2,8 @@
 
 SandboxError
 ├── IsolationUnavailable   this machine lacks a layer that safety needs; the message says how to get it
-└── InfrastructureError    no sandbox could be had, or one ended for a reason that is not the grader's: try again
+├── InfrastructureError    no sandbox could be had, or one ended for a reason that is not the grader's: try again
+└── Stopped                the caller wants no more of what it asked for
 """
 
 
@@ -16,3 +17,7 @@ class IsolationUnavailable(SandboxError):
 
 class InfrastructureError(SandboxError):
     """No sandbox could be had, or it ended for a reason that is not the grader's."""
+
+
+class Stopped(SandboxError):
+    """The caller's own function said that it wants no more. The sandbox has ended in the middle of its work."""

@@ -13,15 +13,16 @@ from sandbox import proof
 from sandbox.backends.base import Backend
 from sandbox.choice import choose
 from sandbox.counts import Counts
-from sandbox.errors import InfrastructureError
+from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.guest.frames import Limits
 from sandbox.limits import limits_of
-from sandbox.session import Ended, Session
+from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings
 
 _WAIT_S = 60.0  # for a sandbox, when as many as may be are busy
+_ASK_S = 0.2  # between two questions whether the caller still wants a sandbox
 _LOOK_S = 1.0  # between two looks for sandboxes that have idled long enough
 _TRIES = 3  # to load a grader, when its sandbox ends meanwhile
 # Starting a sandbox takes 10 ms of a processor and more. Where nobody waits for it, others come first:
@@ -90,7 +91,7 @@ class Pool:
         Raises:
             InfrastructureError: no sandbox could be had.
         """
-        grading = Grading(lambda: self._loaded(source), self._end)
+        grading = Grading(lambda stopping: self._loaded(source, stopping), self._end)
         self._use(1)
         try:
             yield grading
@@ -116,15 +117,15 @@ class Pool:
                 with suppress(Ended):  # whoever takes it hears of that, too
                     session.reset()
 
-    def _loaded(self, source: GraderSource) -> Session:
-        if session := self._take_idle(source):
+    def _loaded(self, source: GraderSource, stopping: Stopping | None) -> Session:
+        if session := self._take_idle(source, stopping):
             self.counts.add("pool:hit")
             return session
         self.counts.add("pool:miss")
         for _ in range(_TRIES):
-            session = self._take_living()
+            session = self._take_living(stopping)
             try:
-                session.load(source, self._limits(source))
+                session.load(source, self._limits(source), stopping)
             except Ended as ended:
                 error: Exception = ended
                 self._end(session, "crash")
@@ -139,7 +140,7 @@ class Pool:
         settings = self._settings
         return limits_of(source, settings.load_s, settings.line_bytes, settings.stdout_bytes)
 
-    def _take_idle(self, source: GraderSource) -> Session | None:
+    def _take_idle(self, source: GraderSource, stopping: Stopping | None) -> Session | None:
         while True:
             with self._changed:
                 found = next((session for session in reversed(self._idle) if session.source == source), None)
@@ -148,23 +149,26 @@ class Pool:
                 self._idle.remove(found)
             try:
                 found.reset()
-                found.settle()
+                found.settle(stopping)
             except Ended:
                 self._end(found, "tainted")
+            except BaseException:
+                self._end(found, "abandoned")
+                raise
             else:
                 return found
 
-    def _take_living(self) -> Session:
+    def _take_living(self, stopping: Stopping | None) -> Session:
         """An empty sandbox. All that wait may have ended at once, with the zygote."""
-        session = self._take_empty()
+        session = self._take_empty(stopping)
         for _ in range(self._settings.warm_sandboxes):
             if not session.is_gone():
                 break
             self._end(session, "crash")
-            session = self._take_empty()
+            session = self._take_empty(stopping)
         return session
 
-    def _take_empty(self) -> Session:
+    def _take_empty(self, stopping: Stopping | None) -> Session:
         started = monotonic()
         deadline = started + _WAIT_S
         with self._changed:
@@ -176,7 +180,10 @@ class Pool:
                         raise InfrastructureError("the service is stopping")
                     if self._failure is not None:
                         raise self._failure
-                    if not self._changed.wait(deadline - monotonic()):
+                    if stopping is not None and stopping():
+                        raise Stopped("the caller wants no more")
+                    left = deadline - monotonic()
+                    if not self._changed.wait(left if stopping is None else min(left, _ASK_S)) and left <= 0:
                         raise InfrastructureError(
                             f"all {self._settings.most_sandboxes} sandboxes were busy for {_WAIT_S:g} s: try again, or "
                             "raise GRADEBOX_MOST_SANDBOXES"

@@ -1,10 +1,12 @@
 """One outcome for each line, the right one, whatever becomes of the sandbox meanwhile."""
 
+import itertools
 import json
 import os
 import signal
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,3 +150,50 @@ def test_a_grader_that_cannot_be_loaded_gives_errors_and_never_zeros(pool: Pool)
 def test_no_lines_no_outcomes(pool: Pool) -> None:
     with pool.grading(GraderSource(_LENGTH)) as grading:
         assert grading.score(b"", 0, "g@1") == []
+
+
+_NAPS = "import time\nasync def grade(thread):\n    time.sleep(0.3)\n    return len(thread.completion())\n"
+
+
+@BOTH
+def test_a_caller_that_wants_no_more_has_what_there_is(isolation: Any, pool: Pool) -> None:
+    asked: list[tuple[int, float]] = []
+
+    def stop(done: int) -> bool:
+        asked.append((done, time.monotonic()))
+        return done >= 2
+
+    with pool.grading(GraderSource(_NAPS, isolation)) as grading:
+        sandbox = grading.session.sandbox
+        outcomes = grading.score(b"\n".join([line("abc")] * 20), 4, "g@1", stop=stop)
+        assert kinds(outcomes) == [3.0] * len(outcomes)
+        assert 2 <= len(outcomes) < 5
+        assert [outcome.index for outcome in outcomes] == list(range(4, 4 + len(outcomes)))
+        times = [at for _, at in asked]
+        assert max(after - before for before, after in itertools.pairwise(times)) < 0.5  # 0.25 s, and the machine's
+        assert not Path(f"/proc/{sandbox.pid}").exists()
+        assert kinds(grading.score(line("ab"), 0, "g@1")) == [2.0]  # another takes its place
+
+
+@BOTH
+def test_a_grader_that_sleeps_is_stopped_at_once(isolation: Any, pool: Pool) -> None:
+    sleeps = "import time\nasync def grade(thread):\n    time.sleep(30)\n    return 1.0\n"
+    with pool.grading(GraderSource(sleeps, isolation, timeout_s=60.0)) as grading:
+        assert grading.session.loaded is not None
+        began = time.monotonic()
+        outcomes = grading.score(line("a"), 0, "g@1", stop=lambda _: time.monotonic() - began > 0.5)
+        assert outcomes == []
+        assert time.monotonic() - began < 1.5
+
+
+def test_a_module_body_that_sleeps_is_stopped_at_once(pool: Pool) -> None:
+    began = time.monotonic()
+    with pool.grading(GraderSource("import time\ntime.sleep(8)\n" + _LENGTH)) as grading:
+        assert grading.score(line("a"), 0, "g@1", stop=lambda _: time.monotonic() - began > 0.5) == []
+    assert time.monotonic() - began < 2
+
+
+@BOTH
+def test_a_caller_that_goes_on_wanting_has_all(isolation: Any, pool: Pool) -> None:
+    with pool.grading(GraderSource(_NAPS, isolation)) as grading:
+        assert kinds(grading.score(b"\n".join([line("abc")] * 3), 0, "g@1", stop=lambda _: False)) == [3.0] * 3
