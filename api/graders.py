@@ -120,7 +120,7 @@ def create_function(services: Services, project: str, sent: Sent, new: NewGrader
     options = Options(
         isolation=new.isolation or "auto", timeout_s=new.timeout_s or TIMEOUT_S, memory_mb=new.memory_mb or MEMORY_MB
     )
-    proved = _proved(services, sent, options)
+    proved = _proved(services, project, sent, options)
     return graders.create(project, new.key, new.name or new.key, new.description or "", proved, once)
 
 
@@ -140,15 +140,15 @@ def update_function(
     )
     texts = {"name": new.name, "description": new.description}
     given = {name: text for name, text in texts.items() if text is not None}
-    return graders.update(project, key, _proved(services, sent, options), given, once)
+    return graders.update(project, key, _proved(services, project, sent, options), given, once)
 
 
-def _proved(services: Services, sent: Sent, options: Options) -> Proved:
+def _proved(services: Services, project: str, sent: Sent, options: Options) -> Proved:
     """Raises ProblemError with the report where a check fails."""
     assert options.isolation and options.timeout_s and options.memory_mb
     try:
         source = sent.text()
-        report = prove(services, sent, options.isolation, options.timeout_s, options.memory_mb)
+        report = prove(services, project, sent, options.isolation, options.timeout_s, options.memory_mb)
     except SourceRefused as refused:
         raise validation_failed(refused.report) from refused
     if not report.valid:

@@ -88,7 +88,9 @@ async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
     return Sent(source), bodies.convert(fields, options)
 
 
-def prove(services: Services, sent: Sent, isolation: Isolation, timeout_s: float, memory_mb: int) -> Report:
+def prove(
+    services: Services, project: str, sent: Sent, isolation: Isolation, timeout_s: float, memory_mb: int
+) -> Report:
     """The five checks. Raises SourceRefused where the source never gets to a sandbox."""
-    source = GraderSource(sent.text(), isolation, timeout_s, memory_mb)
+    source = GraderSource(sent.text(), isolation, timeout_s, memory_mb, project=project)
     return services.pool.prove(source, sent.threads)

@@ -62,7 +62,7 @@ def score_lines(
         ProblemError: it took too long.
     """
     version = services.store.graders.runnable(project, key, number)
-    source = GraderSource(version.source, version.isolation, version.timeout_s, version.memory_mb)
+    source = GraderSource.of_version(project, version)
     label = f"{key}@{version.number}"
     outcomes = _outcomes(services, source, lines, label)
     _count(services, f"{COMPLETED}{project}:{key}", tally(outcomes))

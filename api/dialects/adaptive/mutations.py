@@ -42,9 +42,9 @@ class Mutation:
         self, info: Info, project: IdOrKey, code: str, test_sample: JSON | None = None
     ) -> types.ValidationResult:
         """The five checks; `testSample` is the thread of the test run."""
-        info.context.project(project, "score")
+        found = info.context.project(project, "score")
         threads = None if test_sample is None else [msgspec.json.encode(test_sample)]
-        report = report_on(info.context.services, _source(code, threads), Options())
+        report = report_on(info.context.services, found.key, _source(code, threads), Options())
         checks = [types.ValidationCheck(name=one.name, passed=one.passed, message=_said(one)) for one in report.checks]
         return types.ValidationResult(valid=report.valid, checks=checks, warnings=report.warnings)
 

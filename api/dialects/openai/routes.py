@@ -24,9 +24,13 @@ _AT_ONCE = CapacityLimiter(8)  # of the requests that may grade: a run takes lon
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-async def _scores(request: Request, services: Served, openai_project: Annotated[str, Header()] = "default") -> None:
+async def _scores(request: Request, services: Served, openai_project: Annotated[str, Header()] = "default") -> str:
     """The client sends the header for its argument `project`."""
     permit(await identify(request, services, secret_of(request), openai_project), openai_project, "score")
+    return openai_project
+
+
+_Project = Annotated[str, Depends(_scores)]
 
 
 class ToValidate(msgspec.Struct):
@@ -42,21 +46,21 @@ class ToRun(ToValidate):
     item: msgspec.Raw = msgspec.Raw(b"null")
 
 
-@router.post("/fine_tuning/alpha/graders/validate", dependencies=[Depends(_scores)])
-async def validate(request: Request, services: Served) -> Response:
+@router.post("/fine_tuning/alpha/graders/validate")
+async def validate(request: Request, services: Served, project: _Project) -> Response:
     """The grader as it was sent. What is wrong with it is an error."""
     body = await _body(request)
     async with _AT_ONCE:
-        echo = await services.grade(_validate, services, body)
+        echo = await services.grade(_validate, services, project, body)
     return Response(msgspec.json.encode({"grader": echo}), media_type="application/json")
 
 
-@router.post("/fine_tuning/alpha/graders/run", dependencies=[Depends(_scores)])
-async def run(request: Request, services: Served) -> Response:
+@router.post("/fine_tuning/alpha/graders/run")
+async def run(request: Request, services: Served, project: _Project) -> Response:
     """The reward of one sample."""
     body = await _body(request)
     async with _AT_ONCE:
-        answer = await services.grade(_run, services, body)
+        answer = await services.grade(_run, services, project, body)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
@@ -76,17 +80,17 @@ async def _body(request: Request) -> bytes:
     return await bodies.read(request, BODY_BYTES)
 
 
-def _validate(services: Services, body: bytes) -> dict[str, Any]:
+def _validate(services: Services, project: str, body: bytes) -> dict[str, Any]:
     sent, hidden = bodies.parse(body, ToValidate)
     value, grader = _grader(sent, hidden)
     parts = grader.graders.items() if isinstance(grader, Multi) else [("", grader)]
     for name, part in parts:
         if isinstance(part, Python):
-            source.check(services, part.source, f"grader.graders.{name}.source" if name else "grader.source")
+            source.check(services, project, part.source, f"grader.graders.{name}.source" if name else "grader.source")
     return {"name": "", **value}
 
 
-def _run(services: Services, body: bytes) -> Any:
+def _run(services: Services, project: str, body: bytes) -> Any:
     sent, hidden = bodies.parse(body, ToRun)
     _, grader = _grader(sent, hidden)
     item = restore(bytes(sent.item), hidden)
@@ -95,7 +99,7 @@ def _run(services: Services, body: bytes) -> Any:
     if output[:1] != b'"' or item[:1] != b"{":
         param, kind = ("model_sample", "a string") if output[:1] != b'"' else ("item", "an object")
         raise Refused(f"{param} must be {kind}", param, "invalid-request")
-    return run_grader(services, grader, Sample(output, item))
+    return run_grader(services, project, grader, Sample(output, item))
 
 
 def _grader(sent: ToValidate, hidden: Hidden) -> tuple[dict[str, Any], Grader]:

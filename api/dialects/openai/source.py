@@ -13,25 +13,27 @@ from sandbox.source_bytes import SourceRefused, from_bytes
 _LABEL = "python"
 
 
-def check(services: Services, source: str, param: str) -> None:
+def check(services: Services, project: str, source: str, param: str) -> None:
     """Raises Refused where the source cannot be loaded: the first four checks. A test run would need an item."""
-    with services.pool.grading(_grader(source, param)) as grading:
+    with services.pool.grading(_grader(project, source, param)) as grading:
         _check(grading, source, param)
 
 
-def run(services: Services, source: str, line: bytes, param: str, timeout_s: float = MAX_TIMEOUT_S) -> Outcome:
+def run(
+    services: Services, project: str, source: str, line: bytes, param: str, timeout_s: float = MAX_TIMEOUT_S
+) -> Outcome:
     """What it says of one thread. Raises Refused as `check` does."""
-    with services.pool.grading(_grader(source, param, timeout_s)) as grading:
+    with services.pool.grading(_grader(project, source, param, timeout_s)) as grading:
         _check(grading, source, param)
         return grading.score(line, 0, _LABEL, 1)[0]
 
 
-def _grader(source: str, param: str, timeout_s: float = MAX_TIMEOUT_S) -> GraderSource:
+def _grader(project: str, source: str, param: str, timeout_s: float = MAX_TIMEOUT_S) -> GraderSource:
     try:
         text = from_bytes(openai_grader(source).encode("utf-8", "surrogatepass"))
     except SourceRefused as refused:
         raise Refused(str(refused), param) from refused
-    return GraderSource(text, timeout_s=timeout_s, memory_mb=MAX_MEMORY_MB)
+    return GraderSource(text, timeout_s=timeout_s, memory_mb=MAX_MEMORY_MB, project=project)
 
 
 def _check(grading: Grading, source: str, param: str) -> None:
