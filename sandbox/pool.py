@@ -1,5 +1,6 @@
 """Sandboxes, started ahead of need and kept while they hold a grader that is used."""
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,6 +29,9 @@ _TRIES = 3  # to load a grader, when its sandbox ends meanwhile
 # Starting a sandbox takes 10 ms of a processor and more. Where nobody waits for it, others come first:
 _QUIET_S = 0.02  # it begins when no grader was in use for so long,
 _PATIENCE_S = 0.25  # or when there was no such moment for so long
+_RETRY_S = 1.0  # between two tries to start a sandbox, after one that failed
+
+_log = logging.getLogger(__name__)
 
 
 class Pool:
@@ -50,7 +54,10 @@ class Pool:
         self._waiting = 0
         self._in_use = 0
         self._used_at = 0.0
-        self._failure: InfrastructureError | None = None
+        self._failure = ""  # why no sandbox could be started the last time; empty when one could
+        self._failing_since = 0.0
+        self._retry_at = 0.0
+        self._ended_by = ""
         self._closed = False
         # A sandbox may die with the thread that started it: one that lives as long as the pool starts them all.
         self._builder = threading.Thread(target=self._build, name="sandbox-builder", daemon=True)
@@ -69,6 +76,18 @@ class Pool:
             self._changed.notify_all()
         self._builder.join()
         self._backend.close()
+
+    def trouble(self) -> str | None:
+        """Why sandboxes cannot be had at present; None when all is well."""
+        with self._changed:
+            return self._trouble()
+
+    def _trouble(self) -> str | None:
+        if self._ended_by:
+            return f"the thread that starts sandboxes has ended: {self._ended_by}"
+        if self._failure:
+            return f"no sandbox could be started for {monotonic() - self._failing_since:.0f} s: {self._failure}"
+        return None
 
     @property
     def alive(self) -> int:
@@ -178,8 +197,8 @@ class Pool:
                 while not self._empty:
                     if self._closed:
                         raise InfrastructureError("the service is stopping")
-                    if self._failure is not None:
-                        raise self._failure
+                    if trouble := self._trouble():
+                        raise InfrastructureError(trouble)
                     if stopping is not None and stopping():
                         raise Stopped("the caller wants no more")
                     left = deadline - monotonic()
@@ -214,7 +233,11 @@ class Pool:
         self._end(session, "closed")
 
     def _end(self, session: Session, why: str) -> None:
-        session.end()
+        try:
+            session.end()
+        except Exception:  # noqa: BLE001  # whatever it is, the scores that it gave count, and others are still started
+            self.counts.add("sandbox:end-failed")
+            _log.exception("a sandbox could not be ended, something of it may be left")
         self.counts.add(f"sandbox:end:{why}")
         with self._changed:
             self._alive -= 1
@@ -222,6 +245,16 @@ class Pool:
 
     def _build(self) -> None:
         """The builder's life: starts what is lacking, ends what has had its time."""
+        try:
+            self._keep_building()
+        except BaseException as error:
+            _log.exception("the thread that starts sandboxes ends")
+            with self._changed:
+                self._ended_by = _told(error)
+                self._changed.notify_all()
+            raise
+
+    def _keep_building(self) -> None:
         behind_since = inf
         while True:
             with self._changed:
@@ -254,15 +287,19 @@ class Pool:
         return unused
 
     def _may_start(self) -> bool:
-        lacking = len(self._empty) < max(self._settings.warm_sandboxes, self._waiting)
-        room = self._alive < self._settings.most_sandboxes or bool(self._waiting and self._idle)
-        return lacking and room
+        if self._failure and monotonic() < self._retry_at:
+            return False
+        # After a failure one is started also where nobody waits: how else would it be known that all is well again?
+        wanted = max(self._settings.warm_sandboxes, self._waiting, 1 if self._failure else 0)
+        room = self._alive < self._settings.most_sandboxes or bool((self._waiting or self._failure) and self._idle)
+        return len(self._empty) < wanted and room
 
     def _outdated(self, pressing: bool) -> list[Session]:
         """Takes off the shelf: what idled too long, what is too many, and what is in the way of somebody waiting."""
         idle, now = self._idle, monotonic()
         surplus = len(idle) - self._settings.loaded_sandboxes if pressing else 0
-        in_the_way = 1 if self._waiting and self._alive >= self._settings.most_sandboxes else 0
+        is_wanted = bool(self._waiting or self._failure)
+        in_the_way = 1 if is_wanted and self._alive >= self._settings.most_sandboxes else 0
         number = max(surplus, in_the_way, sum(now - session.used_at > self._settings.idle_s for session in idle))
         outdated = idle[:number] if number > 0 else []
         del idle[: len(outdated)]
@@ -271,22 +308,35 @@ class Pool:
     def _start_one(self) -> None:
         try:
             session = Session(self._backend.start())
-        except InfrastructureError as error:
-            self.counts.add("sandbox:start-failed")
-            with self._changed:
-                self._alive -= 1
-                self._failure = error
-                self._changed.notify_all()
-                self._changed.wait(_LOOK_S)
-                self._failure = None
+        except Exception as error:  # noqa: BLE001  # whatever it is: who waits is told, and the next try may succeed
+            self._fail(error)
             return
         self.counts.add("sandbox:start")
         with self._changed:
+            self._failure = ""
             if not self._closed:
                 self._empty.append(session)
                 self._changed.notify_all()
                 return
         self._end(session, "closed")
+
+    def _fail(self, error: Exception) -> None:
+        """Notes that a sandbox could not be started."""
+        self.counts.add("sandbox:start-failed")
+        known = isinstance(error, InfrastructureError)
+        _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)
+        with self._changed:
+            self._alive -= 1
+            now = monotonic()
+            if not self._failure:
+                self._failing_since = now
+            self._failure = str(error) if known else _told(error)
+            self._retry_at = now + _RETRY_S
+            self._changed.notify_all()
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def open_pool(settings: SandboxSettings | None = None, resets_later: bool = False) -> Pool:

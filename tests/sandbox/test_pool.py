@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -50,7 +51,7 @@ class Counted(Bubblewrap):
     """Bubblewrap that remembers what it started, and can be broken."""
 
     def __init__(self, settings: SandboxSettings) -> None:
-        self.broken = False
+        self.broken: BaseException | None = None
         self.started: list[BubblewrapSandbox] = []
         self.pids: list[int] = []
         super().__init__(settings)
@@ -58,8 +59,8 @@ class Counted(Bubblewrap):
         self.pids.clear()
 
     def start(self) -> BubblewrapSandbox:
-        if self.broken:
-            raise InfrastructureError("no more processes may be started")
+        if self.broken is not None:
+            raise self.broken
         sandbox = super().start()
         self.started.append(sandbox)
         self.pids.append(sandbox.pid)
@@ -236,14 +237,70 @@ def test_closing_leaves_no_process() -> None:
         grade(pool, source(2))
 
 
-def test_a_backend_that_starts_nothing_is_told_and_heals() -> None:
-    backend, opened = counted()
-    backend.broken = True
+@pytest.mark.parametrize("error", [InfrastructureError("no more processes"), OSError(28, "no more processes")])
+@pytest.mark.parametrize("warm", [0, 1])
+def test_a_backend_that_starts_nothing_is_told_and_heals(error: Exception, warm: int) -> None:
+    backend, opened = counted(warm_sandboxes=warm, most_sandboxes=2)
+    backend.broken = error
     with opened as pool:
-        with pytest.raises(InfrastructureError, match="no more processes"):
+        began = time.monotonic()
+        with pytest.raises(InfrastructureError, match=r"no sandbox could be started for 0 s: .*no more processes"):
             grade(pool, source(1))
-        backend.broken = False
-        assert eventually(lambda: _grades(pool))
+        assert time.monotonic() - began < 2
+        assert "no more processes" in str(pool.trouble())
+        assert pool.counts.take()["sandbox:start-failed"] >= 1
+        backend.broken = None
+        assert eventually(lambda: pool.trouble() is None)  # nobody has to ask for a sandbox to have this known
+        assert _grades(pool)
+
+
+def test_a_backend_that_starts_nothing_beside_loaded_sandboxes_heals() -> None:
+    backend, opened = counted(most_sandboxes=2)
+    with opened as pool:
+        with (
+            pool.grading(replace(source(1), project="one")) as one,
+            pool.grading(replace(source(2), project="two")) as two,
+        ):
+            assert [pid_of(one), pid_of(two)] == backend.pids
+        backend.broken = OSError(24, "no descriptors left")
+        with pytest.raises(InfrastructureError, match="no descriptors left"):
+            grade(pool, source(3))
+        backend.broken = None
+        assert eventually(lambda: pool.trouble() is None)
+        assert grade(pool, source(3))[0] == 3.0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_builder_that_ends_is_told() -> None:
+    backend, opened = counted()
+    with opened as pool:
+        assert pool.trouble() is None
+        backend.broken = SystemExit("told to go")
+        began = time.monotonic()
+        for _ in range(2):
+            with pytest.raises(
+                InfrastructureError, match="the thread that starts sandboxes has ended: SystemExit: told"
+            ):
+                grade(pool, source(1))
+        assert "SystemExit" in str(pool.trouble())
+        assert time.monotonic() - began < 5
+
+
+def test_a_sandbox_that_cannot_be_ended_costs_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, opened = counted(most_sandboxes=1)
+    end = BubblewrapSandbox.end
+
+    def fails(sandbox: BubblewrapSandbox) -> None:
+        end(sandbox)
+        raise OSError(5, "the engine is away")
+
+    with opened as pool:
+        monkeypatch.setattr(BubblewrapSandbox, "end", fails)
+        with pool.grading(GraderSource(_COUNTS_IN_A_FILE, "completion")) as grading:  # each completion ends a sandbox
+            assert [one.score for one in grading.score(_LINE + b"\n" + _LINE, 0, "g@1")] == [1.0, 1.0]
+        assert grade(pool, source(2))[0] == 2.0
+        monkeypatch.undo()
+        assert pool.counts.take()["sandbox:end-failed"] >= 2
 
 
 def _grades(pool: Pool) -> bool:
