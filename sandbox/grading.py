@@ -1,20 +1,26 @@
 """Scores threads with one grader, through as many sandboxes as it takes."""
 
+import logging
 from collections.abc import Callable
 
 from gradebox.outcome import Outcome, OutcomeError
-from sandbox.errors import Stopped
+from sandbox.errors import InfrastructureError, Stopped
 from sandbox.guest.frames import Malformed
 from sandbox.outcomes import Decoder
-from sandbox.session import Ended, Session, Stopping, after, count_lines
+from sandbox.session import Ended, Loaded, Session, Stopping, after, count_lines
 
 Stop = Callable[[int], bool]
 """Given how many outcomes a call has so far, says whether the caller wants no more."""
 
-_TRIES = 2  # at one thread, before a sandbox that ends for no known reason is the grader's doing
+_TRIES = 2  # at one thread, before a sandbox that ends for no known reason is the grader's doing; to load a grader
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 _OVERDUE = "the sandbox did not answer in time while this thread was graded"
 _CRASH = "the sandbox ended while this thread was graded, again and again"
+_NO_SANDBOX = OutcomeError(
+    "infrastructure", "the service lost the sandbox of this thread and had no other: score it again", retryable=True
+)
+
+_log = logging.getLogger(__name__)
 
 
 class Grading:
@@ -24,6 +30,7 @@ class Grading:
         self._take = take
         self._drop = drop
         self._session: Session | None = None
+        self._refusal: OutcomeError | None = None
         self.traces: dict[int, str] = {}
 
     @property
@@ -52,24 +59,34 @@ class Grading:
                 last. When it says so, the sandbox is ended at once, and what there is so far is returned.
 
         Raises:
-            InfrastructureError: no sandbox could be had.
+            InfrastructureError, OSError: no sandbox could be had, or none could load the grader for a reason that may
+                pass, and there is no outcome yet. Where there are some, the others are of kind `infrastructure`.
         """
         call = _Call(payload, count_lines(payload) if lines is None else lines, first_index, label, stop)
         try:
             self._score_all(call)
         except Stopped:
-            if self._session is not None:
-                self._drop(self._session, "abandoned")
-                self._session = None
+            self._let_go("abandoned")
+        except (InfrastructureError, OSError) as error:  # OSError: this machine has no room or no descriptors left
+            self._let_go("abandoned")
+            if not call.outcomes:
+                raise
+            _log.warning("%d of %d threads have no sandbox left: %s", call.left, len(call.outcomes) + call.left, error)
+            call.fail_rest(_NO_SANDBOX)
         self.traces = call.traces
         return call.outcomes
+
+    def _let_go(self, why: str) -> None:
+        if self._session is not None:
+            self._drop(self._session, why)
+            self._session = None
 
     def _score_all(self, call: "_Call") -> None:
         tries, last = 0, -1
         while call.left:
-            session = self._session = self._session or self._take(call.stopping)
-            if session.loaded is None or session.loaded.isolation is None:
-                call.fail_rest(_not_loaded(session))
+            session = self._load(call.stopping)
+            if self._refusal is not None:
+                call.fail_rest(self._refusal)
                 return
             try:
                 call.score(session)
@@ -79,10 +96,28 @@ class Grading:
                 tries = tries + 1 if last == done else int(not is_tainted)  # what it gave up over is done
                 last = done
                 verdict = _verdict(session, error, tries)
-                self._drop(session, verdict.kind if verdict else "tainted" if is_tainted else "crash")
-                self._session = None
+                self._let_go(verdict.kind if verdict else "tainted" if is_tainted else "crash")
                 if verdict is not None and call.left:
                     call.fail_next(verdict)
+
+    def _load(self, stopping: Stopping | None) -> Session:
+        """A session that has loaded the grader, or that has found again that it cannot be: `_refusal` says so then.
+
+        Raises:
+            InfrastructureError: it could not be loaded for a reason that may pass.
+        """
+        failures: list[Loaded] = []
+        while True:
+            session = self._session = self._session or self._take(stopping)
+            loaded = session.loaded
+            assert loaded is not None
+            if loaded.isolation is not None or self._refusal is not None:
+                return session
+            failures.append(loaded)
+            if len(failures) == _TRIES:
+                self._refusal = _refusal(failures)
+                return session
+            self._let_go("refused")
 
 
 class _Call:
@@ -135,12 +170,19 @@ def _verdict(session: Session, error: Exception, tries: int) -> OutcomeError | N
         # It may be what the thread before left behind that was too much: by itself this one is tried again.
         return OutcomeError("memory", _MEMORY) if tries >= _TRIES else None
     if isinstance(error, Ended) and error.overdue:
-        return OutcomeError("timeout", _OVERDUE)
+        # The guest ends a completion long before that: here it did not run, or was held up.
+        return OutcomeError("timeout", _OVERDUE, retryable=True) if tries >= _TRIES else None
     return OutcomeError("crash", _CRASH) if tries >= _TRIES else None
 
 
-def _not_loaded(session: Session) -> OutcomeError:
-    """A grader that was valid once and cannot be loaded now: every thread says so, and none is 0.0."""
-    loaded = session.loaded
-    reason = loaded.checks[-1].message if loaded and loaded.checks else "it could not be loaded"
-    return OutcomeError("exception", f"the grader could not be loaded: {reason}")
+def _refusal(failures: list[Loaded]) -> OutcomeError:
+    """What each thread comes to of a grader that was valid once, and could not be loaded in several sandboxes.
+
+    Raises:
+        InfrastructureError: it took too long, or failed each time in another way. This machine may be too busy.
+    """
+    found = [failed.checks[-1] for failed in failures]
+    ways = {(check.number, check.line, check.message.partition(":")[0]) for check in found}
+    if len(ways) > 1 or any(failed.overdue for failed in failures):
+        raise InfrastructureError(f"a grader could not be loaded in {len(failures)} sandboxes: {found[-1].message}")
+    return OutcomeError("exception", f"the grader could not be loaded: {found[-1].message}")

@@ -66,11 +66,14 @@ class Ended(Exception):
 
 
 class Loaded(NamedTuple):
-    """What the first four checks said. `isolation` is None where one failed."""
+    """What the first four checks said. `isolation` is None where one failed; `overdue` says that the time for them had
+    passed then.
+    """
 
     checks: list[CheckResult]
     isolation: Literal["batch", "completion"] | None
     warnings: list[str]
+    overdue: bool = False
 
 
 class Session:
@@ -140,6 +143,7 @@ class Session:
         """
         self.source, self._limits = source, limits
         self.sandbox.allow_memory(source.memory_mb + SANDBOX_MIB)
+        began = monotonic()
         try:
             # Before its first word: a sandbox that knows what it is for does not make itself ready for anything else.
             self._shared = self._share()
@@ -154,6 +158,8 @@ class Session:
                 raise
             number = min(len(checks), 3)
             self.loaded = Loaded([*checks[:number], CheckResult(number, False, 0, 0, 0, _MEMORY, "")], None, [])
+        if self.loaded.isolation is None and monotonic() - began >= limits.load_ms / 1000:
+            self.loaded = self.loaded._replace(overdue=True)
         return self.loaded
 
     def _hear_loading(self, checks: list[CheckResult], deadline: float, stopping: Stopping | None) -> Loaded:
