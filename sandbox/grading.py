@@ -36,9 +36,20 @@ class Grading:
     @property
     def session(self) -> Session:
         """The session in use. Raises InfrastructureError when none can be had."""
-        if self._session is None:
-            self._session = self._take(None)
+        self.load()
+        assert self._session is not None
         return self._session
+
+    def load(self, stopping: Stopping | None = None) -> Loaded:
+        """What loading the grader came to in the session in use.
+
+        Raises:
+            InfrastructureError: none can be had.
+            Stopped: `stopping` said so.
+        """
+        session = self._session = self._session or self._take(stopping)
+        assert session.loaded is not None
+        return session.loaded
 
     def release(self) -> Session | None:
         """Gives up the session, if there is one."""

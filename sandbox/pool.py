@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from time import monotonic
@@ -21,8 +21,9 @@ from sandbox.guest.frames import Limits
 from sandbox.limits import limits_of
 from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings
+from sandbox.shares import Shares
 
-_WAIT_S = 60.0  # for a sandbox, when as many as may be are busy
+_WAIT_S = 60.0  # for a place, when as many as may be are taken; and for a sandbox to be started
 _ASK_S = 0.2  # between two questions whether the caller still wants a sandbox
 _LOOK_S = 1.0  # between two looks for sandboxes that have idled long enough
 _TRIES = 3  # to load a grader, when its sandbox ends meanwhile
@@ -47,6 +48,7 @@ class Pool:
         self._backend = backend
         self._settings = settings
         self._resets_later = resets_later
+        self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES")
         self._changed = threading.Condition()
         self._empty: list[Session] = []
         self._idle: list[Session] = []  # loaded; the one used last comes last
@@ -94,23 +96,23 @@ class Pool:
         """How many sandboxes there are, those that are being started too."""
         return self._alive
 
-    def prove(self, source: GraderSource, threads: Sequence[bytes] | None = None) -> Report:
+    def prove(
+        self, source: GraderSource, threads: Sequence[bytes] | None = None, stopping: Stopping | None = None
+    ) -> Report:
         """The five checks. Each thread is one line of JSON.
 
         Raises:
-            InfrastructureError: no sandbox could be had.
+            InfrastructureError: no sandbox could be had, or this machine was too busy to tell.
+            Stopped: `stopping` said so.
         """
         with self.grading(source) as grading:
-            return proof.prove(grading, threads)
+            return proof.prove(grading, threads, stopping)
 
     @contextmanager
     def grading(self, source: GraderSource) -> Iterator[Grading]:
-        """A sandbox that has loaded this grader. What cannot be loaded gives outcomes that say so.
-
-        Raises:
-            InfrastructureError: no sandbox could be had.
-        """
-        grading = Grading(lambda stopping: self._loaded(source, stopping), self._end)
+        """A sandbox that loads this grader when it is needed. What cannot be loaded gives outcomes that say so."""
+        place = _Place(self._shares, source.project)
+        grading = Grading(lambda stopping: self._loaded(source, place, stopping), self._end)
         self._use(1)
         try:
             yield grading
@@ -122,6 +124,7 @@ class Pool:
             if session := grading.release():
                 self._give_back(session)
         finally:
+            place.leave()
             self._use(-1)
 
     def _use(self, more: int) -> None:
@@ -136,13 +139,16 @@ class Pool:
                 with suppress(Ended):  # whoever takes it hears of that, too
                     session.reset()
 
-    def _loaded(self, source: GraderSource, stopping: Stopping | None) -> Session:
+    def _loaded(self, source: GraderSource, place: "_Place", stopping: Stopping | None) -> Session:
+        began = monotonic()
+        place.take(lambda: self._look(stopping))
         if session := self._take_idle(source, stopping):
             self.counts.add("pool:hit")
             return session
         self.counts.add("pool:miss")
         for _ in range(_TRIES):
-            session = self._take_living(stopping)
+            session = self._take_living(began, stopping)
+            began = monotonic()
             try:
                 session.load(source, self._limits(source), stopping)
             except Ended as ended:
@@ -177,7 +183,7 @@ class Pool:
             else:
                 return found
 
-    def _take_living(self, stopping: Stopping | None) -> Session:
+    def _take_living(self, began: float, stopping: Stopping | None) -> Session:
         """An empty sandbox. All that wait may have ended at once, with the zygote."""
         session = self._take_empty(stopping)
         for _ in range(self._settings.warm_sandboxes):
@@ -185,33 +191,35 @@ class Pool:
                 break
             self._end(session, "crash")
             session = self._take_empty(stopping)
+        self.counts.observe("sandbox_wait", monotonic() - began)
         return session
 
     def _take_empty(self, stopping: Stopping | None) -> Session:
-        started = monotonic()
-        deadline = started + _WAIT_S
+        deadline = monotonic() + _WAIT_S
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
             try:
                 while not self._empty:
-                    if self._closed:
-                        raise InfrastructureError("the service is stopping")
+                    self._look(stopping)
                     if trouble := self._trouble():
                         raise InfrastructureError(trouble)
-                    if stopping is not None and stopping():
-                        raise Stopped("the caller wants no more")
-                    left = deadline - monotonic()
-                    if not self._changed.wait(left if stopping is None else min(left, _ASK_S)) and left <= 0:
+                    if monotonic() >= deadline:
                         raise InfrastructureError(
-                            f"all {self._settings.most_sandboxes} sandboxes were busy for {_WAIT_S:g} s: try again, or "
-                            "raise GRADEBOX_MOST_SANDBOXES"
+                            f"no sandbox was started within {_WAIT_S:g} s: the machine is too busy"
                         )
+                    self._changed.wait(_ASK_S)
                 return self._empty.pop()
             finally:
-                self.counts.observe("sandbox_wait", monotonic() - started)
                 self._waiting -= 1
                 self._changed.notify_all()
+
+    def _look(self, stopping: Stopping | None) -> None:
+        """Raises where a sandbox is no longer to be waited for."""
+        if self._closed:
+            raise InfrastructureError("the service is stopping")
+        if stopping is not None and stopping():
+            raise Stopped("the caller wants no more")
 
     def _give_back(self, session: Session) -> None:
         if session.loaded is None or session.loaded.isolation is None:
@@ -333,6 +341,27 @@ class Pool:
             self._failure = str(error) if known else _told(error)
             self._retry_at = now + _RETRY_S
             self._changed.notify_all()
+
+
+class _Place:
+    """A project's place for one sandbox: taken when it is first needed, and kept while one sandbox follows another."""
+
+    def __init__(self, shares: Shares, project: str) -> None:
+        self._shares = shares
+        self._project = project
+        self._is_taken = False
+
+    def take(self, look: Callable[[], None]) -> None:
+        """Waits for it, if need be. Raises Busy, or what `look` raises."""
+        if not self._is_taken:
+            self._shares.enter(self._project, _WAIT_S, look)
+            self._is_taken = True
+
+    def leave(self) -> None:
+        """Gives it back, where it was taken."""
+        if self._is_taken:
+            self._is_taken = False
+            self._shares.leave(self._project)
 
 
 def _told(error: BaseException) -> str:
