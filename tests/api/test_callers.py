@@ -1,6 +1,8 @@
 """Calls that grade end when their client goes or their time is over, and leave room for other projects."""
 
 import json
+import os
+import signal
 import socket
 import threading
 import time
@@ -11,8 +13,10 @@ from typing import Any
 import httpx
 import pytest
 from redis import Redis
+from websockets.sync.client import connect
 
 from api import callers
+from api.dialects.reward.socket import AHEAD, SCORERS
 from api.services import Services
 from api.settings import ApiSettings
 from sandbox.pool import Pool, open_pool
@@ -126,6 +130,22 @@ def test_a_client_that_goes_frees_what_its_call_held(name: str, service: Service
 
 
 @pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("requests", [1, SCORERS + AHEAD])
+def test_a_websocket_that_closes_frees_what_it_held(requests: int, service: Service, secret: str) -> None:
+    """Also behind requests of it that wait."""
+    url = f"ws://{httpx.URL(service.url).netloc.decode()}/reward/default/slow/ws"
+    head = {"Authorization": f"Bearer {secret}"}
+    with connect(url, additional_headers=head, close_timeout=0.1) as connection:
+        for number in range(requests):
+            connection.send(json.dumps({"id": number, "turns": [{"role": "assistant", "content": "slow"}]}))
+        held = min(requests, 2)  # of four sandboxes, one project has half
+        eventually(lambda: sum(service.services.pool._shares._held.values()) == held)
+        time.sleep(0.2)
+    assert eventually(lambda: in_use(service) == (0, 0)) < 1.0
+    assert service.services._grading._held == service.services.pool._shares._held == {}
+
+
+@pytest.mark.usefixtures("slow")
 def test_a_client_that_goes_while_its_source_is_proved_again_changes_nothing(
     service: Service, client: httpx.Client, secret: str
 ) -> None:
@@ -209,27 +229,27 @@ def test_clients_that_go_while_they_wait_for_a_place_leave_no_trace(service: Ser
 def test_a_sandbox_that_is_killed_in_the_middle_costs_no_score(service: Service, client: httpx.Client) -> None:
     create(client, "naps", "import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return 1.0\n")
     pool = service.services.pool
-    sandboxes: list[Any] = []
+    pids: list[int] = []
     started = pool._take_living
 
     def taken(*args: Any) -> Any:
         session = started(*args)
-        sandboxes.append(session.sandbox)
+        pids.append(session.sandbox.pid)
         return session
 
     def kill() -> None:
         with suppress(IndexError):
-            sandboxes[0]._first.kill()
+            os.kill(pids[0], signal.SIGKILL)
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pool, "_take_living", taken)
         pool_idle = pool._idle[:]
         assert pool_idle
         for session in pool_idle:  # so that another is taken
-            session.sandbox._first.kill()
+            os.kill(session.sandbox.pid, signal.SIGKILL)
         killing = threading.Timer(0.7, kill)
         killing.start()
         answer = client.post(f"{PROJECT}/graders/naps/score", json={"threads": [{"completion": "4"}] * 8})
         killing.join()
-    assert len(sandboxes) == 2
+    assert len(pids) == 2
     assert [one["score"] for one in answer.json()["outcomes"]] == [1.0] * 8
