@@ -9,6 +9,7 @@ from msgspec.structs import asdict
 
 from api import bodies, openapi
 from api.auth import InProject, ManagesIn
+from api.callers import Caller
 from api.problems import validation_failed
 from api.proofs import Options, Sent, prove, receive
 from api.repeats import Repeatable
@@ -58,14 +59,16 @@ _ALSO = openapi.SOURCE_FILE | openapi.FORM
 async def create(request: Request, services: Served, project: ManagesIn, repeat: Repeatable) -> Grader:
     """Proves a source and keeps it as the first version of a new grader."""
     sent, new = await receive(request, NewGrader)
-    return await services.grade(create_function, services, project, sent, new, repeat.once if repeat else None)
+    once = repeat.once if repeat else None
+    return await services.grade(request, project, create_function, services, sent, new, once)
 
 
 @router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
 async def update(request: Request, services: Served, project: ManagesIn, key: str, repeat: Repeatable) -> Grader:
     """Proves a source and keeps it as the next version. A source that is unchanged makes none."""
     sent, new = await receive(request, NewVersion)
-    return await services.grade(update_function, services, project, key, sent, new, repeat.once if repeat else None)
+    once = repeat.once if repeat else None
+    return await services.grade(request, project, update_function, services, key, sent, new, once)
 
 
 @router.get("")
@@ -106,9 +109,9 @@ def version(services: Served, project: InProject, key: str, number: Annotated[in
     return services.store.graders.version(project, key, number)
 
 
-def create_function(services: Services, project: str, sent: Sent, new: NewGrader, once: Once | None = None) -> Grader:
+def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrader, once: Once | None = None) -> Grader:
     """Proves a source and keeps it. Raises ProblemError where a check fails, and what storage raises."""
-    graders = services.store.graders
+    graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
         return answered
     try:
@@ -120,15 +123,15 @@ def create_function(services: Services, project: str, sent: Sent, new: NewGrader
     options = Options(
         isolation=new.isolation or "auto", timeout_s=new.timeout_s or TIMEOUT_S, memory_mb=new.memory_mb or MEMORY_MB
     )
-    proved = _proved(services, sent, options)
+    proved = _proved(caller, services, sent, options)
     return graders.create(project, new.key, new.name or new.key, new.description or "", proved, once)
 
 
 def update_function(
-    services: Services, project: str, key: str, sent: Sent, new: NewVersion, once: Once | None = None
+    caller: Caller, services: Services, key: str, sent: Sent, new: NewVersion, once: Once | None = None
 ) -> Grader:
     """Proves a source and keeps it as the next version. Raises as `create_function` does."""
-    graders = services.store.graders
+    graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
         return answered
     graders.check_update(project, key, "function")
@@ -140,15 +143,15 @@ def update_function(
     )
     texts = {"name": new.name, "description": new.description}
     given = {name: text for name, text in texts.items() if text is not None}
-    return graders.update(project, key, _proved(services, sent, options), given, once)
+    return graders.update(project, key, _proved(caller, services, sent, options), given, once)
 
 
-def _proved(services: Services, sent: Sent, options: Options) -> Proved:
+def _proved(caller: Caller, services: Services, sent: Sent, options: Options) -> Proved:
     """Raises ProblemError with the report where a check fails."""
     assert options.isolation and options.timeout_s and options.memory_mb
     try:
         source = sent.text()
-        report = prove(services, sent, options.isolation, options.timeout_s, options.memory_mb)
+        report = prove(caller, services, sent, options.isolation, options.timeout_s, options.memory_mb)
     except SourceRefused as refused:
         raise validation_failed(refused.report) from refused
     if not report.valid:

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from api.observe import route_template
 from api.request_id import HEADER, request_id
 from gradebox.schemas import Problem, Report
-from sandbox.errors import SandboxError
+from sandbox.errors import Busy, SandboxError, Stopped
 from storage import spool
 from storage.connection import is_full
 from storage.errors import (
@@ -120,6 +120,10 @@ def problem_of(error: Exception) -> ProblemError:
     if (isinstance(error, OSError) and spool.is_full(error)) or (isinstance(error, RedisError) and is_full(error)):
         detail = "the service has no room left and nothing was kept: try again later, or have its operator make room"
         return ProblemError(507, "insufficient-storage", detail, {"Retry-After": FULL_RETRY_S})
+    if isinstance(error, Busy):
+        return ProblemError(429 if error.is_own else 503, "busy", str(error), RETRY)
+    if isinstance(error, Stopped):
+        return ProblemError(400, "disconnected", str(error))
     if isinstance(error, AWAY):
         detail = "the service cannot do this now, a part of it is away: try again in a moment"
         return ProblemError(503, "unavailable", detail, RETRY)

@@ -8,10 +8,12 @@ from fastapi import Request
 from starlette.datastructures import UploadFile
 
 from api import bodies, sources
+from api.callers import Caller
 from api.problems import invalid
 from api.services import Services
 from api.surrogates import restore
 from gradebox.schemas import Isolation, Report
+from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
 from sandbox.source_bytes import from_bytes
@@ -88,7 +90,12 @@ async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
     return Sent(source), bodies.convert(fields, options)
 
 
-def prove(services: Services, sent: Sent, isolation: Isolation, timeout_s: float, memory_mb: int) -> Report:
-    """The five checks. Raises SourceRefused where the source never gets to a sandbox."""
-    source = GraderSource(sent.text(), isolation, timeout_s, memory_mb)
-    return services.pool.prove(source, sent.threads)
+def prove(
+    caller: Caller, services: Services, sent: Sent, isolation: Isolation, timeout_s: float, memory_mb: int
+) -> Report:
+    """The five checks. Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises."""
+    source = GraderSource(sent.text(), isolation, timeout_s, memory_mb, project=caller.project)
+    try:
+        return services.pool.prove(source, sent.threads, caller.wants_no_more)
+    except Stopped as stopped:
+        raise caller.why("the checks did not come to an end") from stopped

@@ -1,13 +1,11 @@
 """Scores some threads while the caller waits."""
 
-import time
-
 import msgspec
 from fastapi import APIRouter, Request, Response
 
 from api import bodies, openapi
 from api.auth import ScoresIn
-from api.problems import ProblemError
+from api.callers import Caller
 from api.proofs import BODY_BYTES, THREADS
 from api.services import Served, Services
 from gradebox.outcome import Outcome
@@ -16,9 +14,6 @@ from sandbox.grader_source import GraderSource
 from storage.measures import COMPLETED
 from storage.summary import summarise
 from storage.tally import Tally, tally
-
-TIME_S = 600.0
-_AT_ONCE = 64  # threads between two looks at the clock
 
 router = APIRouter(tags=["graders"])
 
@@ -39,20 +34,20 @@ class _Answer(msgspec.Struct):
 async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
     """An outcome for each thread, in order."""
     body = await bodies.read(request, BODY_BYTES, "send a batch instead")
-    answer = await services.grade(_score, services, project, key, body)
+    answer = await services.grade(request, project, _score, services, key, body)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
-def _score(services: Services, project: str, key: str, body: bytes) -> _Answer:
+def _score(caller: Caller, services: Services, key: str, body: bytes) -> _Answer:
     wanted, hidden = bodies.parse(body, ToScore)
     lines = bodies.lines(wanted.threads, hidden, THREADS)
-    label, outcomes = score_lines(services, project, key, wanted.version, lines)
+    label, outcomes = score_lines(caller, services, key, wanted.version, lines)
     summary = summarise(label, 1.0, tally(outcomes))
     return _Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode()))
 
 
 def score_lines(
-    services: Services, project: str, key: str, number: int | None, lines: list[bytes]
+    caller: Caller, services: Services, key: str, number: int | None, lines: list[bytes]
 ) -> tuple[str, list[Outcome]]:
     """What outcomes call the grader, and an outcome for each line, in order.
 
@@ -60,12 +55,15 @@ def score_lines(
         NotFound, NotRunnable: from storage.
         InfrastructureError: no sandbox could be had.
         ProblemError: it took too long.
+        Stopped: the client has gone.
     """
-    version = services.store.graders.runnable(project, key, number)
-    source = GraderSource(version.source, version.isolation, version.timeout_s, version.memory_mb)
+    version = services.store.graders.runnable(caller.project, key, number)
     label = f"{key}@{version.number}"
-    outcomes = _outcomes(services, source, lines, label)
-    _count(services, f"{COMPLETED}{project}:{key}", tally(outcomes))
+    with services.pool.grading(GraderSource.of_version(caller.project, version)) as grading:
+        outcomes = grading.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
+    _count(services, f"{COMPLETED}{caller.project}:{key}", tally(outcomes))
+    if len(outcomes) < len(lines):
+        raise caller.why(f"{len(outcomes)} of {len(lines)} threads were scored")
     return label, outcomes
 
 
@@ -74,17 +72,3 @@ def _count(services: Services, name: str, counted: Tally) -> None:
     services.counts.add(f"{name}:run_ms", counted.run_ms)
     for kind, errors in counted.errors.items():
         services.counts.add(f"{name}:error:{kind}", errors)
-
-
-def _outcomes(services: Services, source: GraderSource, lines: list[bytes], label: str) -> list[Outcome]:
-    ends = time.monotonic() + TIME_S
-    outcomes: list[Outcome] = []
-    with services.pool.grading(source) as grading:
-        for first in range(0, len(lines), _AT_ONCE):
-            if time.monotonic() > ends:
-                raise ProblemError(
-                    504, "timeout", f"{first} of {len(lines)} threads took {TIME_S:g} s: send them as a batch"
-                )
-            part = lines[first : first + _AT_ONCE]
-            outcomes += grading.score(b"\n".join(part), first, label, len(part))
-    return outcomes

@@ -3,21 +3,26 @@
 from asyncio import get_running_loop
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, TypeVar, TypeVarTuple
+from functools import partial
+from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from fastapi import Depends
+from fastapi import Depends, Request
 from fastapi.requests import HTTPConnection
 from redis.exceptions import RedisError
 
+from api.callers import Caller, Client, watched
 from api.collector import registry
 from api.failed_keys import FailedKeys
 from api.memory import BodyMemory
 from api.observe import Requests
+from api.problems import problem_of
 from api.settings import ApiSettings
 from sandbox.counts import Counts
+from sandbox.errors import Busy, Stopped
 from sandbox.pool import Pool
+from sandbox.shares import Shares
 from storage.store import Store
 from worker.dispatch import Dispatch
 from worker.publisher import Publisher
@@ -25,7 +30,7 @@ from worker.publisher import Publisher
 GRADING_AT_ONCE = 32
 
 _T = TypeVar("_T")
-_Args = TypeVarTuple("_Args")
+_Args = ParamSpec("_Args")
 
 
 class Services:
@@ -42,19 +47,46 @@ class Services:
         self.registry = registry(store.measures)
         self.requests = Requests(self.registry)
         self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
-        self._grading = CapacityLimiter(GRADING_AT_ONCE)
+        self._grading = Shares(GRADING_AT_ONCE, "calls that grade")
+        self._threads = CapacityLimiter(GRADING_AT_ONCE)
 
     def tell_counts(self) -> None:
         """Tells Redis what this process counted, so that whoever reads the metrics now sees it."""
         with suppress(RedisError):
             self.publisher.tell()
 
-    async def grade(self, work: Callable[[*_Args], _T], *args: *_Args) -> _T:
-        """Runs in a thread what waits for a sandbox. Such threads are counted apart, so that requests which only
-        read never wait for graders that are slow.
+    async def grade(
+        self,
+        request: Request,
+        project: str,
+        work: Callable[Concatenate[Caller, _Args], _T],
+        *args: _Args.args,
+        **more: _Args.kwargs,
+    ) -> _T:
+        """Does what waits for a sandbox, for a request whose body has been read, until its client goes."""
+        async with watched(request) as client:
+            return await self.grade_for(client, project, work, *args, **more)
+
+    async def grade_for(
+        self,
+        client: Client,
+        project: str,
+        work: Callable[Concatenate[Caller, _Args], _T],
+        *args: _Args.args,
+        **more: _Args.kwargs,
+    ) -> _T:
+        """Runs in a thread what waits for a sandbox. Such threads are counted apart, so that requests which only read
+        never wait for graders that are slow; and projects share them.
+
+        Raises:
+            ProblemError: there was no thread or no sandbox in time, or the client has gone; and what `work` raises.
         """
+        caller = Caller(client, project, self.settings.score_s)
         try:
-            return await run_sync(work, *args, limiter=self._grading)
+            async with client.place(self._grading, project):
+                return await run_sync(partial(work, caller, *args, **more), limiter=self._threads)
+        except (Busy, Stopped) as error:
+            raise problem_of(error) from error
         finally:
             # In the next turn of the loop, which has sent the answer by then: it takes the processor for a while.
             get_running_loop().call_soon(self.pool.reset)

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request, Response
 
 from api import openapi
 from api.auth import ScoresIn
+from api.callers import Caller
 from api.proofs import Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Report
@@ -19,14 +20,15 @@ router = APIRouter(tags=["graders"])
 async def validate(request: Request, services: Served, project: ScoresIn) -> Response:
     """Proves a source in a sandbox. What is wrong with it is in the report."""
     sent, options = await receive(request, Options)
-    report = await services.grade(report_on, services, sent, options)
+    report = await services.grade(request, project, report_on, services, sent, options)
     return Response(report.model_dump_json(), media_type="application/json")  # it need not be checked once more
 
 
-def report_on(services: Services, sent: Sent, options: Options) -> Report:
+def report_on(caller: Caller, services: Services, sent: Sent, options: Options) -> Report:
     """The report on a source, also on one that never gets to a sandbox."""
     try:
         return prove(
+            caller,
             services,
             sent,
             options.isolation or "auto",

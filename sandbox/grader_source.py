@@ -1,22 +1,32 @@
 """What is loaded into a sandbox."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Self
 
-from gradebox.schemas import Isolation
+from gradebox.schemas import Isolation, Version
 
 
 @dataclass(frozen=True, slots=True)
 class GraderSource:
     """One source with the limits it runs under. Equal ones may share a loaded sandbox.
 
+    The project is part of it: a module body can keep what it sees of one batch, and tell it in another.
+
     Attributes:
         text: the source; at most `Limits.source_bytes` of UTF-8.
         isolation: between completions; `auto` is settled by the guest, from the source.
         timeout_s: for one completion, in seconds.
         memory_mb: for all processes of the sandbox together, in MiB.
+        project: whose completions it grades; empty for tools that have no projects.
     """
 
     text: str
     isolation: Isolation = "auto"
     timeout_s: float = 5.0
     memory_mb: int = 256
+    project: str = field(default="", kw_only=True)
+
+    @classmethod
+    def of_version(cls, project: str, version: Version) -> Self:
+        """What a project's grader runs."""
+        return cls(version.source, version.isolation, version.timeout_s, version.memory_mb, project=project)

@@ -1,40 +1,64 @@
 """Scores threads with one grader, through as many sandboxes as it takes."""
 
+import logging
 from collections.abc import Callable
 
-from gradebox.outcome import ErrorKind, Outcome, OutcomeError
+from gradebox.outcome import Outcome, OutcomeError
+from sandbox.errors import InfrastructureError, Stopped
 from sandbox.guest.frames import Malformed
 from sandbox.outcomes import Decoder
-from sandbox.session import Ended, Session, after, count_lines
+from sandbox.session import Ended, Loaded, Session, Stopping, after, count_lines
 
-_TRIES = 2  # at one thread, before a sandbox that ends for no known reason is the grader's doing
+Stop = Callable[[int], bool]
+"""Given how many outcomes a call has so far, says whether the caller wants no more."""
+
+_TRIES = 2  # at one thread, before a sandbox that ends for no known reason is the grader's doing; to load a grader
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 _OVERDUE = "the sandbox did not answer in time while this thread was graded"
 _CRASH = "the sandbox ended while this thread was graded, again and again"
+_NO_SANDBOX = OutcomeError(
+    "infrastructure", "the service lost the sandbox of this thread and had no other: score it again", retryable=True
+)
+
+_log = logging.getLogger(__name__)
 
 
 class Grading:
     """One grader, loaded. `take` gives a session that has loaded it; `drop` ends one, and hears why."""
 
-    def __init__(self, take: Callable[[], Session], drop: Callable[[Session, str], None]) -> None:
+    def __init__(self, take: Callable[[Stopping | None], Session], drop: Callable[[Session, str], None]) -> None:
         self._take = take
         self._drop = drop
         self._session: Session | None = None
+        self._refusal: OutcomeError | None = None
         self.traces: dict[int, str] = {}
 
     @property
     def session(self) -> Session:
         """The session in use. Raises InfrastructureError when none can be had."""
-        if self._session is None:
-            self._session = self._take()
+        self.load()
+        assert self._session is not None
         return self._session
+
+    def load(self, stopping: Stopping | None = None) -> Loaded:
+        """What loading the grader came to in the session in use.
+
+        Raises:
+            InfrastructureError: none can be had.
+            Stopped: `stopping` said so.
+        """
+        session = self._session = self._session or self._take(stopping)
+        assert session.loaded is not None
+        return session.loaded
 
     def release(self) -> Session | None:
         """Gives up the session, if there is one."""
         session, self._session = self._session, None
         return session
 
-    def score(self, payload: bytes, first_index: int, label: str, lines: int | None = None) -> list[Outcome]:
+    def score(
+        self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
+    ) -> list[Outcome]:
         """One outcome for each line of JSON, in order, whatever becomes of the sandbox meanwhile.
 
         Args:
@@ -42,53 +66,134 @@ class Grading:
             first_index: the index of the first line's outcome.
             label: what the outcomes call the grader.
             lines: how many there are, where that is known: counting takes longer than moving them.
+            stop: asked at least each 0.25 s while a sandbox is waited for, and after each group of outcomes but the
+                last. When it says so, the sandbox is ended at once, and what there is so far is returned.
 
         Raises:
-            InfrastructureError: no sandbox could be had.
+            InfrastructureError, OSError: no sandbox could be had, or none could load the grader for a reason that may
+                pass, and there is no outcome yet. Where there are some, the others are of kind `infrastructure`.
         """
-        lines = count_lines(payload) if lines is None else lines
-        outcomes: list[Outcome] = []
+        call = _Call(payload, count_lines(payload) if lines is None else lines, first_index, label, stop)
+        try:
+            self._score_all(call)
+        except Stopped:
+            self._let_go("abandoned")
+        except (InfrastructureError, OSError) as error:  # OSError: this machine has no room or no descriptors left
+            self._let_go("abandoned")
+            if not call.outcomes:
+                raise
+            _log.warning("%d of %d threads have no sandbox left: %s", call.left, len(call.outcomes) + call.left, error)
+            call.fail_rest(_NO_SANDBOX)
+        self.traces = call.traces
+        return call.outcomes
+
+    def _let_go(self, why: str) -> None:
+        if self._session is not None:
+            self._drop(self._session, why)
+            self._session = None
+
+    def _score_all(self, call: "_Call") -> None:
         tries, last = 0, -1
-        while len(outcomes) < lines:
-            loaded = self.session.loaded
-            if loaded is None or loaded.isolation is None:
-                return self._all_failed(first_index, lines, label)
+        while call.left:
+            session = self._load(call.stopping)
+            if self._refusal is not None:
+                call.fail_rest(self._refusal)
+                return
             try:
-                self._score(payload, lines, first_index, label, outcomes)
+                call.score(session)
             except (Ended, Malformed) as error:
                 is_tainted = isinstance(error, Ended) and error.tainted
-                tries = tries + 1 if last == len(outcomes) else int(not is_tainted)  # what it gave up over is done
-                last = len(outcomes)
-                verdict = self._verdict(error, tries)
-                self._drop(self.session, verdict.kind if verdict else "tainted" if is_tainted else "crash")
-                self._session = None
-                if verdict is not None and len(outcomes) < lines:
-                    outcomes.append(Outcome(first_index + len(outcomes), label, None, 0.0, error=verdict))
-        return outcomes
+                done = len(call.outcomes)
+                tries = tries + 1 if last == done else int(not is_tainted)  # what it gave up over is done
+                last = done
+                verdict = _verdict(session, error, tries)
+                self._let_go(verdict.kind if verdict else "tainted" if is_tainted else "crash")
+                if verdict is not None and call.left:
+                    call.fail_next(verdict)
 
-    def _score(self, payload: bytes, lines: int, first_index: int, label: str, outcomes: list[Outcome]) -> None:
-        session = self.session
-        session.settle()
-        decoder = Decoder(label, session.sandbox.ran_out_of_memory)
-        done = len(outcomes)
-        rest = payload if done == 0 else after(payload, done)
-        for records in session.grade(rest, lines - done):
-            outcomes += decoder.decode(records, first_index + len(outcomes))
-        self.traces = decoder.traces
+    def _load(self, stopping: Stopping | None) -> Session:
+        """A session that has loaded the grader, or that has found again that it cannot be: `_refusal` says so then.
 
-    def _verdict(self, error: Exception, tries: int) -> OutcomeError | None:
-        """What the thread that was being graded comes to; None where it deserves another sandbox."""
-        if self.session.sandbox.ran_out_of_memory():
-            # It may be what the thread before left behind that was too much: by itself this one is tried again.
-            return OutcomeError("memory", _MEMORY) if tries >= _TRIES else None
-        if isinstance(error, Ended) and error.overdue:
-            return OutcomeError("timeout", _OVERDUE)
-        return OutcomeError("crash", _CRASH) if tries >= _TRIES else None
+        Raises:
+            InfrastructureError: it could not be loaded for a reason that may pass.
+        """
+        failures: list[Loaded] = []
+        while True:
+            session = self._session = self._session or self._take(stopping)
+            loaded = session.loaded
+            assert loaded is not None
+            if loaded.isolation is not None or self._refusal is not None:
+                return session
+            failures.append(loaded)
+            if len(failures) == _TRIES:
+                self._refusal = _refusal(failures)
+                return session
+            self._let_go("refused")
 
-    def _all_failed(self, first_index: int, lines: int, label: str) -> list[Outcome]:
-        """A grader that was valid once and cannot be loaded now: every thread says so, and none is 0.0."""
-        loaded = self.session.loaded
-        reason = loaded.checks[-1].message if loaded and loaded.checks else "it could not be loaded"
-        kind: ErrorKind = "exception"
-        error = OutcomeError(kind, f"the grader could not be loaded: {reason}")
-        return [Outcome(first_index + number, label, None, 0.0, error=error) for number in range(lines)]
+
+class _Call:
+    """One call of `Grading.score`: its lines, and their outcomes so far.
+
+    Attributes:
+        stopping: whether the caller wants no more, where it can tell.
+    """
+
+    def __init__(self, payload: bytes, lines: int, first_index: int, label: str, stop: Stop | None) -> None:
+        self._payload = payload
+        self._lines = lines
+        self._first_index = first_index
+        self._label = label
+        self.stopping: Stopping | None = None if stop is None else lambda: stop(len(self.outcomes))
+        self.outcomes: list[Outcome] = []
+        self.traces: dict[int, str] = {}
+
+    @property
+    def left(self) -> int:
+        """How many lines have no outcome."""
+        return self._lines - len(self.outcomes)
+
+    def score(self, session: Session) -> None:
+        """Has a sandbox grade what is left. Outcomes that came before an exception count."""
+        session.settle(self.stopping)
+        decoder = Decoder(self._label, session.sandbox.ran_out_of_memory)
+        rest = after(self._payload, len(self.outcomes)) if self.outcomes else self._payload
+        try:
+            for records in session.grade(rest, self.left, self.stopping):
+                self.outcomes += decoder.decode(records, self._first_index + len(self.outcomes))
+                if self.stopping is not None and self.left and self.stopping():
+                    raise Stopped("the caller wants no more")
+        finally:
+            self.traces |= decoder.traces
+
+    def fail_next(self, error: OutcomeError) -> None:
+        """The next line has this outcome."""
+        self.outcomes.append(Outcome(self._first_index + len(self.outcomes), self._label, None, 0.0, error=error))
+
+    def fail_rest(self, error: OutcomeError) -> None:
+        """All lines that are left have this outcome."""
+        while self.left:
+            self.fail_next(error)
+
+
+def _verdict(session: Session, error: Exception, tries: int) -> OutcomeError | None:
+    """What the thread that was being graded comes to; None where it deserves another sandbox."""
+    if session.sandbox.ran_out_of_memory():
+        # It may be what the thread before left behind that was too much: by itself this one is tried again.
+        return OutcomeError("memory", _MEMORY) if tries >= _TRIES else None
+    if isinstance(error, Ended) and error.overdue:
+        # The guest ends a completion long before that: here it did not run, or was held up.
+        return OutcomeError("timeout", _OVERDUE, retryable=True) if tries >= _TRIES else None
+    return OutcomeError("crash", _CRASH) if tries >= _TRIES else None
+
+
+def _refusal(failures: list[Loaded]) -> OutcomeError:
+    """What each thread comes to of a grader that was valid once, and could not be loaded in several sandboxes.
+
+    Raises:
+        InfrastructureError: it took too long, or failed each time in another way. This machine may be too busy.
+    """
+    found = [failed.checks[-1] for failed in failures]
+    ways = {(check.number, check.line, check.message.partition(":")[0]) for check in found}
+    if len(ways) > 1 or any(failed.overdue for failed in failures):
+        raise InfrastructureError(f"a grader could not be loaded in {len(failures)} sandboxes: {found[-1].message}")
+    return OutcomeError("exception", f"the grader could not be loaded: {found[-1].message}")

@@ -1,7 +1,8 @@
 """Sandboxes, started ahead of need and kept while they hold a grader that is used."""
 
+import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from math import inf
 from time import monotonic
@@ -13,20 +14,25 @@ from sandbox import proof
 from sandbox.backends.base import Backend
 from sandbox.choice import choose
 from sandbox.counts import Counts
-from sandbox.errors import InfrastructureError
+from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.guest.frames import Limits
 from sandbox.limits import limits_of
-from sandbox.session import Ended, Session
+from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings
+from sandbox.shares import Shares
 
-_WAIT_S = 60.0  # for a sandbox, when as many as may be are busy
+_WAIT_S = 60.0  # for a place, when as many as may be are taken; and for a sandbox to be started
+_ASK_S = 0.2  # between two questions whether the caller still wants a sandbox
 _LOOK_S = 1.0  # between two looks for sandboxes that have idled long enough
 _TRIES = 3  # to load a grader, when its sandbox ends meanwhile
 # Starting a sandbox takes 10 ms of a processor and more. Where nobody waits for it, others come first:
 _QUIET_S = 0.02  # it begins when no grader was in use for so long,
 _PATIENCE_S = 0.25  # or when there was no such moment for so long
+_RETRY_S = 1.0  # between two tries to start a sandbox, after one that failed
+
+_log = logging.getLogger(__name__)
 
 
 class Pool:
@@ -42,6 +48,7 @@ class Pool:
         self._backend = backend
         self._settings = settings
         self._resets_later = resets_later
+        self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES")
         self._changed = threading.Condition()
         self._empty: list[Session] = []
         self._idle: list[Session] = []  # loaded; the one used last comes last
@@ -49,7 +56,10 @@ class Pool:
         self._waiting = 0
         self._in_use = 0
         self._used_at = 0.0
-        self._failure: InfrastructureError | None = None
+        self._failure = ""  # why no sandbox could be started the last time; empty when one could
+        self._failing_since = 0.0
+        self._retry_at = 0.0
+        self._ended_by = ""
         self._closed = False
         # A sandbox may die with the thread that started it: one that lives as long as the pool starts them all.
         self._builder = threading.Thread(target=self._build, name="sandbox-builder", daemon=True)
@@ -69,28 +79,40 @@ class Pool:
         self._builder.join()
         self._backend.close()
 
+    def trouble(self) -> str | None:
+        """Why sandboxes cannot be had at present; None when all is well."""
+        with self._changed:
+            return self._trouble()
+
+    def _trouble(self) -> str | None:
+        if self._ended_by:
+            return f"the thread that starts sandboxes has ended: {self._ended_by}"
+        if self._failure:
+            return f"no sandbox could be started for {monotonic() - self._failing_since:.0f} s: {self._failure}"
+        return None
+
     @property
     def alive(self) -> int:
         """How many sandboxes there are, those that are being started too."""
         return self._alive
 
-    def prove(self, source: GraderSource, threads: Sequence[bytes] | None = None) -> Report:
+    def prove(
+        self, source: GraderSource, threads: Sequence[bytes] | None = None, stopping: Stopping | None = None
+    ) -> Report:
         """The five checks. Each thread is one line of JSON.
 
         Raises:
-            InfrastructureError: no sandbox could be had.
+            InfrastructureError: no sandbox could be had, or this machine was too busy to tell.
+            Stopped: `stopping` said so.
         """
         with self.grading(source) as grading:
-            return proof.prove(grading, threads)
+            return proof.prove(grading, threads, stopping)
 
     @contextmanager
     def grading(self, source: GraderSource) -> Iterator[Grading]:
-        """A sandbox that has loaded this grader. What cannot be loaded gives outcomes that say so.
-
-        Raises:
-            InfrastructureError: no sandbox could be had.
-        """
-        grading = Grading(lambda: self._loaded(source), self._end)
+        """A sandbox that loads this grader when it is needed. What cannot be loaded gives outcomes that say so."""
+        place = _Place(self._shares, source.project)
+        grading = Grading(lambda stopping: self._loaded(source, place, stopping), self._end)
         self._use(1)
         try:
             yield grading
@@ -102,6 +124,7 @@ class Pool:
             if session := grading.release():
                 self._give_back(session)
         finally:
+            place.leave()
             self._use(-1)
 
     def _use(self, more: int) -> None:
@@ -116,15 +139,18 @@ class Pool:
                 with suppress(Ended):  # whoever takes it hears of that, too
                     session.reset()
 
-    def _loaded(self, source: GraderSource) -> Session:
-        if session := self._take_idle(source):
+    def _loaded(self, source: GraderSource, place: "_Place", stopping: Stopping | None) -> Session:
+        began = monotonic()
+        place.take(lambda: self._look(stopping))
+        if session := self._take_idle(source, stopping):
             self.counts.add("pool:hit")
             return session
         self.counts.add("pool:miss")
         for _ in range(_TRIES):
-            session = self._take_living()
+            session = self._take_living(began, stopping)
+            began = monotonic()
             try:
-                session.load(source, self._limits(source))
+                session.load(source, self._limits(source), stopping)
             except Ended as ended:
                 error: Exception = ended
                 self._end(session, "crash")
@@ -140,7 +166,7 @@ class Pool:
         keep_unknown = settings.unknown_members == "keep"
         return limits_of(source, settings.load_s, settings.line_bytes, settings.stdout_bytes, keep_unknown)
 
-    def _take_idle(self, source: GraderSource) -> Session | None:
+    def _take_idle(self, source: GraderSource, stopping: Stopping | None) -> Session | None:
         while True:
             with self._changed:
                 found = next((session for session in reversed(self._idle) if session.source == source), None)
@@ -149,44 +175,52 @@ class Pool:
                 self._idle.remove(found)
             try:
                 found.reset()
-                found.settle()
+                found.settle(stopping)
             except Ended:
                 self._end(found, "tainted")
+            except BaseException:
+                self._end(found, "abandoned")
+                raise
             else:
                 return found
 
-    def _take_living(self) -> Session:
+    def _take_living(self, began: float, stopping: Stopping | None) -> Session:
         """An empty sandbox. All that wait may have ended at once, with the zygote."""
-        session = self._take_empty()
+        session = self._take_empty(stopping)
         for _ in range(self._settings.warm_sandboxes):
             if not session.is_gone():
                 break
             self._end(session, "crash")
-            session = self._take_empty()
+            session = self._take_empty(stopping)
+        self.counts.observe("sandbox_wait", monotonic() - began)
         return session
 
-    def _take_empty(self) -> Session:
-        started = monotonic()
-        deadline = started + _WAIT_S
+    def _take_empty(self, stopping: Stopping | None) -> Session:
+        deadline = monotonic() + _WAIT_S
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
             try:
                 while not self._empty:
-                    if self._closed:
-                        raise InfrastructureError("the service is stopping")
-                    if self._failure is not None:
-                        raise self._failure
-                    if not self._changed.wait(deadline - monotonic()):
+                    self._look(stopping)
+                    if trouble := self._trouble():
+                        raise InfrastructureError(trouble)
+                    if monotonic() >= deadline:
                         raise InfrastructureError(
-                            f"all {self._settings.most_sandboxes} sandboxes were busy for {_WAIT_S:g} s: try again, or "
-                            "raise GRADEBOX_MOST_SANDBOXES"
+                            f"no sandbox was started within {_WAIT_S:g} s: the machine is too busy"
                         )
+                    self._changed.wait(_ASK_S)
                 return self._empty.pop()
             finally:
-                self.counts.observe("sandbox_wait", monotonic() - started)
                 self._waiting -= 1
                 self._changed.notify_all()
+
+    def _look(self, stopping: Stopping | None) -> None:
+        """Raises where a sandbox is no longer to be waited for."""
+        if self._closed:
+            raise InfrastructureError("the service is stopping")
+        if stopping is not None and stopping():
+            raise Stopped("the caller wants no more")
 
     def _give_back(self, session: Session) -> None:
         if session.loaded is None or session.loaded.isolation is None:
@@ -208,7 +242,11 @@ class Pool:
         self._end(session, "closed")
 
     def _end(self, session: Session, why: str) -> None:
-        session.end()
+        try:
+            session.end()
+        except Exception:  # noqa: BLE001  # whatever it is, the scores that it gave count, and others are still started
+            self.counts.add("sandbox:end-failed")
+            _log.exception("a sandbox could not be ended, something of it may be left")
         self.counts.add(f"sandbox:end:{why}")
         with self._changed:
             self._alive -= 1
@@ -216,6 +254,16 @@ class Pool:
 
     def _build(self) -> None:
         """The builder's life: starts what is lacking, ends what has had its time."""
+        try:
+            self._keep_building()
+        except BaseException as error:
+            _log.exception("the thread that starts sandboxes ends")
+            with self._changed:
+                self._ended_by = _told(error)
+                self._changed.notify_all()
+            raise
+
+    def _keep_building(self) -> None:
         behind_since = inf
         while True:
             with self._changed:
@@ -248,15 +296,19 @@ class Pool:
         return unused
 
     def _may_start(self) -> bool:
-        lacking = len(self._empty) < max(self._settings.warm_sandboxes, self._waiting)
-        room = self._alive < self._settings.most_sandboxes or bool(self._waiting and self._idle)
-        return lacking and room
+        if self._failure and monotonic() < self._retry_at:
+            return False
+        # After a failure one is started also where nobody waits: how else would it be known that all is well again?
+        wanted = max(self._settings.warm_sandboxes, self._waiting, 1 if self._failure else 0)
+        room = self._alive < self._settings.most_sandboxes or bool((self._waiting or self._failure) and self._idle)
+        return len(self._empty) < wanted and room
 
     def _outdated(self, pressing: bool) -> list[Session]:
         """Takes off the shelf: what idled too long, what is too many, and what is in the way of somebody waiting."""
         idle, now = self._idle, monotonic()
         surplus = len(idle) - self._settings.loaded_sandboxes if pressing else 0
-        in_the_way = 1 if self._waiting and self._alive >= self._settings.most_sandboxes else 0
+        is_wanted = bool(self._waiting or self._failure)
+        in_the_way = 1 if is_wanted and self._alive >= self._settings.most_sandboxes else 0
         number = max(surplus, in_the_way, sum(now - session.used_at > self._settings.idle_s for session in idle))
         outdated = idle[:number] if number > 0 else []
         del idle[: len(outdated)]
@@ -265,22 +317,56 @@ class Pool:
     def _start_one(self) -> None:
         try:
             session = Session(self._backend.start())
-        except InfrastructureError as error:
-            self.counts.add("sandbox:start-failed")
-            with self._changed:
-                self._alive -= 1
-                self._failure = error
-                self._changed.notify_all()
-                self._changed.wait(_LOOK_S)
-                self._failure = None
+        except Exception as error:  # noqa: BLE001  # whatever it is: who waits is told, and the next try may succeed
+            self._fail(error)
             return
         self.counts.add("sandbox:start")
         with self._changed:
+            self._failure = ""
             if not self._closed:
                 self._empty.append(session)
                 self._changed.notify_all()
                 return
         self._end(session, "closed")
+
+    def _fail(self, error: Exception) -> None:
+        """Notes that a sandbox could not be started."""
+        self.counts.add("sandbox:start-failed")
+        known = isinstance(error, InfrastructureError)
+        _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)
+        with self._changed:
+            self._alive -= 1
+            now = monotonic()
+            if not self._failure:
+                self._failing_since = now
+            self._failure = str(error) if known else _told(error)
+            self._retry_at = now + _RETRY_S
+            self._changed.notify_all()
+
+
+class _Place:
+    """A project's place for one sandbox: taken when it is first needed, and kept while one sandbox follows another."""
+
+    def __init__(self, shares: Shares, project: str) -> None:
+        self._shares = shares
+        self._project = project
+        self._is_taken = False
+
+    def take(self, look: Callable[[], None]) -> None:
+        """Waits for it, if need be. Raises Busy, or what `look` raises."""
+        if not self._is_taken:
+            self._shares.enter(self._project, _WAIT_S, look)
+            self._is_taken = True
+
+    def leave(self) -> None:
+        """Gives it back, where it was taken."""
+        if self._is_taken:
+            self._is_taken = False
+            self._shares.leave(self._project)
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
 
 
 def open_pool(settings: SandboxSettings | None = None, resets_later: bool = False) -> Pool:

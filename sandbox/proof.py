@@ -7,58 +7,75 @@ import msgspec
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS, Check, Report
+from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grading import Grading
 from sandbox.guest.frames import CheckResult
+from sandbox.session import Stopping
 from validators import test_run
 from validators.candidate import CheckFailed
 
 _LABEL = "test-run"
 _TEST_RUN_S = 60.0  # for all threads of a test run together
-_SLICE = 16  # threads between two looks at the clock
 
 
-def prove(grading: Grading, threads: Sequence[bytes] | None) -> Report:
+def prove(grading: Grading, threads: Sequence[bytes] | None, stopping: Stopping | None = None) -> Report:
     """The report on the grader that `grading` has loaded, or could not load.
 
     Raises:
-        InfrastructureError: no sandbox could be had.
+        InfrastructureError: no sandbox could be had, or this machine was too busy to tell.
+        Stopped: `stopping` said so.
     """
-    loaded = grading.session.loaded
-    assert loaded is not None
+    loaded = grading.load(stopping)
     checks = [_check(result) for result in loaded.checks]
     if loaded.isolation is None:
         return Report(valid=False, checks=checks)
     started = monotonic()
     outcomes: list[Outcome] = []
-    warnings, trace = list(loaded.warnings), ""
+    warnings, trace, line = list(loaded.warnings), "", 0
     lines = list(threads) if threads else [test_run.DEFAULT_THREAD]
+    source = grading.session.source
+    text = source.text if source and not threads else ""
     try:
-        outcomes, traces = _grade(grading, lines, started + _TEST_RUN_S)
+        outcomes, traces = _grade(grading, lines, started + _TEST_RUN_S, stopping)
         runs = _runs(outcomes, traces)
-        message, passed = test_run.check(runs), True
-        again, _ = _grade(grading, lines, started + _TEST_RUN_S)
+        message, passed = test_run.check(runs, text), True
+        again, _ = _grade(grading, lines, started + _TEST_RUN_S, stopping)
         warnings += test_run.warnings(runs, _runs(again, {}))
     except CheckFailed as failed:
-        message, passed, trace = failed.message, False, failed.trace
+        message, passed, trace, line = failed.message, False, failed.trace, failed.line
     spent = (monotonic() - started) * 1000
     checks.append(
-        Check(name="test_run", passed=passed, message=message, traceback=trace or None, duration_ms=round(spent, 3))
+        Check(
+            name="test_run",
+            passed=passed,
+            message=message,
+            line=line or None,
+            traceback=trace or None,
+            duration_ms=round(spent, 3),
+        )
     )
     told = [msgspec.to_builtins(outcome) for outcome in outcomes]
     return Report(valid=passed, checks=checks, warnings=warnings, isolation=loaded.isolation, outcomes=told)
 
 
-def _grade(grading: Grading, lines: list[bytes], deadline: float) -> tuple[list[Outcome], dict[int, str]]:
-    outcomes: list[Outcome] = []
-    traces: dict[int, str] = {}
-    for first in range(0, len(lines), _SLICE):
-        if monotonic() > deadline:
-            raise CheckFailed(
-                f"the test run took longer than {_TEST_RUN_S:g} s for {first} of {len(lines)} threads: send fewer"
-            )
-        outcomes += grading.score(b"\n".join(lines[first : first + _SLICE]), first, _LABEL)
-        traces |= grading.traces
-    return outcomes, traces
+def _grade(
+    grading: Grading, lines: list[bytes], deadline: float, stopping: Stopping | None
+) -> tuple[list[Outcome], dict[int, str]]:
+    def stop(_: int) -> bool:
+        return monotonic() > deadline or (stopping is not None and stopping())
+
+    outcomes = grading.score(b"\n".join(lines), 0, _LABEL, len(lines), stop=stop)
+    if len(outcomes) < len(lines):
+        if stopping is not None and stopping():
+            raise Stopped("the caller wants no more")
+        raise CheckFailed(
+            f"the test run took longer than {_TEST_RUN_S:g} s, in which {len(outcomes)} of {len(lines)} threads were "
+            "graded: send fewer"
+        )
+    for outcome in outcomes:
+        if outcome.error is not None and outcome.error.retryable:
+            raise InfrastructureError(f"thread {outcome.index} of a test run: {outcome.error.message}")
+    return outcomes, grading.traces
 
 
 def _runs(outcomes: list[Outcome], traces: dict[int, str]) -> list[test_run.Run]:

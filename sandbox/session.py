@@ -5,12 +5,12 @@ import mmap
 import os
 import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from time import monotonic, sleep
 from typing import Literal, NamedTuple
 
 from sandbox.backends.base import Sandbox
-from sandbox.errors import InfrastructureError
+from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.guest.chunk import SHARED_BYTES
 from sandbox.guest.frames import (
@@ -48,6 +48,10 @@ _PAUSE_S = 0.004  # between two looks at their records
 _SLACK_S = 5.0  # beyond what the guest's own deadlines add up to
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
 _GRACE_S = 2.0  # the guest's own, for processes that do not go at once
+_LOOK_S = 0.2  # between two questions whether the caller still wants what is waited for
+
+Stopping = Callable[[], bool]
+"""Says whether the caller wants no more. It is asked at least each 0.25 s while a sandbox is waited for."""
 
 
 class Ended(Exception):
@@ -62,11 +66,14 @@ class Ended(Exception):
 
 
 class Loaded(NamedTuple):
-    """What the first four checks said. `isolation` is None where one failed."""
+    """What the first four checks said. `isolation` is None where one failed; `overdue` says that the time for them had
+    passed then.
+    """
 
     checks: list[CheckResult]
     isolation: Literal["batch", "completion"] | None
     warnings: list[str]
+    overdue: bool = False
 
 
 class Session:
@@ -86,6 +93,7 @@ class Session:
         self._clean = False
         self._unsettled = False
         self._ready = False
+        self._ask_at = 0.0  # when the caller is to be asked next whether it wants more
 
     def await_ready(self) -> None:
         """Waits for the guest's first word. Raises InfrastructureError when it does not come."""
@@ -125,15 +133,17 @@ class Session:
             os.close(descriptor)
         return shared
 
-    def load(self, source: GraderSource, limits: Limits) -> Loaded:
+    def load(self, source: GraderSource, limits: Limits, stopping: Stopping | None = None) -> Loaded:
         """Loads a grader into an empty sandbox.
 
         Raises:
             Ended: the sandbox did not survive it.
             InfrastructureError: it had not even started.
+            Stopped: `stopping` said so.
         """
         self.source, self._limits = source, limits
         self.sandbox.allow_memory(source.memory_mb + SANDBOX_MIB)
+        began = monotonic()
         try:
             # Before its first word: a sandbox that knows what it is for does not make itself ready for anything else.
             self._shared = self._share()
@@ -142,17 +152,19 @@ class Session:
             self.await_ready()
         checks: list[CheckResult] = []
         try:
-            self.loaded = self._hear_loading(checks, monotonic() + limits.load_ms / 1000 + _SLACK_S)
+            self.loaded = self._hear_loading(checks, monotonic() + limits.load_ms / 1000 + _SLACK_S, stopping)
         except Ended:
             if not self.sandbox.ran_out_of_memory():
                 raise
             number = min(len(checks), 3)
             self.loaded = Loaded([*checks[:number], CheckResult(number, False, 0, 0, 0, _MEMORY, "")], None, [])
+        if self.loaded.isolation is None and monotonic() - began >= limits.load_ms / 1000:
+            self.loaded = self.loaded._replace(overdue=True)
         return self.loaded
 
-    def _hear_loading(self, checks: list[CheckResult], deadline: float) -> Loaded:
+    def _hear_loading(self, checks: list[CheckResult], deadline: float, stopping: Stopping | None) -> Loaded:
         while True:
-            kind, payload = self._receive(deadline)
+            kind, payload = self._receive(deadline, stopping)
             if kind == CHECK and len(checks) < 4:
                 checks.append(_read_check(payload))
             elif kind in (LOADED, NOT_LOADED):
@@ -170,11 +182,12 @@ class Session:
         warnings = [line for line in loaded[1:].decode("utf-8", "replace").split("\n") if line]
         return Loaded(checks, "batch" if loaded[:1] == bytes([BATCH]) else "completion", warnings)
 
-    def grade(self, payload: bytes, lines: int) -> Iterator[bytes]:
+    def grade(self, payload: bytes, lines: int, stopping: Stopping | None = None) -> Iterator[bytes]:
         """Whole records, as they come; in all, one for each line.
 
         Raises:
             Ended: the sandbox did not survive it. What was yielded before counts.
+            Stopped: `stopping` said so. What was yielded before counts.
         """
         self._clean = False
         if not payload.endswith(b"\n"):
@@ -183,17 +196,18 @@ class Session:
         if self._shared is not None and len(payload) <= SHARED_BYTES:
             self._shared[: len(payload)] = payload
             self._filled = max(self._filled, len(payload))
-            self._send(GRADE_SHARED, head)
+            self._send(GRADE_SHARED, head, stopping)
         else:
-            self._send(GRADE, head + payload)
+            self._send(GRADE, head + payload, stopping)
         patience = self._limits.timeout_ms / 1000 + self._limits.load_ms / 1000 + _GRACE_S + _SLACK_S
         slow = self.loaded is not None and self.loaded.isolation == "completion"
         pending = bytearray()
         done = 0
+        deadline = monotonic() + patience
         while True:
             if slow and lines - done > _MANY and not self._heard:
                 sleep(_PAUSE_S)  # records come one by one: some at once cost less to take, and lie safely meanwhile
-            kind, data = self._receive(monotonic() + patience)
+            kind, data = self._receive(deadline, stopping)
             if kind == DONE:
                 if done != lines or pending:
                     raise Ended(f"the guest told {done} outcomes for {lines} threads")
@@ -211,6 +225,7 @@ class Session:
             if count:
                 yield bytes(pending[:length])
                 del pending[:length]
+                deadline = monotonic() + patience
 
     def reset(self) -> None:
         """Forgets what came of the last batch, if that is not done yet. It is not waited for: `settle` does that."""
@@ -223,14 +238,15 @@ class Session:
             self._filled = 0
         self._unsettled = True
 
-    def settle(self) -> None:
+    def settle(self, stopping: Stopping | None = None) -> None:
         """Waits until a reset is done.
 
         Raises:
             Ended: the sandbox could not be reset.
+            Stopped: `stopping` said so.
         """
         if self._unsettled:
-            kind, payload = self._receive(monotonic() + _GRACE_S + _SLACK_S)
+            kind, payload = self._receive(monotonic() + _GRACE_S + _SLACK_S, stopping)
             if kind != DONE:
                 raise Ended(f"the sandbox could not be reset: {payload[:200]!r}")
             self._unsettled = False
@@ -241,29 +257,36 @@ class Session:
         if self._shared is not None:
             self._shared.close()
 
-    def _send(self, kind: int, payload: bytes = b"") -> None:
-        try:
-            self._channel.settimeout(_READY_S)
-            self._channel.sendall(FRAME.pack(kind, len(payload)) + payload)
-        except OSError as error:
-            raise Ended(f"the sandbox takes nothing: {error}") from error
+    def _send(self, kind: int, payload: bytes = b"", stopping: Stopping | None = None) -> None:
+        waiting = memoryview(FRAME.pack(kind, len(payload)) + payload)
+        deadline = monotonic() + _READY_S
+        while waiting:
+            if not self._may_wait(deadline, stopping):
+                raise Ended(f"the sandbox takes nothing: {len(waiting)} bytes are left after {_READY_S:g} s")
+            try:
+                waiting = waiting[self._channel.send(waiting) :]
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise Ended(f"the sandbox takes nothing: {error}") from error
 
-    def _receive(self, deadline: float) -> tuple[int, bytes]:
-        kind, length = FRAME.unpack(self._receive_bytes(FRAME.size, deadline))
+    def _receive(self, deadline: float, stopping: Stopping | None = None) -> tuple[int, bytes]:
+        kind, length = FRAME.unpack(self._receive_bytes(FRAME.size, deadline, stopping))
         if length > MAX_REPLY:
             raise Ended(f"a frame of {length} bytes")
-        payload = self._receive_bytes(length, deadline)
+        payload = self._receive_bytes(length, deadline, stopping)
         if kind == TAINTED:
             raise Ended(f"the guest gave up: {payload[:200].decode('utf-8', 'replace')}", tainted=True)
         return kind, payload
 
-    def _receive_bytes(self, length: int, deadline: float) -> bytes:
+    def _receive_bytes(self, length: int, deadline: float, stopping: Stopping | None) -> bytes:
         while len(self._heard) < length:
+            if not self._may_wait(deadline, stopping):
+                raise Ended("the sandbox did not answer in time", overdue=True)
             try:
-                self._channel.settimeout(max(0.001, deadline - monotonic()))
                 received = self._channel.recv(_READ_BYTES)
             except TimeoutError:
-                raise Ended("the sandbox did not answer in time", overdue=True) from None
+                continue
             except OSError as error:
                 raise Ended(f"the sandbox is gone: {error}") from error
             if not received:
@@ -272,6 +295,25 @@ class Session:
         taken = bytes(self._heard[:length])
         del self._heard[:length]
         return taken
+
+    def _may_wait(self, deadline: float, stopping: Stopping | None) -> bool:
+        """Lets the channel wait until the deadline, or until the caller is to be asked again; False after the deadline.
+
+        Raises:
+            Stopped: the caller was asked, and wants no more.
+        """
+        now = monotonic()
+        if now >= deadline:
+            return False
+        until = deadline
+        if stopping is not None:
+            if now >= self._ask_at:
+                self._ask_at = now + _LOOK_S
+                if stopping():
+                    raise Stopped("the caller wants no more")
+            until = min(deadline, self._ask_at)
+        self._channel.settimeout(max(0.001, until - now))
+        return True
 
 
 def _read_check(payload: bytes) -> CheckResult:

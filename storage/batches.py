@@ -188,13 +188,14 @@ class Batches:
     def standing(self, batch_id: str) -> tuple[Plan, list[int]] | None:
         """What the batch consists of, and what `attempts` says, from one moment; None where it is gone."""
         with self._redis.pipeline() as pipe:
-            pipe.hmget(names.batch(batch_id), "graders", "trace")
+            pipe.hmget(names.batch(batch_id), "project", "graders", "trace")
             pipe.get(names.chunks(batch_id))
             pipe.get(names.done(batch_id))
-            (scorers, trace), table, done = pipe.execute()
+            (project, scorers, trace), table, done = pipe.execute()
         if scorers is None or table is None:
             return None
-        return Plan(msgspec.json.decode(scorers, type=list[Scorer]), unpack(table), text(trace or "")), _attempts(done)
+        graders = msgspec.json.decode(scorers, type=list[Scorer])
+        return Plan(text(project), graders, unpack(table), text(trace or "")), _attempts(done)
 
     def source(self, scorer: Scorer) -> Version | None:
         """What a grader of a batch scores with, or None where no batch needs it any more."""

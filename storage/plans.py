@@ -40,6 +40,7 @@ class Plan(msgspec.Struct, frozen=True):
     them in order keeps its sandbox.
     """
 
+    project: str
     scorers: list[Scorer]
     chunks: list[Chunk]
     trace: str = ""

@@ -63,10 +63,11 @@ class Bench:
         if loaded is not None and (loaded.batch, loaded.source) == (lease.batch, scorer.source):
             return loaded
         self.put_away()
+        plan = self.plan(lease.batch)
         version = self._store.batches.source(scorer)
-        if version is None:
+        if plan is None or version is None:
             return None
-        source = GraderSource(version.source, version.isolation, version.timeout_s, version.memory_mb)
+        source = GraderSource.of_version(plan.project, version)
         grading = self._open.enter_context(self._pool.grading(source))
         self._loaded = Loaded(lease.batch, scorer.source, grading)
         return self._loaded

@@ -1,19 +1,26 @@
 """One outcome for each line, the right one, whatever becomes of the sandbox meanwhile."""
 
+import errno
+import itertools
 import json
 import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gradebox.outcome import Outcome
+from sandbox import session as session_module
+from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.guest.chunk import SHARED_BYTES
 from sandbox.limits import STDOUT_BYTES
-from sandbox.pool import Pool
+from sandbox.pool import Pool, open_pool
+from sandbox.settings import SandboxSettings
 
 pytestmark = pytest.mark.sandbox
 BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
@@ -148,3 +155,145 @@ def test_a_grader_that_cannot_be_loaded_gives_errors_and_never_zeros(pool: Pool)
 def test_no_lines_no_outcomes(pool: Pool) -> None:
     with pool.grading(GraderSource(_LENGTH)) as grading:
         assert grading.score(b"", 0, "g@1") == []
+
+
+_NAPS = "import time\nasync def grade(thread):\n    time.sleep(0.3)\n    return len(thread.completion())\n"
+
+
+@BOTH
+def test_a_caller_that_wants_no_more_has_what_there_is(isolation: Any, pool: Pool) -> None:
+    asked: list[tuple[int, float]] = []
+
+    def stop(done: int) -> bool:
+        asked.append((done, time.monotonic()))
+        return done >= 2
+
+    with pool.grading(GraderSource(_NAPS, isolation)) as grading:
+        sandbox = grading.session.sandbox
+        outcomes = grading.score(b"\n".join([line("abc")] * 20), 4, "g@1", stop=stop)
+        assert kinds(outcomes) == [3.0] * len(outcomes)
+        assert 2 <= len(outcomes) < 5
+        assert [outcome.index for outcome in outcomes] == list(range(4, 4 + len(outcomes)))
+        times = [at for _, at in asked]
+        assert max(after - before for before, after in itertools.pairwise(times)) < 0.5  # 0.25 s, and the machine's
+        assert not Path(f"/proc/{sandbox.pid}").exists()
+        assert kinds(grading.score(line("ab"), 0, "g@1")) == [2.0]  # another takes its place
+
+
+@BOTH
+def test_a_grader_that_sleeps_is_stopped_at_once(isolation: Any, pool: Pool) -> None:
+    sleeps = "import time\nasync def grade(thread):\n    time.sleep(30)\n    return 1.0\n"
+    with pool.grading(GraderSource(sleeps, isolation, timeout_s=60.0)) as grading:
+        assert grading.session.loaded is not None
+        began = time.monotonic()
+        outcomes = grading.score(line("a"), 0, "g@1", stop=lambda _: time.monotonic() - began > 0.5)
+        assert outcomes == []
+        assert time.monotonic() - began < 1.5
+
+
+def test_a_module_body_that_sleeps_is_stopped_at_once(pool: Pool) -> None:
+    began = time.monotonic()
+    with pool.grading(GraderSource("import time\ntime.sleep(8)\n" + _LENGTH)) as grading:
+        assert grading.score(line("a"), 0, "g@1", stop=lambda _: time.monotonic() - began > 0.5) == []
+    assert time.monotonic() - began < 2
+
+
+@BOTH
+def test_a_caller_that_goes_on_wanting_has_all(isolation: Any, pool: Pool) -> None:
+    with pool.grading(GraderSource(_NAPS, isolation)) as grading:
+        assert kinds(grading.score(b"\n".join([line("abc")] * 3), 0, "g@1", stop=lambda _: False)) == [3.0] * 3
+
+
+_KILLS_ITS_SANDBOX = """
+import os, signal, time
+{}
+async def grade(thread):
+    if thread.completion() == "kill":
+        os.kill(os.getppid(), signal.SIGKILL)
+    return 1.0
+"""
+
+
+def test_scores_that_were_there_are_kept_when_the_grader_cannot_be_loaded_again(pool: Pool) -> None:
+    body = f"if time.time() > {time.time() + 2.0}:\n    raise RuntimeError('not now')"
+    with pool.grading(GraderSource(_KILLS_ITS_SANDBOX.format(body), "completion")) as grading:
+        assert grading.session.loaded is not None
+        time.sleep(2.2)
+        lines = [line("ok")] * 5 + [line("kill")] + [line("ok")] * 2
+        outcomes = grading.score(b"\n".join(lines), 0, "g@1")
+        assert kinds(outcomes)[:5] == [1.0] * 5
+        assert set(kinds(outcomes)[6:]) == {"exception"}  # it was tried twice, and raised both times
+        assert "RuntimeError: not now" in str(outcomes[-1].error)
+        assert [outcome.index for outcome in outcomes] == list(range(8))
+        began = time.monotonic()
+        assert kinds(grading.score(line("ok"), 0, "g@1")) == ["exception"]
+        assert time.monotonic() - began < 0.1  # it is not loaded again and again
+
+
+@pytest.fixture
+def quick_pool() -> Iterator[Pool]:
+    """A pool that gives graders little time to be loaded."""
+    with open_pool(SandboxSettings(load_s=0.6, warm_sandboxes=0)) as opened:
+        yield opened
+
+
+def test_a_load_that_takes_too_long_is_not_the_graders_error(quick_pool: Pool) -> None:
+    """A version was proved valid when it was kept: what takes long now is a machine that is busy."""
+    source = GraderSource("import time\ntime.sleep(1.0)\n" + _LENGTH, "batch")
+    with (
+        pytest.raises(InfrastructureError, match="could not be loaded in 2 sandboxes"),
+        quick_pool.grading(source) as grading,
+    ):
+        grading.score(line("a"), 0, "g@1")
+    assert quick_pool.counts.take()["sandbox:start"] == 2
+
+
+def test_a_load_that_takes_too_long_once_is_tried_again(quick_pool: Pool) -> None:
+    until = time.time() + 1.2  # the first load finds the machine busy, the second does not
+    body = f"import time\ntime.sleep(9 if time.time() < {until - 0.3} else 0)\n"
+    time.sleep(0.3)
+    assert kinds(score(quick_pool, GraderSource(body + _LENGTH, "batch"), [line("abc")])) == [3.0]
+
+
+def test_a_load_that_takes_too_long_in_the_middle_leaves_errors_that_may_be_retried(quick_pool: Pool) -> None:
+    body = f"time.sleep(9 if time.time() > {time.time() + 1.5} else 0)"
+    with quick_pool.grading(GraderSource(_KILLS_ITS_SANDBOX.format(body), "completion")) as grading:
+        assert grading.session.loaded is not None
+        time.sleep(1.6)
+        outcomes = grading.score(b"\n".join([line("ok"), line("ok"), line("kill"), line("ok")]), 0, "g@1")
+    assert kinds(outcomes)[:2] == [1.0, 1.0]
+    assert kinds(outcomes)[3] == "infrastructure"
+    assert [one.error.retryable for one in outcomes if one.error and one.error.kind == "infrastructure"]
+    assert all(one.error.retryable for one in outcomes if one.error and one.error.kind == "infrastructure")
+
+
+def test_a_machine_without_descriptors_costs_no_score(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pool.grading(GraderSource(_ODD, "completion")) as grading:
+        killed = grading.session.sandbox
+        outcomes: list[Outcome] = []
+
+        def none_left(name: str, flags: int) -> int:
+            raise OSError(errno.EMFILE, "no descriptors left")
+
+        def stop(done: int) -> bool:
+            if done == 3:
+                monkeypatch.setattr(os, "memfd_create", none_left)
+                os.kill(killed.pid, signal.SIGKILL)
+            return False
+
+        outcomes = grading.score(b"\n".join([line("slow")] * 9), 0, "g@1", stop=stop)
+        monkeypatch.undo()
+    assert kinds(outcomes)[:3] == [4.0] * 3
+    assert set(kinds(outcomes)[3:]) <= {4.0, "infrastructure"}
+    assert kinds(outcomes)[-1] == "infrastructure"
+
+
+def test_a_sandbox_that_is_stopped_is_tried_again(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody stops its pid 1, or the machine freezes: that is no doing of the thread that is graded then."""
+    monkeypatch.setattr(session_module, "_SLACK_S", 0.1)
+    with pool.grading(GraderSource(_LENGTH, "batch", timeout_s=0.5)) as grading:
+        sandbox = grading.session.sandbox
+        limits = grading.session._limits
+        monkeypatch.setattr(grading.session, "_limits", limits._replace(load_ms=100))
+        os.kill(sandbox.pid, signal.SIGSTOP)
+        assert kinds(grading.score(b"\n".join([line("abc")] * 3), 0, "g@1")) == [3.0] * 3

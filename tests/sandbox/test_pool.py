@@ -11,8 +11,9 @@ from typing import Literal, cast
 
 import pytest
 
+from sandbox import pool as pool_module
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox
-from sandbox.errors import InfrastructureError
+from sandbox.errors import Busy, InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.pool import Pool, open_pool
@@ -50,7 +51,7 @@ class Counted(Bubblewrap):
     """Bubblewrap that remembers what it started, and can be broken."""
 
     def __init__(self, settings: SandboxSettings) -> None:
-        self.broken = False
+        self.broken: BaseException | None = None
         self.started: list[BubblewrapSandbox] = []
         self.pids: list[int] = []
         super().__init__(settings)
@@ -58,8 +59,8 @@ class Counted(Bubblewrap):
         self.pids.clear()
 
     def start(self) -> BubblewrapSandbox:
-        if self.broken:
-            raise InfrastructureError("no more processes may be started")
+        if self.broken is not None:
+            raise self.broken
         sandbox = super().start()
         self.started.append(sandbox)
         self.pids.append(sandbox.pid)
@@ -84,8 +85,8 @@ def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> bool:
     return True
 
 
-def source(score: float) -> GraderSource:
-    return GraderSource(f"async def grade(thread):\n    return {score}\n")
+def source(score: float, project: str = "") -> GraderSource:
+    return GraderSource(f"async def grade(thread):\n    return {score}\n", project=project)
 
 
 def pid_of(grading: Grading) -> int:
@@ -156,9 +157,9 @@ def test_no_more_sandboxes_than_allowed() -> None:
     backend, opened = counted(most_sandboxes=2)
     late: list[float | None] = []
     with opened as pool:
-        waiting = threading.Thread(target=lambda: late.append(grade(pool, source(3))[0]))
-        with pool.grading(source(1)) as one:
-            with pool.grading(source(2)) as two:
+        waiting = threading.Thread(target=lambda: late.append(grade(pool, source(3, "three"))[0]))
+        with pool.grading(source(1, "one")) as one:
+            with pool.grading(source(2, "two")) as two:
                 assert pid_of(one) != pid_of(two)
                 waiting.start()
                 time.sleep(0.5)
@@ -236,14 +237,70 @@ def test_closing_leaves_no_process() -> None:
         grade(pool, source(2))
 
 
-def test_a_backend_that_starts_nothing_is_told_and_heals() -> None:
-    backend, opened = counted()
-    backend.broken = True
+@pytest.mark.parametrize("error", [InfrastructureError("no more processes"), OSError(28, "no more processes")])
+@pytest.mark.parametrize("warm", [0, 1])
+def test_a_backend_that_starts_nothing_is_told_and_heals(error: Exception, warm: int) -> None:
+    backend, opened = counted(warm_sandboxes=warm, most_sandboxes=2)
+    backend.broken = error
     with opened as pool:
-        with pytest.raises(InfrastructureError, match="no more processes"):
+        began = time.monotonic()
+        with pytest.raises(InfrastructureError, match=r"no sandbox could be started for 0 s: .*no more processes"):
             grade(pool, source(1))
-        backend.broken = False
-        assert eventually(lambda: _grades(pool))
+        assert time.monotonic() - began < 2
+        assert "no more processes" in str(pool.trouble())
+        assert pool.counts.take()["sandbox:start-failed"] >= 1
+        backend.broken = None
+        assert eventually(lambda: pool.trouble() is None)  # nobody has to ask for a sandbox to have this known
+        assert _grades(pool)
+
+
+def test_a_backend_that_starts_nothing_beside_loaded_sandboxes_heals() -> None:
+    backend, opened = counted(most_sandboxes=2)
+    with opened as pool:
+        with (
+            pool.grading(source(1, "one")) as one,
+            pool.grading(source(2, "two")) as two,
+        ):
+            assert [pid_of(one), pid_of(two)] == backend.pids
+        backend.broken = OSError(24, "no descriptors left")
+        with pytest.raises(InfrastructureError, match="no descriptors left"):
+            grade(pool, source(3))
+        backend.broken = None
+        assert eventually(lambda: pool.trouble() is None)
+        assert grade(pool, source(3))[0] == 3.0
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_builder_that_ends_is_told() -> None:
+    backend, opened = counted()
+    with opened as pool:
+        assert pool.trouble() is None
+        backend.broken = SystemExit("told to go")
+        began = time.monotonic()
+        for _ in range(2):
+            with pytest.raises(
+                InfrastructureError, match="the thread that starts sandboxes has ended: SystemExit: told"
+            ):
+                grade(pool, source(1))
+        assert "SystemExit" in str(pool.trouble())
+        assert time.monotonic() - began < 5
+
+
+def test_a_sandbox_that_cannot_be_ended_costs_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, opened = counted(most_sandboxes=1)
+    end = BubblewrapSandbox.end
+
+    def fails(sandbox: BubblewrapSandbox) -> None:
+        end(sandbox)
+        raise OSError(5, "the engine is away")
+
+    with opened as pool:
+        monkeypatch.setattr(BubblewrapSandbox, "end", fails)
+        with pool.grading(GraderSource(_COUNTS_IN_A_FILE, "completion")) as grading:  # each completion ends a sandbox
+            assert [one.score for one in grading.score(_LINE + b"\n" + _LINE, 0, "g@1")] == [1.0, 1.0]
+        assert grade(pool, source(2))[0] == 2.0
+        monkeypatch.undo()
+        assert pool.counts.take()["sandbox:end-failed"] >= 2
 
 
 def _grades(pool: Pool) -> bool:
@@ -408,3 +465,60 @@ def test_a_grader_that_is_loaded_again_finds_no_other_completion(body: str, pool
     counts = pool.counts.take()
     assert "sandbox:end:tainted" in counts
     assert "sandbox:end:crash" not in counts
+
+
+_SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return {}.0\n"
+
+
+def test_one_project_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slow calls of one project hold half of the sandboxes, and those of it that wait too long are told why."""
+    monkeypatch.setattr(pool_module, "_WAIT_S", 2.0)
+    _, opened = counted(most_sandboxes=4, warm_sandboxes=1)
+    over = threading.Event()
+    ends: list[str] = []
+
+    def hold(number: int) -> None:
+        sleeps = GraderSource(_SLEEPS.format(number), timeout_s=60.0, project="slow")
+        try:
+            with pool.grading(sleeps) as grading:
+                grading.score(_LINE, 0, "slow@1", stop=lambda _: over.is_set())
+        except Busy as busy:
+            assert busy.is_own
+            ends.append(str(busy))
+
+    with opened as pool:
+        slow = [threading.Thread(target=hold, args=(number,)) for number in range(4)]
+        for thread in slow:
+            thread.start()
+        assert eventually(lambda: pool._shares._held == {"slow": 2})
+        for number in range(3):
+            began = time.monotonic()
+            assert grade(pool, source(number, f"other{number}"))[0] == float(number)
+            assert time.monotonic() - began < 1.5
+        assert eventually(lambda: len(ends) == 2)
+        assert "this project has had all 2 sandboxes" in ends[0]
+        over.set()
+        for thread in slow:
+            thread.join(3)
+        assert not any(thread.is_alive() for thread in slow)
+        assert pool._shares._held == {}
+
+
+def test_who_waits_for_a_sandbox_is_told_when_the_pool_closes() -> None:
+    _, opened = counted(most_sandboxes=1)
+    told: list[str] = []
+
+    def wait() -> None:
+        try:
+            grade(opened, source(2))
+        except InfrastructureError as error:
+            told.append(str(error))
+
+    waiting = threading.Thread(target=wait)
+    with opened as pool, pool.grading(source(1)) as grading:
+        assert pid_of(grading)
+        waiting.start()
+        time.sleep(0.3)
+        pool.close()
+        waiting.join(2)
+    assert told == ["the service is stopping"]

@@ -1,13 +1,19 @@
 """The five checks of a grader, made in a sandbox."""
 
+import os
+import signal
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from gradebox.schemas import CHECKS, Isolation, Report
+from sandbox import proof
+from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool, open_pool
+from sandbox.session import Session, Stopping
 from sandbox.settings import SandboxSettings
 
 pytestmark = pytest.mark.sandbox
@@ -50,7 +56,7 @@ REFUSED = {
     ),
     "a package": ("import numpy\nasync def grade(thread):\n    return 1\n", "execution", 1, "numpy"),
     "the guest's parser": ("import jiter\nasync def grade(thread):\n    return 1\n", "execution", 1, "jiter"),
-    "raises": ("async def grade(thread):\n    return 1 / 0\n", "test_run", None, "ZeroDivisionError"),
+    "raises": ("async def grade(thread):\n    return 1 / 0\n", "test_run", 2, "ZeroDivisionError"),
     "None": ("async def grade(thread):\n    pass\n", "test_run", None, "None"),
     "NaN": ("async def grade(thread):\n    return float('nan')\n", "test_run", None, "nan"),
     "hangs": ("async def grade(thread):\n    while True: pass\n", "test_run", None, "timeout"),
@@ -152,3 +158,63 @@ def test_a_module_that_does_not_come_to_its_end_fails_execution(name: str, impat
     assert told in report.failed.message
     assert time.monotonic() - started < 8
     assert prove(impatient, _ANSWER, b'{"completion": "1", "metadata": {"answer": "1"}}').valid
+
+
+_ENDLESS = "async def grade(thread):\n    while True: pass\n"
+
+
+def test_a_test_run_has_one_limit_for_all_its_threads(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof, "_TEST_RUN_S", 1.0)
+    began = time.monotonic()
+    report = pool.prove(GraderSource(_ENDLESS, timeout_s=0.4), [b'{"completion": ""}'] * 16)
+    assert time.monotonic() - began < 2.5
+    assert report.failed is not None
+    assert "the test run took longer than 1 s, in which 2 of 16 threads were graded" in report.failed.message
+
+
+@pytest.mark.parametrize("where", ["grade", "module"])
+def test_a_proof_may_be_stopped(where: str, pool: Pool) -> None:
+    text = _ENDLESS if where == "grade" else "while True: pass\nasync def grade(thread):\n    return 1\n"
+    began = time.monotonic()
+    with pytest.raises(Stopped):
+        pool.prove(GraderSource(text, timeout_s=30.0), None, lambda: time.monotonic() - began > 0.5)
+    assert time.monotonic() - began < 2
+
+
+def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:
+    """Whoever kills pid 1 from outside, at any time: another sandbox gives the same report."""
+    text = "import time\ntime.sleep(0.3)\nasync def grade(thread):\n    time.sleep(0.3)\n    return 1\n"
+    found: set[int] = set()
+    take = pool._take_living
+
+    def taken(began: float, stopping: Stopping | None) -> Session:
+        session = take(began, stopping)
+        if len(found) < 2:  # one that loads, and one that grades
+            delay = (0.15, 0.5)[len(found)]
+            found.add(session.sandbox.pid)
+            threading.Timer(delay, os.kill, (session.sandbox.pid, signal.SIGKILL)).start()
+        return session
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pool, "_take_living", taken)
+        report = prove(pool, text)
+    assert len(found) == 2
+    assert report.valid, report
+
+
+def test_a_lack_of_sandboxes_fails_no_check(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one of ours does to a test run is told as such: the report would be wrong."""
+
+    def taken(began: float, stopping: Stopping | None) -> Session:
+        raise InfrastructureError("no sandbox could be started")
+
+    killed = b'{"completion": "kill"}'
+    text = (
+        "import os, signal\nasync def grade(thread):\n"
+        "    if thread.completion() == 'kill': os.kill(os.getppid(), signal.SIGKILL)\n    return 1\n"
+    )
+    with pool.grading(GraderSource(text, "completion")) as grading:
+        assert grading.load().isolation == "completion"
+        monkeypatch.setattr(pool, "_take_living", taken)
+        with pytest.raises(InfrastructureError):
+            proof.prove(grading, [b'{"completion": "x"}', killed, killed])

@@ -1,7 +1,7 @@
 import pytest
 
 from validators import test_run
-from validators.candidate import CheckFailed
+from validators.candidate import FILENAME, CheckFailed
 from validators.test_run import Run
 
 GOOD = Run(1.0, "", "", "")
@@ -10,15 +10,37 @@ LACKS_VALUE = Run(None, "exception", "AttributeError: no 'lower'", 'thread.metad
 DIVIDES = Run(None, "exception", "ZeroDivisionError: division by zero (line 2)", "return 1 / 0")
 
 
+READS = 'async def grade(thread):\n    return thread.metadata["answer"]\n'
+SQUARES = "async def grade(thread):\n    return {}[2]\n"
+
+
 @pytest.mark.parametrize(
-    ("run", "hinted"), [(LACKS_KEY, True), (LACKS_KEY._replace(trace=""), True), (LACKS_VALUE, True), (DIVIDES, False)]
+    ("run", "source", "hinted"),
+    [
+        (LACKS_KEY, READS, True),
+        (LACKS_KEY._replace(trace=""), READS, True),
+        (LACKS_VALUE, READS, True),
+        (DIVIDES, READS, False),
+        (Run(None, "exception", "KeyError: 2 (line 2)", "return {}[2]"), SQUARES, False),
+        (LACKS_KEY, "", False),  # a thread of the caller's own: it may have metadata
+    ],
 )
-def test_who_lacks_metadata_is_told_how_to_send_some(run: Run, hinted: bool) -> None:
+def test_who_lacks_metadata_is_told_how_to_send_some(run: Run, source: str, hinted: bool) -> None:
     with pytest.raises(CheckFailed) as raised:
-        test_run.check([run])
+        test_run.check([run], source)
     assert raised.value.message.startswith(f"`grade` gave no score (exception): {run.message}")
     assert ("`threads=`, `--threads FILE.jsonl`" in raised.value.message) == hinted
     assert raised.value.trace == run.trace
+
+
+def test_the_line_is_that_of_the_innermost_frame() -> None:
+    trace = (
+        f'Traceback (most recent call last):\n  File "{FILENAME}", line 7, in grade\n    return helper(thread)\n'
+        f'  File "{FILENAME}", line 3, in helper\n    return 1 / 0\nZeroDivisionError: division by zero'
+    )
+    with pytest.raises(CheckFailed) as raised:
+        test_run.check([DIVIDES._replace(trace=trace)])
+    assert raised.value.line == 3
 
 
 def test_who_sent_threads_is_told_which_one_fails() -> None:

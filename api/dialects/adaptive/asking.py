@@ -3,6 +3,7 @@
 from functools import cached_property
 
 from api.auth import covers, require
+from api.callers import Caller
 from api.dialects.adaptive import ids
 from api.problems import too_large
 from api.services import Services
@@ -22,8 +23,9 @@ class NoProject(NotFound):
 class Asking:
     """The context of one execution; it lives in one thread."""
 
-    def __init__(self, services: Services, key: ApiKey) -> None:
+    def __init__(self, services: Services, key: ApiKey, caller: Caller) -> None:
         self.services = services
+        self.caller = caller
         self.key = key
         self._told = 0
         self._graders: dict[str, list[Grader]] = {}

@@ -42,9 +42,10 @@ class Mutation:
         self, info: Info, project: IdOrKey, code: str, test_sample: JSON | None = None
     ) -> types.ValidationResult:
         """The five checks; `testSample` is the thread of the test run."""
-        info.context.project(project, "score")
+        found = info.context.project(project, "score")
         threads = None if test_sample is None else [msgspec.json.encode(test_sample)]
-        report = report_on(info.context.services, _source(code, threads), Options())
+        caller = info.context.caller.of_project(found.key)
+        report = report_on(caller, info.context.services, _source(code, threads), Options())
         checks = [types.ValidationCheck(name=one.name, passed=one.passed, message=_said(one)) for one in report.checks]
         return types.ValidationResult(valid=report.valid, checks=checks, warnings=report.warnings)
 
@@ -59,7 +60,9 @@ class Mutation:
         fields = {"key": input.key, "name": input.name, "description": _description(config)}
         new = bodies.convert(fields, NewGrader)
         if isinstance(config, FunctionConfigInput):
-            grader = create_function(asking.services, found.key, _source(config.source_code), new)
+            grader = create_function(
+                asking.caller.of_project(found.key), asking.services, _source(config.source_code), new
+            )
         else:
             texts = new.name or new.key, new.description or ""
             grader = asking.services.store.graders.create(found.key, new.key, *texts, configs.declared(config))
@@ -142,7 +145,8 @@ def _update(info: Info, grader: Grader, wanted: GraderUpdateInput) -> Grader:
         config = configs.read(wanted.grader_config, grader.kind)
     new = bodies.convert({"name": wanted.name, "description": _description(config)}, NewVersion)
     if isinstance(config, FunctionConfigInput):
-        return update_function(services, grader.project, grader.key, _source(config.source_code), new)
+        caller = info.context.caller.of_project(grader.project)
+        return update_function(caller, services, grader.key, _source(config.source_code), new)
     if config is not None:
         grader = services.store.graders.update(grader.project, grader.key, configs.declared(config))
     changes = {name: text for name in ("name", "description") if (text := getattr(new, name)) is not None}

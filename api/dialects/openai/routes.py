@@ -1,13 +1,14 @@
 """`client.fine_tuning.alpha.graders` of the openai client, with the base URL `/openai/v1`."""
 
-from typing import Annotated, Any
+from collections.abc import Callable
+from typing import Annotated, Any, TypeVar
 
 import msgspec
-from anyio import CapacityLimiter
 from fastapi import APIRouter, Depends, Header, Request, Response
 
 from api import bodies
 from api.auth import identify, permit, secret_of
+from api.callers import Caller, watched
 from api.dialects.openai import source
 from api.dialects.openai.graders import JSON_BYTES, Grader, Multi, Python, read
 from api.dialects.openai.refused import OpenAIRoute, Refused
@@ -17,16 +18,23 @@ from api.problems import ProblemError
 from api.proofs import BODY_BYTES
 from api.services import Served, Services
 from api.surrogates import Hidden, restore
+from sandbox.shares import Shares
+
+_T = TypeVar("_T")
 
 # OpenAI describes these routes; our own description is of our own.
 router = APIRouter(prefix="/openai/v1", route_class=OpenAIRoute, include_in_schema=False)
-_AT_ONCE = CapacityLimiter(8)  # of the requests that may grade: a run takes longer than most
+_AT_ONCE = Shares(8, "calls of this dialect")  # of those that may grade: a run takes longer than most
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
-async def _scores(request: Request, services: Served, openai_project: Annotated[str, Header()] = "default") -> None:
+async def _scores(request: Request, services: Served, openai_project: Annotated[str, Header()] = "default") -> str:
     """The client sends the header for its argument `project`."""
     permit(await identify(request, services, secret_of(request), openai_project), openai_project, "score")
+    return openai_project
+
+
+_Project = Annotated[str, Depends(_scores)]
 
 
 class ToValidate(msgspec.Struct):
@@ -42,21 +50,19 @@ class ToRun(ToValidate):
     item: msgspec.Raw = msgspec.Raw(b"null")
 
 
-@router.post("/fine_tuning/alpha/graders/validate", dependencies=[Depends(_scores)])
-async def validate(request: Request, services: Served) -> Response:
+@router.post("/fine_tuning/alpha/graders/validate")
+async def validate(request: Request, services: Served, project: _Project) -> Response:
     """The grader as it was sent. What is wrong with it is an error."""
     body = await _body(request)
-    async with _AT_ONCE:
-        echo = await services.grade(_validate, services, body)
+    echo = await _grade(request, services, project, _validate, body)
     return Response(msgspec.json.encode({"grader": echo}), media_type="application/json")
 
 
-@router.post("/fine_tuning/alpha/graders/run", dependencies=[Depends(_scores)])
-async def run(request: Request, services: Served) -> Response:
+@router.post("/fine_tuning/alpha/graders/run")
+async def run(request: Request, services: Served, project: _Project) -> Response:
     """The reward of one sample."""
     body = await _body(request)
-    async with _AT_ONCE:
-        answer = await services.grade(_run, services, body)
+    answer = await _grade(request, services, project, _run, body)
     return Response(msgspec.json.encode(answer), media_type="application/json")
 
 
@@ -70,23 +76,30 @@ async def nothing(path: str) -> Response:
     )
 
 
+async def _grade(
+    request: Request, services: Services, project: str, work: Callable[[Caller, Services, bytes], _T], body: bytes
+) -> _T:
+    async with watched(request) as client, client.place(_AT_ONCE, project):
+        return await services.grade_for(client, project, work, services, body)
+
+
 async def _body(request: Request) -> bytes:
     if bodies.media_type(request) != "application/json":
         raise bodies.unsupported(request, "application/json")
     return await bodies.read(request, BODY_BYTES)
 
 
-def _validate(services: Services, body: bytes) -> dict[str, Any]:
+def _validate(caller: Caller, services: Services, body: bytes) -> dict[str, Any]:
     sent, hidden = bodies.parse(body, ToValidate)
     value, grader = _grader(sent, hidden)
     parts = grader.graders.items() if isinstance(grader, Multi) else [("", grader)]
     for name, part in parts:
         if isinstance(part, Python):
-            source.check(services, part.source, f"grader.graders.{name}.source" if name else "grader.source")
+            source.check(services, caller, part.source, f"grader.graders.{name}.source" if name else "grader.source")
     return {"name": "", **value}
 
 
-def _run(services: Services, body: bytes) -> Any:
+def _run(caller: Caller, services: Services, body: bytes) -> Any:
     sent, hidden = bodies.parse(body, ToRun)
     _, grader = _grader(sent, hidden)
     item = restore(bytes(sent.item), hidden)
@@ -95,7 +108,7 @@ def _run(services: Services, body: bytes) -> Any:
     if output[:1] != b'"' or item[:1] != b"{":
         param, kind = ("model_sample", "a string") if output[:1] != b'"' else ("item", "an object")
         raise Refused(f"{param} must be {kind}", param, "invalid-request")
-    return run_grader(services, grader, Sample(output, item))
+    return run_grader(services, caller, grader, Sample(output, item))
 
 
 def _grader(sent: ToValidate, hidden: Hidden) -> tuple[dict[str, Any], Grader]:

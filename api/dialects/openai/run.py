@@ -2,6 +2,7 @@
 
 import time
 
+from api.callers import Caller
 from api.dialects.openai import source, templates
 from api.dialects.openai.answers import Errors, Metadata, RunAnswer
 from api.dialects.openai.formula import Undefined
@@ -15,7 +16,7 @@ from sandbox.errors import InfrastructureError
 from sandbox.limits import MAX_TIMEOUT_S
 
 
-def run(services: Services, grader: Grader, sample: Sample) -> RunAnswer:
+def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> RunAnswer:
     """The reward of a sample, or why it has none.
 
     Raises:
@@ -26,21 +27,21 @@ def run(services: Services, grader: Grader, sample: Sample) -> RunAnswer:
     errors = Errors()
     scores: dict[str, float | None] = {}
     if isinstance(grader, Multi):
-        reward = _combined(services, grader, sample, errors, scores)
+        reward = _combined(services, caller, grader, sample, errors, scores)
     else:
-        reward = _score(services, grader, sample, errors, "grader", MAX_TIMEOUT_S)
+        reward = _score(services, caller, grader, sample, errors, "grader", MAX_TIMEOUT_S)
     spent = time.monotonic() - started
     metadata = Metadata(grader.name, grader.kind, spent, scores, errors)
     return RunAnswer(reward or 0.0, metadata, dict(scores))
 
 
 def _combined(
-    services: Services, multi: Multi, sample: Sample, errors: Errors, scores: dict[str, float | None]
+    services: Services, caller: Caller, multi: Multi, sample: Sample, errors: Errors, scores: dict[str, float | None]
 ) -> float | None:
     python = sum(isinstance(grader, Python) for grader in multi.graders.values())
     for name, grader in multi.graders.items():
         timeout_s = MAX_TIMEOUT_S / max(1, python)  # together they take no longer than one
-        scores[name] = _score(services, grader, sample, errors, f"grader.graders.{name}", timeout_s)
+        scores[name] = _score(services, caller, grader, sample, errors, f"grader.graders.{name}", timeout_s)
     known = {name: score for name, score in scores.items() if score is not None}
     if len(known) < len(scores):
         return None
@@ -52,10 +53,10 @@ def _combined(
 
 
 def _score(
-    services: Services, grader: Single, sample: Sample, errors: Errors, param: str, timeout_s: float
+    services: Services, caller: Caller, grader: Single, sample: Sample, errors: Errors, param: str, timeout_s: float
 ) -> float | None:
     if isinstance(grader, Python):
-        return _python(services, grader, sample, errors, f"{param}.source", timeout_s)
+        return _python(services, caller, grader, sample, errors, f"{param}.source", timeout_s)
     try:
         text = templates.render(grader.input, sample.names, f"{param}.input")
         reference = templates.render(grader.reference, sample.names, f"{param}.reference")
@@ -81,12 +82,12 @@ def _holds(operation: str, text: str, reference: str) -> bool:
 
 
 def _python(
-    services: Services, grader: Python, sample: Sample, errors: Errors, param: str, timeout_s: float
+    services: Services, caller: Caller, grader: Python, sample: Sample, errors: Errors, param: str, timeout_s: float
 ) -> float | None:
-    outcome = source.run(services, grader.source, sample.line, param, timeout_s)
+    outcome = source.run(services, caller, grader.source, sample.line, param, timeout_s)
     if outcome.error is None:
         return outcome.score
-    if outcome.error.kind == "infrastructure":
+    if outcome.error.retryable:
         raise InfrastructureError(outcome.error.message)
     if outcome.error.kind == "bad_input":
         raise Refused(f"the sample and the item make no thread: {outcome.error.message}", "item", "invalid-request")

@@ -1,10 +1,12 @@
 """Runs python graders in sandboxes."""
 
+from api.callers import Caller
 from api.dialects.openai.refused import Refused
 from api.services import Services
 from gradebox import openai_grader
 from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS
+from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S
@@ -13,30 +15,44 @@ from sandbox.source_bytes import SourceRefused, from_bytes
 _LABEL = "python"
 
 
-def check(services: Services, source: str, param: str) -> None:
-    """Raises Refused where the source cannot be loaded: the first four checks. A test run would need an item."""
-    with services.pool.grading(_grader(source, param)) as grading:
-        _check(grading, source, param)
+def check(services: Services, caller: Caller, source: str, param: str) -> None:
+    """The first four checks: a test run would need an item.
+
+    Raises:
+        Refused: the source cannot be loaded.
+        InfrastructureError: no sandbox could be had.
+        ProblemError: it took too long.
+        Stopped: the client has gone.
+    """
+    with services.pool.grading(_grader(caller.project, source, param)) as grading:
+        _check(grading, caller, source, param)
 
 
-def run(services: Services, source: str, line: bytes, param: str, timeout_s: float = MAX_TIMEOUT_S) -> Outcome:
-    """What it says of one thread. Raises Refused as `check` does."""
-    with services.pool.grading(_grader(source, param, timeout_s)) as grading:
-        _check(grading, source, param)
-        return grading.score(line, 0, _LABEL, 1)[0]
+def run(
+    services: Services, caller: Caller, source: str, line: bytes, param: str, timeout_s: float = MAX_TIMEOUT_S
+) -> Outcome:
+    """What it says of one thread. Raises as `check` does."""
+    with services.pool.grading(_grader(caller.project, source, param, timeout_s)) as grading:
+        _check(grading, caller, source, param)
+        outcomes = grading.score(line, 0, _LABEL, 1, stop=caller.wants_no_more)
+    if not outcomes:
+        raise caller.why(f"{param} did not come to an end")
+    return outcomes[0]
 
 
-def _grader(source: str, param: str, timeout_s: float = MAX_TIMEOUT_S) -> GraderSource:
+def _grader(project: str, source: str, param: str, timeout_s: float = MAX_TIMEOUT_S) -> GraderSource:
     try:
         text = from_bytes(openai_grader(source).encode("utf-8", "surrogatepass"))
     except SourceRefused as refused:
         raise Refused(str(refused), param) from refused
-    return GraderSource(text, timeout_s=timeout_s, memory_mb=MAX_MEMORY_MB)
+    return GraderSource(text, timeout_s=timeout_s, memory_mb=MAX_MEMORY_MB, project=project)
 
 
-def _check(grading: Grading, source: str, param: str) -> None:
-    loaded = grading.session.loaded
-    assert loaded is not None
+def _check(grading: Grading, caller: Caller, source: str, param: str) -> None:
+    try:
+        loaded = grading.load(caller.wants_no_more)
+    except Stopped as stopped:
+        raise caller.why(f"{param} was not loaded") from stopped
     if loaded.isolation is not None:
         return
     failed = loaded.checks[-1]

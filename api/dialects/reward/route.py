@@ -24,14 +24,14 @@ router = APIRouter(tags=["reward"], include_in_schema=False)
 async def score(request: Request, services: Served, target: Scored) -> HttpResponse:
     """The reward of one completion."""
     body = await bodies.read(request, BODY_BYTES)
-    return _json(await services.grade(scoring.score_one, services, target, body))
+    return _json(await services.grade(request, target.project, scoring.score_one, services, target, body))
 
 
 @router.post("/reward/{project}/{key}/batch_score")
 async def batch_score(request: Request, services: Served, target: Scored) -> HttpResponse:
     """The rewards of several."""
     body = await bodies.read(request, BODY_BYTES, "send fewer at once")
-    return _json(await services.grade(scoring.score_many, services, target, body))
+    return _json(await services.grade(request, target.project, scoring.score_many, services, target, body))
 
 
 @router.get("/reward/{project}/{key}/info")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from api import bodies
+from api.callers import Caller
 from api.dialects.reward.access import Target
 from api.dialects.reward.wire import BatchedRequest, BatchedResponse, Request, Response, ServerInfo, line_of, response
 from api.problems import RETRY, ProblemError, too_large
@@ -17,16 +18,16 @@ from gradebox.outcome import Outcome
 ERRORS = 100  # that a problem tells of
 
 
-def score_one(services: Services, target: Target, body: bytes) -> Response:
+def score_one(caller: Caller, services: Services, target: Target, body: bytes) -> Response:
     """The reward of one completion. Raises ProblemError where it has none, and what `score_lines` raises."""
     request, hidden = bodies.parse(body, Request)
-    return response(_scored(services, target, [request], hidden)[0], request.id)
+    return response(_scored(caller, services, target, [request], hidden)[0], request.id)
 
 
-def score_many(services: Services, target: Target, body: bytes) -> BatchedResponse:
+def score_many(caller: Caller, services: Services, target: Target, body: bytes) -> BatchedResponse:
     """The rewards of several completions, in order. Raises as `score_one` does where one of them has none."""
     batch, hidden = bodies.parse(body, BatchedRequest)
-    outcomes = _scored(services, target, batch.requests, hidden) if batch.requests else []
+    outcomes = _scored(caller, services, target, batch.requests, hidden) if batch.requests else []
     return BatchedResponse(
         [response(outcome, request.id) for outcome, request in zip(outcomes, batch.requests, strict=True)]
     )
@@ -40,10 +41,12 @@ def info(services: Services, target: Target) -> ServerInfo:
     return ServerInfo(str(number), grader.name, grader.description)
 
 
-def _scored(services: Services, target: Target, requests: Sequence[Request], hidden: Hidden) -> list[Outcome]:
+def _scored(
+    caller: Caller, services: Services, target: Target, requests: Sequence[Request], hidden: Hidden
+) -> list[Outcome]:
     if len(requests) > THREADS:
         raise too_large(f"these are {len(requests)} requests, and {THREADS} are taken at once: send fewer")
-    _, outcomes = score_lines(services, *target, None, [line_of(request, hidden) for request in requests])
+    _, outcomes = score_lines(caller, services, target.key, None, [line_of(request, hidden) for request in requests])
     if failed := [outcome for outcome in outcomes if outcome.error is not None]:
         raise _not_scored(failed, len(requests))
     return outcomes

@@ -17,6 +17,7 @@ from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketDisconnected
 
 from api import bodies
+from api.callers import Client
 from api.dialects.reward.access import Target, enter
 from api.dialects.reward.wire import NO_SCORE, Request, Response, line_of, response
 from api.problems import AWAY, ProblemError, invalid, problem_of
@@ -27,9 +28,11 @@ from storage.errors import StorageError
 
 SCORERS = 4
 TOGETHER = 8  # requests that one scorer takes at once: with four of them, what the client has under way
+AHEAD = SCORERS * TOGETHER  # requests that wait: as long as they are read, it is noticed when the client goes
 TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
 POLICY_VIOLATION = 1008
+BUSY = 429
 REASON_BYTES = 123  # of a close frame, by the protocol
 
 _log = logging.getLogger(__name__)
@@ -49,11 +52,12 @@ class Conversation:
         self._socket = socket
         self._services = services
         self._target = target
+        self._client = Client()
 
     async def serve(self) -> None:
         """Scores what comes until the client closes, or sends what cannot be answered."""
         await self._socket.accept()
-        sending, receiving = create_memory_object_stream[Asked](TOGETHER)
+        sending, receiving = create_memory_object_stream[Asked](AHEAD)
         refusal = ""
         async with create_task_group() as group, sending:
             for _ in range(SCORERS):
@@ -63,6 +67,7 @@ class Conversation:
                 while True:
                     await sending.send(await self._next())
             except (WebSocketDisconnect, BrokenResourceError):
+                self._client.leave()
                 group.cancel_scope.cancel()
             except ProblemError as error:
                 refusal = error.detail
@@ -91,13 +96,20 @@ class Conversation:
         services, target = self._services, self._target
         try:
             await enter(self._socket, services, target.project, "score")  # the key may have been revoked meanwhile
-            _, outcomes = await services.grade(score_lines, services, *target, None, [one.line for one in group])
+            lines = [one.line for one in group]
+            _, outcomes = await services.grade_for(
+                self._client, target.project, score_lines, services, target.key, None, lines
+            )
             return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=True)]
         except (ProblemError, StorageError, *AWAY) as error:
             problem = problem_of(error)
             if problem.status >= 500:
                 _log.error("request %s met what is away", request_id(self._socket.scope), exc_info=error)
-            told = {"kind": problem.name, "message": problem.detail, "retryable": problem.status >= 500}
+            told = {
+                "kind": problem.name,
+                "message": problem.detail,
+                "retryable": problem.status >= 500 or problem.status == BUSY,
+            }
             return [Response(NO_SCORE, {"error": told}, asked.id) for asked in group]
 
     async def _send(self, answer: Response) -> None:

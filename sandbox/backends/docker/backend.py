@@ -46,6 +46,8 @@ def _engine(doing: str) -> Iterator[None]:
         raise InfrastructureError(f"Docker could not {doing}: {error.explanation or error}") from error
     except (DockerException, RequestException) as error:
         raise InfrastructureError(f"Docker does not answer, to {doing}: {error}") from error
+    except OSError as error:  # of this machine: no room for the channel's socket, no descriptors left
+        raise InfrastructureError(f"this machine could not {doing}: {error}") from error
 
 
 class DockerSandbox:

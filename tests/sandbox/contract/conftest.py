@@ -67,7 +67,7 @@ class Grader:
     def score(self, *completions: str) -> list[Outcome]:
         """One outcome each; the sandbox must not end over it."""
         payload = b"\n".join(json.dumps({"completion": completion}).encode() for completion in completions)
-        grading = Grading(lambda: self.session, lambda _, why: pytest.fail(f"the sandbox ended: {why}"))
+        grading = Grading(lambda _: self.session, lambda _, why: pytest.fail(f"the sandbox ended: {why}"))
         return grading.score(payload, 0, "contract@1")
 
     def ask(self, code: str) -> Any:
