@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from gradebox.limits import LINE_BYTES
 from sandbox import limits
 
 
@@ -33,7 +34,7 @@ class SandboxSettings(BaseSettings):
     load_s: float = Field(
         limits.LOAD_S, gt=0, le=limits.MAX_LOAD_S, description="for the checks and the module body of a grader"
     )
-    line_bytes: int = Field(limits.LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="of one thread")
+    line_bytes: int = Field(LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="of one thread")
     stdout_bytes: int = Field(
         limits.STDOUT_BYTES, ge=0, le=limits.MAX_STDOUT_BYTES, description="kept of what one completion prints"
     )
