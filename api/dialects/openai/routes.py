@@ -16,7 +16,6 @@ from api.dialects.openai.sample import Sample
 from api.problems import ProblemError
 from api.proofs import BODY_BYTES
 from api.services import Served, Services
-from api.surrogates import Hidden, restore
 
 # OpenAI describes these routes; our own description is of our own.
 router = APIRouter(prefix="/openai/v1", route_class=OpenAIRoute, include_in_schema=False)
@@ -47,8 +46,8 @@ async def validate(request: Request, services: Served) -> Response:
     """The grader as it was sent. What is wrong with it is an error."""
     body = await _body(request)
     async with _AT_ONCE:
-        echo = await services.grade(_validate, services, body)
-    return Response(msgspec.json.encode({"grader": echo}), media_type="application/json")
+        answer = await services.grade(_validate, services, body)
+    return Response(answer, media_type="application/json")
 
 
 @router.post("/fine_tuning/alpha/graders/run", dependencies=[Depends(_scores)])
@@ -57,7 +56,7 @@ async def run(request: Request, services: Served) -> Response:
     body = await _body(request)
     async with _AT_ONCE:
         answer = await services.grade(_run, services, body)
-    return Response(msgspec.json.encode(answer), media_type="application/json")
+    return Response(answer, media_type="application/json")
 
 
 @router.api_route("/{path:path}", methods=_METHODS, dependencies=[Depends(_scores)])
@@ -76,30 +75,30 @@ async def _body(request: Request) -> bytes:
     return await bodies.read(request, BODY_BYTES)
 
 
-def _validate(services: Services, body: bytes) -> dict[str, Any]:
-    sent, hidden = bodies.parse(body, ToValidate)
-    value, grader = _grader(sent, hidden)
+def _validate(services: Services, body: bytes) -> bytes:
+    sent = bodies.parse(body, ToValidate)
+    value, grader = _grader(sent)
     parts = grader.graders.items() if isinstance(grader, Multi) else [("", grader)]
     for name, part in parts:
         if isinstance(part, Python):
             source.check(services, part.source, f"grader.graders.{name}.source" if name else "grader.source")
-    return {"name": "", **value}
+    return msgspec.json.encode({"grader": {"name": "", **value}})
 
 
-def _run(services: Services, body: bytes) -> Any:
-    sent, hidden = bodies.parse(body, ToRun)
-    _, grader = _grader(sent, hidden)
-    item = restore(bytes(sent.item), hidden)
+def _run(services: Services, body: bytes) -> bytes:
+    sent = bodies.parse(body, ToRun)
+    _, grader = _grader(sent)
+    item = bytes(sent.item)
     item = b"{}" if item == b"null" else item
-    output = restore(bytes(sent.model_sample), hidden)
+    output = bytes(sent.model_sample)
     if output[:1] != b'"' or item[:1] != b"{":
         param, kind = ("model_sample", "a string") if output[:1] != b'"' else ("item", "an object")
         raise Refused(f"{param} must be {kind}", param, "invalid-request")
-    return run_grader(services, grader, Sample(output, item))
+    return msgspec.json.encode(run_grader(services, grader, Sample(output, item, services.line_bytes)))
 
 
-def _grader(sent: ToValidate, hidden: Hidden) -> tuple[dict[str, Any], Grader]:
-    raw = restore(bytes(sent.grader), hidden)
+def _grader(sent: ToValidate) -> tuple[dict[str, Any], Grader]:
+    raw = bytes(sent.grader)
     if len(raw) > JSON_BYTES:
         raise Refused(f"the grader is longer than {JSON_BYTES} bytes: move data out of it, into the item", "grader")
     try:
