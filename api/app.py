@@ -16,10 +16,10 @@ from api import (
     score,
     validate,
 )
-from api.memory import ReleaseBodies
+from api.head import HeadAsGet
 from api.observe import Observed
 from api.request_id import RequestId
-from api.services import Services
+from api.services import Release, Services
 
 
 def create_app(services: Services) -> FastAPI:
@@ -32,9 +32,10 @@ def create_app(services: Services) -> FastAPI:
     spoken = dialects.routers(services.settings.dialects)
     for router in (health.router, projects.router, keys.router, audit.of_service, metrics.router, *spoken):
         app.include_router(router)
-    app.add_middleware(ReleaseBodies, memory=services.memory)
+    app.add_middleware(Release, services=services)
     app.add_middleware(Observed, requests=services.requests)
     app.add_middleware(RequestId)
+    app.add_middleware(HeadAsGet)
     problems.add_handlers(app)
     openapi.describe(app)
     return app

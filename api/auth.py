@@ -24,7 +24,7 @@ async def identify(
     """The API key of this secret. `permit` says whether it is for the project.
 
     Raises:
-        ProblemError: it is none.
+        ProblemError: it is none, or has too many connections.
         NotFound: there is no such project.
     """
     if not secret:
@@ -35,6 +35,7 @@ async def identify(
         # Counted after the look-up: a right key is let in, whoever else at its address sends wrong ones.
         services.failed_keys.count(address)
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
+    services.connections.claim(request.scope, key.id)
     acting.set({"key": key.id, "address": address, "request_id": request_id(request.scope)})
     request.state.key = key
     return key

@@ -2,6 +2,7 @@
 
 from asyncio import get_running_loop, timeout_at
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -10,23 +11,22 @@ from fastapi import Request
 from starlette.datastructures import FormData
 from starlette.formparsers import MultiPartException, MultiPartParser
 
-from api import surrogates
-from api.intake import EXTENSION, Intake
-from api.memory import BodyMemory
+from api import json_cut
+from api.memory import BodyMemory, key_of
 from api.problems import ProblemError, invalid, too_large
-from storage.chunks import LINE_BYTES
 
 MIB = 1024 * 1024
 BLOCK_BYTES = MIB
 SMALL_BYTES = 256 * 1024  # of bodies that hold no source and no threads
 SLOW_BYTES = 4096  # that come at least in each SLOW_S
 SLOW_S = 60.0
-_FIRST_BYTES = 64 * 1024  # of a long body: the rest is read otherwise
+INLINE_BYTES = 64 * 1024  # that are worked on in the event loop: more would hold others
 _PIECES = 4096  # that lie about unjoined: each costs more than a byte
 _FIELDS = 16
 _TOLD = 500  # characters of an error that repeats what was sent
 
 _T = TypeVar("_T")
+_Body = TypeVar("_Body", bound=msgspec.Struct)
 
 
 def media_type(request: Request) -> str:
@@ -45,38 +45,36 @@ async def read(request: Request, limit: int, advice: str = "send less") -> bytes
     """The whole body. Raises ProblemError where it is longer than `limit` bytes, or memory is short."""
     memory: BodyMemory = request.app.state.services.memory
     pieces: list[bytes] = []
-    async for block in blocks(request, limit, advice):
-        memory.hold(request.scope, sum(map(len, block)))
-        pieces += block
+    async for piece in _pieces(request, limit, advice):
+        memory.hold(request.scope, len(piece))
+        pieces.append(piece)
+        if len(pieces) > _PIECES:
+            pieces = [b"".join(pieces)]
     return b"".join(pieces)
 
 
 async def pour(request: Request, limit: int, write: Callable[..., None], advice: str = "send less") -> None:
     """Has `write` take the body in threads, some pieces of it at a time. Raises ProblemError as `read` does, and what
-    `write` raises.
+    `write` raises. Where memory is short, it takes smaller blocks.
     """
-    intake: Intake | None = request.scope.get("extensions", {}).get(EXTENSION, {}).get("of")
-    if intake is not None and intake.left < MIB:
-        intake = None
-    repeat = getattr(request.state, "repeat", None)
+    memory: BodyMemory = request.app.state.services.memory
+    pieces: list[bytes] = []
+    held = 0
+    async for piece in _pieces(request, limit, advice):
+        pieces.append(piece)
+        if held < BLOCK_BYTES and len(pieces) < _PIECES and memory.fits(len(piece), key_of(request.scope)):
+            memory.hold(request.scope, len(piece))
+            held += len(piece)
+            continue
+        await run_sync(write, *pieces)
+        memory.let_go(request.scope, held)
+        pieces, held = [], 0
+    if pieces:
+        await run_sync(write, *pieces)
 
-    def take(piece: bytes | bytearray) -> None:
-        if repeat is not None:
-            repeat.feed(piece)
-        write(piece)
 
-    async for block in blocks(request, limit, advice, _FIRST_BYTES if intake else BLOCK_BYTES):
-        await run_sync(write, *block)
-        while intake is not None and await intake.rush(take):
-            pass
-
-
-async def blocks(
-    request: Request, limit: int, advice: str = "send less", least: int = BLOCK_BYTES
-) -> AsyncIterator[list[bytes]]:
-    """The body in blocks of at least so many bytes, the last one aside, each as the pieces that came: whoever writes
-    them need not join them. Raises ProblemError as `read` does.
-    """
+async def _pieces(request: Request, limit: int, advice: str) -> AsyncIterator[bytes]:
+    """The body as it comes. Raises ProblemError where it is too long, compressed or too slow."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(
             415, "unsupported-media-type", "compressed bodies are not taken: send it without Content-Encoding"
@@ -85,24 +83,15 @@ async def blocks(
     length = request.headers.get("content-length", "0").strip()
     if length.isdecimal() and int(length) > limit:
         raise over
-    pieces: list[bytes] = []
-    total = waiting = 0
-    async for piece in _pieces(request):
+    total = 0
+    async for piece in _timed(request):
         total += len(piece)
-        waiting += len(piece)
         if total > limit:
             raise over
-        pieces.append(piece)
-        if len(pieces) > _PIECES:
-            pieces = [b"".join(pieces)]
-        if waiting >= least:
-            yield pieces
-            pieces, waiting = [], 0
-    if pieces:
-        yield pieces
+        yield piece
 
 
-async def _pieces(request: Request) -> AsyncIterator[bytes]:
+async def _timed(request: Request) -> AsyncIterator[bytes]:
     stream = request.stream()
     repeat = getattr(request.state, "repeat", None)  # see api/repeats.py
     time = get_running_loop().time
@@ -128,19 +117,48 @@ async def _pieces(request: Request) -> AsyncIterator[bytes]:
 
 async def skip(request: Request, limit: int) -> None:
     """Reads the body to its end, and lets go of it."""
-    async for _ in blocks(request, limit):
+    async for _ in _pieces(request, limit, "send less"):
         pass
 
 
-def parse(body: bytes, kind: type[_T]) -> tuple[_T, surrogates.Hidden]:
-    """A JSON body, and what was hidden in its raw parts. Raises ProblemError where it is none, or not of this kind."""
+async def worked_on(size: int, work: Callable[..., _T], *args: Any) -> _T:
+    """What `work` makes of so many bytes: in a thread, unless they are few."""
+    return work(*args) if size <= INLINE_BYTES else await run_sync(partial(work, *args))
+
+
+def parse(body: bytes, kind: type[_Body]) -> _Body:
+    """A JSON body. Members that are raw are as they were sent, also with half surrogate pairs in them.
+
+    Raises ProblemError where it is no JSON, or not of this kind.
+    """
     try:
-        return decode(body, kind), {}
+        return decode(body, kind)
     except ProblemError:
-        if b"\\ud" not in body and b"\\uD" not in body:
+        if not json_cut.holds_surrogates(body):
             raise
-    body, hidden = surrogates.hide(body)
-    return decode(body, kind), hidden
+    decode(json_cut.masked(body), kind)
+    try:
+        sent = json_cut.members(body)
+    except json_cut.TwiceError as error:
+        raise invalid(f"the body has the member {str(error)[:_TOLD]!r} twice: send it once") from error
+    fields = [field for field in msgspec.structs.fields(kind) if field.encode_name in sent]
+    raw = {field.name: msgspec.Raw(sent[field.encode_name]) for field in fields if field.type is msgspec.Raw}
+    rest = {
+        field.encode_name: msgspec.Raw(b"null" if field.name in raw else sent[field.encode_name]) for field in fields
+    }
+    try:
+        return msgspec.structs.replace(decode(msgspec.json.encode(rest), kind), **raw)
+    except ProblemError as error:
+        names = ", ".join(name for name in rest if name not in raw and _is_half(sent[name]))
+        raise invalid(f"{names} holds half a surrogate pair (an emoji that was cut in two?): send it whole") from error
+
+
+def _is_half(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return True
+    return False
 
 
 def decode(body: bytes, kind: type[_T]) -> _T:
@@ -181,14 +199,27 @@ async def form(request: Request, body: bytes) -> FormData:
         raise invalid(f"the body is no multipart form with at most one file: {error}") from error
 
 
-def lines(threads: list[msgspec.Raw], hidden: surrogates.Hidden, most: int) -> list[bytes]:
+def lines(threads: bytes | msgspec.Raw, most: int, longest: int) -> list[bytes]:
     """Threads of a JSON body as JSON lines, unparsed. Raises ProblemError where there are none, or over a limit."""
-    if not threads:
+    found = elements(threads, most, longest, "threads", "send a batch instead")
+    if not found:
         raise invalid("there are no threads: send at least one")
-    if len(threads) > most:
-        raise too_large(f"these are {len(threads)} threads, and one request takes {most}: send a batch instead")
-    found = [surrogates.restore(bytes(thread), hidden).replace(b"\n", b" ").replace(b"\r", b" ") for thread in threads]
-    for number, line in enumerate(found):
-        if len(line) > LINE_BYTES:
-            raise too_large(f"thread {number} is longer than {LINE_BYTES} bytes: a thread is at most that long")
-    return found
+    return [line_of(thread, longest, f"thread {number}") for number, thread in enumerate(found)]
+
+
+def elements(array: bytes | msgspec.Raw, most: int, longest: int, what: str, advice: str) -> list[bytes]:
+    """The elements of a member that is a list. Raises ProblemError where it is none, or has too many."""
+    try:
+        return json_cut.elements(bytes(array), most, longest)
+    except json_cut.TooManyError as error:
+        detail = f"of {what}, {error}, and one request takes {most}: {advice}"
+        raise too_large(detail) from error
+    except msgspec.ValidationError as error:
+        raise invalid(f"the body is not as it should be: {error} - at `$.{what}`") from error
+
+
+def line_of(thread: bytes, longest: int, what: str = "the thread") -> bytes:
+    """A JSON text as one line. Raises ProblemError where it is longer than a thread may be."""
+    if len(thread) > longest:
+        raise too_large(f"{what} is longer than {longest} bytes: a thread is at most that long")
+    return thread.replace(b"\n", b" ").replace(b"\r", b" ")

@@ -45,7 +45,7 @@ def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> d
         if "source" in properties:
             component["required"] = ["source", *component.get("required", ())]
         for name in _UNPARSED.keys() & properties.keys():
-            optional = "anyOf" in properties[name]
+            optional = name not in component.get("required", ())
             properties[name] = {"anyOf": [_UNPARSED[name], {"type": "null"}]} if optional else _UNPARSED[name]
     for name, component in components.items():
         assert _schemas.setdefault(name, component) == component, f"two structs are called {name}"

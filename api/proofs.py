@@ -11,7 +11,6 @@ from api import bodies, sources
 from api.callers import Caller
 from api.problems import invalid
 from api.services import Services
-from api.surrogates import restore
 from gradebox.schemas import Isolation, Report
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
@@ -24,6 +23,7 @@ THREADS = 1000
 _TOO_LONG = "a source is at most 65536 bytes long"
 
 Timeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
+VersionNumber = Annotated[int, msgspec.Meta(ge=1)]
 Memory = Annotated[int, msgspec.Meta(ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB)]
 
 
@@ -37,7 +37,7 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """
 
     source: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
-    threads: list[msgspec.Raw] | None = None
+    threads: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
     isolation: Literal["auto", "batch", "completion"] | None = None
     timeout_s: Timeout | None = None
     memory_mb: Memory | None = None
@@ -63,18 +63,24 @@ async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:
     """
     kind = bodies.media_type(request)
     if kind == "application/json":
-        body, hidden = bodies.parse(await bodies.read(request, BODY_BYTES), options)
-        source = restore(bytes(body.source), hidden)
-        if not source:
-            raise invalid("there is no source: send it as the member `source`")
-        threads = None if body.threads is None else bodies.lines(body.threads, hidden, THREADS)
-        return Sent(source, is_json=True, threads=threads), body
+        body = await bodies.read(request, BODY_BYTES)
+        services: Services = request.app.state.services
+        return await bodies.worked_on(len(body), _read, body, options, services.line_bytes)
     if kind in ("text/x-python", "text/plain"):
         file = await bodies.read(request, FILE_BYTES, _TOO_LONG)
         return Sent(file), bodies.convert(request.query_params, options)
     if kind == "multipart/form-data":
         return await _form(request, options)
     raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")
+
+
+def _read(body: bytes, options: type[_T], longest: int) -> tuple[Sent, _T]:
+    found = bodies.parse(body, options)
+    source, threads = bytes(found.source), bytes(found.threads)
+    if not source:
+        raise invalid("there is no source: send it as the member `source`")
+    lines = None if threads in (b"", b"null") else bodies.lines(threads, THREADS, longest)
+    return Sent(source, is_json=True, threads=lines), found
 
 
 async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:

@@ -9,16 +9,15 @@ from http import HTTPStatus
 from typing import Any
 
 from httptools import HttpRequestParser
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from api.intake import EXTENSION, Intake
-from api.joining import Joining
+from api.reading import Reading
 
 HEAD_BYTES = 64 * 1024
 HEAD_S = 20.0
 LINGER_S = 10.0  # for what still comes of a request that is answered already
-READ_S = 60.0  # in which a client reads at least READ_BYTES of what waits for it, or all that is left
-READ_BYTES = 64 * 1024
+LINGER_BYTES = 64 * 1024 * 1024  # of it
+_REFUSED_BYTES = 1024 * 1024  # the same, of what is no HTTP or has too long a head
 PIPELINED = 16
 _OFFER = (b"upgrade", b"connection", b"http2-settings")
 
@@ -27,7 +26,8 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection.
 
     Attributes:
-        most: connections at once. One more takes the place of one that waits for its next request, the longest first.
+        most: connections at once. One more takes the place of one that waits for its next request, the longest first;
+            else of one without an API key that does not read its answers.
     """
 
     most = 1000
@@ -37,11 +37,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._barren = 0  # bytes since the last that were a whole head or a part of a body
         self._fruitful = False
         self._body_open = False
-        self._intake = Intake(self, 0)
         self._declined_at: int | None = None
         self._timer: TimerHandle | None = None  # for what is to come: a head, or the rest of a body
-        self._reader: TimerHandle | None = None  # for what is to be read
-        self._unread = 0
+        self._reading: Reading
+        self._running: RequestResponseCycle | None = None  # `cycle` may be one that was sent ahead
+        self._is_lingering = False
+        self._discarded = 0  # bytes of a request that is answered already
 
     @property
     def idle(self) -> bool:
@@ -56,6 +57,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as in uvicorn
         """Makes room for it, or refuses it."""
         super().connection_made(transport)
+        self._reading = Reading(self.loop, transport)
         self._await(HEAD_S)
         if len(self.connections) > self.most and not self._make_room():
             self._refuse(503, "unavailable", f"there are {self.most} connections already: try again in a moment")
@@ -63,12 +65,16 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Its timers end with it."""
         super().connection_lost(exc)
-        for timer in (self._timer, self._reader, self.timeout_keep_alive_task):
+        self._reading.stop()
+        for timer in (self._timer, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
 
     def data_received(self, data: bytes) -> None:
         """Counts bytes that lead to nothing: of heads, and of trailers."""
+        if self._is_lingering:
+            self._discard(len(data))
+            return
         self._fruitful = False
         super().data_received(data)
         read = data
@@ -94,13 +100,12 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_declined:
             return
         self._body_open = True
+        self._discarded = 0
         self._await(None)
-        self._intake = Intake(self, self._length())
-        self.scope["extensions"] = {EXTENSION: {"of": self._intake}}
         before = self.cycle
         super().on_headers_complete()
         if self.cycle is not before:  # a websocket's head makes none
-            self.cycle.transport = Joining(self.transport, self.loop)
+            self.cycle.transport = _Closing(self, self.transport)  # type: ignore[assignment]  # all that it is asked for
         if len(self.pipeline) > PIPELINED:
             raise ValueError("requests are sent faster than they are answered")  # the parser stops, and it is refused
 
@@ -135,8 +140,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """A part of a body, of a request that may be answered already."""
         self._fruitful = True
-        if self._intake.come(len(body)):
-            super().on_body(body)
+        super().on_body(body)
+        if self.idle:
+            self._discard(len(body))
 
     def on_message_complete(self) -> None:
         """A request is over."""
@@ -149,9 +155,12 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """An answer is written. What still comes of its request is let go of, for a while."""
+        if self._is_lingering:
+            self.server_state.total_requests += 1
+            return
         super().on_response_complete()
         if self.transport.is_closing():
-            self._watch_reader()
+            self._reading.watch()
         elif self._body_open and not self.pipeline:
             self._await(LINGER_S)
 
@@ -162,34 +171,56 @@ class BoundedProtocol(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """The client is behind with reading."""
         super().pause_writing()
-        self._watch_reader()
+        self._reading.watch()
 
     def resume_writing(self) -> None:
         """It has caught up."""
         super().resume_writing()
-        if self._reader is not None and not self.transport.is_closing():
-            self._reader.cancel()
-            self._reader = None
+        if not self.transport.is_closing():
+            self._reading.stop()
 
     def send_400_response(self, msg: str) -> None:
         """What is no HTTP."""
         self._refuse(400, "invalid-request", f"{msg.rstrip('.')}: check what sends it")
 
-    def _length(self) -> int:
-        """How long the body is, where its head says so and it comes as it is."""
-        told = dict(self.headers)
-        plain = self.scheme == "http" and b"transfer-encoding" not in told
-        return int(told.get(b"content-length", b"0")) if plain else 0
+    def close_when_answered(self) -> None:
+        """Closes the connection behind an answer. A client that is still sending would lose the answer with it: its
+        request is read on for a while, and let go of.
+        """
+        if self._body_open and self.idle:
+            self._linger(LINGER_BYTES)
+        else:
+            self.transport.close()
 
     def _refuse(self, status: int, name: str, detail: str) -> None:
         """Answers, unless an answer is under way, and closes."""
-        if self.idle and not self.transport.is_closing():
-            self.transport.write(_problem(status, name, detail))
-        self._close()
+        if not self.idle or self.transport.is_closing() or self._is_lingering:
+            self._close()
+            return
+        self.transport.write(_problem(status, name, detail))
+        if len(self.connections) > self.most:
+            self._close()
+        else:
+            self._linger(_REFUSED_BYTES)
+
+    def _linger(self, most: int) -> None:
+        if self.transport.is_closing():
+            return
+        self._is_lingering = True
+        self._discarded = LINGER_BYTES - most
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._await(LINGER_S)
+        self._reading.watch()
+
+    def _discard(self, size: int) -> None:
+        self._discarded += size
+        if self._discarded > LINGER_BYTES:
+            self._close()
 
     def _close(self) -> None:
         self.transport.close()
-        self._watch_reader()
+        self._reading.watch()
 
     def _await(self, seconds: float | None) -> None:
         """Gives the client so long to send what is to come; None where nothing is waited for."""
@@ -204,22 +235,20 @@ class BoundedProtocol(HttpToolsProtocol):
         else:  # a next request that was sent ahead: it is read when its turn has come
             self._await(HEAD_S)
 
-    def _watch_reader(self) -> None:
-        """Ends the connection where the client reads too little, also when it is closed and not read to its end."""
-        if self._reader is None:
-            self._unread = self.transport.get_write_buffer_size()
-            self._reader = self.loop.call_later(READ_S, self._look)
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
 
-    def _look(self) -> None:
-        self._reader = None
-        if self.transport.get_write_buffer_size() > self._unread - READ_BYTES:
-            self.transport.abort()
-        else:
-            self._watch_reader()
+    @property
+    def _is_unread(self) -> bool:
+        """Whether answers wait for a client that sent no API key. Those who have one are bounded by it."""
+        known = self._running is not None and "key" in self._running.scope["state"]
+        return self.flow.write_paused and not known
 
     def _make_room(self) -> bool:
-        """Ends the connection that has waited longest for a request. False where none does."""
-        idle = (one for one in self.connections if isinstance(one, BoundedProtocol) and one.idle and one is not self)
+        """Ends the connection that has waited longest for a request, else one that is not read. False where none is."""
+        others = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self]
+        idle = [one for one in others if one.idle] or [one for one in others if one._is_unread]
         waiting = min(idle, key=BoundedProtocol._ends_at, default=None)
         if waiting is not None:
             waiting.transport.abort()
@@ -228,6 +257,15 @@ class BoundedProtocol(HttpToolsProtocol):
     def _ends_at(self) -> float:
         timers = [timer.when() for timer in (self._timer, self.timeout_keep_alive_task) if timer is not None]
         return min(timers, default=0.0)
+
+
+class _Closing:
+    """Where one answer is written to. uvicorn closes the connection by it."""
+
+    def __init__(self, protocol: BoundedProtocol, connection: Transport) -> None:
+        self.write = connection.write
+        self.is_closing = connection.is_closing
+        self.close = protocol.close_when_answered
 
 
 def _problem(status: int, name: str, detail: str) -> bytes:

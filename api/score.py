@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from api import bodies, openapi
 from api.auth import ScoresIn
 from api.callers import Caller
-from api.proofs import BODY_BYTES, THREADS
+from api.proofs import BODY_BYTES, THREADS, VersionNumber
 from api.services import Served, Services
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
@@ -21,8 +21,8 @@ router = APIRouter(tags=["graders"])
 class ToScore(msgspec.Struct, forbid_unknown_fields=True):
     """Threads for one grader; the newest version where none is named."""
 
-    threads: list[msgspec.Raw]
-    version: int | None = None
+    threads: msgspec.Raw
+    version: VersionNumber | None = None
 
 
 class _Answer(msgspec.Struct):
@@ -35,15 +35,16 @@ async def score(request: Request, services: Served, project: ScoresIn, key: str)
     """An outcome for each thread, in order."""
     body = await bodies.read(request, BODY_BYTES, "send a batch instead")
     answer = await services.grade(request, project, _score, services, key, body)
-    return Response(msgspec.json.encode(answer), media_type="application/json")
+    return Response(answer, media_type="application/json")
 
 
-def _score(caller: Caller, services: Services, key: str, body: bytes) -> _Answer:
-    wanted, hidden = bodies.parse(body, ToScore)
-    lines = bodies.lines(wanted.threads, hidden, THREADS)
+def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
+    """The answer as JSON: in the event loop, a long one would hold others."""
+    wanted = bodies.parse(body, ToScore)
+    lines = bodies.lines(wanted.threads, THREADS, services.line_bytes)
     label, outcomes = score_lines(caller, services, key, wanted.version, lines)
     summary = summarise(label, 1.0, tally(outcomes))
-    return _Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode()))
+    return msgspec.json.encode(_Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode())))
 
 
 def score_lines(

@@ -8,10 +8,10 @@ import uvicorn
 from api.app import create_app
 from api.protocol import BoundedProtocol
 from api.services import Services
-from storage.chunks import LINE_BYTES
+from api.websocket import BoundedWebSocket
 
 KEEP_ALIVE_S = 75  # longer than the minute for which load balancers keep a connection
-MESSAGE_BYTES = LINE_BYTES - 64  # of a websocket: as a line it may be somewhat longer
+LINE_FRAME_BYTES = 64  # that a message may be longer as a line
 
 
 def server(services: Services, host: str, port: int) -> uvicorn.Server:
@@ -21,14 +21,17 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
     class Protocol(BoundedProtocol):
         most = services.settings.connections
 
+    class WebSocket(BoundedWebSocket):
+        memory = services.memory
+
     config = uvicorn.Config(
         create_app(services),
         host=host,
         port=port,
         loop="uvloop",
         http=Protocol,
-        ws="websockets-sansio",
-        ws_max_size=MESSAGE_BYTES,
+        ws=WebSocket,
+        ws_max_size=services.line_bytes - LINE_FRAME_BYTES,
         ws_per_message_deflate=False,
         lifespan="off",
         log_config=None,

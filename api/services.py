@@ -11,9 +11,11 @@ from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from fastapi.requests import HTTPConnection
 from redis.exceptions import RedisError
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.callers import Caller, Client, watched
 from api.collector import registry
+from api.connections import Connections
 from api.failed_keys import FailedKeys
 from api.memory import BodyMemory
 from api.observe import Requests
@@ -47,8 +49,14 @@ class Services:
         self.registry = registry(store.measures)
         self.requests = Requests(self.registry)
         self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
+        self.connections = Connections(self.settings.connections)
         self._grading = Shares(GRADING_AT_ONCE, "calls that grade")
         self._threads = CapacityLimiter(GRADING_AT_ONCE)
+
+    @property
+    def line_bytes(self) -> int:
+        """How long a thread may be."""
+        return self.pool.line_bytes
 
     def tell_counts(self) -> None:
         """Tells Redis what this process counted, so that whoever reads the metrics now sees it."""
@@ -90,6 +98,22 @@ class Services:
         finally:
             # In the next turn of the loop, which has sent the answer by then: it takes the processor for a while.
             get_running_loop().call_soon(self.pool.reset)
+
+
+class Release:
+    """Lets go of what requests held when they are answered: of memory, and of connections of their API keys."""
+
+    def __init__(self, app: ASGIApp, services: Services) -> None:
+        self._app = app
+        self._services = services
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request, or one websocket."""
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._services.memory.release(scope)
+            self._services.connections.release(scope)
 
 
 async def _services(connection: HTTPConnection) -> Services:

@@ -11,6 +11,7 @@ from fastapi import Request
 
 from api import bodies
 from api.problems import RETRY, ProblemError, invalid
+from api.proofs import VersionNumber
 from api.repeats import Repeat
 from api.services import Services
 from gradebox.schemas import Batch
@@ -20,15 +21,14 @@ from storage.uploads import Upload
 
 JSON_BYTES = 64 * bodies.MIB
 GRADERS = 16
-
-_Version = Annotated[int, msgspec.Meta(ge=1)]
+_AT_ONCE = 1000  # threads that are written together
 
 
 class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
     """A grader that a batch names; the newest version where none is named."""
 
     key: str
-    version: _Version | None = None
+    version: VersionNumber | None = None
     weight: float = 1.0
 
 
@@ -36,7 +36,7 @@ class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
     """A batch as one JSON body."""
 
     graders: Annotated[list[GraderOf], msgspec.Meta(extra_json_schema={"minItems": 1, "maxItems": GRADERS})]
-    threads: list[msgspec.Raw]
+    threads: msgspec.Raw
 
 
 def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
@@ -106,10 +106,12 @@ class Arrival(NamedTuple):
         return await run_sync(self._take, body)
 
     def _take(self, body: bytes) -> Batch:
-        new, hidden = bodies.parse(body, NewBatch)
+        new = bodies.parse(body, NewBatch)
+        threads = bodies.lines(new.threads, BATCH_LINES, self.services.line_bytes)
         wanted, upload = self._begin(new.graders)
         try:
-            upload.write(*[line + b"\n" for line in bodies.lines(new.threads, hidden, BATCH_LINES)])
+            for first in range(0, len(threads), _AT_ONCE):
+                upload.write(*[line + b"\n" for line in threads[first : first + _AT_ONCE]])
             return self._accept(wanted, upload)
         except BaseException:
             upload.abandon()
@@ -121,7 +123,7 @@ class Arrival(NamedTuple):
     def _begin(self, graders: Sequence[GraderOf]) -> tuple[list[Wanted], Upload]:
         """What scores the batch, and an upload for its threads."""
         wanted = resolve(self.services, self.project, graders)
-        return wanted, Upload(self.services.store)
+        return wanted, Upload(self.services.store, self.services.line_bytes)
 
     def _accept(self, wanted: list[Wanted], upload: Upload) -> Batch:
         chunks = upload.finish()

@@ -20,8 +20,12 @@ router = APIRouter(tags=["graders"])
 async def validate(request: Request, services: Served, project: ScoresIn) -> Response:
     """Proves a source in a sandbox. What is wrong with it is in the report."""
     sent, options = await receive(request, Options)
-    report = await services.grade(request, project, report_on, services, sent, options)
-    return Response(report.model_dump_json(), media_type="application/json")  # it need not be checked once more
+    report = await services.grade(request, project, _report, services, sent, options)
+    return Response(report, media_type="application/json")  # it need not be checked once more
+
+
+def _report(caller: Caller, services: Services, sent: Sent, options: Options) -> bytes:
+    return report_on(caller, services, sent, options).model_dump_json().encode()
 
 
 def report_on(caller: Caller, services: Services, sent: Sent, options: Options) -> Report:

@@ -92,6 +92,11 @@ class Pool:
         return None
 
     @property
+    def line_bytes(self) -> int:
+        """How long a thread may be."""
+        return self._settings.line_bytes
+
+    @property
     def alive(self) -> int:
         """How many sandboxes there are, those that are being started too."""
         return self._alive

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from gradebox.limits import LINE_BYTES
 from sandbox import limits
 
 
@@ -33,7 +34,7 @@ class SandboxSettings(BaseSettings):
     load_s: float = Field(
         limits.LOAD_S, gt=0, le=limits.MAX_LOAD_S, description="for the checks and the module body of a grader"
     )
-    line_bytes: int = Field(limits.LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="of one thread")
+    line_bytes: int = Field(LINE_BYTES, ge=1024, le=limits.MAX_LINE_BYTES, description="of one thread")
     unknown_members: Literal["refuse", "keep"] = Field(
         "refuse", description="what becomes of members of a thread that no form has: `keep` puts them into its metadata"
     )

@@ -4,12 +4,12 @@ import struct
 from bisect import bisect_right
 from typing import NamedTuple
 
+from gradebox.limits import LINE_BYTES
 from storage.errors import Refused, TooLarge
 
 CHUNK_LINES = 1000
 FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that one of a few hundred threads keeps several workers busy
 CHUNK_BYTES = 2 * 1024 * 1024  # a chunk ends with the first line that takes it here
-LINE_BYTES = 4 * 1024 * 1024
 BATCH_LINES = 1_000_000
 BATCH_BYTES = 4 * 1024**3
 
@@ -47,8 +47,13 @@ class Cutter:
     """
 
     def __init__(
-        self, max_lines: int = BATCH_LINES, max_bytes: int = BATCH_BYTES, first_lines: int = FIRST_CHUNK_LINES
+        self,
+        max_lines: int = BATCH_LINES,
+        max_bytes: int = BATCH_BYTES,
+        first_lines: int = FIRST_CHUNK_LINES,
+        line_bytes: int = LINE_BYTES,
     ) -> None:
+        self._line_bytes = line_bytes
         self._max_lines = max_lines
         self._max_bytes = max_bytes
         self._chunks: list[Chunk] = []
@@ -84,7 +89,7 @@ class Cutter:
         if (
             not lines
             or data[max(start, data.rfind(b"\n", start, end) + 1)] <= 0x20  # the last of them may be blank
-            or offset - self._offset > LINE_BYTES
+            or offset - self._offset > self._line_bytes
             or offset - self._chunk_offset >= CHUNK_BYTES
         ):
             return 0
@@ -125,8 +130,9 @@ class Cutter:
 
     def _add(self, data: bytes | bytearray, start: int, end: int) -> None:
         self._partial += end - start
-        if self._partial > LINE_BYTES:
-            raise TooLarge(f"line {self._lines + 1} is longer than {LINE_BYTES} bytes: a thread is at most that long")
+        if self._partial > self._line_bytes:
+            most = self._line_bytes
+            raise TooLarge(f"line {self._lines + 1} is longer than {most} bytes: a thread is at most that long")
         # Most lines start with "{": only one that starts with white space is looked at as a whole.
         if self._blank and end > start:
             self._blank = data[start] <= 0x20 and data[start:end].isspace()

@@ -5,6 +5,7 @@ from time import monotonic
 
 from redis.exceptions import RedisError
 
+from gradebox.limits import LINE_BYTES
 from storage.chunks import Chunk, Cutter
 from storage.errors import Refused
 from storage.store import Store
@@ -22,13 +23,13 @@ class Upload:
         batch_id: what the batch will be called.
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, line_bytes: int = LINE_BYTES) -> None:
         self.batch_id = store.leftovers.begin()
         self._store = store
         self._renewed = monotonic()
         self._unchecked = 0
         self._finished = False
-        self._cutter = Cutter()
+        self._cutter = Cutter(line_bytes=line_bytes)
         self._open = ExitStack()
         self._file = self._open.enter_context(store.spool.writing_payload(self.batch_id))
 

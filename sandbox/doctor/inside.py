@@ -3,10 +3,11 @@
 import json
 from collections.abc import Iterator
 
+from gradebox.limits import LINE_BYTES
 from sandbox.backends.base import Backend
 from sandbox.doctor.layer import Layer
 from sandbox.grader_source import GraderSource
-from sandbox.limits import LINE_BYTES, STDOUT_BYTES, limits_of
+from sandbox.limits import STDOUT_BYTES, limits_of
 from sandbox.outcomes import Decoder
 from sandbox.session import Ended, Session
 

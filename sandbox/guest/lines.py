@@ -137,8 +137,18 @@ def _start(text: str) -> int:
     return start
 
 
+def _check_whole(identity: str) -> None:
+    """An outcome cannot carry half a pair: another id in its place would be that of another thread."""
+    try:
+        identity.encode()
+    except UnicodeEncodeError:
+        raise BadInput('"id" holds half a surrogate pair (an emoji that was cut in two?): send it whole') from None
+
+
 def _checked(identity: object) -> str | int:
     if type(identity) is str and len(identity) <= 256:
+        if not identity.isascii():
+            _check_whole(identity)
         return identity
     if type(identity) is int and abs(identity) < 1 << 63:
         return identity

@@ -1,7 +1,6 @@
 """What clients may do to a connection. Times are cut short, so that they can be waited for."""
 
 import socket
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from api import bodies, protocol
+from api import bodies, protocol, reading
 from api.protocol import BoundedProtocol
 from tests.api.conftest import PROJECT, Service, problem
 from tests.storage.making import accept, claim, finish, outcomes_of, wanted
@@ -54,8 +53,9 @@ def trickle(connection: socket.socket, data: bytes, seconds: float) -> float:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("HEAD_S", "LINGER_S", "READ_S"):
+    for name in ("HEAD_S", "LINGER_S"):
         monkeypatch.setattr(protocol, name, 0.4)
+    monkeypatch.setattr(reading, "READ_S", 0.4)
     monkeypatch.setattr(bodies, "SLOW_S", 0.4)
 
 
@@ -73,22 +73,6 @@ def test_a_head_without_end_is_cut_off(service: Service) -> None:
 
 def test_a_head_of_usual_length_is_taken(service: Service) -> None:
     assert httpx.get(service.url + "/healthz", headers={"X-Long": "x" * 8000}).status_code == 200
-
-
-def segments(connection: socket.socket) -> int:
-    """How many pieces of data the kernel has received: `tcpi_data_segs_in`."""
-    return int.from_bytes(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160)[152:156], sys.byteorder)
-
-
-def test_an_answer_comes_as_a_whole(service: Service) -> None:
-    """Head and body are one write: whoever waits for them wakes once."""
-    with connected(service) as connection:
-        for number in range(1, 11):
-            connection.sendall(HEAD + b"\r\n")
-            answer = b""
-            while not answer.endswith(b'{"status":"up"}'):
-                answer += connection.recv(65536)
-            assert segments(connection) == number
 
 
 def test_trailers_without_end_are_cut_off(service: Service, client: httpx.Client) -> None:
@@ -222,12 +206,12 @@ def test_a_reader_that_stops_is_ended(service: Service, client: httpx.Client, ha
 def test_a_reader_that_is_slow_is_not_ended(
     service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protocol, "READ_S", 5.0)  # a machine that is busy may stop the reader for a while
+    monkeypatch.setattr(reading, "READ_S", 5.0)  # a machine that is busy may stop the reader for a while
     batch = long_outcomes(service)
     with connected(service, small=True) as connection:
         ask_for(connection, client, f"{PROJECT}/batches/{batch}/outcomes")
         began = time.monotonic()
-        while time.monotonic() < began + protocol.READ_S + 2:
+        while time.monotonic() < began + reading.READ_S + 2:
             assert connection.recv(1_000_000) != b""
             time.sleep(0.005)
 

@@ -65,9 +65,8 @@ def test_a_chunk_ends_with_the_line_that_fills_it(monkeypatch: pytest.MonkeyPatc
     assert cut(b"1234\n12345678\n12\n") == [Chunk(0, 14, 0, 2), Chunk(14, 3, 2, 1)]
 
 
-def test_a_line_that_is_too_long_is_named_before_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "LINE_BYTES", 8)
-    cutter = Cutter()
+def test_a_line_that_is_too_long_is_named_before_it_ends() -> None:
+    cutter = Cutter(line_bytes=8)
     cutter.feed(b"{}\n1234567\n12345")
     with pytest.raises(TooLarge, match="line 3 is longer than 8 bytes"):
         cutter.feed(b"6789")

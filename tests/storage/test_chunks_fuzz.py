@@ -4,7 +4,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from storage.chunks import CHUNK_BYTES, CHUNK_LINES, LINE_BYTES, Chunk, Cutter, holding, pack, unpack
+from gradebox.limits import LINE_BYTES
+from storage.chunks import CHUNK_BYTES, CHUNK_LINES, Chunk, Cutter, holding, pack, unpack
 from storage.errors import Refused, TooLarge
 
 BYTES = st.lists(st.sampled_from([b"\n", b"{}", b" ", b"\r", b"\t", b"\0", b"\xff", b"\xc2\x85", b"x" * 50])).map(

@@ -17,7 +17,6 @@ from api.dialects.openai.sample import Sample
 from api.problems import ProblemError
 from api.proofs import BODY_BYTES
 from api.services import Served, Services
-from api.surrogates import Hidden, restore
 from sandbox.shares import Shares
 
 _T = TypeVar("_T")
@@ -54,8 +53,8 @@ class ToRun(ToValidate):
 async def validate(request: Request, services: Served, project: _Project) -> Response:
     """The grader as it was sent. What is wrong with it is an error."""
     body = await _body(request)
-    echo = await _grade(request, services, project, _validate, body)
-    return Response(msgspec.json.encode({"grader": echo}), media_type="application/json")
+    answer = await _grade(request, services, project, _validate, body)
+    return Response(answer, media_type="application/json")
 
 
 @router.post("/fine_tuning/alpha/graders/run")
@@ -63,7 +62,7 @@ async def run(request: Request, services: Served, project: _Project) -> Response
     """The reward of one sample."""
     body = await _body(request)
     answer = await _grade(request, services, project, _run, body)
-    return Response(msgspec.json.encode(answer), media_type="application/json")
+    return Response(answer, media_type="application/json")
 
 
 @router.api_route("/{path:path}", methods=_METHODS, dependencies=[Depends(_scores)])
@@ -89,30 +88,31 @@ async def _body(request: Request) -> bytes:
     return await bodies.read(request, BODY_BYTES)
 
 
-def _validate(caller: Caller, services: Services, body: bytes) -> dict[str, Any]:
-    sent, hidden = bodies.parse(body, ToValidate)
-    value, grader = _grader(sent, hidden)
+def _validate(caller: Caller, services: Services, body: bytes) -> bytes:
+    sent = bodies.parse(body, ToValidate)
+    value, grader = _grader(sent)
     parts = grader.graders.items() if isinstance(grader, Multi) else [("", grader)]
     for name, part in parts:
         if isinstance(part, Python):
             source.check(services, caller, part.source, f"grader.graders.{name}.source" if name else "grader.source")
-    return {"name": "", **value}
+    return msgspec.json.encode({"grader": {"name": "", **value}})
 
 
-def _run(caller: Caller, services: Services, body: bytes) -> Any:
-    sent, hidden = bodies.parse(body, ToRun)
-    _, grader = _grader(sent, hidden)
-    item = restore(bytes(sent.item), hidden)
+def _run(caller: Caller, services: Services, body: bytes) -> bytes:
+    sent = bodies.parse(body, ToRun)
+    _, grader = _grader(sent)
+    item = bytes(sent.item)
     item = b"{}" if item == b"null" else item
-    output = restore(bytes(sent.model_sample), hidden)
+    output = bytes(sent.model_sample)
     if output[:1] != b'"' or item[:1] != b"{":
         param, kind = ("model_sample", "a string") if output[:1] != b'"' else ("item", "an object")
         raise Refused(f"{param} must be {kind}", param, "invalid-request")
-    return run_grader(services, caller, grader, Sample(output, item))
+    sample = Sample(output, item, services.line_bytes)
+    return msgspec.json.encode(run_grader(services, caller, grader, sample))
 
 
-def _grader(sent: ToValidate, hidden: Hidden) -> tuple[dict[str, Any], Grader]:
-    raw = restore(bytes(sent.grader), hidden)
+def _grader(sent: ToValidate) -> tuple[dict[str, Any], Grader]:
+    raw = bytes(sent.grader)
     if len(raw) > JSON_BYTES:
         raise Refused(f"the grader is longer than {JSON_BYTES} bytes: move data out of it, into the item", "grader")
     try:

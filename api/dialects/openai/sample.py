@@ -6,26 +6,27 @@ from typing import Any
 
 import msgspec
 
+from api import bodies
 from api.dialects.openai.graders import JSON_BYTES
 from api.dialects.openai.refused import Refused
 from api.problems import too_large
-from storage.chunks import LINE_BYTES
 
 
 class Sample:
     """`output` is a string as JSON, `item` an object as JSON; they are parsed for templates alone."""
 
-    def __init__(self, output: bytes, item: bytes) -> None:
+    def __init__(self, output: bytes, item: bytes, longest: int) -> None:
         self._output = output
         self._item = item
+        self._longest = longest
 
     @cached_property
     def line(self) -> bytes:
         """The thread that a sandbox is given. Raises ProblemError where it is too long."""
         line = b'{"messages":[{"role":"assistant","content":%b}],"metadata":%b}' % (self._output, self._item)
-        if len(line) > LINE_BYTES:
-            raise too_large(f"the sample and the item are longer than {LINE_BYTES} bytes together: send less")
-        return line.replace(b"\n", b" ").replace(b"\r", b" ")
+        if len(line) > self._longest:
+            raise too_large(f"the sample and the item are longer than {self._longest} bytes together: send less")
+        return bodies.line_of(line, self._longest)
 
     @cached_property
     def names(self) -> dict[str, Any]:

@@ -37,7 +37,7 @@ async def batch_score(request: Request, services: Served, target: Scored) -> Htt
 @router.get("/reward/{project}/{key}/info")
 async def info(services: Served, target: Shown) -> HttpResponse:
     """What the grader is."""
-    return _json(await run_sync(scoring.info, services, target))
+    return _json(msgspec.json.encode(await run_sync(scoring.info, services, target)))
 
 
 @router.get("/reward/{project}/{key}/metadata_schema")
@@ -73,5 +73,5 @@ async def ws(connection: WebSocket, services: Served, project: str, key: str) ->
     await Conversation(connection, services, target).serve()
 
 
-def _json(told: msgspec.Struct) -> HttpResponse:
-    return HttpResponse(msgspec.json.encode(told), media_type="application/json")
+def _json(told: bytes) -> HttpResponse:
+    return HttpResponse(told, media_type="application/json")

@@ -7,30 +7,30 @@ import msgspec
 from api import bodies
 from api.callers import Caller
 from api.dialects.reward.access import Target
-from api.dialects.reward.wire import BatchedRequest, BatchedResponse, Request, Response, ServerInfo, line_of, response
-from api.problems import RETRY, ProblemError, too_large
+from api.dialects.reward.wire import BatchedRequest, BatchedResponse, Request, ServerInfo, line_of, response
+from api.problems import RETRY, ProblemError
 from api.proofs import THREADS
 from api.score import score_lines
 from api.services import Services
-from api.surrogates import Hidden
 from gradebox.outcome import Outcome
 
 ERRORS = 100  # that a problem tells of
 
 
-def score_one(caller: Caller, services: Services, target: Target, body: bytes) -> Response:
-    """The reward of one completion. Raises ProblemError where it has none, and what `score_lines` raises."""
-    request, hidden = bodies.parse(body, Request)
-    return response(_scored(caller, services, target, [request], hidden)[0], request.id)
+def score_one(caller: Caller, services: Services, target: Target, body: bytes) -> bytes:
+    """The reward of one completion, as JSON. Raises ProblemError where it has none, and what `score_lines` raises."""
+    request = bodies.parse(body, Request)
+    return msgspec.json.encode(response(_scored(caller, services, target, [request])[0], request.id))
 
 
-def score_many(caller: Caller, services: Services, target: Target, body: bytes) -> BatchedResponse:
-    """The rewards of several completions, in order. Raises as `score_one` does where one of them has none."""
-    batch, hidden = bodies.parse(body, BatchedRequest)
-    outcomes = _scored(caller, services, target, batch.requests, hidden) if batch.requests else []
-    return BatchedResponse(
-        [response(outcome, request.id) for outcome, request in zip(outcomes, batch.requests, strict=True)]
-    )
+def score_many(caller: Caller, services: Services, target: Target, body: bytes) -> bytes:
+    """The rewards of several completions, in order, as JSON. Raises as `score_one` does where one of them has none."""
+    batch = bodies.parse(body, BatchedRequest)
+    sent = bodies.elements(batch.requests, THREADS, services.line_bytes, "requests", "send fewer at once")
+    requests = [bodies.parse(request, Request) for request in sent]
+    outcomes = _scored(caller, services, target, requests) if requests else []
+    answers = [response(outcome, request.id) for outcome, request in zip(outcomes, requests, strict=True)]
+    return msgspec.json.encode(BatchedResponse(answers))
 
 
 def info(services: Services, target: Target) -> ServerInfo:
@@ -41,12 +41,9 @@ def info(services: Services, target: Target) -> ServerInfo:
     return ServerInfo(str(number), grader.name, grader.description)
 
 
-def _scored(
-    caller: Caller, services: Services, target: Target, requests: Sequence[Request], hidden: Hidden
-) -> list[Outcome]:
-    if len(requests) > THREADS:
-        raise too_large(f"these are {len(requests)} requests, and {THREADS} are taken at once: send fewer")
-    _, outcomes = score_lines(caller, services, target.key, None, [line_of(request, hidden) for request in requests])
+def _scored(caller: Caller, services: Services, target: Target, requests: Sequence[Request]) -> list[Outcome]:
+    lines = [line_of(request, services.line_bytes) for request in requests]
+    _, outcomes = score_lines(caller, services, target.key, None, lines)
     if failed := [outcome for outcome in outcomes if outcome.error is not None]:
         raise _not_scored(failed, len(requests))
     return outcomes

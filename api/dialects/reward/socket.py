@@ -45,6 +45,13 @@ class Asked(NamedTuple):
     id: int
 
 
+def _read(text: str, longest: int) -> Asked:
+    request = bodies.parse(text.encode(), Request)
+    if request.id is None:
+        raise invalid("a request over a websocket has an `id`")
+    return Asked(line_of(request, longest), request.id)
+
+
 class Conversation:
     """One websocket of one client."""
 
@@ -77,20 +84,27 @@ class Conversation:
 
     async def _next(self) -> Asked:
         """Raises WebSocketDisconnect, or ProblemError where there is no id to answer under."""
-        message = await self._socket.receive()
-        if message["type"] == "websocket.disconnect":
-            raise WebSocketDisconnect(message["code"])
-        request, hidden = bodies.parse((message.get("text") or "").encode(), Request)
-        if request.id is None:
-            raise invalid("a request over a websocket has an `id`")
-        return Asked(line_of(request, hidden), request.id)
+        while True:
+            message = await self._socket.receive()
+            if message["type"] == "websocket.disconnect":
+                raise WebSocketDisconnect(message["code"])
+            text = message.get("text") or ""
+            asked = await bodies.worked_on(len(text), _read, text, self._services.line_bytes)
+            try:
+                self._services.memory.hold(self._socket.scope, len(asked.line))
+            except ProblemError as error:
+                await self._send(self._unscored(asked, error))
+            else:
+                return asked
 
     async def _score(self, receiving: MemoryObjectReceiveStream[Asked]) -> None:
         """A scorer's life. It ends early where nobody is there to be answered."""
         with receiving, suppress(WebSocketDisconnect, WebSocketDisconnected):
             async for first in receiving:
-                for answer in await self._answers([first, *_waiting(receiving, len(first.line))]):
+                group = [first, *_waiting(receiving, len(first.line))]
+                for answer in await self._answers(group):
                     await self._send(answer)
+                self._services.memory.let_go(self._socket.scope, sum(len(asked.line) for asked in group))
 
     async def _answers(self, group: Sequence[Asked]) -> list[Response]:
         services, target = self._services, self._target
@@ -102,15 +116,18 @@ class Conversation:
             )
             return [response(outcome, asked.id) for outcome, asked in zip(outcomes, group, strict=True)]
         except (ProblemError, StorageError, *AWAY) as error:
-            problem = problem_of(error)
-            if problem.status >= 500:
+            if problem_of(error).status >= 500:
                 _log.error("request %s met what is away", request_id(self._socket.scope), exc_info=error)
-            told = {
-                "kind": problem.name,
-                "message": problem.detail,
-                "retryable": problem.status >= 500 or problem.status == BUSY,
-            }
-            return [Response(NO_SCORE, {"error": told}, asked.id) for asked in group]
+            return [self._unscored(asked, error) for asked in group]
+
+    def _unscored(self, asked: Asked, error: Exception) -> Response:
+        problem = problem_of(error)
+        told = {
+            "kind": problem.name,
+            "message": problem.detail,
+            "retryable": problem.status >= 500 or problem.status == BUSY,
+        }
+        return Response(NO_SCORE, {"error": told}, asked.id)
 
     async def _send(self, answer: Response) -> None:
         text = msgspec.json.encode(answer).decode()

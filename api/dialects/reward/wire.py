@@ -5,7 +5,6 @@ from typing import Any, Literal
 import msgspec
 
 from api import bodies
-from api.surrogates import Hidden
 from gradebox.outcome import Outcome
 
 NO_SCORE: Literal["NaN"] = "NaN"
@@ -26,7 +25,7 @@ class Request(msgspec.Struct, forbid_unknown_fields=True):
 class BatchedRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Several completions."""
 
-    requests: list[Request]
+    requests: msgspec.Raw
 
 
 class Response(msgspec.Struct):
@@ -55,11 +54,11 @@ METADATA_SCHEMA = {"title": "Metadata", "type": "object", "additionalProperties"
 """Graders do not say which metadata they need, so all is taken."""
 
 
-def line_of(request: Request, hidden: Hidden) -> bytes:
+def line_of(request: Request, longest: int) -> bytes:
     """A request as a thread, one line of JSON. Raises ProblemError where it is longer than a thread may be."""
-    metadata = b"{}" if request.metadata == b"null" else bytes(request.metadata)
+    metadata = b"{}" if bytes(request.metadata) == b"null" else bytes(request.metadata)
     thread = b'{"messages":%b,"metadata":%b}' % (bytes(request.turns), metadata)
-    return bodies.lines([msgspec.Raw(thread)], hidden, most=1)[0]
+    return bodies.line_of(thread, longest)
 
 
 def response(outcome: Outcome, request_id: int | None) -> Response:

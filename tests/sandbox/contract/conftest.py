@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from gradebox.limits import LINE_BYTES
 from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.hostile.watched import Watched
-from sandbox.limits import LINE_BYTES, STDOUT_BYTES, limits_of
+from sandbox.limits import STDOUT_BYTES, limits_of
 from sandbox.session import Session
 from tests.backends import VARIANTS, backend_of, settings_for
 

@@ -198,6 +198,14 @@ def test_an_id_is_kept(identity: str | int) -> None:
     assert READER.read(json.dumps({"completion": "a", "id": identity}).encode())[1] == identity
 
 
+@pytest.mark.parametrize("identity", ["\ud800", "\ude00x", "x" * 255 + "\ud83d"])
+@pytest.mark.parametrize("form", [{"messages": [], "metadata": {}}, {"completion": "a"}])
+def test_an_id_with_half_a_pair_is_refused(identity: str, form: dict[str, object]) -> None:
+    """No outcome can carry it, and another one in its place would be that of another thread."""
+    with pytest.raises(BadInput, match="half a surrogate pair"):
+        READER.read(json.dumps({**form, "id": identity}).encode())
+
+
 @pytest.mark.parametrize("identity", ["x" * 257, 2**63, -(2**63), 1.0, True, [], {}])
 @pytest.mark.parametrize("form", [{"messages": [], "metadata": {}}, {"completion": "a"}])
 def test_an_id_of_another_kind(identity: object, form: dict[str, object]) -> None:
