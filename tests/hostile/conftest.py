@@ -10,14 +10,14 @@ from sandbox.pool import Pool
 from tests.backends import NAMES, backend_of, settings_for
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def around(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Surroundings]:
     tmp_path_factory.getbasetemp()  # made now, or pytest makes it among what is looked at
     with surroundings() as around:
         yield around
 
 
-@pytest.fixture(scope="session", params=NAMES)
+@pytest.fixture(scope="module", params=NAMES)
 def attacked(request: pytest.FixtureRequest, around: Surroundings) -> Iterator[Pool]:
     """Sandboxes; when the last test has ended, nothing may be left of them, and nobody may have called."""
     settings = settings_for(request.param, load_s=4)

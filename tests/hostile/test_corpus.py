@@ -21,7 +21,7 @@ _CONCERNED = [
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize(("attacked", "case"), _CONCERNED, indirect=["attacked"], scope="session")
+@pytest.mark.parametrize(("attacked", "case"), _CONCERNED, indirect=["attacked"], scope="module")
 def test_of_a_bad_grader_comes_what_must(case: Case, attacked: Pool, around: Surroundings) -> None:
     assert attempt(case, attacked, around.canaries) == [], case.must
 
