@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
-_SECRET_NAME = "CANARY_SECRET"
+_VARIABLE = "CANARY_SECRET"
 _SECRET = "s3cr3t-canary"  # noqa: S105  # a canary, kept where nobody may find it
 
 
@@ -79,13 +79,13 @@ def surroundings() -> Iterator[Surroundings]:
     with tempfile.TemporaryDirectory(prefix="gradebox-hostile-") as folder, closing(Listeners()) as listeners:
         Path(folder).chmod(0o755)  # so that isolation alone keeps the file from being read
         before, tempfile.tempdir = tempfile.tempdir, folder
-        secret_before = os.environ.get(_SECRET_NAME)
-        os.environ[_SECRET_NAME] = _SECRET
+        secret_before = os.environ.get(_VARIABLE)
+        os.environ[_VARIABLE] = _SECRET
         try:
             yield Surroundings(listeners, Path(folder))
         finally:
             if secret_before is None:
-                os.environ.pop(_SECRET_NAME, None)
+                os.environ.pop(_VARIABLE, None)
             else:
-                os.environ[_SECRET_NAME] = secret_before
+                os.environ[_VARIABLE] = secret_before
             tempfile.tempdir = before
