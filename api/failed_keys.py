@@ -21,6 +21,7 @@ class FailedKeys:
 
     def __init__(self, a_minute: int) -> None:
         self._most = RateLimitItemPerMinute(a_minute)
+        self._one_line = RateLimitItemPerMinute(1, namespace="told")
         self._limiter = FixedWindowRateLimiter(MemoryStorage())
 
     def count(self, address: str) -> None:
@@ -30,7 +31,8 @@ class FailedKeys:
             return
         reset = self._limiter.get_window_stats(self._most, network).reset_time
         wait = max(1, math.ceil(reset - time.time()))
-        _log.warning("%s has sent more than %s wrong API keys", network, self._most)
+        if self._limiter.hit(self._one_line, network):
+            _log.warning("%s has sent more than %s wrong API keys", network, self._most)
         sent = f"{self._most.amount} wrong API keys came from your address within a minute"
         raise ProblemError(
             429, "too-many-requests", f"{sent}: check the key, and wait {wait} s", {"Retry-After": str(wait)}

@@ -51,6 +51,7 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
         signal.signal(number, stop)
     services.publisher.start()
     serving.run(sockets=passed)
+    services.requests.refusals.tell()
     services.publisher.end()
     tracing.stop()
 

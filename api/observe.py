@@ -1,6 +1,8 @@
 """Counts, times and logs each request."""
 
 import time
+from asyncio import get_running_loop
+from collections import Counter as Counts
 
 import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -13,6 +15,7 @@ from worker import tracing
 
 METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 NO_ROUTE = "none"
+REFUSALS_S = 60.0
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0)
 
 _log = structlog.get_logger(__name__)
@@ -31,7 +34,32 @@ class Requests:
             buckets=SECONDS,
             registry=registry,
         )
+        self.refusals = Refusals()
         self.open = Gauge("gradebox_http_requests_open", "Requests that are being answered.", registry=registry)
+
+
+class Refusals:
+    """Sums up refused requests that no key was identified for: who sends them must not fill the log."""
+
+    def __init__(self) -> None:
+        self._counts = Counts[str]()
+
+    def note(self, status: int) -> None:
+        """Counts one. The first is told of, with those that follow it, after a while."""
+        if not self._counts:
+            get_running_loop().call_later(REFUSALS_S, self.tell)
+        self._counts[str(status)] += 1
+
+    @property
+    def count(self) -> int:
+        """How many there were since they were told of."""
+        return self._counts.total()
+
+    def tell(self) -> None:
+        """Logs how many there were since the last time, by status."""
+        if self._counts:
+            _log.info("requests refused, no key identified", statuses=dict(self._counts))
+            self._counts.clear()
 
 
 class Observed:
@@ -65,16 +93,19 @@ class Observed:
             finally:
                 method = scope["method"] if scope["method"] in METHODS else "other"
                 route = route_template(scope)
-                self._note(method, route, status, time.perf_counter() - began)
+                self._note(method, route, status, time.perf_counter() - began, "key" in scope["state"])
                 if span is not None:
                     span.update_name(f"{method} {route}")
                     span.set_attribute("http.route", route)
                     span.set_attribute("http.response.status_code", status)
                     span.set_attribute("gradebox.request", request_id(scope))
 
-    def _note(self, method: str, route: str, status: int, seconds: float) -> None:
+    def _note(self, method: str, route: str, status: int, seconds: float, has_key: bool) -> None:
         self._requests.count.labels(method, route, status).inc()
         self._requests.seconds.labels(method, route).observe(seconds)
+        if status >= 400 and not has_key:
+            self._requests.refusals.note(status)
+            return
         # Clients that wait for a batch ask several times a second: that is worth no line.
         log = _log.debug if method == "GET" and status < 400 else _log.info
         log("request", method=method, route=route, status=status, duration_ms=round(seconds * 1000, 2))

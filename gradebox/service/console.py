@@ -14,6 +14,8 @@ from rich.text import Text
 from gradebox.service.logs import LogSettings, configure, escaped
 from gradebox.service.tail import Tail
 
+LINES_A_MINUTE = 60  # of what the processes log
+
 Event = Mapping[str, Any]
 
 
@@ -26,6 +28,8 @@ class Console:
         self._terminal = Terminal(file=sys.stderr, markup=False, highlight=False, soft_wrap=True)
         self._log = structlog.get_logger("serve")
         self._tails: list[Tail] = []
+        self._minute = -1
+        self._passed_on = 0
 
     @property
     def is_terminal(self) -> bool:
@@ -63,16 +67,27 @@ class Console:
                 self._pass_on(line)
 
     def _pass_on(self, line: str) -> None:
-        if not self._is_text:
-            with suppress(OSError):  # a log on a disk that is full must not end the service
-                print(line, file=sys.stderr, flush=True)  # noqa: T201  # a log line, as it is
-            return
         try:
             event = json.loads(line)
         except ValueError:
             return  # the last words of something that died, which are told of with its death
-        if isinstance(event, dict) and (said := _said(event)):
+        if not isinstance(event, dict) or (said := _said(event)) is None or not self._has_room():
+            return
+        if self._is_text:
             self._print(Text(_now()), "  ", said)
+            return
+        with suppress(OSError):  # a log on a disk that is full must not end the service
+            print(line, file=sys.stderr, flush=True)  # noqa: T201  # a log line, as it is
+
+    def _has_room(self) -> bool:
+        """Counts a line. stderr may be a file that nothing rotates: what is over a minute's number is left out."""
+        minute = int(time.monotonic() // 60)
+        if minute != self._minute:
+            self._minute, self._passed_on = minute, 0
+        self._passed_on += 1
+        if self._passed_on == LINES_A_MINUTE + 1:
+            self.warn("the processes log more than is told here in this minute: the rest is in the data folder's logs/")
+        return self._passed_on <= LINES_A_MINUTE
 
     def _print(self, *parts: Text | str) -> None:
         with suppress(OSError):

@@ -7,7 +7,11 @@ place are logged and not its words: they may quote what a tenant sent.
 import logging
 import os
 import sys
+import threading
+import time
 import traceback
+from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from types import TracebackType
 from typing import Literal
@@ -18,6 +22,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from structlog.types import EventDict, Processor, WrappedLogger
 
 LONGEST = 2000  # characters of one value
+A_MINUTE = 60  # lines of one kind that libraries log; the others are counted
+_KINDS = 1000
 _FRAMES = 30
 _OURS = ("sandbox", "storage", "redis")  # whose exceptions say nothing of what is inside a thread or a source
 _COLOURS = {"warning": "\x1b[33m", "error": "\x1b[31m", "critical": "\x1b[31m"}
@@ -31,6 +37,10 @@ class LogSettings(BaseSettings):
 
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="the least that is logged")
     log_format: Literal["auto", "json", "text"] = Field("auto", description="auto: text on a terminal, else json")
+
+    log_mb: int = Field(
+        100, ge=1, description="MiB that the logs of all processes of `gradebox serve` may take on the disk"
+    )
 
     @property
     def is_text(self) -> bool:
@@ -64,10 +74,43 @@ def configure(role: str, settings: LogSettings | None = None) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, _ordered, render],
         )
     )
+    handler.addFilter(Sparing())
     logging.raiseExceptions = False  # a log on a disk that is full is no reason to stop
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
+
+
+class Sparing(logging.Filter):
+    """Lets so many lines of one kind through in a minute. The first of the next says how many were left out.
+
+    What libraries say of a request that makes no sense is a line for each, and anybody may send those.
+    """
+
+    def __init__(self, a_minute: int = A_MINUTE, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._a_minute = a_minute
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._minute = -1
+        self._counts = Counter[tuple[str, str]]()
+        self._last_counts = self._counts
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether this line is logged."""
+        kind = record.name, str(record.msg)[:LONGEST]
+        with self._lock:
+            minute = int(self._clock() // 60)
+            if minute != self._minute:
+                self._minute, self._last_counts, self._counts = minute, self._counts, Counter()
+            if kind not in self._counts and len(self._counts) >= _KINDS:
+                return False
+            self._counts[kind] += 1
+            left_out = self._last_counts.pop(kind, 0) - self._a_minute
+            passes = self._counts[kind] <= self._a_minute
+        if passes and left_out > 0:
+            record.msg = f"{record.msg} (and {left_out} like it that were not logged)"
+        return passes
 
 
 class _Lines:

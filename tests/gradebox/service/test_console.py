@@ -1,5 +1,6 @@
 """What somebody sees who runs `gradebox serve` in a terminal."""
 
+import json
 import os
 import pty
 import re
@@ -8,10 +9,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from gradebox.client import Client
+from gradebox.service import console
+from gradebox.service.console import Console
+from gradebox.service.logs import LogSettings
+from gradebox.service.tail import Tail
 from tests.gradebox.conftest import ROOT
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -99,3 +105,27 @@ def test_a_setting_that_is_none_is_refused_with_its_name(tmp_path: Path) -> None
     assert "GRADEBOX_LOG_LEVEL" in done.stderr
     assert "'debug', 'info', 'warning' or 'error'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("log_format", ["json", "text"])
+def test_what_is_passed_on_in_a_minute_has_a_bound(
+    log_format: Literal["json", "text"],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(console, "configure", lambda *_: None)  # it is for the whole process
+    log = tmp_path / "api.log"
+    shown = Console(LogSettings(log_format=log_format))
+    shown.follow([Tail(log, 1_000_000)])
+    request = {"level": "info", "event": "request", "role": "api"}
+    log.write_text("".join(f"{json.dumps(request)}\n" for _ in range(500)))
+    shown.look()
+    assert capsys.readouterr().err == ""
+    with log.open("a") as more:
+        more.writelines(f"{json.dumps(request | {'level': 'warning'})}\n" for _ in range(500))
+    shown.look()
+    captured = capsys.readouterr()
+    told = [line for line in captured.err.splitlines() if "request" in line]
+    assert len(told) == console.LINES_A_MINUTE
+    assert "log more than is told here" in captured.out + captured.err

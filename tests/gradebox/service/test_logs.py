@@ -1,6 +1,8 @@
 """What the service logs, and what it never does."""
 
 import json
+import logging
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from gradebox.service.logs import LONGEST, escaped
+from gradebox.service.logs import LONGEST, Sparing, escaped
 from tests.gradebox.conftest import ROOT, serving
 
 ESCAPES = "\x1b]0;owned\x07\x1b[31mred\r\n\u202egnp\u2028\x9b1m"
@@ -73,6 +75,40 @@ def test_no_value_moves_a_terminal_or_begins_a_line(how: str) -> None:
 def test_long_values_are_cut() -> None:
     assert len(escaped("a" * 1_000_000)) < LONGEST + 50
     assert escaped("naïve — 数") == "naïve — 数"
+
+
+def test_lines_of_one_kind_are_counted_when_they_are_many() -> None:
+    now = 0.0
+    spares = Sparing(a_minute=3, clock=lambda: now)
+
+    def passed(message: str, times: int) -> list[str]:
+        records = [logging.LogRecord("library", logging.WARNING, "", 1, message, (n,), None) for n in range(times)]
+        return [record.getMessage() for record in records if spares.filter(record)]
+
+    assert passed("refused %d", 5) == ["refused 0", "refused 1", "refused 2"]
+    assert passed("another %d", 1) == ["another 0"]
+    now = 61.0
+    assert passed("refused %d", 2) == ["refused 0 (and 2 like it that were not logged)", "refused 1"]
+    assert passed("another %d", 1) == ["another 0"]
+    assert sum(len(passed(f"{kind}: %d", 1)) for kind in range(5_000)) < 1_001
+
+
+@pytest.mark.service
+@pytest.mark.sandbox
+def test_strangers_fill_no_log(tmp_path: Path) -> None:
+    with serving(tmp_path, "--workers", "1") as service:
+        logs = tmp_path / "data" / "logs"
+        before = sum(log.stat().st_size for log in logs.iterdir())
+        with httpx.Client(base_url=service.url) as stranger:
+            for number in range(1_000):
+                stranger.get("/v1/projects", headers={"Authorization": f"Bearer wrong-{number}"})
+        for _ in range(200):
+            with socket.create_connection((httpx.URL(service.url).host, httpx.URL(service.url).port or 0)) as broken:
+                broken.sendall(b"no HTTP\r\n\r\n")
+                broken.recv(1000)
+        grown = sum(log.stat().st_size for log in logs.iterdir()) - before
+    assert grown < 20_000, (logs / "api.log").read_text()
+    assert '{"401": 100, "429": 900}' in (logs / "api.log").read_text()
 
 
 @pytest.mark.service
