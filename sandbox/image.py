@@ -53,7 +53,7 @@ def build(folder: Path) -> Image:
         IsolationUnavailable: the folder cannot be written, or others could change what lies in it.
     """
     try:
-        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        _make_folder(folder)
         _check_owner(folder)
         root = _made_once(folder / f"python-{_interpreter_hash()}", _copy_interpreter)
         guest = _made_once(folder / f"guest-{_guest_hash()}", _copy_guest)
@@ -63,6 +63,13 @@ def build(folder: Path) -> Image:
             "Name a folder of your own with GRADEBOX_IMAGE_DIR."
         ) from error
     return Image(root, guest)
+
+
+def _make_folder(folder: Path) -> None:
+    """Makes it and what is missing above it, readable by the users that sandboxes run as, whatever the umask."""
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        missing.mkdir(exist_ok=True)
+        missing.chmod(0o755)
 
 
 def _check_owner(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """How a process of the service starts, API and worker alike, and what its exit code says where it cannot."""
 
+import os
 import time
 from collections.abc import Callable
 
@@ -23,6 +24,7 @@ _log = structlog.get_logger(__name__)
 def start(role: str, run: Callable[[], None]) -> int:
     """Makes ready what every process has, and runs it. Returns the exit code."""
     stop_with_parent()
+    os.umask(0o077)  # threads and outcomes in the spool are for this user alone
     configure(role)
     tracing.start(role)
     try:

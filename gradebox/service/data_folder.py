@@ -3,9 +3,10 @@
 import fcntl
 import os
 import shutil
+import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,6 @@ from gradebox.errors import CannotServe
 
 SOCKET_PATH_BYTES = 100  # the kernel's bound is 107; Redis adds to it while it starts
 LAST_ONE_ENDS_S = 10.0
-LOG_BYTES = 10 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,28 @@ class DataFolder:
         return self._folder("redis")
 
     def log(self, name: str) -> Path:
-        """The log of a process, cut when it has grown large."""
-        path = self._folder("logs") / f"{name}.log"
-        if path.exists() and path.stat().st_size > LOG_BYTES:
-            path.replace(path.with_suffix(".log.1"))
-        return path
+        """The log of a process."""
+        return self._folder("logs") / f"{name}.log"
+
+    def forget_logs(self, but: Collection[Path]) -> None:
+        """Removes the logs of processes that this service has no more: those of a start with more workers."""
+        kept = {path.name for log in but for path in (log, log.with_suffix(".log.1"))}
+        for path in self._folder("logs").glob("*.log*"):
+            if path.name not in kept:
+                path.unlink()
+
+    def close_to_others(self) -> None:
+        """Closes the folders in it that are there already; those to come are made closed.
+
+        Raises:
+            CannotServe: one of them belongs to another user.
+        """
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        if not mode & stat.S_ISVTX:  # there, as in /tmp, nobody can put another folder in the place of one of these
+            _change_mode(self.path, mode & ~0o022)
+        for name in ("logs", "redis", "spool"):
+            if (path := self.path / name).exists():
+                _change_mode(path, 0o700)
 
     def _folder(self, name: str) -> Path:
         path = self.path / name
@@ -69,11 +86,26 @@ def hold(path: Path) -> Iterator[DataFolder]:
         _take(lock, path)
         if len(os.fsencode(path / "redis.sock")) > SOCKET_PATH_BYTES:
             sockets = Path(tempfile.mkdtemp(prefix="gradebox-"))
-        yield DataFolder(path, lock, sockets)
+        folder = DataFolder(path, lock, sockets)
+        folder.close_to_others()
+        yield folder
     finally:
         os.close(lock)
         if sockets != path:
             shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _change_mode(path: Path, mode: int) -> None:
+    """A link is asked for its own owner: one that another user has put there leads where that user wants."""
+    is_link = path.is_symlink()
+    if stat.S_IMODE(path.stat().st_mode) == mode and not is_link:
+        return
+    if any(found.st_uid != os.geteuid() for found in (path.lstat(), path.stat())):
+        raise CannotServe(
+            f"{path} belongs to another user and cannot be closed to others: "
+            f"run the service as its owner, or name another folder with --data-dir"
+        )
+    path.chmod(mode)
 
 
 def _take(lock: int, path: Path) -> None:

@@ -73,15 +73,17 @@ def serve(options: ServeOptions) -> None:
     Raises:
         CannotServe: something that the service needs is missing or taken.
     """
+    os.umask(0o077)  # of all its processes too: what they make is for this user alone
     signals = Signals()
-    console = _console()
+    settings = _log_settings()
+    console = Console(settings)
     console.tell("starting")
     with hold(options.data_dir) as folder, _listen(options.host, options.port) as listener:
         port = listener.getsockname()[1]
         redis = [redis_child(folder)] if options.redis_url is None else []
         servers = _servers(options, folder, listener)
         try:
-            console.follow([Tail(child.log) for child in servers])
+            console.follow(_tails([*redis, *servers], folder, settings))
             _start(redis, lambda: redis_answers(folder), signals, console)
             _start(servers, lambda: _ready(options.host, port), signals, console)
             if not signals.count:
@@ -95,6 +97,13 @@ def serve(options: ServeOptions) -> None:
                 _stop(group, signals, console)
             console.look()
         console.tell("stopped")
+
+
+def _tails(children: Sequence[Child], folder: DataFolder, settings: LogSettings) -> list[Tail]:
+    """What follows the logs. Each process has a log and one that was put aside: together they may take `log_mb`."""
+    folder.forget_logs(but=[child.log for child in children])
+    most_bytes = settings.log_mb * 1024 * 1024 // (2 * len(children))
+    return [Tail(child.log, most_bytes) for child in children]
 
 
 def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[Child]:
@@ -223,9 +232,9 @@ def _tend(child: Child, console: Console) -> None:
         console.warn(told)
 
 
-def _console() -> Console:
+def _log_settings() -> LogSettings:
     try:
-        return Console(LogSettings())
+        return LogSettings()
     except ValidationError as error:
         fault = error.errors()[0]
         raise CannotServe(f"GRADEBOX_{str(fault['loc'][0]).upper()} is not as it should be: {fault['msg']}") from error

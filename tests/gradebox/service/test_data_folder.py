@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gradebox.errors import CannotServe
-from gradebox.service.data_folder import LOG_BYTES, hold
+from gradebox.service.data_folder import hold
 
 
 def test_it_is_made_for_this_user_alone(tmp_path: Path) -> None:
@@ -55,9 +55,42 @@ def test_a_path_too_long_for_a_socket_gets_a_private_place_for_it(tmp_path: Path
     assert not folder.sockets.exists()
 
 
-def test_a_log_that_has_grown_large_is_put_aside(tmp_path: Path) -> None:
+def test_logs_of_processes_that_are_no_more_are_removed(tmp_path: Path) -> None:
     with hold(tmp_path) as folder:
-        with folder.log("api").open("wb") as log:
-            log.truncate(LOG_BYTES + 1)
-        assert not folder.log("api").exists()
-        assert (tmp_path / "logs" / "api.log.1").exists()
+        kept = folder.log("api")
+        for name in ("api.log", "api.log.1", "worker-9.log", "worker-9.log.1"):
+            (kept.parent / name).touch()
+        folder.forget_logs(but=[kept])
+        assert {path.name for path in kept.parent.iterdir()} == {"api.log", "api.log.1"}
+
+
+def test_what_is_there_is_closed_to_other_users(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    for name in ("spool", "logs"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(0o755)
+    with hold(tmp_path) as folder:
+        assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o755
+        for path in (tmp_path / "spool", folder.log("api").parent):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_everybody_writes_to_keeps_its_mode(tmp_path: Path) -> None:
+    tmp_path.chmod(0o1777)
+    with hold(tmp_path):
+        assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o1777
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("is_link", [False, True])
+def test_what_another_user_has_put_there_is_refused(tmp_path: Path, is_link: bool) -> None:
+    spool = tmp_path / "data" / "spool"
+    spool.parent.mkdir()
+    (tmp_path / "ours").mkdir(mode=0o700)
+    if is_link:
+        spool.symlink_to(tmp_path / "ours")
+    else:
+        spool.mkdir()
+    os.chown(spool, 65533, 65533, follow_symlinks=False)
+    with pytest.raises(CannotServe, match="spool belongs to another user"), hold(spool.parent):
+        pass

@@ -120,6 +120,17 @@ def test_it_is_ready_when_it_says_so_and_leaves_nothing_running(running: Service
     assert [event["event"] for event in events if event["role"] == "serve"] == ["starting", STOPPING, "stopped"]
 
 
+def test_what_it_makes_in_a_folder_that_others_can_read_is_closed_to_them(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o755)
+    with serving(tmp_path, "--workers", "1") as service, service.client() as client:
+        client.graders.create.function(key="half", fn=HALF)
+        client.batches.create("half", [{"completion": "of a tenant"}]).wait(progress=False, timeout=30)
+        made = [path for path in service.data_dir.rglob("*") if not path.is_socket()]
+        assert any("payloads" in path.parts for path in made)
+        assert any("outcomes" in path.parts for path in made)
+        assert [path for path in made if path.stat().st_mode & 0o077] == []
+
+
 def test_a_signal_while_it_starts_stops_it(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "gradebox", "serve", "--port", "0", "--data-dir", str(tmp_path)],
