@@ -6,6 +6,7 @@ from api import (
     audit,
     batches,
     dialects,
+    docs,
     graders,
     health,
     keys,
@@ -24,13 +25,13 @@ from api.services import Release, Services
 
 def create_app(services: Services) -> FastAPI:
     """The API, with what its handlers work with."""
-    app = FastAPI(title="gradebox", version="1", redirect_slashes=False)
+    app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
     app.state.services = services
     # A request tries one route after the other: what is waited for most comes first.
     for part in (score, batches, validate, graders, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}")
     spoken = dialects.routers(services.settings.dialects)
-    for router in (health.router, projects.router, keys.router, audit.of_service, metrics.router, *spoken):
+    for router in (health.router, projects.router, keys.router, audit.of_service, metrics.router, docs.router, *spoken):
         app.include_router(router)
     app.add_middleware(Release, services=services)
     app.add_middleware(Observed, requests=services.requests)

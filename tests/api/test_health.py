@@ -30,4 +30,23 @@ def test_every_problem_is_in_the_document(service: Service) -> None:
 
 
 def test_the_document_is_read_by_people_too(service: Service) -> None:
-    assert httpx.get(service.url + "/docs").status_code == 200
+    """It holds API keys that people type in, so nothing of it comes from another host, nor may anything go to one."""
+    page = httpx.get(service.url + "/docs")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert "connect-src 'self';" in policy
+    loaded = re.findall(r'(?:src|href)="([^"]*)"', page.text)
+    assert len(loaded) == 4
+    for path in loaded:
+        part = httpx.get(f"{service.url}/{path}")
+        assert part.status_code == 200, path
+        assert part.headers["content-security-policy"] == policy
+        assert part.content
+    assert "<script>" not in page.text
+    start = httpx.get(service.url + "/docs/start.js").text
+    assert "http" not in start
+    document = httpx.get(service.url + "/openapi.json").json()
+    assert document["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"  # what "Authorize" asks for
+    for other in ("nothing.js", "..%2f__init__.py", "swagger-ui-bundle.js/x"):
+        assert httpx.get(f"{service.url}/docs/{other}").status_code == 404
