@@ -4,6 +4,9 @@
 #   docker build --target service -t gradebox .
 #   docker build --target sandbox -t gradebox-sandbox .
 #
+# Each package is checked by its hash. Name BASE by its digest too (--build-arg BASE=python:3.12-slim-bookworm@sha256:…),
+# so that the same base is taken each time.
+#
 # Without a network: put the wheels into wheels/ first (`scripts/images wheels`), and name a base that has the packages
 # (`scripts/images base`) with --build-arg BASE=…
 ARG BASE=python:3.12-slim-bookworm
@@ -13,12 +16,8 @@ RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
     || (apt-get update && apt-get install -y --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*)
 COPY . /source
 RUN python3 -m venv /opt/gradebox \
-    && if ls /source/wheels/gradebox-*.whl >/dev/null 2>&1; then \
-        /opt/gradebox/bin/pip install --no-cache-dir --no-index --find-links /source/wheels 'gradebox[server,s3]'; \
-    else \
-        sed -n 's/ \\$//p' /source/requirements.lock | grep == >/constraints.txt \
-        && /opt/gradebox/bin/pip install --no-cache-dir -c /constraints.txt '/source[server,s3]'; \
-    fi \
+    && (ls /source/wheels/gradebox-*.whl >/dev/null 2>&1 || /source/scripts/wheels /source/wheels) \
+    && /opt/gradebox/bin/pip install --no-cache-dir --no-index --find-links /source/wheels 'gradebox[server,s3]' \
     && /opt/gradebox/bin/pip uninstall -y pip \
     && ROOMS=$(/opt/gradebox/bin/python -c 'from gradebox.service import rooms; print(rooms.environment({})["PYTHONPATH"])') \
     && PYTHONPATH=$ROOMS /opt/gradebox/bin/python -m sandbox.image /image
@@ -34,7 +33,8 @@ RUN (command -v bwrap && ls /usr/lib/*/libseccomp.so.2) >/dev/null 2>&1 \
     || (apt-get update && apt-get install -y --no-install-recommends bubblewrap libseccomp2 && rm -rf /var/lib/apt/lists/*)
 RUN echo 'gradebox:x:10001:10001::/home/gradebox:/bin/false' >>/etc/passwd \
     && echo 'gradebox:x:10001:' >>/etc/group \
-    && mkdir -p /home/gradebox /data && chown 10001:10001 /home/gradebox /data && chmod 700 /data
+    && mkdir -p /home/gradebox /data /spool \
+    && chown 10001:10001 /home/gradebox /data /spool && chmod 700 /data /spool
 COPY --from=build /opt/gradebox /opt/gradebox
 ENV PATH=/opt/gradebox/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 \
     GRADEBOX_DATA_DIR=/data GRADEBOX_HOST=0.0.0.0 GRADEBOX_IMAGE_DIR=/home/gradebox/image

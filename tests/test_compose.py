@@ -210,3 +210,9 @@ def test_the_service_runs_as_an_ordinary_user_on_a_file_system_it_cannot_write(c
     look = "import os; print(os.getuid(), os.access('/opt/gradebox', os.W_OK), os.access('/usr', os.W_OK))"
     for service in ("api", "worker"):
         assert stack.compose("exec", "-T", service, "python", "-c", look).split() == ["10001", "False", "False"]
+
+
+def test_workers_do_not_have_the_first_key(client: Client, stack: Stack) -> None:
+    look = "import os; print(os.path.exists('/data/api-key'))"
+    told = {service: stack.compose("exec", "-T", service, "python", "-c", look).strip() for service in ("api", "worker")}
+    assert told == {"api": "True", "worker": "False"}

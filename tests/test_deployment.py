@@ -1,0 +1,59 @@
+"""What the images and the stack are made from, read without an engine: tests/test_compose.py builds and runs them."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+
+
+def _services() -> dict[str, dict[str, Any]]:
+    services: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    return services
+
+
+@pytest.mark.parametrize("name", ["redis", "api", "worker"])
+def test_each_container_has_limits(name: str) -> None:
+    service = _services()[name]
+    assert service["mem_limit"]
+    assert service["cpus"]
+    assert isinstance(service["pids_limit"], int)  # docker-compose gives the engine what stands here
+    assert service["logging"]["options"]["max-size"]
+
+
+def test_workers_do_not_have_the_first_key() -> None:
+    services = _services()
+    mounted = {name: {volume.partition(":")[0] for volume in services[name]["volumes"]} for name in ("api", "worker")}
+    assert mounted == {"api": {"data", "spool"}, "worker": {"spool"}}
+    assert services["worker"]["environment"]["GRADEBOX_SPOOL_URL"] == "file:///spool"
+
+
+def _pins(path: Path) -> dict[str, str]:
+    """Each package's version. Every one must have a hash."""
+    found: dict[str, str] = {}
+    for entry in re.split(r"\n(?=\S)", path.read_text().strip()):
+        match = re.match(r"([\w.-]+)(?:\[[\w,-]+\])?==([^ ]+) (?:;[^\\]*)?\\\n", entry)
+        assert match is not None, entry
+        assert "--hash=sha256:" in entry, entry
+        found[match[1]] = match[2]
+    return found
+
+
+@pytest.mark.parametrize("name", ["service", "build"])
+def test_the_image_is_made_of_packages_that_are_checked_by_hash(name: str) -> None:
+    pinned, known = _pins(ROOT / "deploy" / f"{name}.lock"), _pins(ROOT / "requirements.lock")
+    other = {package: version for package, version in pinned.items() if known.get(package, version) != version}
+    assert other == {}, "`make lock` writes all of them"
+    needed = {"service": {"fastapi", "uvicorn", "rq", "s3fs"}, "build": {"hatchling", "setuptools"}}
+    assert needed[name] <= pinned.keys()
+    assert "pytest" not in pinned
+
+
+def test_each_install_checks_hashes() -> None:
+    wheels = (ROOT / "scripts" / "wheels").read_text()
+    assert re.findall(r"^pip (?!.*(--require-hashes|--no-deps)).*", wheels, re.M) == []
+    assert "scripts/wheels /source/wheels" in (ROOT / "Dockerfile").read_text()
+    assert re.findall(r"pip install (?!.*--no-index).*", (ROOT / "Dockerfile").read_text()) == []
