@@ -214,5 +214,5 @@ def test_the_service_runs_as_an_ordinary_user_on_a_file_system_it_cannot_write(c
 
 def test_workers_do_not_have_the_first_key(client: Client, stack: Stack) -> None:
     look = "import os; print(os.path.exists('/data/api-key'))"
-    told = {service: stack.compose("exec", "-T", service, "python", "-c", look).strip() for service in ("api", "worker")}
-    assert told == {"api": "True", "worker": "False"}
+    for service, told in (("api", "True"), ("worker", "False")):
+        assert stack.compose("exec", "-T", service, "python", "-c", look).strip() == told
