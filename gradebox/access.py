@@ -1,19 +1,27 @@
 """Where the service is, and which key opens it.
 
 `gradebox serve` leaves a note of each running service among the user's own files, so that a client on the same machine
-finds the API key that belongs to a URL. A key that was found so is only ever sent to this machine.
+finds the API key that belongs to a URL. A key that was found so is only ever sent to this machine, and there only to a
+service of the user whom the key's file belongs to: when that service has stopped, anybody may listen on its port.
 """
 
 import json
 import os
-from ipaddress import ip_address
+import struct
+import time
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import NamedTuple
 
 import httpx
 
+from gradebox.errors import NotOurs
+
 DEFAULT_URL = "http://127.0.0.1:8000"
 KEY_FILE = "api-key"
+_LOOK_S = 1.0
+_LISTENS = "0A"
 
 
 class Note(NamedTuple):
@@ -21,6 +29,53 @@ class Note(NamedTuple):
 
     url: str
     data_dir: Path
+
+
+class FoundKey(NamedTuple):
+    """An API key, and the user of the service that it is for; None for a key that was named and not found."""
+
+    secret: str
+    owner: int | None = None
+
+
+class Listeners:
+    """Who listens on the port of a service on this machine. The kernel is asked, at most once in a second."""
+
+    def __init__(self, url: str, owner: int) -> None:
+        parsed = httpx.URL(url)
+        self._url = url
+        self._port = parsed.port or (443 if parsed.scheme == "https" else 80)
+        self._address = None if is_local(url) else parsed.host
+        self._owner = owner
+        self._looked_at = float("-inf")
+        self._is_there = False
+
+    def forget(self) -> None:
+        """Has the kernel asked the next time."""
+        self._looked_at = float("-inf")
+
+    def check(self) -> bool:
+        """Whether the service listens.
+
+        Raises:
+            NotOurs: somebody else does.
+        """
+        now = time.monotonic()
+        if now > self._looked_at + _LOOK_S:
+            self._is_there = self._look()
+            self._looked_at = now
+        return self._is_there
+
+    def _look(self) -> bool:
+        found = _listening(self._port)
+        others = {user for _, user in found} - {self._owner, 0}  # root can read the key in any case
+        if others:
+            raise NotOurs(
+                f"a process of another user (number {min(others)}) listens on port {self._port}, so nothing was "
+                f"sent to {self._url}: the API key that was found for it is of user {self._owner}. Start your service "
+                "on another port, or name the key that is meant with GRADEBOX_API_KEY"
+            )
+        return any(self._address in (None, address) for address, _ in found)
 
 
 def data_dir() -> Path:
@@ -34,11 +89,11 @@ def service_url(url: str | None) -> str:
     return (url or os.environ.get("GRADEBOX_URL") or DEFAULT_URL).rstrip("/")
 
 
-def find_key(url: str) -> str | None:
+def find_key(url: str) -> FoundKey | None:
     """The API key for the service at this URL: GRADEBOX_API_KEY, or what a service on this machine left."""
     named = os.environ.get("GRADEBOX_API_KEY")
     if named:
-        return named
+        return FoundKey(named)
     noted = read_note(httpx.URL(url).port or 80)
     if not is_local(url) and (noted is None or noted.url != url):
         return None
@@ -78,11 +133,31 @@ def _note_file(port: int) -> Path:
     return _user_folder("XDG_STATE_HOME", ".local/state") / "services" / f"{port}.json"
 
 
-def _read_key(folder: Path) -> str | None:
+def _read_key(folder: Path) -> FoundKey | None:
     try:
-        return (folder / KEY_FILE).read_text().strip()
+        with (folder / KEY_FILE).open() as file:
+            secret = file.read().strip()
+            return FoundKey(secret, os.fstat(file.fileno()).st_uid) if secret else None
     except OSError:
         return None
+
+
+def _listening(port: int) -> list[tuple[str, int]]:
+    """The address and the user of each socket that listens on a port of this machine. Where there is no /proc, none."""
+    return [*_listening_in("/proc/net/tcp", IPv4Address, port), *_listening_in("/proc/net/tcp6", IPv6Address, port)]
+
+
+def _listening_in(table: str, kind: type[IPv4Address] | type[IPv6Address], port: int) -> Iterator[tuple[str, int]]:
+    try:
+        lines = Path(table).read_text().splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        _, local, _, state, _, _, _, user, *_ = line.split()
+        address, _, local_port = local.partition(":")
+        if state == _LISTENS and int(local_port, 16) == port:
+            words = [int(address[start : start + 8], 16) for start in range(0, len(address), 8)]
+            yield str(kind(struct.pack(f"={len(words)}I", *words))), int(user)
 
 
 def _user_folder(variable: str, below_home: str) -> Path:

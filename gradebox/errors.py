@@ -3,6 +3,7 @@
 GradeboxError
 ├── ConnectionFailed            the service could not be reached, or did not answer
 ├── CannotServe                 a service cannot be started, or go on, on this machine
+├── NotOurs                     another user of this machine listens where the service should
 ├── SourceError (ValueError)    the function cannot be uploaded: a lambda, a closure, a method …
 ├── ValidationError (ValueError)  a check failed: nothing was saved
 ├── WaitTimeout (TimeoutError)  a batch did not end in the time that wait() was given; it goes on
@@ -34,6 +35,10 @@ class ConnectionFailed(GradeboxError):
 
 class CannotServe(GradeboxError):
     """A service cannot be started, or go on, on this machine; the message says what is missing and how to get it."""
+
+
+class NotOurs(GradeboxError):
+    """Another user of this machine listens where the service should: nothing is sent there, least of all a key."""
 
 
 class SourceError(GradeboxError, ValueError):

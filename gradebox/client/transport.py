@@ -4,7 +4,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from functools import lru_cache
 from itertools import count
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import httpx
 
-from gradebox.access import find_key, is_local, service_url
+from gradebox.access import FoundKey, Listeners, find_key, is_local, service_url
 from gradebox.client.call import Call, problem_of, refusal
 from gradebox.client.outcomes import OutcomeReader
 from gradebox.client.threads import Resend, async_blocks, blocks
@@ -41,13 +41,15 @@ class Rules:
         self.timeout = timeout
         self.reached = False
         _check_url(self.url)
-        self.key = api_key or find_key(self.url)
+        self.key = FoundKey(api_key) if api_key else find_key(self.url)
+        self.auth = None if self.key is None else Bearer(self.url, self.key)
 
     def options(self) -> dict[str, Any]:
         """The arguments of an httpx client."""
         return {
             "base_url": self.url,
-            "headers": _headers(self.url, self.key),
+            "headers": _headers(self.url),
+            "auth": self.auth,
             "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
             "trust_env": not is_local(self.url),  # no proxy knows the way to this machine
             "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
@@ -65,6 +67,8 @@ class Rules:
 
     def pause(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> float | None:
         """Seconds to wait before the next try, or None where there is none."""
+        if self.auth is not None and isinstance(failure, httpx.HTTPError):
+            self.auth.look_again()
         if attempt + 1 >= TRIES or not self._again(attempt, idempotent, failure):
             return None
         asked = failure.headers.get("Retry-After", "") if isinstance(failure, httpx.Response) else ""
@@ -94,6 +98,28 @@ class Rules:
                 "try again, or give the client a longer timeout"
             )
         return ConnectionFailed(f"the connection to {self.url} broke ({error or type(error).__name__}): try again")
+
+
+class Bearer(httpx.Auth):
+    """Sends an API key. One that was found on this machine is sent while the service that it is for listens."""
+
+    def __init__(self, url: str, key: FoundKey) -> None:
+        if not key.secret.isascii() or not key.secret.isprintable():
+            raise GradeboxError("the API key holds characters that no key has: check GRADEBOX_API_KEY or api_key=")
+        self._header = f"Bearer {key.secret}"
+        self._listeners = None if key.owner is None else Listeners(url, key.owner)
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Adds the key to a request. Raises NotOurs."""
+        if self._listeners is not None and not self._listeners.check():
+            raise httpx.ConnectError("nothing on this machine listens there", request=request)
+        request.headers["Authorization"] = self._header
+        yield request
+
+    def look_again(self) -> None:
+        """What is known of the service is out of date: a connection to it broke."""
+        if self._listeners is not None:
+            self._listeners.forget()
 
 
 class Transport:
@@ -272,12 +298,8 @@ def _check_url(url: str) -> None:
         raise ConnectionFailed(f"{url!r} is no http URL: name the service as in http://127.0.0.1:8000")
 
 
-def _headers(url: str, key: str | None) -> dict[str, str]:
+def _headers(url: str) -> dict[str, str]:
     headers = {"User-Agent": "gradebox-python"}
-    if key is not None:
-        if not key.isascii() or not key.isprintable():
-            raise GradeboxError("the API key holds characters that no key has: check GRADEBOX_API_KEY or api_key=")
-        headers["Authorization"] = f"Bearer {key}"
     if is_local(url):
         headers["Accept-Encoding"] = "identity"  # on one machine, compressing outcomes costs more than it saves
     return headers

@@ -1,8 +1,17 @@
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from gradebox.access import Note, find_key, is_local, service_url, write_note
+from gradebox.access import Listeners, Note, find_key, is_local, service_url, write_note
+from gradebox.client import Client
+from gradebox.errors import ConnectionFailed, NotOurs
 
 URL = "http://127.0.0.1:8123"
 
@@ -13,6 +22,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     return tmp_path
+
+
+def secret(url: str) -> str | None:
+    found = find_key(url)
+    return None if found is None else found.secret
 
 
 def keep_key(folder: Path, key: str) -> Path:
@@ -34,27 +48,27 @@ def test_without_a_service_there_is_no_key() -> None:
 
 def test_the_environment_names_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRADEBOX_API_KEY", "from-environment")
-    assert find_key(URL) == "from-environment"
+    assert secret(URL) == "from-environment"
 
 
 def test_the_key_lies_in_the_usual_data_folder(home: Path) -> None:
     keep_key(home / ".local/share/gradebox", "usual")
-    assert find_key(URL) == "usual"
+    assert secret(URL) == "usual"
 
 
 def test_of_two_services_each_has_its_own_key(home: Path) -> None:
     keep_key(home / ".local/share/gradebox", "usual")
     write_note(8123, Note(URL, keep_key(home / "second", "second")))
 
-    assert find_key(URL) == "second"
-    assert find_key("http://localhost:8123") == "second"
-    assert find_key("http://127.0.0.1:8000") == "usual"
+    assert secret(URL) == "second"
+    assert secret("http://localhost:8123") == "second"
+    assert secret("http://127.0.0.1:8000") == "usual"
 
 
 def test_a_data_folder_that_was_named_goes_before_what_was_found(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_note(8123, Note(URL, keep_key(home / "second", "second")))
     monkeypatch.setenv("GRADEBOX_DATA_DIR", str(keep_key(home / "named", "named")))
-    assert find_key(URL) == "named"
+    assert secret(URL) == "named"
 
 
 def test_a_key_that_was_found_is_never_sent_to_another_machine(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,3 +92,109 @@ def test_loopback_is_this_machine(url: str) -> None:
 @pytest.mark.parametrize("url", ["http://10.0.0.1", "https://localhost.example", "http://127.0.0.1.example"])
 def test_other_hosts_are_not(url: str) -> None:
     assert not is_local(url)
+
+
+OTHER_USER = 65533
+LISTENS = """
+import os, socket, sys
+os.setgid(int(sys.argv[3]))
+os.setuid(int(sys.argv[3]))
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])), family=family)
+print("listening", flush=True)
+while True:
+    connection, _ = listener.accept()
+    print(connection.recv(65536), flush=True)
+    connection.close()
+"""
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a process as another user")
+
+
+@contextmanager
+def another_users_listener(port: int, address: str = "127.0.0.1") -> Iterator[list[str]]:
+    """What comes to a port on which another user listens, a line each."""
+    heard: list[str] = []
+    process = subprocess.Popen(
+        [sys.executable, "-c", LISTENS, address, str(port), str(OTHER_USER)], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "listening\n"
+    reading = threading.Thread(target=lambda: heard.extend(process.stdout or ()))
+    reading.start()
+    try:
+        yield heard
+    finally:
+        process.kill()
+        process.wait()
+        reading.join()
+        process.stdout.close()
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
+
+@as_root
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1", "0.0.0.0"])
+@pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
+def test_a_key_that_was_found_is_not_sent_to_another_user(home: Path, address: str, name: str) -> None:
+    keep_key(home / ".local/share/gradebox", "found")
+    port = free_port()
+    refused = pytest.raises(NotOurs, match=f"another user .number {OTHER_USER}. listens on port {port}")
+    with another_users_listener(port, address) as heard, Client(f"http://{name}:{port}") as client, refused:
+        client.projects.list()
+    assert heard == []
+
+
+@as_root
+def test_a_client_that_waits_for_its_service_sends_no_key_to_who_took_the_port(home: Path) -> None:
+    keep_key(home / ".local/share/gradebox", "found")
+    asked: list[str] = []
+
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        asked.append(connection.recv(65536).decode())
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n[]")
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as ours:
+        port = ours.getsockname()[1]
+        client = Client(f"http://127.0.0.1:{port}")
+        service = threading.Thread(target=answer, args=(ours,))
+        service.start()
+        assert client.projects.list() == []
+        service.join()
+    assert "Bearer found" in asked[0]
+    with another_users_listener(port) as heard:
+        client._transport.rules.auth.look_again()  # type: ignore[union-attr]  # as a second does
+        with pytest.raises(NotOurs):
+            client.projects.list()
+    assert heard == []
+    client.close()
+
+
+@as_root
+def test_a_key_that_was_named_is_sent_whoever_listens(home: Path) -> None:
+    keep_key(home / ".local/share/gradebox", "found")
+    port = free_port()
+    refused = pytest.raises(ConnectionFailed)
+    with another_users_listener(port) as heard, Client(f"http://127.0.0.1:{port}", "named") as client, refused:
+        client.projects.list()
+    assert heard
+    assert all("Bearer named" in line for line in heard)
+
+
+def test_where_nobody_listens_a_user_hears_so(home: Path) -> None:
+    keep_key(home / ".local/share/gradebox", "found")
+    with Client(f"http://127.0.0.1:{free_port()}") as client, pytest.raises(ConnectionFailed, match="gradebox serve"):
+        client.projects.list()
+
+
+def test_an_address_of_this_machine_is_that_very_address() -> None:
+    with socket.create_server(("127.0.0.2", 0)) as listener:
+        port = listener.getsockname()[1]
+        assert Listeners(f"http://127.0.0.1:{port}", os.geteuid()).check()
+        assert not Listeners(f"http://10.1.2.3:{port}", os.geteuid()).check()
+    with socket.create_server(("::1", port), family=socket.AF_INET6):
+        assert Listeners(f"http://[::1]:{port}", os.geteuid()).check()
