@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import get_args
 
-from prometheus_client import CollectorRegistry, ProcessCollector, disable_created_metrics
+from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, disable_created_metrics
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
@@ -11,6 +11,7 @@ from redis.exceptions import RedisError
 from gradebox.schemas import WarningKind
 from sandbox.counts import ENDS, SECONDS
 from storage.measures import Measures, Reading
+from worker import threads
 
 _ENDED = ("finished", "cancelled", "failed")
 _ROLES = ("api", "worker")
@@ -24,6 +25,8 @@ def registry(measures: Measures) -> CollectorRegistry:
     disable_created_metrics()  # type: ignore[no-untyped-call]
     found = CollectorRegistry()
     ProcessCollector(registry=found)
+    ended = Gauge("gradebox_threads_ended", "Threads of this process that ended by a fault.", registry=found)
+    ended.set_function(threads.ended)
     found.register(Shared(measures))
     return found
 

@@ -20,14 +20,14 @@ router = APIRouter(tags=["health"])
 class _Permitted(Keyed):
     async def __call__(self, request: Request, services: Served) -> None:
         allowed, secret = services.settings.metrics, secret_of(request)
-        if allowed == "all" or (allowed == "local" and secret is None and _is_local(request)):
+        if allowed == "all" or (allowed == "local" and secret is None and is_local(request)):
             return
         key = await identify(request, services, secret)
         if EVERY_PROJECT not in key.projects:
             raise ProblemError(403, "forbidden", 'metrics are of all projects: use an API key for every project ("*")')
 
 
-def _is_local(request: Request) -> bool:
+def is_local(request: Request) -> bool:
     """Whether a program of this machine asks for this machine: no proxy between, and no browser led here by a name."""
     if request.client is None or any(name in request.headers for name in _FORWARDED):
         return False

@@ -1,5 +1,6 @@
 """Word of batches that end, from Redis to whoever waits for it in this process."""
 
+import logging
 import threading
 import time
 from collections import defaultdict
@@ -12,6 +13,7 @@ from redis.exceptions import RedisError
 
 from storage import names
 
+_log = logging.getLogger(__name__)
 _LISTEN_S = 5.0
 _AGAIN_S = 1.0
 
@@ -51,6 +53,9 @@ class Endings(threading.Thread):
             try:
                 self._listen()
             except RedisError:
+                time.sleep(_AGAIN_S)
+            except Exception:  # noqa: BLE001  # who waits here would wait in vain from now on
+                _log.exception("word of batches that ended was interrupted")
                 time.sleep(_AGAIN_S)
 
     def _listen(self) -> None:

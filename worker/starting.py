@@ -11,7 +11,7 @@ from gradebox.service.logs import configure
 from sandbox.errors import IsolationUnavailable
 from storage.errors import UnknownFormat
 from storage.store import Store
-from worker import tracing
+from worker import threads, tracing
 from worker.supervised import stop_with_parent
 
 UNSAFE_HERE = 3
@@ -26,6 +26,7 @@ def start(role: str, run: Callable[[], None]) -> int:
     stop_with_parent()
     os.umask(0o077)  # threads and outcomes in the spool are for this user alone
     configure(role)
+    threads.watch()
     tracing.start(role)
     try:
         run()

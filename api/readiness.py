@@ -1,0 +1,66 @@
+"""Whether this process can do its work. It is looked at once a second at most, however many ask."""
+
+import logging
+import threading
+import time
+
+from redis.exceptions import RedisError
+
+from sandbox.pool import Pool
+from storage.store import Store
+from worker import threads
+
+LOOK_S = 1.0
+LATE_S = 10.0  # a look that takes longer, as at a file system that hangs, is no good sign
+
+_log = logging.getLogger(__name__)
+
+
+class Readiness:
+    """What is wrong with the parts that an API process needs: Redis, the spool, sandboxes and its own threads."""
+
+    def __init__(self, store: Store, pool: Pool) -> None:
+        self._store = store
+        self._pool = pool
+        self._looking = threading.Lock()
+        self._looked_at = float("-inf")
+        self._troubles: tuple[str, ...] = ("nothing was looked at yet",)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether what is known is of the last second."""
+        return time.monotonic() < self._looked_at + LOOK_S
+
+    def troubles(self) -> tuple[str, ...]:
+        """What is wrong; nothing when all is well. Looks where what is known is old, while others get what is known."""
+        if not self.is_fresh and self._looking.acquire(blocking=False):
+            try:
+                self._note(tuple(self._look()))
+            finally:
+                self._looking.release()
+        late_s = time.monotonic() - self._looked_at
+        if LATE_S < late_s < float("inf"):
+            return (f"what was looked at {late_s:.0f} s ago has not answered since", *self._troubles)
+        return self._troubles
+
+    def _note(self, found: tuple[str, ...]) -> None:
+        if found != self._troubles:
+            for trouble in found:
+                _log.warning("not ready: %s", trouble)
+        self._troubles, self._looked_at = found, time.monotonic()
+
+    def _look(self) -> list[str]:
+        found = []
+        try:
+            self._store.redis.ping()
+        except RedisError as error:
+            found.append(f"Redis does not answer: {error}")
+        try:
+            self._store.spool.check()
+        except OSError as error:
+            found.append(f"the spool cannot be written: {error}")
+        if (sandboxes := self._pool.trouble()) is not None:
+            found.append(f"sandboxes cannot be had: {sandboxes}")
+        if (ended := threads.trouble()) is not None:
+            found.append(ended)
+        return found

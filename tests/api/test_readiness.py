@@ -1,0 +1,119 @@
+"""What /readyz says, to whom, and what it costs."""
+
+import asyncio
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import pytest
+
+from api.app import create_app
+from api.readiness import Readiness
+from api.services import Services
+from sandbox.pool import Pool
+from storage.connection import connect
+from storage.spool import Spool
+from storage.store import Store
+from tests.api.conftest import Service
+from worker import threads
+
+pytestmark = pytest.mark.sandbox
+
+
+def test_a_thousand_calls_look_once(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[int] = []
+    monkeypatch.setattr(store.spool, "check", lambda: looks.append(1))
+    readiness = Readiness(store, pool)
+    assert [readiness.troubles() for _ in range(1000)] == [()] * 1000
+    assert len(looks) == 1
+    monkeypatch.setattr(readiness, "_looked_at", time.monotonic() - 2)
+    assert readiness.troubles() == ()
+    assert len(looks) == 2
+
+
+def test_who_asks_while_somebody_looks_does_not_wait(store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    hangs, goes_on = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        hangs.set()
+        goes_on.wait(30)
+
+    readiness = Readiness(store, pool)
+    assert readiness.troubles() == ()
+    monkeypatch.setattr(store.spool, "check", hang)
+    monkeypatch.setattr(readiness, "_looked_at", time.monotonic() - 2)
+    with ThreadPoolExecutor() as other:
+        looking = other.submit(readiness.troubles)
+        assert hangs.wait(30)
+        assert readiness.troubles() == ()
+        monkeypatch.setattr(readiness, "_looked_at", time.monotonic() - 20)
+        assert "20 s ago" in readiness.troubles()[0]
+        goes_on.set()
+        assert looking.result() == ()
+
+
+def test_a_thread_that_ended_makes_it_not_ready(
+    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(threads, "_ended", [])
+    monkeypatch.setattr(threading, "excepthook", threads._note)
+
+    def fail() -> None:
+        raise KeyError("secret")
+
+    thread = threading.Thread(target=fail, name="janitor")
+    thread.start()
+    thread.join()
+    assert threads.ended() == 1
+    (trouble,) = Readiness(store, pool).troubles()
+    assert "janitor (KeyError)" in trouble
+    assert "secret" not in trouble
+
+
+def test_sandboxes_that_cannot_be_had_make_it_not_ready(
+    store: Store, pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "trouble", lambda: "the disk is full")
+    assert Readiness(store, pool).troubles() == ("sandboxes cannot be had: the disk is full",)
+
+
+def _asked(services: Services, client: str, host: str, **headers: str) -> httpx.Response:
+    async def get() -> httpx.Response:
+        transport = httpx.ASGITransport(app=create_app(services), client=(client, 1234))
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as asking:
+            return await asking.get("/readyz", headers=headers)
+
+    return asyncio.run(get())
+
+
+@pytest.mark.parametrize(
+    ("client", "host", "is_told"),
+    [("127.0.0.1", "localhost", True), ("192.0.2.1", "127.0.0.1", False), ("127.0.0.1", "attacker.example", False)],
+)
+def test_what_is_down_is_told_to_this_machine(
+    pool: Pool, tmp_path: Path, client: str, host: str, is_told: bool
+) -> None:
+    (tmp_path / "spool").touch()  # where a folder should be
+    away = Store(connect(f"unix://{tmp_path}/nothing.sock"), Spool(f"file://{tmp_path}/spool"))
+    response = _asked(Services(away, pool), client, host)
+    assert response.status_code == 503
+    told = response.json().get("troubles", [])
+    assert response.json()["status"] == "down"
+    assert [trouble.partition(":")[0] for trouble in told] == (
+        ["Redis does not answer", "the spool cannot be written"] if is_told else []
+    )
+
+
+def test_what_is_down_is_told_to_keys_for_every_project(
+    service: Service, client: httpx.Client, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limited = client.post("/v1/keys", json={"name": "one", "projects": ["default"]}).json()["secret"]
+    monkeypatch.setattr(service.services.pool, "trouble", lambda: "none starts")
+    monkeypatch.setattr(service.services.readiness, "_looked_at", float("-inf"))
+    for key, told in ((secret, ["sandboxes cannot be had: none starts"]), (limited, None), ("wrong", None)):
+        headers = {"Authorization": f"Bearer {key}", "X-Forwarded-For": "192.0.2.1"}
+        response = httpx.get(f"{service.url}/readyz", headers=headers)
+        assert (response.status_code, response.json().get("troubles")) == (503, told)
+    service.services.readiness._looked_at = float("-inf")
