@@ -35,9 +35,9 @@ class Metadata(msgspec.Struct):
 
 
 class RunAnswer(msgspec.Struct):
-    """A run. Where one of `errors` is set, `reward` is 0.0 because the reference has no word for none."""
+    """A run. Where one of `errors` is set there is no reward: OpenAI answers 0.0 then, which is a score."""
 
-    reward: float
+    reward: float | None
     metadata: Metadata
     sub_rewards: dict[str, float | None]
     model_grader_token_usage_per_model: dict[str, int] = {}

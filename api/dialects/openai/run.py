@@ -32,7 +32,7 @@ def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> R
         reward = _score(services, caller, grader, sample, errors, "grader", MAX_TIMEOUT_S)
     spent = time.monotonic() - started
     metadata = Metadata(grader.name, grader.kind, spent, scores, errors)
-    return RunAnswer(reward or 0.0, metadata, dict(scores))
+    return RunAnswer(reward, metadata, dict(scores))
 
 
 def _combined(
