@@ -20,7 +20,9 @@ ErrorKind = Literal[
 
 
 class OutcomeError(msgspec.Struct, frozen=True, gc=False):
-    """Why there is no score. Only an `infrastructure` error is worth a retry."""
+    """Why there is no score. `retryable` says that another try may give one: after an `infrastructure` error, and after
+    the `timeout` of a completion that got too little of a processor.
+    """
 
     kind: ErrorKind
     message: str

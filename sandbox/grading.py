@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.guest.frames import Malformed
@@ -16,6 +18,8 @@ _TRIES = 2  # at one thread, before a sandbox that ends for no known reason is t
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 _OVERDUE = "the sandbox did not answer in time while this thread was graded"
 _CRASH = "the sandbox ended while this thread was graded, again and again"
+_AGAIN = 2  # that a completion is graded anew which got too little of a processor
+_STARVED = "But it got a processor for {used:.1f} of {seconds:.1f} s, since the machine was busy: score it again."
 _NO_SANDBOX = OutcomeError(
     "infrastructure", "the service lost the sandbox of this thread and had no other: score it again", retryable=True
 )
@@ -76,6 +80,7 @@ class Grading:
         call = _Call(payload, count_lines(payload) if lines is None else lines, first_index, label, stop)
         try:
             self._score_all(call)
+            self._score_starved(call)
         except Stopped:
             self._let_go("abandoned")
         except (InfrastructureError, OSError) as error:  # OSError: this machine has no room or no descriptors left
@@ -111,6 +116,20 @@ class Grading:
                 if verdict is not None and call.left:
                     call.fail_next(verdict)
 
+    def _score_starved(self, call: "_Call") -> None:
+        """Has completions graded again that took too long while others had the processors."""
+        for _ in range(_AGAIN):
+            if not call.starved:
+                return
+            session = self._load(call.stopping)
+            if self._refusal is not None:
+                return
+            try:
+                call.score_starved(session)
+            except (Ended, Malformed) as error:
+                _log.warning("a sandbox ended over completions that were graded again: %s", error)
+                self._let_go("crash")
+
     def _load(self, stopping: Stopping | None) -> Session:
         """A session that has loaded the grader, or that has found again that it cannot be: `_refusal` says so then.
 
@@ -136,6 +155,7 @@ class _Call:
 
     Attributes:
         stopping: whether the caller wants no more, where it can tell.
+        starved: which outcomes are a `timeout` of a sandbox that got too little of a processor.
     """
 
     def __init__(self, payload: bytes, lines: int, first_index: int, label: str, stop: Stop | None) -> None:
@@ -146,6 +166,7 @@ class _Call:
         self.stopping: Stopping | None = None if stop is None else lambda: stop(len(self.outcomes))
         self.outcomes: list[Outcome] = []
         self.traces: dict[int, str] = {}
+        self.starved: list[int] = []
 
     @property
     def left(self) -> int:
@@ -155,15 +176,44 @@ class _Call:
     def score(self, session: Session) -> None:
         """Has a sandbox grade what is left. Outcomes that came before an exception count."""
         session.settle(self.stopping)
-        decoder = Decoder(self._label, session.sandbox.ran_out_of_memory)
+        decoder = self._decoder(session)
         rest = after(self._payload, len(self.outcomes)) if self.outcomes else self._payload
         try:
             for records in session.grade(rest, self.left, self.stopping):
                 self.outcomes += decoder.decode(records, self._first_index + len(self.outcomes))
+                self._note_starved(session, len(self.outcomes) - 1)
                 if self.stopping is not None and self.left and self.stopping():
                     raise Stopped("the caller wants no more")
         finally:
             self.traces |= decoder.traces
+
+    def score_starved(self, session: Session) -> None:
+        """Has a sandbox grade again what got too little of a processor. The outcomes are replaced as they come."""
+        session.settle(self.stopping)
+        decoder = self._decoder(session)
+        positions, self.starved = self.starved, []
+        lines = self._payload.split(b"\n")
+        payload = b"\n".join(lines[position] for position in positions)
+        done = 0
+        for records in session.grade(payload, len(positions), self.stopping):
+            for outcome in decoder.decode(records, done):
+                self.outcomes[positions[done]] = replace(outcome, index=self._first_index + positions[done])
+                done += 1
+            self._note_starved(session, positions[done - 1])
+        self.traces |= {self._first_index + positions[number]: trace for number, trace in decoder.traces.items()}
+
+    def _decoder(self, session: Session) -> Decoder:
+        return Decoder(self._label, session.sandbox.ran_out_of_memory)
+
+    def _note_starved(self, session: Session, position: int) -> None:
+        """Whether the outcome that came last took too long through no fault of its own."""
+        outcome = self.outcomes[position]
+        if session.starved is None or outcome.error is None or outcome.error.kind != "timeout":
+            return
+        used, seconds = session.starved
+        message = f"{outcome.error.message} {_STARVED.format(used=used, seconds=seconds)}"
+        self.outcomes[position] = replace(outcome, error=OutcomeError("timeout", message, retryable=True))
+        self.starved.append(position)
 
     def fail_next(self, error: OutcomeError) -> None:
         """The next line has this outcome."""

@@ -67,12 +67,12 @@ class Monitor(threading.Thread):
 
 def memory_of(pid: int, enough: int) -> int:
     """The memory of a process and all below it, in bytes: exact where it is more than `enough`, else an upper bound."""
-    pids = _family(pid)
+    pids = family(pid)
     resident = sum(_resident(one) for one in pids)
     return resident if resident <= enough else sum(_proportional(one) for one in pids)
 
 
-def _family(pid: int) -> list[int]:
+def family(pid: int) -> list[int]:
     """A process and all below it; not without an end where they fork faster than they can be followed."""
     found = [pid]
     for current in found:  # which grows meanwhile

@@ -6,6 +6,7 @@ import os
 import select
 import socket
 from collections.abc import Callable, Iterator
+from math import inf
 from time import monotonic, sleep
 from typing import Literal, NamedTuple
 
@@ -38,6 +39,7 @@ from sandbox.guest.frames import (
     unpack_check,
 )
 from sandbox.limits import SANDBOX_MIB
+from sandbox.usage import Starved, Usage, measure, starved
 
 _F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, and is the only one ever
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
@@ -77,7 +79,12 @@ class Loaded(NamedTuple):
 
 
 class Session:
-    """One sandbox, which ever holds the code of at most one grader."""
+    """One sandbox, which ever holds the code of at most one grader.
+
+    Attributes:
+        starved: of the records that came last, whether the sandbox got too little of a processor while they were waited
+            for.
+    """
 
     def __init__(self, sandbox: Sandbox) -> None:
         self.sandbox = sandbox
@@ -93,6 +100,9 @@ class Session:
         self._clean = False
         self._unsettled = False
         self._ready = False
+        self.starved: Starved | None = None
+        self._before: Usage | None = None  # measured when records had been waited for a moment
+        self._measure_at = inf
         self._ask_at = 0.0  # when the caller is to be asked next whether it wants more
 
     def await_ready(self) -> None:
@@ -204,11 +214,14 @@ class Session:
         pending = bytearray()
         done = 0
         deadline = monotonic() + patience
+        moment = min(_LOOK_S, self._limits.timeout_ms / 4000)
+        self._wait_for_records(moment)
         while True:
             if slow and lines - done > _MANY and not self._heard:
                 sleep(_PAUSE_S)  # records come one by one: some at once cost less to take, and lie safely meanwhile
             kind, data = self._receive(deadline, stopping)
             if kind == DONE:
+                self._measure_at = inf
                 if done != lines or pending:
                     raise Ended(f"the guest told {done} outcomes for {lines} threads")
                 return
@@ -223,9 +236,16 @@ class Session:
             if done > lines:
                 raise Ended(f"the guest told {done} outcomes for {lines} threads")
             if count:
+                if self._before is not None:  # else these come right behind others, and what was found then holds
+                    self.starved = starved(self._before, measure(self.sandbox.pid))
                 yield bytes(pending[:length])
                 del pending[:length]
                 deadline = monotonic() + patience
+                self._wait_for_records(moment)
+
+    def _wait_for_records(self, moment: float) -> None:
+        """Has usage measured a moment from now, if nothing comes until then."""
+        self._before, self._measure_at = None, monotonic() + moment if self.sandbox.pid else inf
 
     def reset(self) -> None:
         """Forgets what came of the last batch, if that is not done yet. It is not waited for: `settle` does that."""
@@ -305,13 +325,15 @@ class Session:
         now = monotonic()
         if now >= deadline:
             return False
-        until = deadline
+        if now >= self._measure_at:
+            self._before, self._measure_at = measure(self.sandbox.pid), inf
+        until = min(deadline, self._measure_at)
         if stopping is not None:
             if now >= self._ask_at:
                 self._ask_at = now + _LOOK_S
                 if stopping():
                     raise Stopped("the caller wants no more")
-            until = min(deadline, self._ask_at)
+            until = min(until, self._ask_at)
         self._channel.settimeout(max(0.001, until - now))
         return True
 

@@ -1,0 +1,65 @@
+"""How much of a processor a sandbox got, and whether others kept it from more. The kernel tells both, not the guest."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+from sandbox.monitor import family
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PRESSURE = Path("/proc/pressure/cpu")
+_UTIME, _CSTIME = 11, 15  # of the fields behind the name: its own time and that of processes it waited for
+_BUSY = 0.5  # of the time, in which some process had to wait for a processor
+_SHORT = 0.5  # of the time, less than which a completion got
+
+
+class Usage(NamedTuple):
+    """What the kernel has counted so far. `pressure_s` is None where it does not count how long processes wait."""
+
+    at: float
+    processor_s: float
+    pressure_s: float | None
+    load: float
+
+
+class Starved(NamedTuple):
+    """A sandbox that got less of a processor than it could have used, of so many seconds."""
+
+    processor_s: float
+    seconds: float
+
+
+def measure(pid: int) -> Usage:
+    """The usage of a process and all below it, living or waited for."""
+    pressure, recent = _pressure()
+    processors = len(os.sched_getaffinity(0))
+    load = recent if recent is not None else float(os.getloadavg()[0] > processors)
+    return Usage(monotonic(), sum(_processor_s(one) for one in family(pid)), pressure, load)
+
+
+def starved(before: Usage, after: Usage) -> Starved | None:
+    """Whether a sandbox got less than half of a processor between two measures, and others are the likely reason."""
+    seconds, used = after.at - before.at, after.processor_s - before.processor_s
+    if seconds <= 0 or used >= _SHORT * seconds:
+        return None
+    busy = after.load  # the kernel sums up each 2 s: of a shorter time, the last 10 s say more
+    if before.pressure_s is not None and after.pressure_s is not None:
+        busy = max(busy, (after.pressure_s - before.pressure_s) / seconds)
+    return Starved(max(used, 0.0), seconds) if busy >= _BUSY else None
+
+
+def _pressure() -> tuple[float | None, float | None]:
+    """Seconds in which some process waited for a processor, and their part of the last ten."""
+    with suppress(OSError, ValueError, KeyError):
+        fields = dict(field.split("=") for field in _PRESSURE.read_text().splitlines()[0].split()[1:])
+        return int(fields["total"]) / 1e6, float(fields["avg10"]) / 100
+    return None, None  # a kernel without it
+
+
+def _processor_s(pid: int) -> float:
+    with suppress(OSError):  # it has ended meanwhile
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return sum(map(int, fields[_UTIME:_CSTIME])) / _TICKS
+    return 0.0
