@@ -7,7 +7,6 @@ which every escape of a surrogate is one of another character, and its parts are
 
 import re
 from functools import cache
-from typing import TypeVar
 
 import msgspec
 
@@ -18,8 +17,6 @@ _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 _KEY = re.compile(rb"[ \t\r\n,]*+(" + _STRING + rb")[ \t\r\n]*+:[ \t\r\n]*+", re.DOTALL)
 _END = re.compile(rb"[ \t\r\n]*+\}")
 _BETWEEN = re.compile(rb"[ \t\r\n,]*+")
-
-_T = TypeVar("_T")
 
 
 class TooManyError(Exception):

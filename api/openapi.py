@@ -3,7 +3,8 @@
 from typing import Any
 
 import msgspec
-from fastapi import FastAPI
+from anyio.to_thread import run_sync
+from fastapi import FastAPI, Request, Response
 
 from gradebox.schemas import Problem
 
@@ -49,7 +50,17 @@ def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> d
             properties[name] = {"anyOf": [_UNPARSED[name], {"type": "null"}]} if optional else _UNPARSED[name]
     for name, component in components.items():
         assert _schemas.setdefault(name, component) == component, f"two structs are called {name}"
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}, **(also or {})}}}
+    described = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}, **(also or {})}}}
+    if also and SOURCE_FILE.keys() & also.keys():
+        return {**described, "parameters": _options(components[kind.__name__])}
+    return described
+
+
+def _options(component: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a source file has in its query, which a JSON body holds itself."""
+    named = {name: schema for name, schema in component["properties"].items() if name not in _UNPARSED}
+    told = {"in": "query", "required": False, "description": "for a source file alone"}
+    return [{"name": name, **told, "schema": schema} for name, schema in named.items()]
 
 
 def describe(app: FastAPI) -> None:
@@ -62,6 +73,22 @@ def describe(app: FastAPI) -> None:
         return generate()
 
     app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI says to
+    _serve(app)
+
+
+def _serve(app: FastAPI) -> None:
+    """Renders the document once: FastAPI does it again for each that asks, in the event loop."""
+    rendered = b""
+
+    async def document(_: Request) -> Response:
+        nonlocal rendered
+        rendered = rendered or await run_sync(lambda: msgspec.json.encode(app.openapi()))
+        return Response(rendered, media_type="application/json")
+
+    url = app.openapi_url
+    assert url is not None
+    app.router.routes[:] = [route for route in app.routes if getattr(route, "path", "") != url]
+    app.add_route(url, document, include_in_schema=False)
 
 
 def _complete(document: dict[str, Any]) -> None:
