@@ -3,6 +3,7 @@
 from typing import Any
 
 import msgspec
+from anyio import Lock
 from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request, Response
 
@@ -79,10 +80,12 @@ def describe(app: FastAPI) -> None:
 def _serve(app: FastAPI) -> None:
     """Renders the document once: FastAPI does it again for each that asks, in the event loop."""
     rendered = b""
+    lock = Lock()
 
     async def document(_: Request) -> Response:
         nonlocal rendered
-        rendered = rendered or await run_sync(lambda: msgspec.json.encode(app.openapi()))
+        async with lock:
+            rendered = rendered or await run_sync(lambda: msgspec.json.encode(app.openapi()))
         return Response(rendered, media_type="application/json")
 
     url = app.openapi_url

@@ -15,7 +15,8 @@ async def known_alone(request: Request) -> None:
     """Raises ProblemError where the query has a parameter that the route does not declare."""
     if not request.scope["query_string"]:
         return
-    known = _declared(request.scope["route"])
+    # That of the route as it was included: before, the project of the path is not known as such.
+    known = _declared(request.scope["fastapi"]["effective_route_context"])
     unknown = sorted(set(request.query_params) - known)
     if unknown:
         names = ", ".join(repr(name[:_CHARACTERS]) for name in unknown[:_TOLD])
