@@ -1,6 +1,6 @@
 """The API as an ASGI application."""
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from api import (
     audit,
@@ -19,8 +19,11 @@ from api import (
 )
 from api.head import HeadAsGet
 from api.observe import Observed
+from api.query import known_alone
 from api.request_id import RequestId
 from api.services import Release, Services
+
+_STRICT = [Depends(known_alone)]  # other services' clients may send more than is read, and so may checks of health
 
 
 def create_app(services: Services) -> FastAPI:
@@ -29,9 +32,11 @@ def create_app(services: Services) -> FastAPI:
     app.state.services = services
     # A request tries one route after the other: what is waited for most comes first.
     for part in (score, batches, validate, graders, audit):
-        app.include_router(part.router, prefix="/v1/projects/{project}")
+        app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
     spoken = dialects.routers(services.settings.dialects)
-    for router in (health.router, projects.router, keys.router, audit.of_service, metrics.router, docs.router, *spoken):
+    for router in (projects.router, keys.router, audit.of_service):
+        app.include_router(router, dependencies=_STRICT)
+    for router in (health.router, metrics.router, docs.router, *spoken):
         app.include_router(router)
     app.add_middleware(Release, services=services)
     app.add_middleware(Observed, requests=services.requests)

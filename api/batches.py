@@ -18,6 +18,7 @@ from redis.exceptions import RedisError
 
 from api import bodies, openapi, uploads
 from api.auth import InProject, ManagesIn, ScoresIn, key_of, require
+from api.problems import invalid
 from api.repeats import Repeatable
 from api.services import Served, Services
 from gradebox.schemas import Batch
@@ -53,6 +54,8 @@ async def create(
     if bodies.media_type(request) in JSON_LINES_TYPES:
         return await arrival.take_lines(request, uploads.named(grader, weight))
     if bodies.media_type(request) == "application/json":
+        if grader or weight:
+            raise invalid("a JSON body names its graders in `graders`: leave `grader` and `weight` out of the query")
         return await arrival.take_body(request)
     raise bodies.unsupported(request, "application/x-ndjson", "application/json")
 

@@ -49,7 +49,17 @@ def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> d
             properties[name] = {"anyOf": [_UNPARSED[name], {"type": "null"}]} if optional else _UNPARSED[name]
     for name, component in components.items():
         assert _schemas.setdefault(name, component) == component, f"two structs are called {name}"
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}, **(also or {})}}}
+    described = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}, **(also or {})}}}
+    if also and SOURCE_FILE.keys() & also.keys():
+        return {**described, "parameters": _options(components[kind.__name__])}
+    return described
+
+
+def _options(component: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a source file has in its query, which a JSON body holds itself."""
+    named = {name: schema for name, schema in component["properties"].items() if name not in _UNPARSED}
+    told = {"in": "query", "required": False, "description": "for a source file alone"}
+    return [{"name": name, **told, "schema": schema} for name, schema in named.items()]
 
 
 def describe(app: FastAPI) -> None:

@@ -158,7 +158,8 @@ def _on_http(request: Request, error: Exception) -> Response:
 def _allowed(request: Request) -> dict[str, str]:
     """All methods of a path: the router tells those of the first route alone."""
     methods = request.app.openapi()["paths"].get(route_template(request.scope), ())
-    return {"Allow": ", ".join(sorted(method.upper() for method in methods))} if methods else {}
+    names = {method.upper() for method in methods} | ({"HEAD"} if "get" in methods else set())
+    return {"Allow": ", ".join(sorted(names))} if methods else {}
 
 
 def _on_disconnect(request: Request, _: Exception) -> Response:

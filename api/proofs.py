@@ -62,6 +62,9 @@ async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:
     Raises ProblemError where the request is none of these, or over a limit.
     """
     kind = bodies.media_type(request)
+    if request.query_params and kind in ("application/json", "multipart/form-data"):
+        names = ", ".join(sorted(request.query_params))
+        raise invalid(f"only a source file has its options in the query: send {names} in the body")
     if kind == "application/json":
         body = await bodies.read(request, BODY_BYTES)
         services: Services = request.app.state.services

@@ -27,7 +27,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     Attributes:
         most: connections at once. One more takes the place of one that waits for its next request, the longest first;
-            else of one without an API key that does not read its answers.
+            else of one without an API key that does not read its answers, or sends requests ahead.
     """
 
     most = 1000
@@ -240,15 +240,17 @@ class BoundedProtocol(HttpToolsProtocol):
         super()._start_asgi_task(cycle, app)
 
     @property
-    def _is_unread(self) -> bool:
-        """Whether answers wait for a client that sent no API key. Those who have one are bounded by it."""
+    def _gives_way(self) -> bool:
+        """Whether answers wait for a client that sent no API key, or requests of it for answers. Those who have a key
+        are bounded by it.
+        """
         known = self._running is not None and "key" in self._running.scope["state"]
-        return self.flow.write_paused and not known
+        return not known and (self.flow.write_paused or len(self.pipeline) > 0)
 
     def _make_room(self) -> bool:
-        """Ends the connection that has waited longest for a request, else one that is not read. False where none is."""
+        """Ends the connection that has waited longest for a request, else one that gives way. False where none does."""
         others = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self]
-        idle = [one for one in others if one.idle] or [one for one in others if one._is_unread]
+        idle = [one for one in others if one.idle] or [one for one in others if one._gives_way]
         waiting = min(idle, key=BoundedProtocol._ends_at, default=None)
         if waiting is not None:
             waiting.transport.abort()

@@ -2,6 +2,7 @@
 what is written to a client that does not read.
 """
 
+import select
 from asyncio import TimerHandle
 from asyncio.transports import BaseTransport
 from collections import deque
@@ -15,6 +16,8 @@ from api.memory import BodyMemory, key_of
 from api.reading import Reading
 
 MESSAGE_S = 120.0  # from the first byte of a message to its last
+FRAMES = 100_000
+_PIECE_BYTES = 32 * 1024
 _SHARE = 4  # of the memory, messages of one API key that nobody works on yet may take this part
 _WAIT_S = 0.1
 _POLICY_VIOLATION = 1008
@@ -33,6 +36,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         super().__init__(*args, **kwargs)
         self._held, self._key = 0, ""
         self._part = 0  # bytes of a message that is not whole
+        self._frames = 0  # that brought no whole message, since the last that was one or the last ping of ours
         self._sizes: deque[int] = deque()  # of messages that wait to be taken
         self._unfinished: TimerHandle | None = None
         self._waiting: TimerHandle | None = None  # for memory
@@ -53,10 +57,13 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self.memory.count(-self._held, self._key)
 
     def data_received(self, data: bytes) -> None:
-        """Counts what waits for the rest of its message."""
-        super().data_received(data)
-        if self.transport.is_closing():
-            return
+        """Counts what waits for the rest of its message, and frames that are none."""
+        for start in range(0, len(data), _PIECE_BYTES):
+            super().data_received(data[start : start + _PIECE_BYTES])
+            if self._frames > FRAMES:
+                self._end(_POLICY_VIOLATION, f"more than {FRAMES} frames came without a message: send larger ones")
+            if self.transport.is_closing():
+                return
         self._part = len(self.conn.reader.buffer) + sum(map(len, self.frames))  # at most one
         self._await_end(self._part > 0 or bool(self.frames))
         self._count()
@@ -66,6 +73,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def handle_cont(self, event: Frame) -> None:
         """Joins the parts of a message as they come: each by itself costs more than its bytes."""
+        self._frames += 1
         joined: Any = self.frames[0]
         if not isinstance(joined, bytearray):
             joined = bytearray(joined)
@@ -76,6 +84,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def send_receive_event_to_app(self) -> None:
         """A message is whole."""
+        self._frames = 0
         waiting, size = self.queue.qsize(), sum(map(len, self.frames))
         super().send_receive_event_to_app()
         if self.queue.qsize() > waiting:
@@ -105,6 +114,21 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._reading.stop()
         self._read_on()
 
+    def handle_ping(self) -> None:
+        """It is answered already, and the answer is sent."""
+        self._frames += 1
+        super().handle_ping()
+
+    def handle_pong(self, event: Frame) -> None:
+        """The client lives."""
+        self._frames += 1
+        super().handle_pong(event)
+
+    def send_keepalive_ping(self) -> None:
+        """Asks whether the client lives, each 20 s."""
+        self._frames = 0
+        super().send_keepalive_ping()
+
     def keepalive_timeout(self) -> None:
         """A pong did not come, which is the client's fault only where it would have been read."""
         if not self._may_read:
@@ -122,7 +146,15 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     def _look_again(self) -> None:
         self._waiting = self.loop.call_later(_WAIT_S, self._look_again) if self._is_short else None
+        if self._is_left():
+            self.transport.abort()
         self._read_on()
+
+    def _is_left(self) -> bool:
+        """Whether the client has gone, which is not told to who does not read."""
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+        return bool(poll.poll(0))
 
     @property
     def _is_short(self) -> bool:

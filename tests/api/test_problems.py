@@ -11,7 +11,7 @@ def test_a_path_that_is_not_there(client: httpx.Client) -> None:
 def test_a_method_that_is_not_there(client: httpx.Client) -> None:
     response = client.delete(f"{PROJECT}/graders")
     problem(response, 405, "method-not-allowed")
-    assert response.headers["allow"] == "GET, POST"
+    assert response.headers["allow"] == "GET, HEAD, POST"
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=many"])

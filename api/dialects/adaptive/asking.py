@@ -11,6 +11,9 @@ from gradebox.schemas import ApiKey, Grader, Project, Role
 from storage.errors import NotFound
 
 GRADERS = 20_000  # in one answer: a query may ask for the graders of each grader's project
+ANSWER_BYTES = 32 * 1024 * 1024
+_SCALAR_BYTES = 8
+TOO_LONG = f"the answer would be longer than {ANSWER_BYTES} bytes: ask for fewer graders, or less of each, at once"
 
 
 class NoProject(NotFound):
@@ -28,6 +31,7 @@ class Asking:
         self.caller = caller
         self.key = key
         self._told = 0
+        self._told_bytes = 0
         self._graders: dict[str, list[Grader]] = {}
 
     @cached_property
@@ -62,6 +66,12 @@ class Asking:
                 return found
         return self.services.store.graders.get(project.key, ref)
 
+    def tell(self, size: int) -> None:
+        """Counts bytes of the answer. Raises ProblemError where it has too many by now."""
+        self._told_bytes += size
+        if self._told_bytes > ANSWER_BYTES:
+            raise too_large(TOO_LONG)
+
     def graders(self, project: Project) -> list[Grader]:
         """All graders of a project. Raises ProblemError where the answer has too many by now."""
         if project.key not in self._graders:
@@ -69,4 +79,14 @@ class Asking:
         self._told += len(self._graders[project.key])
         if self._told > GRADERS:
             raise too_large(f"the answer would hold more than {GRADERS} graders or metrics: ask for less at once")
+        self.tell(sum(len(one.name) + len(one.description) for one in self._graders[project.key]))
         return self._graders[project.key]
+
+
+def size_of(value: object) -> int:
+    """About how long a value is as JSON."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(size_of(name) + size_of(member) for name, member in value.items())
+    return sum(map(size_of, value)) if isinstance(value, list) else _SCALAR_BYTES

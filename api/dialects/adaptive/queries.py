@@ -5,6 +5,7 @@ from contextlib import suppress
 import strawberry
 
 from api.dialects.adaptive import configs, ids, types
+from api.dialects.adaptive.asking import size_of
 from api.dialects.adaptive.scalars import IdOrKey, timestamp
 from api.dialects.adaptive.types import Info
 from gradebox import schemas
@@ -72,4 +73,5 @@ class Query:
 def shown(info: Info, project: schemas.Project, grader: schemas.Grader) -> types.Grader:
     """A grader with its newest version. Raises NotFound."""
     version = info.context.services.store.graders.version(project.key, grader.key, grader.version)
+    info.context.tell(len(version.source) + size_of(version.config or {}))
     return configs.grader(project, grader, version)

@@ -8,15 +8,15 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Request
-from fastapi.responses import JSONResponse
+from fastapi import APIRouter, Request, Response
 
 from api import bodies
 from api.auth import identify
 from api.callers import Caller, Client
-from api.dialects.adaptive.asking import Asking
-from api.problems import AWAY, ProblemError, invalid, problem_of
+from api.dialects.adaptive.asking import ANSWER_BYTES, TOO_LONG, Asking, size_of
+from api.problems import AWAY, ProblemError, invalid, problem_of, too_large
 from api.request_id import request_id
 from api.services import Served, Services
 from gradebox.schemas import ApiKey
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 BODY_BYTES = bodies.MIB
 MESSAGE_CHARACTERS = 20_000  # a failed check with its traceback is shorter
 
+_READERS = CapacityLimiter(4)  # at once: each may hold an answer of ANSWER_BYTES, as objects and as bytes
 _TAKES_LONG = re.compile(r"validateFunctionGrader|createGrader|updateGrader|testRemoteEnv")  # in the text of a query
 
 router = APIRouter(prefix="/api/graphql", tags=["adaptive"])
@@ -45,21 +46,21 @@ class Operation(msgspec.Struct):
 
 
 @router.post("", include_in_schema=False)
-async def graphql(request: Request, services: Served) -> JSONResponse:
-    """Executes one operation of adaptive-sdk."""
+async def graphql(request: Request, services: Served) -> Response:
+    """Executes one operation of adaptive-sdk. All of it is worked on in threads."""
+    number = request_id(request.scope)
     try:
         key = await identify(request, services, _secret(request))
-        asked = await _read(request)
-        if _TAKES_LONG.search(asked.query):
-            result = await services.grade(request, _place_of(key), _execute, services, asked, key)
+        body = await _body(request)
+        asked, takes_long = await bodies.worked_on(len(body), _read, body)
+        if takes_long:
+            answer = await services.grade(request, _place_of(key), _answer, services, key, asked, number)
         else:
-            result = await run_sync(_execute, Caller(Client(), "", 0.0), services, asked, key)
+            caller = Caller(Client(), "", 0.0)
+            answer = await run_sync(_answer, caller, services, key, asked, number, limiter=_READERS)
     except (ProblemError, StorageError, *AWAY) as error:
-        return JSONResponse({"data": None, "errors": [_told(request, error)]})
-    body: dict[str, Any] = {"data": result.data}
-    if result.errors:
-        body["errors"] = [_formatted(request, error) for error in result.errors]
-    return JSONResponse(body)
+        answer = msgspec.json.encode({"data": None, "errors": [_told(number, error)]})
+    return Response(answer, media_type="application/json")
 
 
 def _secret(request: Request) -> str | None:
@@ -67,10 +68,27 @@ def _secret(request: Request) -> str | None:
     return secret.strip() if scheme.lower() == "bearer" else None
 
 
-async def _read(request: Request) -> Operation:
+async def _body(request: Request) -> bytes:
     if bodies.media_type(request) != "application/json":
         raise bodies.unsupported(request, "application/json")
-    return bodies.decode(await bodies.read(request, BODY_BYTES), Operation)
+    return await bodies.read(request, BODY_BYTES)
+
+
+def _read(body: bytes) -> tuple[Operation, bool]:
+    """The operation, and whether it may wait for a sandbox or a host elsewhere."""
+    asked = bodies.decode(body, Operation)
+    return asked, _TAKES_LONG.search(asked.query) is not None
+
+
+def _answer(caller: Caller, services: Services, key: ApiKey, asked: Operation, number: str) -> bytes:
+    """The answer as JSON. Raises ProblemError where it is too long, and what `_execute` raises."""
+    result = _execute(asked, Asking(services, key, caller))
+    body: dict[str, Any] = {"data": result.data}
+    if result.errors:
+        body["errors"] = [_formatted(number, error) for error in result.errors]
+    if size_of(body) > ANSWER_BYTES:  # a query may ask for the same under several names
+        raise too_large(TOO_LONG)
+    return msgspec.json.encode(body)
 
 
 def _place_of(key: ApiKey) -> str:
@@ -79,13 +97,12 @@ def _place_of(key: ApiKey) -> str:
     return key.projects[0] if own else f"key:{key.id}"
 
 
-def _execute(caller: Caller, services: Services, asked: Operation, key: ApiKey) -> "ExecutionResult":
+def _execute(asked: Operation, asking: Asking) -> "ExecutionResult":
     from strawberry.schema.exceptions import CannotGetOperationTypeError
     from strawberry.types import ExecutionResult
 
     from api.dialects.adaptive.schema import SCHEMA
 
-    asking = Asking(services, key, caller)
     name = asked.operation_name
     try:
         result = SCHEMA.execute_sync(asked.query, asked.variables, context_value=asking, operation_name=name)
@@ -95,7 +112,7 @@ def _execute(caller: Caller, services: Services, asked: Operation, key: ApiKey) 
     return result
 
 
-def _formatted(request: Request, error: "GraphQLError") -> dict[str, Any]:
+def _formatted(number: str, error: "GraphQLError") -> dict[str, Any]:
     """An error of GraphQL's own is told as it is; of what came from our code, only what is meant to be told."""
     from graphql import GraphQLError
 
@@ -106,14 +123,14 @@ def _formatted(request: Request, error: "GraphQLError") -> dict[str, Any]:
     if isinstance(cause, RecursionError):
         cause = invalid("the query is nested too deep: ask for less at once")
     if isinstance(cause, Exception) and (error.path is not None or isinstance(cause, ProblemError)):
-        formatted |= _told(request, cause)
+        formatted |= _told(number, cause)
     formatted["message"] = formatted["message"][:MESSAGE_CHARACTERS]
     return formatted
 
 
-def _told(request: Request, error: Exception) -> dict[str, Any]:
+def _told(number: str, error: Exception) -> dict[str, Any]:
     problem = problem_of(error)
     if problem.status >= 500:
-        _log.error("request %s met what it should not", request_id(request.scope), exc_info=error)
-    extensions = {"type": f"urn:gradebox:problem:{problem.name}", "request_id": request_id(request.scope)}
+        _log.error("request %s met what it should not", number, exc_info=error)
+    extensions = {"type": f"urn:gradebox:problem:{problem.name}", "request_id": number}
     return {"message": problem.detail, "extensions": {**extensions, **problem.members}}
