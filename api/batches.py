@@ -3,32 +3,31 @@
 import asyncio
 import zlib
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import aclosing
 from functools import partial
 from itertools import chain
 from typing import Annotated
 
 import msgspec
 import structlog
-from anyio import current_time, move_on_at, sleep
+from anyio import current_time, move_on_at
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from redis.exceptions import RedisError
 
 from api import bodies, openapi, uploads
 from api.auth import InProject, ManagesIn, ScoresIn, key_of, require
 from api.problems import invalid
+from api.progress import OVER
 from api.repeats import Repeatable
 from api.services import Served, Services
 from gradebox.schemas import Batch
 from storage import outcomes
 
-POLL_S = 0.25
 LONGEST_WAIT_S = 30
 PAGE = 50
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
-OVER = ("finished", "cancelled", "failed")
 
 _log = structlog.get_logger(__name__)
 router = APIRouter(prefix="/batches", tags=["batches"])
@@ -127,15 +126,13 @@ Known = Annotated[Batch, Depends(_known)]
 @router.get("/{batch_id}/events", response_class=EventSourceResponse)
 async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEvent]:
     """`progress` with the batch as it goes on, and `end` with its summary."""
-    shown: Batch | None = None
-    while batch.state not in OVER:
-        if batch != shown:
-            yield ServerSentEvent(event="progress", raw_data=batch.model_dump_json(exclude={"summary"}))
-            shown = batch
-        await sleep(POLL_S)
-        batch = await _again(services, batch)
-    batch = await run_sync(services.store.batches.get, batch.project, batch.id)
-    yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
+    if batch.state in OVER:
+        batch = await run_sync(services.store.batches.get, batch.project, batch.id)
+        yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
+        return
+    async with aclosing(services.watching.watch(batch)) as watched:
+        async for progress in watched:
+            yield ServerSentEvent(event="end" if progress.is_over else "progress", raw_data=progress.text)
 
 
 def _own(request: Request, batch: Known) -> Batch:
@@ -169,13 +166,6 @@ def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
     """Forgets a batch with its threads and outcomes."""
     services.store.batches.delete(project, batch_id)
     services.store.spool.remove(batch_id)
-
-
-async def _again(services: Services, batch: Batch) -> Batch:
-    try:
-        return await run_sync(lambda: services.store.batches.get(batch.project, batch.id, summary=False))
-    except RedisError:
-        return batch  # it comes back, or the client goes away
 
 
 def _takes_gzip(accept_encoding: str) -> bool:

@@ -20,6 +20,7 @@ from api.failed_keys import FailedKeys
 from api.memory import BodyMemory
 from api.observe import Requests
 from api.problems import problem_of
+from api.progress import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings
 from sandbox.counts import Counts
@@ -47,6 +48,7 @@ class Services:
         self.failed_keys = FailedKeys(self.settings.failed_keys)
         self.counts = Counts()
         self.publisher = Publisher("api", store, pool, self.counts)
+        self.watching = Watching(store)
         self.readiness = Readiness(store, pool)
         self.registry = registry(store.measures)
         self.requests = Requests(self.registry)

@@ -4,13 +4,16 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from api import bodies
+from api import bodies, progress
+from gradebox.schemas import Batch
 from storage import names
 from storage.backlog import Waiting
+from storage.errors import NotFound
 from tests.api.conftest import PROJECT, Service, create, finished, problem
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -208,6 +211,56 @@ def test_events_tell_of_progress_until_the_end(client: httpx.Client) -> None:
     assert told[0] == "event: progress"
     assert told[-2] == "event: end"
     assert json.loads(told[-1].removeprefix("data: "))["state"] == "finished"
+
+
+def test_streams_of_one_batch_ask_redis_once_for_all(
+    client: httpx.Client, service: Service, worker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")
+    asked: list[bool] = []
+    get = service.store.batches.get
+
+    def counted(project: str, batch_id: str, *, summary: bool = True) -> Batch:
+        asked.append(summary)
+        return get(project, batch_id, summary=summary)
+
+    batch = submit(client, lines(100), "grader=slow")
+    started = time.monotonic()
+
+    def watch() -> list[str]:
+        with client.stream("GET", f"{URL}/{batch}/events") as stream:
+            return [line for line in stream.iter_lines() if line.startswith(("event:", "data:"))]
+
+    monkeypatch.setattr(service.store.batches, "get", counted)
+    with ThreadPoolExecutor(40) as watching:
+        told = [found.result() for found in [watching.submit(watch) for _ in range(40)]]
+    seconds = time.monotonic() - started
+    assert {len(set(one[-2:])) for one in told} == {2}
+    assert all(one[0] == "event: progress" and one[-2] == "event: end" for one in told)
+    assert len({one[-1] for one in told}) == 1  # the same summary
+    assert len(asked) - 40 <= seconds / progress.POLL_S + 5  # each stream is let in by one question of its own
+    assert asked.count(True) == 1
+    assert service.services.watching._watched == {}
+
+
+def test_a_stream_of_a_batch_that_is_deleted_ends_without_its_end(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> Batch:
+        raise NotFound("there is no such batch")
+
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")
+    batch = submit(client, lines(200), "grader=slow")
+    with (
+        client.stream("GET", f"{URL}/{batch}/events", timeout=20) as stream,
+        monkeypatch.context() as patch,
+    ):
+        incoming = stream.iter_lines()
+        assert next(incoming) == "event: progress"
+        patch.setattr(service.store.batches, "get", gone)
+        assert "event: end" not in list(incoming)
+    assert service.services.watching._watched == {}
+    client.post(f"{URL}/{batch}/cancel")
 
 
 def test_a_cancelled_batch_keeps_what_it_has(client: httpx.Client) -> None:
