@@ -33,6 +33,7 @@ def endpoint() -> Iterator[str]:
     for _ in range(100):
         try:
             httpx.get(f"{url}/info")
+            break
         except httpx.ConnectError:
             time.sleep(0.05)
     yield url
