@@ -20,6 +20,9 @@ chaos: $(READY)  ## 200 random kills while 100,000 completions are scored; CHAOS
 scale: $(READY)  ## one batch of a million completions: memory, files and processes before and after
 	@.venv/bin/python -m tests.chaos.scale $(SCALE)
 
+soak: $(READY)  ## ten minutes beside a hostile project: others' work goes on, as fast as half; SOAK="--seconds 60"
+	@.venv/bin/python -m tests.chaos.soak $(SOAK)
+
 lint: $(READY)  ## ruff and mypy
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -37,4 +40,4 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 clean:  ## remove the virtual environment and what tools left
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help demo test chaos scale lint bench bench-quick lock clean
+.PHONY: help demo test chaos scale soak lint bench bench-quick lock clean

@@ -1,0 +1,168 @@
+"""What a tenant can do who wants to stop a service: each way bounded in number and rate, and over when time is up."""
+
+import json
+import secrets
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+
+import httpx
+
+PROJECT = "hostile"
+WAIT_S = 15.0  # for an answer: who attacks does not wait for long
+MIB = 1024 * 1024
+
+# What a grader runs that completions can take over: each takes what it can get, for as long as it may.
+BOMBS = {
+    "fork": "import os\nfor _ in range(500):\n    if os.fork() == 0:\n        while True: pass\n",
+    "print": "for _ in range(2_000): print('x' * 50_000)\n",
+    "memory": "held = [bytearray(1 << 24) for _ in range(500)]\n",
+    "descriptors": "import os\nheld = [os.pipe() for _ in range(5_000)]\n",
+    "locks": "import fcntl\nwith open('/tmp/locks', 'w') as file:\n    for at in range(0, 400_000, 2):\n"
+    "        fcntl.lockf(file, fcntl.LOCK_EX, 1, at)\n",
+    "time": "while True: pass\n",
+}
+GRADERS = {
+    "sleeps": ("import time\nasync def grade(thread):\n    time.sleep(5)\n    return 1.0\n", 6.0),
+    "follows": ("async def grade(thread):\n    return float(thread.completion())\n", 1.0),
+    "runs": ("async def grade(thread):\n    exec(thread.completion())\n    return 1.0\n", 2.0),
+}
+
+
+@dataclass
+class HostileTenant:
+    """Each method is one way, and is called again and again, with a pause, until `over` is set."""
+
+    url: str
+    key: str
+    over: threading.Event = field(default_factory=threading.Event)
+    answers: Counter[str] = field(default_factory=Counter)
+    faults: list[str] = field(default_factory=list)
+
+    def start(self) -> list[threading.Thread]:
+        """Begins with all of them."""
+        threads = [
+            threading.Thread(target=self._repeat, args=(way, pause_s), name=way.__name__)
+            for way, pause_s, times in self._ways()
+            for _ in range(times)
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _ways(self) -> Iterator[tuple[Callable[[httpx.Client], None], float, int]]:
+        """Each way, the pause after it, and how many do it at once."""
+        yield self.slow_scores, 0.0, 24
+        yield self.slow_batches, 5.0, 1
+        yield self.tiny_batches, 0.05, 1
+        yield self.tiny_scores, 1.0, 1
+        yield self.half_pairs, 2.0, 1
+        yield self.huge_bodies, 5.0, 1
+        yield self.websockets, 5.0, 1
+        yield self.event_streams, 5.0, 1
+        yield self.wrong_keys, 0.02, 2
+        yield self.bombs, 3.0, 1
+
+    def _repeat(self, way: Callable[[httpx.Client], None], pause_s: float) -> None:
+        headers = {"Authorization": f"Bearer {self.key}"}
+        with httpx.Client(base_url=self.url, headers=headers, timeout=WAIT_S, trust_env=False) as client:
+            while not self.over.is_set():
+                try:
+                    way(client)
+                except (httpx.HTTPError, OSError) as error:  # it may be refused, or cut off, in any way
+                    self.answers[type(error).__name__] += 1
+                except Exception as error:  # a way that is broken would attack nobody
+                    self.faults.append(f"{way.__name__}: {error!r}")
+                    return
+                self.over.wait(pause_s)
+
+    def _note(self, response: httpx.Response) -> httpx.Response:
+        self.answers[str(response.status_code)] += 1
+        return response
+
+    def _score(self, client: httpx.Client, grader: str, body: bytes) -> None:
+        path = f"/v1/projects/{PROJECT}/graders/{grader}/score"
+        self._note(client.post(path, content=body, headers={"Content-Type": "application/json"}))
+
+    def _batch(self, client: httpx.Client, grader: str, completions: list[str]) -> str | None:
+        lines = b"".join(json.dumps({"completion": one}).encode() + b"\n" for one in completions)
+        response = self._note(
+            client.post(
+                f"/v1/projects/{PROJECT}/batches",
+                params={"grader": grader},
+                content=lines,
+                headers={"Content-Type": "application/x-ndjson", "Idempotency-Key": secrets.token_hex(8)},
+            )
+        )
+        return str(response.json()["id"]) if response.status_code == httpx.codes.ACCEPTED else None
+
+    def slow_scores(self, client: httpx.Client) -> None:
+        """Scores that hold threads and sandboxes of the API, dozens at once; nobody waits for their end."""
+        self._score(client, "sleeps", json.dumps({"threads": [{"completion": ""}] * 20}).encode())
+
+    def slow_batches(self, client: httpx.Client) -> None:
+        """Batches that hold workers."""
+        self._batch(client, "sleeps", [""] * 100)
+
+    def tiny_batches(self, client: httpx.Client) -> None:
+        """Batches of one completion, twenty a second at most."""
+        self._batch(client, "follows", ["1"])
+
+    def tiny_scores(self, client: httpx.Client) -> None:
+        """Scores between which no histogram has room."""
+        self._batch(client, "follows", ["0.0", "5e-324"])
+        self._score(
+            client, "follows", json.dumps({"threads": [{"completion": "0.0"}, {"completion": "5e-324"}]}).encode()
+        )
+
+    def half_pairs(self, client: httpx.Client) -> None:
+        """Escapes of half surrogate pairs, each another."""
+        escapes = b"".join(b"\\u%04x" % (0xD800 + number % 0x800) for number in range(2 * MIB // 6))
+        self._score(client, "follows", b'{"threads": [{"completion": "' + escapes + b'"}]}')
+
+    def huge_bodies(self, client: httpx.Client) -> None:
+        """Bodies of many small values."""
+        self._score(client, "follows", b'{"threads": [' + b"1," * (8 * MIB) + b"1]}")
+
+    def websockets(self, _: httpx.Client) -> None:
+        """Websockets that are held open."""
+        address = httpx.URL(self.url)
+        head = (
+            f"GET /reward/{PROJECT}/follows/ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            f"Authorization: Bearer {self.key}\r\n\r\n"
+        )
+        with ExitStack() as held:
+            for _number in range(300):
+                opened = held.enter_context(socket.create_connection((address.host, address.port or 80), WAIT_S))
+                opened.sendall(head.encode())
+            self.answers["websockets held"] += 300
+            self.over.wait(20)
+
+    def event_streams(self, client: httpx.Client) -> None:
+        """Streams of events of one batch, held open."""
+        batch = self._batch(client, "sleeps", [""] * 20)
+        if batch is None:
+            return
+        with ExitStack() as held:
+            for _ in range(100):
+                request = client.build_request("GET", f"/v1/projects/{PROJECT}/batches/{batch}/events")
+                response = client.send(request, stream=True)
+                held.callback(response.close)
+                self._note(response)
+            self.over.wait(20)
+
+    def wrong_keys(self, client: httpx.Client) -> None:
+        """Keys that are none."""
+        self._note(client.get("/v1/projects", headers={"Authorization": f"Bearer gbx_{secrets.token_hex(6)}_x"}))
+
+    def bombs(self, client: httpx.Client) -> None:
+        """Completions that take what they can."""
+        self._batch(client, "runs", [*BOMBS.values()])
+        with suppress(httpx.TimeoutException):
+            self._score(
+                client, "runs", json.dumps({"threads": [{"completion": one} for one in BOMBS.values()]}).encode()
+            )
