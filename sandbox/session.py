@@ -39,7 +39,7 @@ from sandbox.guest.frames import (
     unpack_check,
 )
 from sandbox.limits import SANDBOX_MIB
-from sandbox.usage import Starved, Usage, measure, starved
+from sandbox.usage import Starved, Usage, measure, starved, wants_processor
 
 _F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, and is the only one ever
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
@@ -50,7 +50,8 @@ _PAUSE_S = 0.004  # between two looks at their records
 _SLACK_S = 5.0  # beyond what the guest's own deadlines add up to
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
 _GRACE_S = 2.0  # the guest's own, for processes that do not go at once
-_LOOK_S = 0.2  # between two questions whether the caller still wants what is waited for
+_LOOK_S = 0.2  # between two questions whether the caller still wants what is waited for, and two looks at the sandbox
+_MOST_LOOKS = 1000  # more than a completion's time has
 
 Stopping = Callable[[], bool]
 """Says whether the caller wants no more. It is asked at least each 0.25 s while a sandbox is waited for."""
@@ -102,7 +103,8 @@ class Session:
         self._ready = False
         self.starved: Starved | None = None
         self._before: Usage | None = None  # measured when records had been waited for a moment
-        self._measure_at = inf
+        self._looks: list[bool] = []  # since then, whether something inside could have run
+        self._look_at = inf
         self._ask_at = 0.0  # when the caller is to be asked next whether it wants more
 
     def await_ready(self) -> None:
@@ -221,7 +223,7 @@ class Session:
                 sleep(_PAUSE_S)  # records come one by one: some at once cost less to take, and lie safely meanwhile
             kind, data = self._receive(deadline, stopping)
             if kind == DONE:
-                self._measure_at = inf
+                self._look_at = inf
                 if done != lines or pending:
                     raise Ended(f"the guest told {done} outcomes for {lines} threads")
                 return
@@ -237,7 +239,8 @@ class Session:
                 raise Ended(f"the guest told {done} outcomes for {lines} threads")
             if count:
                 if self._before is not None:  # else these come right behind others, and what was found then holds
-                    self.starved = starved(self._before, measure(self.sandbox.pid))
+                    wanted = sum(self._looks) / max(1, len(self._looks))
+                    self.starved = starved(self._before, measure(self.sandbox.pid), wanted)
                 yield bytes(pending[:length])
                 del pending[:length]
                 deadline = monotonic() + patience
@@ -245,7 +248,15 @@ class Session:
 
     def _wait_for_records(self, moment: float) -> None:
         """Has usage measured a moment from now, if nothing comes until then."""
-        self._before, self._measure_at = None, monotonic() + moment if self.sandbox.pid else inf
+        self._before, self._look_at = None, monotonic() + moment if self.sandbox.pid else inf
+
+    def _look(self, now: float) -> None:
+        """Notes what the sandbox gets of a processor, and whether it could use one."""
+        if self._before is None:
+            self._before, self._looks = measure(self.sandbox.pid), []
+        if len(self._looks) < _MOST_LOOKS:
+            self._looks.append(wants_processor(self.sandbox.pid))
+        self._look_at = now + min(_LOOK_S, self._limits.timeout_ms / 4000)
 
     def reset(self) -> None:
         """Forgets what came of the last batch, if that is not done yet. It is not waited for: `settle` does that."""
@@ -325,9 +336,9 @@ class Session:
         now = monotonic()
         if now >= deadline:
             return False
-        if now >= self._measure_at:
-            self._before, self._measure_at = measure(self.sandbox.pid), inf
-        until = min(deadline, self._measure_at)
+        if now >= self._look_at:
+            self._look(now)
+        until = min(deadline, self._look_at)
         if stopping is not None:
             if now >= self._ask_at:
                 self._ask_at = now + _LOOK_S

@@ -12,6 +12,7 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _PRESSURE = Path("/proc/pressure/cpu")
 _UTIME, _CSTIME = 11, 15  # of the fields behind the name: its own time and that of processes it waited for
 _BUSY = 0.5  # of the time, in which some process had to wait for a processor
+_WANTED = 0.5  # of the looks, at which a completion could have run
 _SHORT = 0.5  # of the time, less than which a completion got
 
 
@@ -39,10 +40,17 @@ def measure(pid: int) -> Usage:
     return Usage(monotonic(), sum(_processor_s(one) for one in family(pid)), pressure, load)
 
 
-def starved(before: Usage, after: Usage) -> Starved | None:
-    """Whether a sandbox got less than half of a processor between two measures, and others are the likely reason."""
+def wants_processor(pid: int) -> bool:
+    """Whether something below this process could run just now: it does, or waits for a processor."""
+    return any(_can_run(task) for one in family(pid)[1:] for task in Path(f"/proc/{one}/task").glob("*/stat"))
+
+
+def starved(before: Usage, after: Usage, wanted: float) -> Starved | None:
+    """Whether a sandbox got less than half of a processor between two measures, and others are the likely reason.
+    `wanted` is the part of that time in which it could have used one: else it waited for something.
+    """
     seconds, used = after.at - before.at, after.processor_s - before.processor_s
-    if seconds <= 0 or used >= _SHORT * seconds:
+    if seconds <= 0 or used >= _SHORT * seconds or wanted < _WANTED:
         return None
     busy = after.load  # the kernel sums up each 2 s: of a shorter time, the last 10 s say more
     if before.pressure_s is not None and after.pressure_s is not None:
@@ -56,6 +64,12 @@ def _pressure() -> tuple[float | None, float | None]:
         fields = dict(field.split("=") for field in _PRESSURE.read_text().splitlines()[0].split()[1:])
         return int(fields["total"]) / 1e6, float(fields["avg10"]) / 100
     return None, None  # a kernel without it
+
+
+def _can_run(stat: Path) -> bool:
+    with suppress(OSError):  # it has ended meanwhile
+        return stat.read_text().rpartition(")")[2].split()[0] == "R"
+    return False
 
 
 def _processor_s(pid: int) -> float:

@@ -51,7 +51,8 @@ def usage_of(at: float, processor_s: float, pressure_s: float | None, load: floa
     ],
 )
 def test_too_little_of_a_processor_on_a_busy_machine(after: Usage, found: Starved | None) -> None:
-    assert starved(usage_of(10.0, 0.0, 5.0), after) == found
+    assert starved(usage_of(10.0, 0.0, 5.0), after, 0.9) == found
+    assert starved(usage_of(10.0, 0.0, 5.0), after, 0.1) is None  # it waited for something else
 
 
 def test_the_time_of_processes_that_have_ended_counts() -> None:
@@ -102,7 +103,7 @@ def test_a_completion_that_got_no_processor_is_graded_again(
 def test_one_that_never_gets_a_processor_may_be_retried(
     isolation: Literal["batch", "completion"], pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "starved", lambda before, after: Starved(0.25, 1.0))
+    monkeypatch.setattr(session, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
     with pool.grading(GraderSource(_WORKS, isolation, timeout_s=0.4)) as grading:
         began = time.monotonic()
         outcomes = grading.score(b"\n".join([line("x"), line("work"), line("x")]), 0, "g@1")
@@ -112,17 +113,20 @@ def test_one_that_never_gets_a_processor_may_be_retried(
 
 
 def test_a_test_run_that_got_no_processor_fails_no_check(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "starved", lambda before, after: Starved(0.25, 1.0))
+    monkeypatch.setattr(session, "starved", lambda before, after, wanted: Starved(0.25, 1.0))
     with pytest.raises(InfrastructureError, match="since the machine was busy"):
         pool.prove(GraderSource(_WORKS, timeout_s=0.3), [line("work")])
 
 
 @BOTH
 @pytest.mark.parametrize("completion", ["sleep", "loop"])
-def test_one_that_sleeps_or_loops_on_a_machine_that_is_idle_is_told_at_once(
+def test_one_that_sleeps_or_has_the_processor_is_told_at_once(
     completion: str, isolation: Literal["batch", "completion"], pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # whatever else this machine does now
+    if completion == "loop":
+        monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 0.0))  # whatever else this machine does now
+    else:
+        monkeypatch.setattr(usage, "_pressure", lambda: (0.0, 1.0))  # it is told at once on a busy one too
     began = time.monotonic()
     with pool.grading(GraderSource(_WORKS, isolation, timeout_s=0.5)) as grading:
         outcomes = grading.score(line(completion), 0, "g@1")
