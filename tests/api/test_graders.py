@@ -109,3 +109,21 @@ def test_an_emoji_in_a_description_may_be_escaped(client: httpx.Client) -> None:
     body = b'{"key": "smile", "description": "%b", "source": "%b"}' % (rb"\ud83d\ude00", GOOD.encode("unicode_escape"))
     made = client.post(f"{PROJECT}/graders", content=body, headers={"Content-Type": "application/json"})
     assert made.json()["description"] == "\N{GRINNING FACE}"
+
+
+SMILE, HALF = r"\ud83d\ude00", r"\ud83d"
+
+
+def sent_with_half_a_pair(name: str) -> bytes:
+    source = "async def grade(thread):\\n    return 1.0\\n"
+    thread = f'{{"completion": "{HALF}"}}'
+    texts = f'"key": "n", "name": "{name}", "description": "{SMILE} {SMILE}"'
+    return f'{{{texts}, "source": "{source}", "threads": [{thread}]}}'.encode()
+
+
+def test_a_name_is_kept_whatever_stands_beside_it(client: httpx.Client) -> None:
+    headers = {"Content-Type": "application/json"}
+    made = client.post(f"{PROJECT}/graders", content=sent_with_half_a_pair(f"{SMILE} smile"), headers=headers).json()
+    assert (made["name"], made["description"]) == ("\U0001f600 smile", "\U0001f600 \U0001f600")
+    refused = client.post(f"{PROJECT}/graders", content=sent_with_half_a_pair(f"{HALF} smile"), headers=headers)
+    assert "name holds half a surrogate pair" in problem(refused, 422, "invalid-request")

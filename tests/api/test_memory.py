@@ -1,9 +1,14 @@
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import httpx
+import pytest
 
+from api.bodies import MIB
+from api.memory import BodyMemory
+from api.problems import ProblemError
 from tests.api.conftest import GOOD, PROJECT, Service, problem
 
 JSON = {"Content-Type": "application/json"}
@@ -43,3 +48,47 @@ def test_what_a_request_held_is_let_go_of(service: Service, client: httpx.Client
         client.post(f"{PROJECT}/validate", content=body, headers=JSON)
     client.post(f"{PROJECT}/validate", json={"source": GOOD})
     assert service.services.memory.held == 0
+
+
+def test_short_bodies_are_counted_from_their_first_byte(service: Service, client: httpx.Client) -> None:
+    memory, go_on = service.services.memory, threading.Event()
+
+    def waiting() -> Iterator[bytes]:
+        yield b" " * 200_000
+        go_on.wait(10)
+        yield b"{}"
+
+    def send() -> None:
+        with httpx.Client(base_url=service.url, headers=client.headers) as own:
+            own.post(f"{PROJECT}/validate", content=waiting(), headers=JSON)
+
+    senders = [threading.Thread(target=send) for _ in range(3)]
+    for sender in senders:
+        sender.start()
+    ends = time.monotonic() + 10
+    while memory.held < 600_000 and time.monotonic() < ends:
+        time.sleep(0.01)
+    held = memory.held
+    go_on.set()
+    for sender in senders:
+        sender.join()
+    assert held == 600_000
+    assert (memory.held, dict(memory._of_key)) == (0, {})
+
+
+def test_one_key_holds_half_at_most() -> None:
+    memory = BodyMemory(400 * MIB)
+    of_one, of_other = ({"state": {"key": SimpleNamespace(id=name)}} for name in ("one", "other"))
+    memory.hold(of_one, 200 * MIB)
+    with pytest.raises(ProblemError):
+        memory.hold(of_one, 1)
+    memory.hold(of_other, 200 * MIB)
+    memory.let_go(of_one, 100 * MIB)
+    memory.release(of_one)
+    memory.release(of_other)
+    assert memory.held == 0
+
+
+def test_one_key_may_send_the_longest_body_where_there_is_little_memory() -> None:
+    memory = BodyMemory(64 * MIB)
+    memory.hold({"state": {"key": SimpleNamespace(id="one")}}, 64 * MIB)

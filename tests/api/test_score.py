@@ -51,6 +51,9 @@ def test_an_older_version_may_be_named(client: httpx.Client) -> None:
         answer = client.post(URL, json={"threads": threads, "version": version}).json()
         assert answer["outcomes"][0]["score"] == score
     problem(client.post(URL, json={"threads": threads, "version": 3}), 404, "not-found")
+    for version in (0, -1):
+        detail = problem(client.post(URL, json={"threads": threads, "version": version}), 422, "invalid-request")
+        assert ">= 1" in detail and "version" in detail
 
 
 def test_limits_are_named(client: httpx.Client) -> None:

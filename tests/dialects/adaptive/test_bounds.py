@@ -91,3 +91,22 @@ def test_half_an_emoji_is_refused_and_a_whole_one_kept(service: Service) -> None
 
 def test_only_posts_are_taken(service: Service) -> None:
     assert httpx.get(f"{service.url}/api/graphql").status_code == 405
+
+
+CREATE = "mutation($p: IdOrKey!, $i: GraderCreateInput!) { createGrader(project: $p, input: $i) { key } }"
+ONE = "graders(project: $p) { graderConfig { ... on JudgeConfigOutput { criteria } } }"
+
+
+def test_an_answer_is_bounded_in_bytes(ask: Ask, project: str) -> None:
+    judge = {"model": "m", "criteria": "c" * 250_000, "examples": [], "systemTemplate": "s", "userTemplate": "u"}
+    for number in range(14):
+        wanted = {"name": "x", "key": f"j{number}", "graderType": "JUDGE", "graderConfig": {"judge": judge}}
+        made = ask(CREATE, p=project, i=wanted)
+        assert made["data"], made
+    listed = ask(f"query($p: IdOrKey!) {{ {ONE} }}", p=project)["data"]["graders"]
+    assert [len(grader["graderConfig"]["criteria"]) for grader in listed] == [250_000] * 14
+    often = " ".join(f"a{number}: {ONE}" for number in range(10))
+    assert "longer than 33554432 bytes" in message(ask(f"query($p: IdOrKey!) {{ {often} }}", p=project))
+    names = " ".join(f"a{number}: criteria" for number in range(10))
+    one = ONE.replace("criteria", names)
+    assert "longer than 33554432 bytes" in message(ask(f"query($p: IdOrKey!) {{ {one} }}", p=project))
