@@ -12,7 +12,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from sandbox.grader_source import GraderSource
 from storage.measures import COMPLETED
-from storage.summary import summarise
+from storage.summary import NOT_MADE, summary_of
 from storage.tally import Tally, tally
 
 router = APIRouter(tags=["graders"])
@@ -25,9 +25,10 @@ class ToScore(msgspec.Struct, forbid_unknown_fields=True):
     version: VersionNumber | None = None
 
 
-class _Answer(msgspec.Struct):
+class _Answer(msgspec.Struct, omit_defaults=True):
     outcomes: list[Outcome]
     summary: msgspec.Raw
+    summary_error: str | None = None
 
 
 @router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
@@ -43,7 +44,9 @@ def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
     wanted = bodies.parse(body, ToScore)
     lines = bodies.lines(wanted.threads, THREADS, services.line_bytes)
     label, outcomes = score_lines(caller, services, key, wanted.version, lines)
-    summary = summarise(label, 1.0, tally(outcomes))
+    summary = summary_of(label, 1.0, tally(outcomes))
+    if summary is None:
+        return msgspec.json.encode(_Answer(outcomes, msgspec.Raw(b"null"), NOT_MADE))
     return msgspec.json.encode(_Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode())))
 
 

@@ -138,13 +138,15 @@ class Batch(_Schema):
     kept: bool = Field(False, description="whether it lives on when other batches have had their time")
     weighted_mean: float | None = Field(None, description="sum of weight times mean, once every grader has scores")
     summary: list[Summary] = Field([], description="one for each grader; of what is done so far while it runs")
+    summary_error: str | None = Field(None, description="why the summary of a grader is missing")
 
 
 class ScoreAnswer(_Schema):
     """The answer of synchronous scoring: an outcome for each thread, in order."""
 
     outcomes: list[dict[str, Any]]
-    summary: Summary
+    summary: Summary | None
+    summary_error: str | None = Field(None, description="why there is no summary")
 
 
 class ApiKey(_Schema):

@@ -24,7 +24,7 @@ from storage.errors import KeyReused, NotFound, Refused
 from storage.leftovers import Leftovers
 from storage.plans import Plan, Scorer, Wanted
 from storage.rewards import read_past
-from storage.summary import summarise
+from storage.summary import NOT_MADE, summary_of
 from storage.tally import Tally, error_counts, from_redis
 
 _ID = re.compile(r"[0-9a-f]{20}")
@@ -229,10 +229,12 @@ def _ask_statistics(pipe: Pipeline, batch_id: str, grader_number: int) -> None:
     pipe.hgetall(names.values(batch_id, grader_number))
 
 
-def _summaries(fields: dict[str, str], statistics: Sequence[Mapping[bytes | str, bytes | str]]) -> list[Summary]:
+def _summaries(
+    fields: dict[str, str], statistics: Sequence[Mapping[bytes | str, bytes | str]]
+) -> list[Summary | None]:
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
     return [
-        summarise(scorer.label, scorer.weight, from_redis(stats, values), read_past(text(stats.get(b"past", b""))))
+        summary_of(scorer.label, scorer.weight, from_redis(stats, values), read_past(text(stats.get(b"past", b""))))
         for scorer, stats, values in zip(scorers, statistics[::2], statistics[1::2], strict=True)
     ]
 
@@ -256,7 +258,7 @@ def _write(
     pipe.sadd(names.OPEN, batch_id)
     pipe.hincrby(names.TOTALS, "accepted", 1)
     pipe.zrem(names.UPLOADS, batch_id)
-    return _batch(batch_id, fields, 0, [summarise(one.label, one.weight, Tally()) for one in scorers])
+    return _batch(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
 
 
 def _hold(pipe: Pipeline, wanted: Wanted) -> Scorer:
@@ -292,8 +294,9 @@ def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | 
     }
 
 
-def _batch(batch_id: str, fields: dict[str, str], underway: int, summaries: list[Summary]) -> Batch:
+def _batch(batch_id: str, fields: dict[str, str], underway: int, made: Sequence[Summary | None]) -> Batch:
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
+    summaries = [summary for summary in made if summary is not None]
     return Batch.model_validate(
         {
             **{
@@ -306,8 +309,9 @@ def _batch(batch_id: str, fields: dict[str, str], underway: int, summaries: list
             "underway": underway,
             "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
             "errors": error_counts(fields),
-            "weighted_mean": _weighted_mean(summaries),
+            "weighted_mean": _weighted_mean(summaries) if len(summaries) == len(scorers) else None,
             "summary": summaries,
+            "summary_error": NOT_MADE if len(summaries) < len(made) else None,
         }
     )
 

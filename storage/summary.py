@@ -1,5 +1,6 @@
 """What is said of one grader's scores over a batch."""
 
+import logging
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -11,6 +12,18 @@ from storage.tally import Tally
 
 BINS = 10
 QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+NOT_MADE = "the summary could not be made, which is a fault of the service; the outcomes are complete. Report it"
+
+_log = logging.getLogger(__name__)
+
+
+def summary_of(grader: str, weight: float, counted: Tally, past: Sequence[Past] = ()) -> Summary | None:
+    """As `summarise`; None where it fails, which is logged: the outcomes that it is made of are good all the same."""
+    try:
+        return summarise(grader, weight, counted, past)
+    except Exception:
+        _log.exception("the summary of %s could not be made", grader)
+        return None
 
 
 def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] = ()) -> Summary:
@@ -33,7 +46,7 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
         maximum=counted.maximum if some else None,
         quantiles=_quantiles(scores) if some else {},
         histogram=_histogram(scores, counted.minimum, counted.maximum) if some else [],
-        run_ms_mean=counted.run_ms / counted.count if counted.count else None,
+        run_ms_mean=_finite(counted.run_ms / counted.count) if counted.count else None,
         warnings=[concern.message for concern in found],
         warning_kinds=[concern.kind for concern in found],
     )
@@ -58,10 +71,20 @@ def _quantiles(scores: list[tuple[float, int]]) -> dict[str, float]:
 def _histogram(scores: list[tuple[float, int]], low: float, high: float) -> list[HistogramBin]:
     if low == high:
         return [HistogramBin(low=low, high=high, count=sum(count for _, count in scores))]
-    # Halves, because the distance between two floats can be more than the largest float.
-    edges = [low * (1 - step / BINS) + high * (step / BINS) for step in range(BINS)] + [high]
     counts = [0] * BINS
     for score, count in scores:
-        position = (score / 2 - low / 2) / (high / 2 - low / 2) * BINS
-        counts[min(int(position), BINS - 1)] += count
+        counts[min(int(_share(score, low, high) * BINS), BINS - 1)] += count
+    edges = sorted([low, *(_edge(low, high, step / BINS) for step in range(1, BINS)), high])
     return [HistogramBin(low=edges[i], high=edges[i + 1], count=counts[i]) for i in range(BINS)]
+
+
+def _share(score: float, low: float, high: float) -> float:
+    """How far a score is on the way from low to high, from 0 to 1."""
+    if math.isfinite(high - low):
+        return (score - low) / (high - low)  # not 0: two floats that differ have a difference
+    return (score / 2 - low / 2) / (high / 2 - low / 2)  # they are more than the largest float apart
+
+
+def _edge(low: float, high: float, share: float) -> float:
+    """Rounding may carry an edge past its neighbours, and over the largest float."""
+    return min(max(low * (1 - share) + high * share, low), high)

@@ -1,11 +1,16 @@
+import math
 import statistics
+import sys
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
+from storage import summary as summaries
 from storage.summary import summarise
-from storage.tally import tally
+from storage.tally import Tally, tally
 from tests.storage.making import failed
 
 
@@ -43,3 +48,28 @@ def test_scores_near_the_largest_float_still_make_json() -> None:
     assert sum(part.count for part in summary.histogram) == 3
     assert "Infinity" not in summary.model_dump_json()
     assert Summary.model_validate_json(summary.model_dump_json()) == summary
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(FINITE, min_size=1, max_size=40))
+@example([0.0, 5e-324])
+@example([5e-324, 1e-323, 1.5e-323])
+@example([sys.float_info.max, math.nextafter(sys.float_info.max, 0)])
+@example([-sys.float_info.max, sys.float_info.max, 0.0])
+@example([-0.0, 0.0])
+def test_every_finite_score_is_summarised(scores: list[float]) -> None:
+    summary = summary_of(*scores)
+    assert (summary.minimum, summary.maximum) == (min(scores), max(scores))
+    assert sum(part.count for part in summary.histogram) == len(scores)
+    edges = [summary.histogram[0].low, *(part.high for part in summary.histogram)]
+    assert edges == sorted(edges)
+    assert all(min(scores) <= value <= max(scores) for value in [*edges, *summary.quantiles.values()])
+    assert Summary.model_validate_json(summary.model_dump_json()) == summary
+
+
+def test_a_summary_that_cannot_be_made_is_none_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    impossible = Tally(count=1, scored=1, values={"no number": 1})
+    assert summaries.summary_of("g@1", 1.0, impossible) is None
+    assert "the summary of g@1 could not be made" in caplog.text
