@@ -15,12 +15,26 @@ BEAT_S = 4.0
 ATTEMPTS = 10
 
 
+class Part(msgspec.Struct, frozen=True):
+    """The outcomes that are kept of a unit which was given back before its end."""
+
+    attempt: int
+    """Whose file they are in."""
+    outcomes: int
+
+
 class Lease(msgspec.Struct, frozen=True):
-    """One unit of one batch, this worker's until the lease runs out. Attempts count from 1."""
+    """One unit of one batch, this worker's until the lease runs out.
+
+    Attempts count from 1, and no two of a unit have the same number: it names a file. `tries` leaves out those attempts
+    that were given back for no fault of the unit's.
+    """
 
     batch: str
     unit: int
     attempt: int
+    tries: int = 1
+    part: Part | None = None
 
     def __str__(self) -> str:
         return f"{self.batch}:{self.unit}:{self.attempt}"
@@ -35,14 +49,31 @@ class Beat(msgspec.Struct, frozen=True):
     """Projects that have units no worker has taken."""
 
 
+class Standing(IntEnum):
+    """How a unit stands that is being scored, and who waits."""
+
+    OVER = 0
+    """No more outcomes are wanted: the lease was lost, or the batch is over."""
+    ALONE = 1
+    SHARED = 2
+    """A project waits that has fewer leases than this one."""
+    STARVING = 3
+    """A project waits that has none."""
+
+
 class Completed(IntEnum):
     """What became of the outcomes of an attempt. What counts is true."""
 
     NOT = 0
-    """The lease was lost, or the batch was cancelled or deleted."""
+    """The lease was lost."""
     COUNTED = 1
     FINISHED = 2
     """Counted, and the batch is finished with it. Said again to whoever asks again."""
+    OVER = 3
+    """The batch was over, or is gone: they count if they were counted before the question was repeated."""
+
+    def __bool__(self) -> bool:
+        return self in (Completed.COUNTED, Completed.FINISHED)
 
 
 class Leases:
@@ -62,42 +93,50 @@ class Leases:
         self._release = script(redis, "release")
         self._complete = script(redis, "complete")
 
-    def claim(self) -> Lease | None:
-        """The next unit of the project and batch whose turn it is, or None where nothing waits."""
-        return next(iter(self.claim_some(1)), None)
-
-    def claim_some(self, most: int) -> list[Lease]:
-        """The next units of the project and batch whose turn it is: fewer where few are left, none where none waits."""
-        found = self._claim(args=[self._lease_ms, _now(), most])
-        return [Lease(batch.decode(), unit, attempt) for batch, unit, attempt in found]
+    def claim(self, *, starving: bool = False) -> Lease | None:
+        """The next unit of the project and batch whose turn it is, or None where nothing waits. With `starving`, only
+        projects that have no lease have a turn.
+        """
+        found = self._claim(args=[self._lease_ms, _now(), int(starving)])
+        if not found:
+            return None
+        batch, unit, attempt, tries, part_attempt, outcomes = found
+        part = Part(part_attempt, outcomes) if outcomes else None
+        return Lease(batch.decode(), unit, attempt, tries, part)
 
     def beat(self, leases: Iterable[Lease]) -> Beat:
         """Extends these leases, and gives back all those that ran out, whoever had them."""
         returned, waiting = self._beat(args=[self._lease_ms, *map(str, leases)])
         return Beat(returned, waiting)
 
-    def advance(self, lease: Lease, outcomes: int) -> bool:
-        """Notes how many outcomes of the unit there are; False where no more are wanted: the lease was lost, or the
-        batch is over.
-        """
-        return bool(self._advance(args=[lease.batch, lease.unit, lease.attempt, outcomes]))
+    def advance(self, lease: Lease, outcomes: int) -> Standing:
+        """Notes how many outcomes of the unit there are."""
+        return Standing(self._advance(args=[lease.batch, lease.unit, lease.attempt, outcomes]))
 
-    def release(self, lease: Lease, *, tried: bool = True) -> None:
-        """Gives the unit back at once, for any worker to take; as if it had never been lent, where it was not tried
-        to its end and wrote nothing.
-        """
-        self._release(args=[lease.batch, lease.unit, lease.attempt, int(tried)])
+    def release(self, lease: Lease, *, tried: bool = True, outcomes: int = 0) -> bool:
+        """Gives the unit back at once, for any worker to take. A lease that is not held is none to give back.
 
-    def complete(self, lease: Lease, grader_number: int, counted: Tally) -> Completed:
-        """Makes this attempt's outcomes the ones that count. May be asked again when the answer did not arrive."""
-        (completed,) = self.complete_all([(lease, grader_number, counted)])
+        Args:
+            tried: whether the unit may be why it was not done: it is tried only so often.
+            outcomes: how many the file of this attempt holds, for the next one to go on from.
+
+        Returns whether that file is the one that the next attempt goes on from.
+        """
+        return bool(self._release(args=[lease.batch, lease.unit, lease.attempt, int(tried), outcomes]))
+
+    def complete(self, lease: Lease, grader_number: int, counted: Tally, size: int = 0) -> Completed:
+        """Makes this attempt's outcomes the ones that count. May be asked again when the answer did not arrive.
+
+        `size` is how many bytes they take in the spool.
+        """
+        (completed,) = self.complete_all([(lease, grader_number, counted, size)])
         return completed
 
-    def complete_all(self, units: Iterable[tuple[Lease, int, Tally]]) -> list[Completed]:
+    def complete_all(self, units: Iterable[tuple[Lease, int, Tally, int]]) -> list[Completed]:
         """What `complete` does, for several units: Redis takes them to its disk together."""
         with self._redis.pipeline(transaction=False) as pipe:
-            for lease, grader_number, counted in units:
-                head: list[str | int | float] = [lease.batch, lease.unit, lease.attempt, grader_number, _now()]
+            for lease, grader_number, counted, size in units:
+                head: list[str | int | float] = [lease.batch, lease.unit, lease.attempt, grader_number, _now(), size]
                 self._complete(args=[*head, *arguments(counted)], client=pipe)
             return [Completed(found) for found in pipe.execute()]
 

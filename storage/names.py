@@ -11,6 +11,8 @@ LEASES = "gradebox:leases"
 GARBAGE = "gradebox:garbage"
 UPLOADS = "gradebox:uploads"
 UNTIDY = "gradebox:untidy"
+UNFROZEN = "gradebox:unfrozen"
+STORED = "gradebox:stored"
 JANITOR = "gradebox:janitor"
 ORPHANS = "gradebox:orphans"
 SPOOL = "gradebox:spool"
@@ -49,19 +51,29 @@ def audit(project: str) -> str:
     return f"gradebox:audit:{project}"
 
 
+def audit_of_batches(project: str) -> str:
+    """The stream of what was done with a project's batches: there are many, and they push nothing else out."""
+    return f"gradebox:audit:{project}:batches"
+
+
 def answer(project: str, key_id: str, digest: str) -> str:
     """What was answered to the request of an API key with this Idempotency-Key, by its SHA-256."""
     return f"gradebox:answer:{project}:{key_id}:{digest}"
 
 
 def batches(project: str) -> str:
-    """The batches of a project, by the time they were accepted."""
+    """The batches of a project, by their ids, which begin with the time."""
     return f"gradebox:batches:{project}"
 
 
 def batch(batch_id: str) -> str:
     """The state and counts of one batch."""
     return f"gradebox:batch:{batch_id}"
+
+
+def frozen(batch_id: str) -> str:
+    """What is kept of one batch that is over, in the place of its record."""
+    return f"gradebox:frozen:{batch_id}"
 
 
 def chunks(batch_id: str) -> str:
@@ -87,6 +99,11 @@ def stats(batch_id: str, grader_number: int) -> str:
 def values(batch_id: str, grader_number: int) -> str:
     """How often each rounded score was given by one grader of a batch."""
     return f"gradebox:batch:{batch_id}:values:{grader_number}"
+
+
+def parts(batch_id: str) -> str:
+    """The outcomes that are kept of units that are not done: unit to `attempt:count`."""
+    return f"gradebox:batch:{batch_id}:parts"
 
 
 def returned(batch_id: str) -> str:

@@ -1,7 +1,7 @@
--- Leases units of the batch whose turn it is, of the project whose turn it is.
--- ARGV: lease in ms, the time now as text, how many at most. Fewer towards the end, so that every worker has some; a unit
--- that somebody had before comes alone.
--- Returns batch, unit and attempt of each, or nothing when no unit is pending anywhere.
+-- Leases the next unit of the batch whose turn it is, of the project whose turn it is.
+-- ARGV: lease in ms, the time now as text, 1 where only projects that have no lease may have a turn.
+-- Returns batch, unit, attempt, tries, and attempt and outcomes of the part that is kept (0 for none); or nothing where
+-- no unit is pending.
 local function next_batch(turns)
   for _ = 1, redis.call('LLEN', turns) do
     local id = redis.call('LPOP', turns)
@@ -11,10 +11,12 @@ local function next_batch(turns)
   end
 end
 
+-- Attempts name files, so their numbers only grow. What was given back untried is no try.
 local function lend_one(id, batch, unit)
   local attempt = redis.call('HINCRBY', batch .. ':attempts', unit, 1)
+  local tries = attempt - (redis.call('HGET', batch .. ':untried', unit) or 0)
   redis.call('ZADD', LEASES, now_ms() + ARGV[1], id .. ':' .. unit .. ':' .. attempt)
-  return {id, tonumber(unit), attempt}
+  return {id, tonumber(unit), attempt, tries, part_of(batch, unit)}
 end
 
 local function lend(id, batch)
@@ -22,25 +24,35 @@ local function lend(id, batch)
     redis.call('HSET', batch, 'state', 'running', 'started_at', ARGV[2])
   end
   local returned = redis.call('LPOP', batch .. ':returned')
-  if returned then return {lend_one(id, batch, returned)} end
-  local cursor = redis.call('HMGET', batch, 'next', 'units')
-  local count = math.max(1, math.min(ARGV[3], math.floor((cursor[2] - cursor[1]) / 4)))
-  local leases = {}
-  for unit = cursor[1], cursor[1] + count - 1 do leases[#leases + 1] = lend_one(id, batch, unit) end
-  redis.call('HINCRBY', batch, 'next', count)
-  return leases
+  if returned then return lend_one(id, batch, returned) end
+  return lend_one(id, batch, redis.call('HINCRBY', batch, 'next', 1) - 1)
 end
 
-for _ = 1, redis.call('LLEN', TURNS) do
-  local project = redis.call('LPOP', TURNS)
+local function whose_turn()
+  if ARGV[3] ~= '1' then return redis.call('LINDEX', TURNS, 0) end
+  local held, holders = leases_by_project()
+  for _, project in ipairs(redis.call('LRANGE', TURNS, 0, holders)) do
+    if not held[project] then return project end
+  end
+end
+
+local function take_turn(project)
+  redis.call('LREM', TURNS, 1, project)
   local turns = turns_key(project)
   local id, batch = next_batch(turns)
-  local leases = id and lend(id, batch)
+  local lease = id and lend(id, batch)
   if id and has_pending(batch) then
     redis.call('HSET', batch, 'rotating', 1)
     redis.call('RPUSH', turns, id)
   end
   if redis.call('EXISTS', turns) == 1 then redis.call('RPUSH', TURNS, project) end
-  if leases then return leases end
+  return lease
+end
+
+for _ = 1, redis.call('LLEN', TURNS) do
+  local project = whose_turn()
+  if not project then return {} end
+  local lease = take_turn(project)
+  if lease then return lease end
 end
 return {}

@@ -2,11 +2,13 @@
 local TURNS, LEASES, GARBAGE = 'gradebox:turns', 'gradebox:leases', 'gradebox:garbage'
 local UPLOADS, UNTIDY = 'gradebox:uploads', 'gradebox:untidy'
 local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'
+local STORED, UNFROZEN = 'gradebox:stored', 'gradebox:unfrozen'
 local SOURCES, HOLDS = 'gradebox:sources', 'gradebox:holds'
 
 local OPEN, TOTALS, MEASURED = 'gradebox:open', 'gradebox:totals', 'gradebox:measured'
 
 local function batch_key(id) return 'gradebox:batch:' .. id end
+local function frozen_key(id) return 'gradebox:frozen:' .. id end
 local function turns_key(project) return 'gradebox:turns:' .. project end
 
 local function now_ms()
@@ -44,10 +46,36 @@ local function count(project, completions, batches)
   if batches ~= 0 and redis.call('HINCRBY', ACTIVE, project, batches) <= 0 then redis.call('HDEL', ACTIVE, project) end
 end
 
+-- How many bytes of the spool a project's batches take.
+local function store(project, bytes)
+  if redis.call('HINCRBY', STORED, project, bytes) <= 0 then redis.call('HDEL', STORED, project) end
+end
+
+-- The outcomes of a unit that is not done and of which some are kept: the attempt that wrote them, and how many.
+local function part_of(batch, unit)
+  local attempt, outcomes = string.match(redis.call('HGET', batch .. ':parts', unit) or '0:0', '(%d+):(%d+)')
+  return tonumber(attempt), tonumber(outcomes)
+end
+
+-- How many leases each project has, and how many projects have any. There are few leases: some for each worker.
+local function leases_by_project()
+  local projects, held, holders = {}, {}, 0
+  for _, lease in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do
+    local id = string.match(lease, '^[^:]+')
+    projects[id] = projects[id] or redis.call('HGET', batch_key(id), 'project') or ''
+    local project = projects[id]
+    if not held[project] then holders = holders + 1 end
+    held[project] = (held[project] or 0) + 1
+  end
+  return held, holders
+end
+
 local function give_back(id, unit)
   local batch = batch_key(id)
   if is_active(batch) then
-    redis.call('HDEL', batch .. ':underway', unit)
+    local _, kept = part_of(batch, unit)
+    redis.call('HSET', batch .. ':underway', unit, kept)
+    redis.call('HSET', batch, 'retried', 1)
     redis.call('RPUSH', batch .. ':returned', unit)
     redis.call('HINCRBY', TOTALS, 'given_back', 1)
     rotate(id, batch)
@@ -64,14 +92,33 @@ local function release_sources(batch)
   end
 end
 
+-- Whose a batch is, and how many bytes of the spool it takes; nothing where it is gone.
+local function owner_of(id)
+  local project, bytes = unpack(redis.call('HMGET', batch_key(id), 'project', 'bytes'))
+  if project then return project, tonumber(bytes or 0) end
+  project, bytes = string.match(redis.call('GETRANGE', frozen_key(id), 0, 99), '^([^:]*):(%d+)\n')
+  return project, tonumber(bytes)
+end
+
+local function forget_record(batch)
+  for grader = 0, redis.call('HGET', batch, 'grader_count') - 1 do
+    redis.call('DEL', batch .. ':stats:' .. grader, batch .. ':values:' .. grader)
+  end
+  redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
+end
+
 local function end_batch(id, batch, state, at)
   local project, total, done = unpack(redis.call('HMGET', batch, 'project', 'total', 'done'))
   redis.call('HSET', batch, 'state', state, 'finished_at', at)
   if not redis.call('HGET', batch, 'kept') then redis.call('ZADD', ENDED, now_ms() / 1000, id) end
-  redis.call('ZADD', UNTIDY, now_ms() / 1000, id)
+  redis.call('ZADD', UNFROZEN, now_ms() / 1000, id)
+  -- Only where a unit was lent twice, or may still be written, are there files that do not count.
+  if state ~= 'finished' or redis.call('HGET', batch, 'retried') then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
   leave_rotation(id, batch, project)
   count(project, done - total, -1)
-  redis.call('DEL', batch .. ':returned', batch .. ':attempts', batch .. ':underway')
+  for _, name in ipairs({'returned', 'attempts', 'untried', 'parts', 'underway'}) do
+    redis.call('DEL', batch .. ':' .. name)
+  end
   release_sources(batch)
   redis.call('SREM', OPEN, id)
   redis.call('HINCRBY', TOTALS, 'ended:' .. state, 1)

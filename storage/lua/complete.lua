@@ -1,7 +1,7 @@
--- Counts one unit, once. ARGV: batch, unit, attempt, grader, the time now as text, then the tally:
+-- Counts one unit, once. ARGV: batch, unit, attempt, grader, the time now as text, the size of its file, then the tally:
 -- outcomes, scored, mean, m2, minimum, maximum, run_ms, how many kinds of error, kind, count, …, value, count, …
--- Returns 0 when this attempt's outcomes do not count: the lease was lost, or the batch is over. Else 1, or 2 where the
--- batch is finished with it.
+-- Returns 0 when this attempt's outcomes do not count, because the lease was lost; 1 when they do, or 2 where the batch is
+-- finished with them; 3 where the batch is over, or gone: they may count all the same, should this be asked again.
 local id, unit, attempt, grader = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local batch = batch_key(id)
 local mark = struct.pack('>H', attempt)
@@ -9,8 +9,12 @@ local mark = struct.pack('>H', attempt)
 if redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1) == mark then
   return redis.call('HGET', batch, 'state') == 'finished' and 2 or 1
 end
-if redis.call('ZREM', LEASES, id .. ':' .. ARGV[2] .. ':' .. ARGV[3]) == 0 then return 0 end
-if redis.call('HGET', batch, 'state') ~= 'running' then return 0 end
+local held = redis.call('ZREM', LEASES, id .. ':' .. ARGV[2] .. ':' .. ARGV[3]) == 1
+if redis.call('HGET', batch, 'state') ~= 'running' then
+  if redis.call('EXISTS', batch, frozen_key(id)) > 0 then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
+  return 3
+end
+if not held then return 0 end
 
 local function number(value) return string.format('%.17g', value) end
 
@@ -53,8 +57,8 @@ end
 local function measure(project, scorer, scored)
   local key = measures_key(project, scorer.key)
   if scored > 0 then redis.call('HINCRBY', key, 'scored', scored) end
-  redis.call('HINCRBYFLOAT', key, 'run_ms', ARGV[12])
-  for i = 14, 12 + 2 * tonumber(ARGV[13]), 2 do redis.call('HINCRBY', key, 'error:' .. ARGV[i], ARGV[i + 1]) end
+  redis.call('HINCRBYFLOAT', key, 'run_ms', ARGV[13])
+  for i = 15, 13 + 2 * tonumber(ARGV[14]), 2 do redis.call('HINCRBY', key, 'error:' .. ARGV[i], ARGV[i + 1]) end
 end
 
 -- The summary compares each grader with its last ten batches, which are kept with the batch for that; then this batch
@@ -76,19 +80,19 @@ local function remember(batch, project, scorers)
   end
 end
 
-local outcomes, scored = tonumber(ARGV[6]), tonumber(ARGV[7])
+local outcomes, scored = tonumber(ARGV[7]), tonumber(ARGV[8])
 local stats, values = batch .. ':stats:' .. grader, batch .. ':values:' .. grader
 redis.call('SETRANGE', batch .. ':done', unit * 2, mark)
-redis.call('HDEL', batch .. ':attempts', unit)
-redis.call('HDEL', batch .. ':underway', unit)
+for _, name in ipairs({'attempts', 'untried', 'parts', 'underway'}) do redis.call('HDEL', batch .. ':' .. name, unit) end
 redis.call('HINCRBY', batch, 'scored', scored)
+redis.call('HINCRBY', batch, 'bytes', ARGV[6])
 redis.call('HINCRBY', stats, 'count', outcomes)
-redis.call('HINCRBYFLOAT', stats, 'run_ms', ARGV[12])
+redis.call('HINCRBYFLOAT', stats, 'run_ms', ARGV[13])
 if scored > 0 then
-  merge(stats, scored, tonumber(ARGV[8]), tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]))
+  merge(stats, scored, tonumber(ARGV[9]), tonumber(ARGV[10]), tonumber(ARGV[11]), tonumber(ARGV[12]))
 end
-local first_value = 14 + 2 * tonumber(ARGV[13])
-for i = 14, first_value - 2, 2 do
+local first_value = 15 + 2 * tonumber(ARGV[14])
+for i = 15, first_value - 2, 2 do
   redis.call('HINCRBY', batch, 'error:' .. ARGV[i], ARGV[i + 1])
   redis.call('HINCRBY', stats, 'error:' .. ARGV[i], ARGV[i + 1])
 end
@@ -96,6 +100,7 @@ for i = first_value, #ARGV, 2000 do count_values(values, i, math.min(i + 1999, #
 local project, scorers = unpack(redis.call('HMGET', batch, 'project', 'graders'))
 scorers = cjson.decode(scorers)
 count(project, -outcomes, 0)
+store(project, ARGV[6])
 measure(project, scorers[grader + 1], scored)
 if redis.call('HINCRBY', batch, 'done', outcomes) == tonumber(redis.call('HGET', batch, 'total')) then
   remember(batch, project, scorers)

@@ -1,5 +1,13 @@
--- Gives one lease back at once. ARGV: batch, unit, attempt, whether that was a try (1 or 0).
-if redis.call('ZREM', LEASES, ARGV[1] .. ':' .. ARGV[2] .. ':' .. ARGV[3]) == 0 then return end
-local batch = batch_key(ARGV[1])
-if ARGV[4] == '0' and is_active(batch) then redis.call('HINCRBY', batch .. ':attempts', ARGV[2], -1) end
-give_back(ARGV[1], ARGV[2])
+-- Gives one lease back at once. ARGV: batch, unit, attempt, whether that was a try (1 or 0), how many outcomes its file
+-- holds that the next attempt is to go on from (0: there is no file).
+-- Returns whether the file is the one to go on from; asked again after a lost answer, it says the same.
+local id, unit, mark = ARGV[1], ARGV[2], ARGV[3] .. ':' .. ARGV[5]
+local batch = batch_key(id)
+if redis.call('ZREM', LEASES, id .. ':' .. unit .. ':' .. ARGV[3]) == 0 then
+  return redis.call('HGET', batch .. ':parts', unit) == mark and 1 or 0
+end
+if not is_active(batch) then return 0 end
+if ARGV[4] == '0' then redis.call('HINCRBY', batch .. ':untried', unit, 1) end
+if ARGV[5] ~= '0' then redis.call('HSET', batch .. ':parts', unit, mark) end
+give_back(id, unit)
+return ARGV[5] ~= '0' and 1 or 0

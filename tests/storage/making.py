@@ -6,7 +6,7 @@ from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Check, Report
 from storage.chunks import CHUNK_LINES, Cutter
 from storage.graders import Proved
-from storage.leases import Lease
+from storage.leases import Completed, Lease
 from storage.plans import Wanted
 from storage.store import Store
 from storage.tally import tally
@@ -69,4 +69,12 @@ def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) ->
     number, _ = plan.unit(lease.unit)
     data = msgspec.json.Encoder().encode_lines(outcomes)
     store.spool.write_outcomes(lease.batch, {(lease.unit, lease.attempt): data})
-    return bool(store.leases.complete(lease, number, tally(outcomes)))
+    return bool(store.leases.complete(lease, number, tally(outcomes), len(data)))
+
+
+def complete_again(store: Store, lease: Lease) -> Completed:
+    """What a worker asks whose question was answered, and the answer lost."""
+    plan = store.batches.plan(lease.batch)
+    assert plan is not None
+    outcomes = outcomes_of(store, lease)
+    return store.leases.complete(lease, plan.unit(lease.unit)[0], tally(outcomes))

@@ -1,4 +1,5 @@
 import time
+from typing import Any
 
 import pytest
 from redis import Redis
@@ -6,10 +7,10 @@ from redis import Redis
 from storage import names
 from storage.backlog import Waiting
 from storage.connection import text
-from storage.leases import Leases
+from storage.leases import Completed, Lease, Leases, Part, Standing
 from storage.store import Store
 from storage.tally import tally
-from tests.storage.making import accept, claim, finish, outcomes_of, wanted
+from tests.storage.making import accept, claim, complete_again, finish, outcomes_of, wanted
 
 
 def test_units_of_a_batch_are_lent_once_each(store: Store) -> None:
@@ -17,19 +18,6 @@ def test_units_of_a_batch_are_lent_once_each(store: Store) -> None:
     assert [(claim(store).unit, 1) for _ in range(3)] == [(0, 1), (1, 1), (2, 1)]
     assert store.leases.claim() is None
     assert store.batches.get("default", batch).state == "running"
-
-
-def test_several_are_lent_while_many_wait(store: Store) -> None:
-    accept(store, 20_000)
-    lent = [[lease.unit for lease in store.leases.claim_some(4)] for _ in range(8)]
-    assert lent == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10], [11, 12], [13], [14], [15], [16]]
-
-
-def test_a_unit_that_came_back_is_lent_alone(store: Store) -> None:
-    accept(store, 20_000)
-    store.leases.release(claim(store))
-    assert [(lease.unit, lease.attempt) for lease in store.leases.claim_some(4)] == [(0, 2)]
-    assert [lease.unit for lease in store.leases.claim_some(4)] == [1, 2, 3, 4]
 
 
 def test_batches_take_turns(store: Store) -> None:
@@ -124,13 +112,79 @@ def test_nobody_goes_on_with_a_unit_that_is_lost_or_not_wanted(store: Store) -> 
     assert store.batches.get("default", batch).underway == 0
 
 
-def test_a_unit_that_was_not_tried_to_its_end_has_as_many_tries_left(store: Store) -> None:
+def test_what_was_not_tried_to_its_end_has_as_many_tries_left_and_another_number(store: Store) -> None:
     accept(store, 10)
     store.leases.release(claim(store), tried=False)
     again = claim(store)
-    assert again.attempt == 1
+    assert (again.attempt, again.tries) == (2, 1)
     store.leases.release(again)
-    assert claim(store).attempt == 2
+    assert (claim(store).attempt, claim_tries(store)) == (3, 2)
+
+
+def claim_tries(store: Store) -> int:
+    """How often the one unit that is lent was tried."""
+    found: list[Any] = store.redis.zrange(names.LEASES, 0, -1)
+    batch, unit, attempt = text(found[0]).split(":")
+    store.leases.release(Lease(batch, int(unit), int(attempt)), tried=False)
+    return claim(store).tries
+
+
+def test_giving_back_again_because_the_answer_was_lost_takes_nobodys_lease(store: Store) -> None:
+    """Two workers that both hold the same attempt of a unit would both count."""
+    batch = accept(store, 1)
+    first = claim(store)
+    store.leases.release(first, tried=False)
+    second = claim(store)
+    store.leases.release(first, tried=False)
+    assert store.leases.claim() is None
+    assert finish(store, second)
+    assert store.batches.get("default", batch).done == 1
+
+
+def test_an_attempt_goes_on_from_what_the_one_before_kept(store: Store) -> None:
+    batch = accept(store, 10)
+    first = claim(store)
+    assert store.leases.release(first, tried=False, outcomes=4)
+    assert store.leases.release(first, tried=False, outcomes=4)  # asked again after a lost answer
+    assert store.batches.get("default", batch).underway == 4
+    second = claim(store)
+    assert (second.attempt, second.tries, second.part) == (2, 1, Part(1, 4))
+    store.leases.release(second)
+    third = claim(store)
+    assert (third.tries, third.part) == (2, Part(1, 4))
+    assert store.batches.get("default", batch).underway == 4
+    assert not store.leases.release(second, tried=False, outcomes=7)  # it has no lease any more
+    assert store.leases.release(third, tried=False, outcomes=8)
+    assert claim(store).part == Part(3, 8)
+
+
+def test_a_worker_hears_who_waits(store: Store) -> None:
+    exact = wanted(store, "exact")
+    accept(store, 3000, exact, project="a")
+    first, second = claim(store), claim(store)
+    assert store.leases.advance(first, 1) == Standing.ALONE
+    accept(store, 2000, exact, project="b")
+    assert store.leases.advance(first, 1) == Standing.STARVING
+    claim(store)
+    other = claim(store)
+    assert other.batch != first.batch
+    assert store.leases.advance(first, 1) == Standing.SHARED  # three of a's are lent, and one of b's
+    assert store.leases.advance(other, 1) == Standing.ALONE
+    store.leases.release(second)
+    store.leases.release(second)
+    assert store.leases.advance(second, 1) == Standing.OVER
+
+
+def test_the_starving_are_served_before_whose_turn_it_is(store: Store) -> None:
+    exact = wanted(store, "exact")
+    a = accept(store, 5000, exact, project="a")
+    assert claim(store).batch == a
+    assert store.leases.claim(starving=True) is None
+    b = accept(store, 2000, exact, project="b")
+    c = accept(store, 2000, exact, project="c")
+    found = [store.leases.claim(starving=True) for _ in range(3)]
+    assert [lease and lease.batch for lease in found] == [b, c, None]
+    assert [claim(store).batch for _ in range(4)] == [a, b, c, a]
 
 
 def test_a_lease_that_ran_out_goes_to_another_and_counts_once(store: Store, redis: Redis) -> None:
@@ -174,7 +228,7 @@ def test_completing_again_because_the_answer_was_lost_counts_once(store: Store) 
     batch = accept(store, 1500)
     lease = claim(store)
     assert finish(store, lease)
-    assert finish(store, lease)
+    assert complete_again(store, lease) == Completed.COUNTED
     assert store.batches.get("default", batch).done == 1000
 
 
@@ -183,6 +237,15 @@ def test_a_unit_that_is_given_back_comes_again(store: Store) -> None:
     lease = claim(store)
     store.leases.release(lease)
     assert claim(store).unit == lease.unit
+
+
+def test_a_question_repeated_after_the_end_says_no_more_than_that_it_is_over(store: Store) -> None:
+    """Who removed its file upon that might remove what counts."""
+    batch = accept(store, 10)
+    lease = claim(store)
+    assert finish(store, lease)
+    store.freezer.freeze(batch)
+    assert complete_again(store, lease) == Completed.OVER
 
 
 def test_a_cancelled_batch_takes_no_more(store: Store) -> None:

@@ -8,7 +8,7 @@ from storage.connection import text
 from storage.rewards import Concern, Past, concerns
 from storage.store import Store
 from storage.tally import tally
-from tests.storage.making import accept, claim, failed, finish, outcomes_of, wanted
+from tests.storage.making import accept, claim, complete_again, failed, finish, outcomes_of, wanted
 
 
 def kinds(*scores: float, errors: int = 0, past: list[Past] | None = None) -> list[str]:
@@ -124,7 +124,7 @@ def test_a_batch_that_is_finished_twice_is_remembered_once(store: Store) -> None
     accept(store, 30)
     lease = claim(store)
     assert finish(store, lease)
-    assert finish(store, lease)
+    assert complete_again(store, lease)
     assert store.redis.llen(names.rewards("default", "exact")) == 1
 
 
