@@ -73,7 +73,11 @@ class Spool:
         return data
 
     def write_outcomes(self, batch_id: str, files: Mapping[tuple[int, int], bytes]) -> None:
-        """The outcomes of units, each by its number and attempt, on disk when this returns."""
+        """The outcomes of units, each by its number and attempt, on disk when this returns; else there is none of them.
+
+        Raises:
+            FileExistsError: this attempt has written before. What counts is never opened again for writing.
+        """
         self._make_folder(f"{self._root}/outcomes/{batch_id}")
         self._check_room(self._reserve // 4)
         paths = [self._outcomes(batch_id, unit, attempt) for unit, attempt in files]
@@ -93,6 +97,26 @@ class Spool:
         """Forgets the outcomes of an attempt that does not count, if there are any."""
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm_file(self._outcomes(batch_id, unit, attempt))
+
+    def write_table(self, batch_id: str, table: bytes) -> None:
+        """What a batch that is over consists of, whole or not at all. It is the same whoever writes it."""
+        folder = f"{self._root}/outcomes/{batch_id}"
+        path = f"{folder}/table"
+        if not self._is_folder:
+            with self._as_os_errors():
+                self._files.pipe_file(path, table)
+            return
+        self._make_folder(folder)
+        new = f"{path}.{secrets.token_hex(4)}"
+        with self._writing(new) as (file,):
+            file.write(table)
+        Path(new).replace(path)
+        disk.sync_folder(Path(folder))
+
+    def read_table(self, batch_id: str) -> bytes:
+        """What `write_table` has written. Raises FileNotFoundError."""
+        with self._as_os_errors():
+            return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/table"))
 
     def remove(self, batch_id: str) -> None:
         """Forgets all files of a batch, if there are any."""
@@ -137,6 +161,15 @@ class Spool:
         """Raises OSError where there is no room for payloads."""
         self._check_room(self._reserve)
 
+    def half_of_disk(self) -> int | None:
+        """In bytes; None where it is no folder."""
+        if not self._is_folder:
+            return None
+        folder = Path(self._root)
+        while not folder.exists():
+            folder = folder.parent
+        return shutil.disk_usage(folder).total // 2
+
     def _check_room(self, least: int) -> None:
         if self._is_folder and least and (free := shutil.disk_usage(self._root).free) < least:
             raise OSError(errno.ENOSPC, f"{free} bytes are free and {least} are to stay so", self._root)
@@ -149,13 +182,17 @@ class Spool:
 
     def _make_folder(self, path: str) -> None:
         """An object store has no folders, and a bucket that is not there is somebody's mistake."""
-        if self._is_folder:
-            self._files.makedirs(path, exist_ok=True)
+        folder = Path(path)
+        if not self._is_folder or folder.is_dir():
+            return
+        self._make_folder(str(folder.parent))
+        folder.mkdir(exist_ok=True)
+        disk.sync_folder(folder.parent)  # else its name, and all that is written in it, may be lost with the power
 
     # A folder's files are opened as they are: fsspec would take as long as it takes to write the outcomes of a chunk.
 
     def _create(self, path: str) -> IO[bytes]:
-        return Path(path).open("wb") if self._is_folder else cast(IO[bytes], self._files.open(path, "wb"))
+        return Path(path).open("xb") if self._is_folder else cast(IO[bytes], self._files.open(path, "wb"))
 
     def _read(self, path: str, offset: int, length: int) -> bytes:
         if self._is_folder:
@@ -175,15 +212,33 @@ class Spool:
     def _writing(self, *paths: str) -> Iterator[list[IO[bytes]]]:
         """New files of one folder. All are written before the first is waited for: the disk takes them together."""
         with ExitStack() as opened:
-            files = [opened.enter_context(self._create(path)) for path in paths]
+            if self._is_folder:
+                made = opened.enter_context(_undone())
+            files = []
+            for path in paths:
+                files.append(opened.enter_context(self._create(path)))
+                if self._is_folder:
+                    made.append(Path(path))
             yield files
             if self._is_folder:
                 for file in files:
                     disk.push(file)
                 for file in files:
                     disk.sync(file)
-        if self._is_folder:
-            disk.sync_folder(Path(paths[0]).parent)
+                disk.sync_folder(Path(paths[0]).parent)
+
+
+@contextmanager
+def _undone() -> Iterator[list[Path]]:
+    """A list of files to be removed where the block does not come to its end: then they can be made again."""
+    made: list[Path] = []
+    try:
+        yield made
+    except BaseException:
+        for path in made:
+            with suppress(OSError):  # it stays, and is written no more: another attempt has another name
+                path.unlink()
+        raise
 
 
 def _foreign_errors(store: str) -> tuple[type[Exception], ...]:

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from storage import disk
 from storage.errors import PayloadLost
 from storage.spool import MIB, Spool
 from tests.object_store import object_store
@@ -44,6 +45,54 @@ def test_each_attempt_has_a_file_of_its_own(spool: Spool) -> None:
         assert list(file) == [b"two\n"]
     with pytest.raises(FileNotFoundError), spool.open_outcomes("b1", 3, 1):
         pass
+
+
+def test_what_was_written_once_is_never_opened_again(tmp_path: Path) -> None:
+    spool = Spool(f"file://{tmp_path}/spool")
+    spool.write_outcomes("b1", {(0, 1): b"it counts\n"})
+    with pytest.raises(FileExistsError):
+        spool.write_outcomes("b1", {(1, 1): b"beside\n", (0, 1): b"something else\n"})
+    with spool.open_outcomes("b1", 0, 1) as file:
+        assert file.read() == b"it counts\n"
+    assert spool.outcome_files("b1") == [(0, 1)]
+    spool.write_outcomes("b1", {(1, 1): b"beside\n"})
+
+
+def test_what_could_not_be_brought_to_the_disk_can_be_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool(f"file://{tmp_path}/spool")
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "sync_folder", lambda path: (_ for _ in ()).throw(OSError("no disk")))
+        (tmp_path / "spool" / "outcomes" / "b1").mkdir(parents=True)
+        with pytest.raises(OSError, match="no disk"):
+            spool.write_outcomes("b1", {(0, 1): b"one\n"})
+    spool.write_outcomes("b1", {(0, 1): b"one\n"})
+
+
+def test_the_name_of_a_new_folder_is_on_disk_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(f"file://{tmp_path}/spool")
+    synced: list[Path] = []
+    sync = disk.sync_folder
+
+    def note(path: Path) -> None:
+        synced.append(path)
+        sync(path)
+
+    monkeypatch.setattr(disk, "sync_folder", note)
+    spool.write_outcomes("b1", {(0, 1): b"one\n"})
+    outcomes = tmp_path / "spool" / "outcomes"
+    assert synced == [tmp_path, tmp_path / "spool", outcomes, outcomes / "b1"]
+
+
+def test_a_table_is_written_whole_and_may_be_written_again(spool: Spool) -> None:
+    for _ in range(2):
+        spool.write_table("b1", b"the table")
+        assert spool.read_table("b1") == b"the table"
+    assert spool.outcome_files("b1") == []
+    spool.remove("b1")
+    with pytest.raises(FileNotFoundError):
+        spool.read_table("b1")
 
 
 def test_nothing_is_left_of_a_removed_batch(spool: Spool) -> None:
