@@ -1,8 +1,10 @@
-"""Who changed what: a line for each change, written in the transaction of the change itself."""
+"""Who changed what: a line for each change, written in the transaction of the change itself.
+
+What is done with batches has a stream of its own in each project: thousands of batches push no other line out.
+"""
 
 from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any
 
 from redis import Redis
 from redis.client import Pipeline
@@ -18,7 +20,7 @@ acting: ContextVar[dict[str, str] | None] = ContextVar("acting", default=None)
 
 
 class Audit:
-    """The lines of all projects, each project's newest `lines` or a few more."""
+    """The lines of all projects: of each stream, the newest `lines` or a few more."""
 
     def __init__(self, redis: Redis, lines: int = LINES) -> None:
         self._redis = redis
@@ -28,15 +30,27 @@ class Audit:
         """Adds a line to a transaction. `action` is a noun and a verb, as `grader.create`; `item` is to what."""
         if who := acting.get():
             fields = {**who, "action": action, "object": item, "detail": detail}
-            pipe.xadd(names.audit(project), fields, maxlen=self._lines, approximate=True)  # type: ignore[arg-type]  # dicts are invariant
+            stream = names.audit_of_batches(project) if action.startswith("batch.") else names.audit(project)
+            pipe.xadd(stream, fields, maxlen=self._lines, approximate=True)  # type: ignore[arg-type]  # dicts are invariant
 
     def newest(self, project: str, limit: int, before: str | None = None) -> list[AuditLine]:
-        """The newest lines first; `before` continues after the line of that id."""
+        """The newest lines first; `before` continues after the line of that id. Two lines of one id are not parted, so
+        there may be one more than `limit`.
+        """
         start = f"({before}" if before else "+"
         if before and not any(map(int, before.split("-"))):
             return []  # nothing can be before the first of all ids, and Redis takes it for a mistake
-        found: Any = self._redis.xrevrange(names.audit(project), start, "-", count=limit)  # redis-py allows for None
-        return [_line(text(line_id), fields) for line_id, fields in found]
+        with self._redis.pipeline() as pipe:
+            for stream in (names.audit(project), names.audit_of_batches(project)):
+                pipe.xrevrange(stream, start, "-", count=limit + 1)
+            found = [_line(text(line_id), fields) for part in pipe.execute() for line_id, fields in part]
+        found.sort(key=lambda line: _position(line.id), reverse=True)
+        twin = len(found) > limit and found[limit].id == found[limit - 1].id
+        return found[: limit + twin]
+
+
+def _position(line_id: str) -> tuple[int, ...]:
+    return tuple(map(int, line_id.split("-")))
 
 
 def _line(line_id: str, fields: dict[bytes, bytes]) -> AuditLine:
