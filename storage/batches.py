@@ -14,17 +14,19 @@ from redis.client import Pipeline
 from redis.exceptions import WatchError
 
 from gradebox.schemas import Batch, BatchGrader, Summary, Version
-from storage import names
+from storage import accepted, names
 from storage.answers import Once, answered, keep
 from storage.audit import Audit
 from storage.backlog import Backlog
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
-from storage.errors import KeyReused, NotFound, Refused
+from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
+from storage.frozen import Frozen, part
 from storage.leftovers import Leftovers
 from storage.plans import Plan, Scorer, Wanted
 from storage.rewards import read_past
-from storage.summary import NOT_MADE, summary_of
+from storage.spool import Spool
+from storage.summary import NOT_MADE, summary_of, weighted_mean
 from storage.tally import Tally, error_counts, from_redis
 
 _ID = re.compile(r"[0-9a-f]{20}")
@@ -34,8 +36,9 @@ _SWEEP_AGAIN_S = 60  # a worker that had a unit of a deleted batch may write its
 class Batches:
     """The batches of all projects."""
 
-    def __init__(self, redis: Redis, backlog: Backlog, leftovers: Leftovers, audit: Audit) -> None:
+    def __init__(self, redis: Redis, spool: Spool, backlog: Backlog, leftovers: Leftovers, audit: Audit) -> None:
         self._redis = redis
+        self._spool = spool
         self._audit = audit
         self._backlog = backlog
         self._leftovers = leftovers
@@ -59,12 +62,13 @@ class Batches:
         Raises:
             TooLarge: it is more than a project may ever have waiting.
             QueueFull: the project has so much waiting that it does not fit now.
+            QuotaExceeded: the project keeps as much as it may.
             KeyReused: `once` came with another request.
         """
         try:
-            self._backlog.check(project, _threads(chunks) * len(wanted))
+            self._backlog.check(project, _threads(chunks) * len(wanted), _size(chunks))
             batch = self._accept(batch_id, project, wanted, chunks, also, by, once)
-        except (Refused, KeyReused):
+        except (Refused, QuotaExceeded, KeyReused):
             self._leftovers.condemn(batch_id)
             raise
         if batch.id != batch_id:
@@ -85,12 +89,12 @@ class Batches:
             with self._redis.pipeline() as pipe, suppress(WatchError):
                 if once:
                     pipe.watch(once.name)  # type: ignore[no-untyped-call]  # in redis-py
-                    if batch := answered(pipe, once, Batch):
-                        return batch
+                    if (answer := answered(pipe, once)) is not None:
+                        return accepted.read(answer)
                 pipe.multi()
                 batch = _write(pipe, batch_id, project, wanted, chunks, by)
                 self._audit.write(pipe, project, "batch.create", batch_id, ", ".join(one.label for one in wanted))
-                keep(pipe, once, batch)
+                keep(pipe, once, accepted.pack(batch))
                 also(pipe)
                 pipe.execute()
                 return batch
@@ -105,7 +109,8 @@ class Batches:
 
     def answered(self, once: Once | None) -> Batch | None:
         """What was answered to the same request before, if it was. Raises KeyReused."""
-        return answered(self._redis, once, Batch)
+        answer = answered(self._redis, once)
+        return None if answer is None else accepted.read(answer)
 
     def get(self, project: str, batch_id: str, *, summary: bool = True) -> Batch:
         """One batch as it stands now.
@@ -124,19 +129,16 @@ class Batches:
 
     def newest(self, project: str, limit: int, before: str | None = None) -> list[Batch]:
         """The newest batches first, without summaries; `before` continues after that batch."""
-        name = names.batches(project)
-        rank: Any = self._redis.zrevrank(name, before) if before else None
-        start = 0 if rank is None else rank + 1
-        ids = [_id(found) for found in self._redis.zrevrange(name, start, start + limit - 1)]
+        end = f"({before}" if before else "+"
+        found: Any = self._redis.zrevrangebylex(names.batches(project), end, "-", start=0, num=limit)
+        ids = [text(one) for one in found]
         with self._redis.pipeline() as pipe:
             for batch_id in ids:
-                pipe.hgetall(names.batch(batch_id))
-                pipe.hvals(names.underway(batch_id))
-            found = pipe.execute()
-        records = zip(ids, found[::2], found[1::2], strict=True)
-        return [
-            _batch(batch_id, _texts(fields), sum(map(int, under)), []) for batch_id, fields, under in records if fields
-        ]
+                _ask_record(pipe, batch_id)
+            answers = pipe.execute()
+        records = zip(ids, zip(*[iter(answers)] * 4, strict=True), strict=True)
+        batches = (_standing(batch_id, *record, summary=False) for batch_id, record in records)
+        return [batch for batch in batches if batch is not None]
 
     def cancel(self, project: str, batch_id: str) -> Batch:
         """Ends a batch that is not over; its outcomes so far can still be read.
@@ -186,16 +188,35 @@ class Batches:
         return found and found[0]
 
     def standing(self, batch_id: str) -> tuple[Plan, list[int]] | None:
-        """What the batch consists of, and what `attempts` says, from one moment; None where it is gone."""
+        """What the batch consists of, and for each unit the attempt whose outcomes count, from one moment: 0, or no
+        entry, where there is none yet. None where the batch is gone.
+        """
         with self._redis.pipeline() as pipe:
             pipe.hmget(names.batch(batch_id), "project", "graders", "trace")
-            pipe.get(names.chunks(batch_id))
-            pipe.get(names.done(batch_id))
-            (project, scorers, trace), table, done = pipe.execute()
+            pipe.mget(names.chunks(batch_id), names.done(batch_id), names.frozen(batch_id))
+            (project, scorers, trace), (table, done, frozen) = pipe.execute()
+        if frozen is not None:
+            return self._standing_when_over(batch_id, Frozen(frozen))
         if scorers is None or table is None:
             return None
         graders = msgspec.json.decode(scorers, type=list[Scorer])
         return Plan(text(project), graders, unpack(table), text(trace or "")), _attempts(done)
+
+    def _standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
+        table = frozen.table
+        try:
+            chunks, done = part(self._spool.read_table(batch_id) if table is None else table)
+        except FileNotFoundError:
+            if self._redis.exists(names.frozen(batch_id)):
+                raise
+            return None  # it was deleted meanwhile
+        return Plan(frozen.project, frozen.scorers, unpack(chunks)), _attempts(done)
+
+    def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:
+        """The chunks of a batch that is not frozen, and what counts of its units, packed."""
+        found: Any = self._redis.mget(names.chunks(batch_id), names.done(batch_id))
+        chunks, done = found
+        return None if chunks is None else (chunks, done or b"")
 
     def source(self, scorer: Scorer) -> Version | None:
         """What a grader of a batch scores with, or None where no batch needs it any more."""
@@ -203,25 +224,51 @@ class Batches:
         return None if value is None else Version.model_validate_json(value)
 
     def attempts(self, batch_id: str) -> list[int]:
-        """For each unit, the attempt whose outcomes count; 0, or no entry, where there is none yet."""
-        packed: Any = self._redis.get(names.done(batch_id))
-        return _attempts(packed)
+        """For each unit, the attempt whose outcomes count, as `standing` says it."""
+        standing = self.standing(batch_id)
+        return standing[1] if standing else []
 
     def _read(self, batch_id: str, summary: bool) -> Batch | None:
         with self._redis.pipeline() as pipe:
-            pipe.hgetall(names.batch(batch_id))
-            pipe.hvals(names.underway(batch_id))
+            _ask_record(pipe, batch_id)
             if summary:  # most batches have one grader: its part comes with the same question
                 _ask_statistics(pipe, batch_id, 0)
-            record, underway, *statistics = pipe.execute()
-            fields = _texts(record)
-            if not fields:
-                return None
-            if summary:
-                for number in range(1, int(fields["grader_count"])):
+            record, underway, frozen, ended, *statistics = pipe.execute()
+            if summary and record and int(record[b"grader_count"]) > 1:
+                for number in range(1, int(record[b"grader_count"])):
                     _ask_statistics(pipe, batch_id, number)
-                statistics += pipe.execute()
-        return _batch(batch_id, fields, sum(map(int, underway)), _summaries(fields, statistics) if summary else [])
+                pipe.exists(names.batch(batch_id))
+                *more, is_there = pipe.execute()
+                if not is_there:  # it was frozen meanwhile, or deleted
+                    return self._read(batch_id, summary)
+                statistics += more
+        return _standing(batch_id, record, underway, frozen, ended, statistics, summary=summary)
+
+
+def _ask_record(pipe: Pipeline, batch_id: str) -> None:
+    pipe.hgetall(names.batch(batch_id))
+    pipe.hvals(names.underway(batch_id))
+    pipe.get(names.frozen(batch_id))
+    pipe.zscore(names.ENDED, batch_id)
+
+
+def _standing(
+    batch_id: str,
+    record: Mapping[bytes | str, bytes | str],
+    underway: Sequence[bytes],
+    frozen: bytes | None,
+    ended: float | None,
+    statistics: Sequence[Mapping[bytes | str, bytes | str]] = (),
+    *,
+    summary: bool,
+) -> Batch | None:
+    """A batch from what `_ask_record` was answered, or None where it is gone."""
+    if frozen is not None:
+        return Frozen(frozen).batch(batch_id, kept=ended is None, summary=summary)
+    if not record:
+        return None
+    fields = _texts(record)
+    return _batch(batch_id, fields, sum(map(int, underway)), _summaries(fields, statistics) if summary else [])
 
 
 def _ask_statistics(pipe: Pipeline, batch_id: str, grader_number: int) -> None:
@@ -229,9 +276,7 @@ def _ask_statistics(pipe: Pipeline, batch_id: str, grader_number: int) -> None:
     pipe.hgetall(names.values(batch_id, grader_number))
 
 
-def _summaries(
-    fields: dict[str, str], statistics: Sequence[Mapping[bytes | str, bytes | str]]
-) -> list[Summary | None]:
+def _summaries(fields: dict[str, str], statistics: Sequence[Mapping[bytes | str, bytes | str]]) -> list[Summary | None]:
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
     return [
         summary_of(scorer.label, scorer.weight, from_redis(stats, values), read_past(text(stats.get(b"past", b""))))
@@ -252,9 +297,9 @@ def _write(
     fields = _fields(project, scorers, chunks, by)
     pipe.hset(names.batch(batch_id), mapping=fields)
     pipe.set(names.chunks(batch_id), pack(chunks))
-    pipe.zadd(names.batches(project), {batch_id: time.time()})
+    pipe.zadd(names.batches(project), {batch_id: 0})
     # As text: a Redis that was started again meanwhile would not know it by its hash.
-    pipe.eval(lua("enter"), 0, batch_id, fields["total"])
+    pipe.eval(lua("enter"), 0, batch_id, fields["total"], fields["bytes"])
     pipe.sadd(names.OPEN, batch_id)
     pipe.hincrby(names.TOTALS, "accepted", 1)
     pipe.zrem(names.UPLOADS, batch_id)
@@ -275,6 +320,10 @@ def _threads(chunks: list[Chunk]) -> int:
     return chunks[-1].first_index + chunks[-1].lines
 
 
+def _size(chunks: list[Chunk]) -> int:
+    return chunks[-1].offset + chunks[-1].length
+
+
 def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None) -> dict[Any, Any]:
     threads = _threads(chunks)
     return {
@@ -284,6 +333,7 @@ def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | 
         "grader_count": len(scorers),
         "sources": " ".join(scorer.source for scorer in scorers),
         "threads": threads,
+        "bytes": _size(chunks),
         "total": threads * len(scorers),
         "done": 0,
         "scored": 0,
@@ -309,26 +359,15 @@ def _batch(batch_id: str, fields: dict[str, str], underway: int, made: Sequence[
             "underway": underway,
             "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
             "errors": error_counts(fields),
-            "weighted_mean": _weighted_mean(summaries) if len(summaries) == len(scorers) else None,
+            "weighted_mean": weighted_mean(summaries) if len(summaries) == len(scorers) else None,
             "summary": summaries,
             "summary_error": NOT_MADE if len(summaries) < len(made) else None,
         }
     )
 
 
-def _weighted_mean(summaries: list[Summary]) -> float | None:
-    means = [(summary.weight, summary.mean) for summary in summaries]
-    if not means or any(mean is None for _, mean in means):
-        return None
-    return sum(weight * mean for weight, mean in means if mean is not None)
-
-
 def _texts(fields: Mapping[bytes | str, bytes | str]) -> dict[str, str]:
     return {text(name): text(value) for name, value in fields.items()}
-
-
-def _id(found: Any) -> str:  # redis-py's types also allow for scores, which are not asked for
-    return text(found)
 
 
 def _now() -> str:

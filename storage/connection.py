@@ -14,7 +14,7 @@ from redis.retry import Retry
 from storage import names
 from storage.errors import UnknownFormat
 
-FORMAT = 2
+FORMAT = 3
 
 
 def connect(url: str, *, blocking: bool = False) -> Redis:

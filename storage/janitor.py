@@ -6,13 +6,15 @@ import time
 import structlog
 
 from storage import names
-from storage.connection import text
+from storage.connection import script, text
 from storage.store import Store
 
 LOCK_MS = 60_000
 ORPHANS_S = 6 * 3600
 OLD_S = 24 * 3600.0  # younger files are nobody's orphans: what is under way is left alone
 TIDY_S = 3600.0  # after a batch has ended: no worker writes outcomes for it any more
+FREEZE_S = 5.0  # who ended a batch has so long to freeze it
+_AGAIN_S = 600.0  # after which files that could not be removed are tried again
 _AT_ONCE = 100
 
 _log = structlog.get_logger(__name__)
@@ -30,6 +32,7 @@ class Janitor:
         self._redis = store.redis
         self._retention_s = retention_s
         self._token = secrets.token_hex(8)
+        self._unlock = script(store.redis, "unlock")
 
     def look(self) -> bool:
         """One round; False where another janitor is at it.
@@ -42,12 +45,12 @@ class Janitor:
         try:
             self._expire()
             self._store.leftovers.condemn_overdue()
-            self._tidy()
             self._look_for_orphans()
             self._sweep()
+            self._tidy()
+            self._freeze()  # last: it needs room on the disk, and the others make some
         finally:
-            if text(self._redis.get(names.JANITOR) or b"") == self._token:
-                self._redis.delete(names.JANITOR)
+            self._unlock(args=[names.JANITOR, self._token])
         return True
 
     def _expire(self) -> None:
@@ -58,12 +61,29 @@ class Janitor:
             self._go_on()
 
     def _sweep(self) -> None:
-        """Removes the files of what is condemned."""
+        """Removes the files of what is condemned. What cannot be removed now does not stand in the way of the rest."""
         leftovers = self._store.leftovers
         while ids := leftovers.due():
             for batch_id in ids:
-                self._store.spool.remove(batch_id)
-                leftovers.swept(batch_id)
+                try:
+                    self._store.spool.remove(batch_id)
+                except OSError as error:
+                    leftovers.postpone(batch_id, _AGAIN_S)
+                    _log.warning("files cannot be removed", batch=batch_id, again_in_s=_AGAIN_S, error=str(error))
+                else:
+                    leftovers.swept(batch_id)
+            self._go_on()
+
+    def _freeze(self) -> None:
+        """Freezes what was cancelled, and what a worker that died has left."""
+        freezer = self._store.freezer
+        while ids := freezer.due(time.time() - FREEZE_S, _AT_ONCE):
+            for batch_id in ids:
+                try:
+                    freezer.freeze(batch_id)
+                except (OSError, ValueError) as error:  # the spool, or a record that cannot be read
+                    freezer.postpone(batch_id)
+                    _log.warning("a batch that is over cannot be frozen", batch=batch_id, error=str(error))
             self._go_on()
 
     def _tidy(self) -> None:
@@ -71,12 +91,23 @@ class Janitor:
         while ids := self._redis.zrangebyscore(names.UNTIDY, "-inf", time.time() - TIDY_S, start=0, num=_AT_ONCE):
             for found in ids:
                 batch_id = text(found)  # type: ignore[arg-type]  # redis-py's types also allow for scores
-                attempts = dict(enumerate(self._store.batches.attempts(batch_id)))
-                for unit, attempt in self._store.spool.outcome_files(batch_id):
-                    if attempts.get(unit) != attempt:
-                        self._store.spool.remove_outcomes(batch_id, unit, attempt)
-                self._redis.zrem(names.UNTIDY, batch_id)
+                try:
+                    self._remove_what_does_not_count(batch_id)
+                except OSError as error:
+                    self._redis.zadd(names.UNTIDY, {batch_id: time.time()}, xx=True)
+                    _log.warning("outcomes that do not count stay for now", batch=batch_id, error=str(error))
+                else:
+                    self._redis.zrem(names.UNTIDY, batch_id)
             self._go_on()
+
+    def _remove_what_does_not_count(self, batch_id: str) -> None:
+        standing = self._store.batches.standing(batch_id)
+        if standing is None:
+            return  # it is gone, and its files are condemned
+        attempts = dict(enumerate(standing[1]))
+        for unit, attempt in self._store.spool.outcome_files(batch_id):
+            if attempts.get(unit) != attempt:
+                self._store.spool.remove_outcomes(batch_id, unit, attempt)
 
     def _look_for_orphans(self) -> None:
         """Files of no batch: there are some where Redis lost what it had, or a worker wrote long after a delete."""

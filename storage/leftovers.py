@@ -10,6 +10,7 @@ from redis import Redis
 from storage import names
 from storage.connection import script, text
 
+_FRACTIONS = 1 << 20  # of a second, as five digits
 UPLOAD_S = 3600  # an upload that nobody has renewed for so long is dead
 
 
@@ -22,9 +23,10 @@ class Leftovers:
         self._condemn_orphans = script(redis, "condemn_orphans")
 
     def begin(self) -> str:
-        """The id of a new upload, which is to be renewed or accepted within the hour."""
-        batch_id = f"{int(time.time()):08x}{secrets.token_hex(6)}"
-        self._redis.zadd(names.UPLOADS, {batch_id: time.time() + UPLOAD_S})
+        """The id of a new upload, which is to be renewed or accepted within the hour. Ids sort by time."""
+        now = time.time()
+        batch_id = f"{int(now):08x}{int(now % 1 * _FRACTIONS):05x}{secrets.token_hex(4)[:7]}"
+        self._redis.zadd(names.UPLOADS, {batch_id: now + UPLOAD_S})
         return batch_id
 
     def renew(self, batch_id: str) -> bool:
@@ -50,6 +52,10 @@ class Leftovers:
         """Ids whose files are to be removed now."""
         found: list[Any] = self._redis.zrangebyscore(names.GARBAGE, "-inf", time.time(), start=0, num=limit)
         return [text(batch_id) for batch_id in found]
+
+    def postpone(self, batch_id: str, seconds: float) -> None:
+        """Files that cannot be removed now are due later."""
+        self._redis.zadd(names.GARBAGE, {batch_id: time.time() + seconds}, xx=True)
 
     def swept(self, batch_id: str) -> None:
         """Notes that the files of an id are gone."""

@@ -21,7 +21,7 @@ def summary_of(grader: str, weight: float, counted: Tally, past: Sequence[Past] 
     """As `summarise`; None where it fails, which is logged: the outcomes that it is made of are good all the same."""
     try:
         return summarise(grader, weight, counted, past)
-    except Exception:
+    except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
         _log.exception("the summary of %s could not be made", grader)
         return None
 
@@ -69,17 +69,31 @@ def _quantiles(scores: list[tuple[float, int]]) -> dict[str, float]:
 
 
 def _histogram(scores: list[tuple[float, int]], low: float, high: float) -> list[HistogramBin]:
-    if low == high:
-        return [HistogramBin(low=low, high=high, count=sum(count for _, count in scores))]
     counts = [0] * BINS
     for score, count in scores:
         counts[min(int(_share(score, low, high) * BINS), BINS - 1)] += count
-    edges = sorted([low, *(_edge(low, high, step / BINS) for step in range(1, BINS)), high])
-    return [HistogramBin(low=edges[i], high=edges[i + 1], count=counts[i]) for i in range(BINS)]
+    return bins(low, high, counts[:1] if low == high else counts)
+
+
+def bins(low: float, high: float, counts: Sequence[int]) -> list[HistogramBin]:
+    """Bins of equal width between the extremes, with so many scores in each; one where the extremes are equal."""
+    number = len(counts)
+    edges = sorted([low, *(_edge(low, high, step / number) for step in range(1, number)), high])
+    return [HistogramBin(low=edges[i], high=edges[i + 1], count=counts[i]) for i in range(number)]
+
+
+def weighted_mean(summaries: Sequence[Summary]) -> float | None:
+    """The sum of weight times mean; None where a grader has none."""
+    means = [(summary.weight, summary.mean) for summary in summaries]
+    if not means or any(mean is None for _, mean in means):
+        return None
+    return sum(weight * mean for weight, mean in means if mean is not None)
 
 
 def _share(score: float, low: float, high: float) -> float:
     """How far a score is on the way from low to high, from 0 to 1."""
+    if low == high:
+        return 0.0
     if math.isfinite(high - low):
         return (score - low) / (high - low)  # not 0: two floats that differ have a difference
     return (score / 2 - low / 2) / (high / 2 - low / 2)  # they are more than the largest float apart

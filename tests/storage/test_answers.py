@@ -65,3 +65,11 @@ def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
 def test_an_answer_runs_out(store: Store, redis: Redis) -> None:
     store.graders.create("default", "exact", "exact", "", proved(), ONE)
     assert 0 < redis.ttl(ONE.name) <= 3600
+
+
+def test_an_answer_that_an_earlier_version_kept_is_given_again(store: Store, redis: Redis) -> None:
+    batch = store.batches.accept(
+        store.leftovers.begin(), "default", [wanted(store, "exact")], CHUNKS, lambda pipe: None, once=ONE
+    )
+    redis.set(ONE.name, ONE.fingerprint + b"\n" + batch.model_dump_json().encode())
+    assert store.batches.answered(ONE) == batch

@@ -103,6 +103,13 @@ def test_batches_are_listed_newest_first_and_page_by_page(store: Store) -> None:
     assert [batch.id for batch in store.batches.newest("default", 3, before=ids[2])] == ids[3:]
 
 
+def test_a_page_goes_on_behind_a_batch_that_was_deleted(store: Store) -> None:
+    exact = wanted(store, "exact")
+    ids = [accept(store, 1, exact) for _ in range(6)][::-1]
+    store.batches.delete("default", ids[2])
+    assert [batch.id for batch in store.batches.newest("default", 3, before=ids[2])] == ids[3:]
+
+
 def test_a_batch_of_another_project_is_not_found(store: Store) -> None:
     batch = accept(store, 1)
     for ask in (store.batches.get, store.batches.cancel, store.batches.delete):

@@ -46,6 +46,10 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
 ) -> None:
     check_format(redis)
     check_format(redis)  # as every process of a service does
+    assert redis.zrange(names.UNFROZEN, 0, -1) == [format_1["over"].encode()]
+    before = store.batches.get("default", format_1["over"])
+    store.freezer.freeze(format_1["over"])
+    assert store.batches.get("default", format_1["over"]) == before
 
     assert int(redis.get(names.FORMAT) or 0) == FORMAT
     assert store.backlog.of("default").completions == 2500 - 1000 + 1500

@@ -83,8 +83,8 @@ def test_a_janitor_that_is_killed_is_followed_by_the_next(
     over(store, 31)
     with monkeypatch.context() as patched:
         patched.setattr("storage.batches._SWEEP_AGAIN_S", 0)
-        patched.setattr(store.spool, "remove", lambda batch: (_ for _ in ()).throw(OSError("killed")))
-        with pytest.raises(OSError, match="killed"):
+        patched.setattr(store.spool, "remove", lambda batch: (_ for _ in ()).throw(KeyboardInterrupt("killed")))
+        with pytest.raises(KeyboardInterrupt):
             Janitor(store, DAY_S).look()
     assert len(files(folder)) == 1
     redis.set(names.JANITOR, "of a process that is gone", px=50)
@@ -108,6 +108,43 @@ def test_outcomes_that_lost_the_race_are_removed_when_the_batch_is_over(
     Janitor(store, None).look()
     assert sorted(store.spool.outcome_files(batch)) == [(0, 1), (1, 1)]
     assert not redis.exists(names.UNTIDY)
+
+
+def test_a_folder_that_cannot_be_removed_stands_in_the_way_of_no_other(
+    store: Store, redis: Redis, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stuck, other = over(store, 1), over(store, 1)
+    for batch in (stuck, other):
+        store.batches.delete("default", batch)
+        redis.zadd(names.GARBAGE, {batch: 1 if batch == stuck else 2})
+    remove = store.spool.remove
+
+    def fails(batch: str) -> None:
+        if batch == stuck:
+            raise PermissionError(f"{batch} belongs to somebody else")
+        remove(batch)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(store.spool, "remove", fails)
+        Janitor(store, None).look()
+    assert files(folder) == {stuck}
+    redis.zadd(names.GARBAGE, {stuck: 1})
+    Janitor(store, None).look()
+    assert files(folder) == set()
+
+
+def test_what_was_not_frozen_is_frozen(store: Store, redis: Redis) -> None:
+    batch = over(store, 1)
+    cancelled = accept(store, 10)
+    store.batches.cancel("default", cancelled)
+    before = [store.batches.get("default", one) for one in (batch, cancelled)]
+    Janitor(store, None).look()
+    assert redis.exists(names.batch(batch), names.batch(cancelled)) == 2  # whoever ended them may be about to
+    for one in (batch, cancelled):
+        redis.zadd(names.UNFROZEN, {one: time.time() - 6})
+    Janitor(store, None).look()
+    assert not redis.exists(names.batch(batch), names.batch(cancelled), names.UNFROZEN)
+    assert [store.batches.get("default", one) for one in (batch, cancelled)] == before
 
 
 def test_old_files_of_no_batch_are_orphans(store: Store, folder: Path) -> None:

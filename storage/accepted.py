@@ -1,0 +1,46 @@
+"""What is kept of the answer that a batch was accepted with, to be repeated: all of it follows from a few bytes."""
+
+from datetime import datetime
+
+import msgspec
+
+from gradebox.schemas import Batch, BatchGrader
+from storage.summary import summarise
+from storage.tally import Tally
+
+
+class _Accepted(msgspec.Struct, array_like=True):
+    id: str
+    project: str
+    graders: list[tuple[str, int, float]]
+    threads: int
+    created_by: str | None
+    created_at: datetime
+
+
+def pack(batch: Batch) -> bytes:
+    """A batch that is just being accepted."""
+    graders = [(one.key, one.version, one.weight) for one in batch.graders]
+    accepted = _Accepted(batch.id, batch.project, graders, batch.threads, batch.created_by, batch.created_at)
+    return msgspec.msgpack.encode(accepted)
+
+
+def read(answer: bytes) -> Batch:
+    """The batch as it was when it was accepted."""
+    if answer.startswith(b"{"):  # of an earlier gradebox: kept whole
+        return Batch.model_validate_json(answer)
+    found = msgspec.msgpack.decode(answer, type=_Accepted)
+    return Batch(
+        id=found.id,
+        project=found.project,
+        state="queued",
+        graders=[BatchGrader(key=key, version=version, weight=weight) for key, version, weight in found.graders],
+        threads=found.threads,
+        total=found.threads * len(found.graders),
+        done=0,
+        scored=0,
+        errors={},
+        created_by=found.created_by,
+        created_at=found.created_at,
+        summary=[summarise(f"{key}@{version}", weight, Tally()) for key, version, weight in found.graders],
+    )

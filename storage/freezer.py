@@ -1,0 +1,50 @@
+"""Puts the little that is kept of a batch in the place of what it was made of, once it is over."""
+
+import time
+from typing import Any
+
+from redis import Redis
+
+from storage import frozen, names
+from storage.batches import Batches
+from storage.connection import script, text
+from storage.spool import Spool
+
+AGAIN_S = 3600.0  # after which a batch whose summary could not be made is looked at again
+
+
+class Freezer:
+    """Whoever ends a batch freezes it; the janitor does where that was missed. Each step may come twice."""
+
+    def __init__(self, redis: Redis, batches: Batches, spool: Spool) -> None:
+        self._redis = redis
+        self._batches = batches
+        self._spool = spool
+        self._freeze = script(redis, "freeze")
+
+    def due(self, before: float, limit: int) -> list[str]:
+        """Batches that were over before this time, and are not frozen."""
+        found: list[Any] = self._redis.zrangebyscore(names.UNFROZEN, "-inf", before, start=0, num=limit)
+        return [text(batch_id) for batch_id in found]
+
+    def freeze(self, batch_id: str) -> None:
+        """Freezes a batch that is over, where it is not frozen yet. One whose summary cannot be made stays as it is:
+        what is wrong with it may be mended.
+        """
+        batch = self._batches.find(batch_id)
+        tables = self._batches.tables(batch_id)
+        if batch is None or tables is None:
+            self._freeze(args=[batch_id, b""])  # nothing is left to freeze
+            return
+        if batch.summary_error is not None:
+            self.postpone(batch_id)
+            return
+        table = frozen.join(*tables)
+        is_short = len(table) <= frozen.KEPT_TABLE_BYTES
+        if not is_short:
+            self._spool.write_table(batch_id, table)
+        self._freeze(args=[batch_id, frozen.freeze(batch, table if is_short else None)])
+
+    def postpone(self, batch_id: str) -> None:
+        """A batch that cannot be frozen now is due later."""
+        self._redis.zadd(names.UNFROZEN, {batch_id: time.time() + AGAIN_S}, xx=True)

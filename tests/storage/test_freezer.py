@@ -1,0 +1,160 @@
+import random
+import threading
+
+import msgspec
+import pytest
+from redis import Redis
+
+from gradebox.outcome import Outcome
+from gradebox.schemas import Batch
+from storage import frozen, names, outcomes
+from storage.errors import NotFound
+from storage.plans import Wanted
+from storage.store import Store
+from tests.storage.making import accept, claim, failed, finish, outcomes_of, wanted
+
+
+def finished(store: Store, lines: int, *graders: Wanted) -> str:
+    """A batch with scores that all differ, and some errors."""
+    batch = accept(store, lines, *graders)
+    chance = random.Random(lines)
+    while lease := store.leases.claim():
+        made = [
+            failed(one.index, one.grader)
+            if one.index % 10 == 3
+            else msgspec.structs.replace(one, score=chance.gauss(0, 1))
+            for one in outcomes_of(store, lease)
+        ]
+        finish(store, lease, made)
+    return batch
+
+
+def read(store: Store, batch: str, after: int = -1) -> bytes:
+    return b"".join(outcomes.read(store.batches, store.spool, batch, after))
+
+
+def views(store: Store, batch: str) -> tuple[Batch, Batch, list[Batch], bytes, bytes]:
+    """All that can be asked of a batch."""
+    return (
+        store.batches.get("default", batch),
+        store.batches.get("default", batch, summary=False),
+        store.batches.newest("default", 10),
+        read(store, batch),
+        read(store, batch, after=700),
+    )
+
+
+@pytest.mark.parametrize("lines", [1, 900, 50_000])
+def test_all_that_can_be_asked_is_answered_as_before(store: Store, redis: Redis, lines: int) -> None:
+    batch = finished(store, lines, wanted(store, "a", 0.5), wanted(store, "b", -2.0))
+    before = views(store, batch)
+    store.freezer.freeze(batch)
+    assert views(store, batch) == before
+    assert redis.keys(f"gradebox:batch:{batch}*") == []
+    assert not redis.exists(names.UNFROZEN)
+    store.freezer.freeze(batch)  # a second time, as after a lost answer
+    assert views(store, batch) == before
+
+
+def test_a_large_batch_of_sixteen_graders_keeps_little_in_redis(store: Store, redis: Redis) -> None:
+    names_of = [f"a-name-that-is-long-{number:02}" + "x" * 40 for number in range(16)]
+    batch = finished(store, 8_000, *[wanted(store, name) for name in names_of])
+    assert sum(redis.memory_usage(key) or 0 for key in redis.keys(f"gradebox:batch:{batch}*")) > 500_000
+    store.freezer.freeze(batch)
+    assert (redis.memory_usage(names.frozen(batch)) or 0) < 8192
+
+
+def test_many_small_batches_take_less_than_a_kilobyte_each(store: Store, redis: Redis) -> None:
+    exact = wanted(store, "exact")
+
+    def make(count: int) -> None:
+        for _ in range(count):
+            batch = accept(store, 1, exact)
+            finish(store, claim(store))
+            store.freezer.freeze(batch)
+
+    make(150)  # structures that hold few change their kind as they grow
+    before = int(redis.info("memory")["used_memory_dataset"])
+    make(300)
+    assert (int(redis.info("memory")["used_memory_dataset"]) - before) / 300 < 800
+
+
+def test_a_cancelled_batch_is_frozen_with_what_it_has(store: Store) -> None:
+    batch = accept(store, 2500)
+    finish(store, claim(store))
+    store.batches.cancel("default", batch)
+    before = views(store, batch)
+    store.freezer.freeze(batch)
+    assert views(store, batch) == before
+    assert before[0].done == 1000
+
+
+def test_a_batch_that_runs_is_not_frozen(store: Store, redis: Redis) -> None:
+    batch = accept(store, 2500)
+    finish(store, claim(store))
+    store.freezer.freeze(batch)
+    assert not redis.exists(names.frozen(batch))
+    assert store.batches.get("default", batch).state == "running"
+
+
+def test_a_frozen_batch_can_be_kept_and_let_go_and_deleted(store: Store, redis: Redis) -> None:
+    batch = finished(store, 900)
+    stored = int(redis.hget(names.STORED, "default") or 0)
+    assert stored > 900
+    store.freezer.freeze(batch)
+    assert store.batches.cancel("default", batch).state == "finished"
+    assert store.batches.keep("default", batch, True).kept
+    assert store.batches.newest("default", 1)[0].kept
+    assert redis.zscore(names.ENDED, batch) is None
+    assert not store.batches.keep("default", batch, False).kept
+    store.batches.delete("default", batch)
+    with pytest.raises(NotFound):
+        store.batches.get("default", batch)
+    store.leftovers.swept(batch)
+    assert redis.keys(f"*{batch}*") == []
+    assert not redis.exists(names.STORED)
+    assert read(store, batch) == b""
+    store.freezer.freeze(batch)  # somebody was about to
+    assert redis.keys(f"*{batch}*") == []
+
+
+def test_what_reads_while_a_batch_is_frozen_sees_it_whole(store: Store) -> None:
+    graders = [wanted(store, key) for key in ("a", "b", "c")]
+    for _ in range(10):
+        batch = finished(store, 300, *graders)
+        before = store.batches.get("default", batch), read(store, batch)
+        freezing = threading.Thread(target=store.freezer.freeze, args=(batch,))
+        freezing.start()
+        while freezing.is_alive():
+            assert (store.batches.get("default", batch), read(store, batch)) == before
+        freezing.join()
+
+
+def test_a_batch_whose_summary_cannot_be_made_stays_and_says_so(store: Store, redis: Redis) -> None:
+    batch = finished(store, 20)
+    redis.hset(names.values(batch, 0), "no number", 1)
+    store.freezer.freeze(batch)
+    found = store.batches.get("default", batch)
+    assert (found.state, found.summary, found.weighted_mean) == ("finished", [], None)
+    assert found.summary_error is not None
+    assert redis.exists(names.batch(batch))
+    assert len(read(store, batch).splitlines()) == 20
+    redis.hdel(names.values(batch, 0), "no number")  # the fault is mended
+    store.freezer.freeze(batch)
+    assert store.batches.get("default", batch).summary_error is None
+    assert redis.exists(names.frozen(batch))
+
+
+def test_a_freeze_that_is_killed_behind_its_file_is_done_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = finished(store, 50_000)
+    before = views(store, batch)
+    assert len(frozen.join(*(store.batches.tables(batch) or (b"", b"")))) > frozen.KEPT_TABLE_BYTES
+    with monkeypatch.context() as patched:
+        patched.setattr(store.freezer, "_freeze", lambda args: (_ for _ in ()).throw(KeyboardInterrupt("killed")))
+        with pytest.raises(KeyboardInterrupt):
+            store.freezer.freeze(batch)
+    assert views(store, batch) == before
+    store.freezer.freeze(batch)
+    assert views(store, batch) == before
+    decoded = msgspec.json.Decoder(Outcome).decode_lines(read(store, batch))
+    assert [one.index for one in decoded] == list(range(50_000))
