@@ -4,7 +4,7 @@ from typing import Annotated
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec.structs import asdict
 
 from api import bodies, openapi
@@ -98,9 +98,18 @@ def delete(services: Served, project: ManagesIn, key: str) -> None:
 
 
 @router.get("/{key}/versions")
-def versions(services: Served, project: InProject, key: str) -> list[Version]:
-    """All versions, oldest first, with their sources."""
-    return services.store.graders.versions(project, key)
+def versions(
+    services: Served,
+    project: InProject,
+    key: str,
+    response: Response,
+    after: Annotated[int, Query(ge=0, description="only versions of a higher number")] = 0,
+) -> list[Version]:
+    """The versions, oldest first, with their sources: all, or some megabytes and a `Link` to the next ones."""
+    page = services.store.graders.versions(project, key, after)
+    if page.following is not None:
+        response.headers["Link"] = f'<?after={page.following}>; rel="next"'
+    return page.versions
 
 
 @router.get("/{key}/versions/{number}")

@@ -24,6 +24,7 @@ from storage.errors import (
     NotFound,
     NotRunnable,
     QueueFull,
+    QuotaExceeded,
     Refused,
     StorageError,
     TooLarge,
@@ -44,6 +45,7 @@ _STORAGE = {
     KeyReused: (422, "idempotency-key-reused"),
     TooLarge: (413, "too-large"),
     QueueFull: (429, "queue-full"),
+    QuotaExceeded: (429, "quota-exceeded"),
     Refused: (422, "invalid-request"),
 }
 _HTTP = {404: "not-found", 405: "method-not-allowed"}

@@ -5,6 +5,7 @@ from redis import Redis
 
 from storage import names
 from storage.errors import QueueFull, TooLarge
+from storage.quotas import Quotas
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -19,10 +20,11 @@ MOST_WAITING = Waiting(20_000_000, 10_000)
 
 
 class Backlog:
-    """Of all projects. `most` is what one of them may have waiting."""
+    """Of all projects. `most` is what one of them may have waiting, `quotas` what it may keep."""
 
-    def __init__(self, redis: Redis, most: Waiting = MOST_WAITING) -> None:
+    def __init__(self, redis: Redis, most: Waiting = MOST_WAITING, quotas: Quotas | None = None) -> None:
         self.most = most
+        self._quotas = quotas or Quotas()
         self._redis = redis
 
     def of(self, project: str) -> Waiting:
@@ -33,15 +35,17 @@ class Backlog:
             completions, batches = pipe.execute()
         return Waiting(int(completions or 0), int(batches or 0))
 
-    def check(self, project: str, completions: int = 1) -> None:
-        """Whether the project may have one more batch waiting, of so many completions.
+    def check(self, project: str, completions: int = 1, size: int = 0) -> None:
+        """Whether the project may have one more batch waiting, of so many completions and bytes.
 
         The bound is a soft one: of several that are accepted in the same moment, all may still fit.
 
         Raises:
             TooLarge: it is more than a project may ever have waiting.
             QueueFull: it does not fit now.
+            QuotaExceeded: the project keeps as much as it may.
         """
+        self._check_kept(project, size)
         now, most = self.of(project), self.most
         if completions > most.completions:
             raise TooLarge(
@@ -53,3 +57,11 @@ class Backlog:
                 f"project {project!r} has {now.completions} completions in {now.batches} batches waiting to be scored, "
                 f"and at most {most.completions} in {most.batches} are taken: wait until some are done, or cancel some"
             )
+
+    def _check_kept(self, project: str, size: int) -> None:
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.zcard(names.batches(project))
+            pipe.hget(names.STORED, project)
+            batches, stored = pipe.execute()
+        self._quotas.check_batches(project, batches)
+        self._quotas.check_bytes(project, int(stored or 0), size)

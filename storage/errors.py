@@ -9,6 +9,7 @@ StorageError
 ├── Refused          an upload that is over a limit or has no line in it
 │   ├── TooLarge
 │   └── QueueFull    the project has too much waiting; it will fit later
+├── QuotaExceeded    the project, or the service, keeps as much of something as it may
 ├── PayloadLost      the spool no longer has what a batch is to score
 └── UnknownFormat    the data was written by a newer gradebox
 """
@@ -48,6 +49,10 @@ class TooLarge(Refused):
 
 class QueueFull(Refused):
     """A project has as much waiting as it may. Nothing was kept; the same request can be sent again later."""
+
+
+class QuotaExceeded(StorageError):
+    """As much is kept as may be. Nothing was changed; something has to be deleted first."""
 
 
 class PayloadLost(StorageError):

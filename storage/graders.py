@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from redis import Redis
@@ -17,8 +17,13 @@ from storage.answers import Once, answered, keep
 from storage.audit import Audit
 from storage.connection import text
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
+from storage.quotas import Quotas
 
 CONFIG_BYTES = 256 * 1024
+PAGE_BYTES = 4 * 1024 * 1024  # of versions in one answer, and as many more as are read at once
+_AT_ONCE = 16
+_KEPT_NUMBERS = 2000  # of graders that were deleted
+_FLOOR = ""  # among the numbers: the highest of those that are no longer kept
 
 _T = TypeVar("_T")
 
@@ -101,12 +106,20 @@ class Declared(msgspec.Struct, frozen=True):
         )
 
 
+class Page(NamedTuple):
+    """Some versions of a grader, and the number to go on after, where there are more."""
+
+    versions: list[Version]
+    following: int | None
+
+
 class Graders:
     """The graders of all projects. Each change is one transaction."""
 
-    def __init__(self, redis: Redis, audit: Audit) -> None:
+    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas) -> None:
         self._redis = redis
         self._audit = audit
+        self._quotas = quotas
 
     def create(
         self, project: str, key: str, name: str, description: str, content: Proved | Declared, once: Once | None = None
@@ -115,11 +128,13 @@ class Graders:
 
         Raises:
             Conflict: the key is taken.
+            QuotaExceeded: the project has as many graders as it may.
             KeyReused: `once` came with another request.
         """
 
         def create(pipe: Pipeline) -> Grader:
             _free(pipe, project, key)
+            self._quotas.check_graders(project, pipe.scard(names.graders(project)))
             version = self._next_version(pipe, project, key, content)
             pipe.multi()
             grader = _grader(project, key, name, description, version)
@@ -143,6 +158,7 @@ class Graders:
             NotFound: there is no such grader.
             Locked: it may not be changed.
             Conflict: it is of another kind.
+            QuotaExceeded: the grader has as many versions as it may.
             KeyReused: `once` came with another request.
         """
 
@@ -153,6 +169,7 @@ class Graders:
             if content.is_version(newest):
                 pipe.multi()
                 return self._describe(pipe, grader, changes) if changes else grader
+            self._quotas.check_versions(key, pipe.hlen(names.versions(project, key)))
             version = self._next_version(pipe, project, key, content)
             pipe.multi()
             changed = grader.model_copy(update={**_of_version(version), **changes, "updated_at": version.created_at})
@@ -189,7 +206,11 @@ class Graders:
 
         def delete(pipe: Pipeline) -> None:
             _unlocked(_read(pipe, project, key))
+            forgotten = self._forgotten_number(pipe, project, key)
             pipe.multi()
+            if forgotten is not None:
+                pipe.hdel(names.numbers(project), key)
+                pipe.hset(names.numbers(project), _FLOOR, str(forgotten))
             pipe.delete(names.grader(project, key), names.versions(project, key), names.rewards(project, key))
             pipe.srem(names.graders(project), key)
             self._audit.write(pipe, project, "grader.delete", key)
@@ -241,31 +262,46 @@ class Graders:
             )
         return version
 
-    def versions(self, project: str, key: str) -> list[Version]:
-        """All versions, oldest first. Raises NotFound where there is no such grader."""
+    def versions(self, project: str, key: str, after: int = 0) -> Page:
+        """The versions behind number `after`, oldest first: all of them, or some megabytes.
+
+        Raises:
+            NotFound: there is no such grader.
+        """
         self.get(project, key)
-        found = self._redis.hvals(names.versions(project, key))
-        return sorted((Version.model_validate_json(value) for value in found), key=lambda version: version.number)
+        numbers = sorted(int(found) for found in self._redis.hkeys(names.versions(project, key)))
+        numbers = [number for number in numbers if number > after]
+        versions: list[Version] = []
+        size = 0
+        for first in range(0, len(numbers), _AT_ONCE):
+            wanted = numbers[first : first + _AT_ONCE]
+            values = self._redis.hmget(names.versions(project, key), [str(number) for number in wanted])
+            found = [value for value in values if value is not None]  # else it was deleted meanwhile
+            versions += [Version.model_validate_json(value) for value in found]
+            size += sum(map(len, found))
+            if size >= PAGE_BYTES and wanted[-1] != numbers[-1]:
+                return Page(versions, wanted[-1])
+        return Page(versions, None)
 
     def answered(self, once: Once | None) -> Grader | None:
         """What was answered to the same request before, if it was. Raises KeyReused."""
-        return answered(self._redis, once, Grader)
+        return _answered(self._redis, once)
 
     def _change_once(self, project: str, key: str, change: Callable[[Pipeline], Grader], once: Once | None) -> Grader:
         """Runs `change`, or answers as before where the request was done already."""
 
         def unless_done(pipe: Pipeline) -> Grader:
-            if done := answered(pipe, once, Grader):
+            if done := _answered(pipe, once):
                 pipe.multi()
                 return done
             try:
                 grader = change(pipe)
             except Conflict:  # perhaps with itself: it may have been done since that look
-                if done := answered(pipe, once, Grader):
+                if done := _answered(pipe, once):
                     pipe.multi()
                     return done
                 raise
-            keep(pipe, once, grader)
+            keep(pipe, once, grader.model_dump_json().encode())
             return grader
 
         return self._change(project, key, unless_done, *([once.name] if once else []))
@@ -287,7 +323,17 @@ class Graders:
         return changed
 
     def _next_version(self, pipe: Pipeline, project: str, key: str, content: Proved | Declared) -> Version:
-        return content.version(int(pipe.hget(names.numbers(project), key) or 0) + 1)
+        own, floor = pipe.hmget(names.numbers(project), [key, _FLOOR])
+        return content.version(int(own or floor or 0) + 1)
+
+    def _forgotten_number(self, pipe: Pipeline, project: str, key: str) -> int | None:
+        """From where new graders count when the number of one that is deleted is not kept, so that none comes twice;
+        None where it is kept.
+        """
+        if pipe.hlen(names.numbers(project)) <= self._quotas.graders + _KEPT_NUMBERS:
+            return None
+        own, floor = pipe.hmget(names.numbers(project), [key, _FLOOR])
+        return max(int(own or 0), int(floor or 0))
 
     def _write(self, pipe: Pipeline, grader: Grader, version: Version) -> None:
         project, key = grader.project, grader.key
@@ -295,6 +341,11 @@ class Graders:
         pipe.hset(names.versions(project, key), str(version.number), version.model_dump_json())
         pipe.set(names.grader(project, key), grader.model_dump_json())
         pipe.sadd(names.graders(project), key)
+
+
+def _answered(redis: Redis, once: Once | None) -> Grader | None:
+    answer = answered(redis, once)
+    return None if answer is None else Grader.model_validate_json(answer)
 
 
 def _grader(project: str, key: str, name: str, description: str, version: Version) -> Grader:

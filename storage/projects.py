@@ -10,6 +10,7 @@ from storage import names
 from storage.api_keys import EVERY_PROJECT
 from storage.audit import Audit
 from storage.errors import Conflict, no_project
+from storage.quotas import Quotas
 
 DEFAULT = "default"
 
@@ -17,21 +18,24 @@ DEFAULT = "default"
 class Projects:
     """All projects of this deployment."""
 
-    def __init__(self, redis: Redis, audit: Audit) -> None:
+    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas) -> None:
         self._redis = redis
         self._audit = audit
+        self._quotas = quotas
 
     def create(self, key: str, name: str = "", description: str = "") -> Project:
         """Makes a project; without a name it is called by its key.
 
         Raises:
             Conflict: the key is taken.
+            QuotaExceeded: there are as many as may be.
         """
         project = Project(key=key, name=name or key, description=description, created_at=datetime.now(UTC))
 
         def create(pipe: Pipeline) -> None:
             if pipe.hexists(names.PROJECTS, key):
                 raise Conflict(f"there is a project {key!r} already: use it, or choose another key")
+            self._quotas.check_projects(pipe.hlen(names.PROJECTS))
             pipe.multi()
             pipe.hset(names.PROJECTS, key, project.model_dump_json())
             self._audit.write(pipe, EVERY_PROJECT, "project.create", key)

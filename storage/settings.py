@@ -23,6 +23,13 @@ class StorageSettings(BaseSettings):
         description="that one project may have without a score, counted for each grader",
     )
     waiting_batches: int = Field(default=10_000, ge=1, description="that one project may have which are not over")
+    projects: int = Field(default=10_000, ge=1, description="of the service")
+    project_graders: int = Field(default=2000, ge=1, description="that one project may have")
+    grader_versions: int = Field(default=1000, ge=1, description="that one grader may have")
+    project_batches: int = Field(default=100_000, ge=1, description="that one project may keep")
+    project_spool_gb: int = Field(
+        default=0, ge=0, description="GiB of threads and outcomes that one project may keep; 0: half of the disk"
+    )
     audit_lines: int = Field(default=LINES, ge=1, description="of changes, kept for each project")
     attempts: int = Field(
         default=ATTEMPTS,

@@ -8,11 +8,13 @@ from storage.backlog import MOST_WAITING, Backlog, Waiting
 from storage.batches import Batches
 from storage.connection import check_format, connect
 from storage.endings import Endings
+from storage.freezer import Freezer
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
 from storage.leftovers import Leftovers
 from storage.measures import Measures
 from storage.projects import DEFAULT, Projects
+from storage.quotas import GIB, Quotas
 from storage.settings import StorageSettings
 from storage.spool import MIB, Spool
 
@@ -27,16 +29,19 @@ class Store:
         most_waiting: Waiting = MOST_WAITING,
         audit_lines: int = LINES,
         attempts: int = ATTEMPTS,
+        quotas: Quotas | None = None,
     ) -> None:
+        quotas = quotas or Quotas()
         self.redis = redis
         self.spool = spool
         self.audit = Audit(redis, audit_lines)
-        self.projects = Projects(redis, self.audit)
+        self.projects = Projects(redis, self.audit, quotas)
         self.api_keys = ApiKeys(redis, self.audit)
-        self.graders = Graders(redis, self.audit)
-        self.backlog = Backlog(redis, most_waiting)
+        self.graders = Graders(redis, self.audit, quotas)
+        self.backlog = Backlog(redis, most_waiting, quotas)
         self.leftovers = Leftovers(redis)
-        self.batches = Batches(redis, self.backlog, self.leftovers, self.audit)
+        self.batches = Batches(redis, spool, self.backlog, self.leftovers, self.audit)
+        self.freezer = Freezer(redis, self.batches, spool)
         self.leases = Leases(redis, attempts)
         self.endings = Endings(redis)
         self.measures = Measures(redis)
@@ -53,7 +58,14 @@ def open_store(settings: StorageSettings) -> Store:
     check_format(redis)
     most = Waiting(settings.waiting_completions, settings.waiting_batches)
     spool = Spool(settings.spool, settings.reserve_mb * MIB)
-    return Store(redis, spool, most, settings.audit_lines, settings.attempts)
+    quotas = Quotas(
+        projects=settings.projects,
+        graders=settings.project_graders,
+        versions=settings.grader_versions,
+        batches=settings.project_batches,
+        spool_bytes=settings.project_spool_gb * GIB or spool.half_of_disk() or Quotas().spool_bytes,
+    )
+    return Store(redis, spool, most, settings.audit_lines, settings.attempts, quotas)
 
 
 def first_start(store: Store, settings: StorageSettings) -> None:

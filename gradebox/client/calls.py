@@ -89,9 +89,9 @@ def delete_grader(project: str, key: str) -> Call[None]:
     return Call("DELETE", _path(project, "graders", key), nothing, idempotent=False)
 
 
-def list_versions(project: str, key: str) -> Call[list[Version]]:
-    """Asks for the versions of a grader, with their sources."""
-    return Call("GET", _path(project, "graders", key, "versions"), _versions)
+def list_versions(project: str, key: str, after: int) -> Call[list[Version]]:
+    """Asks for versions of a grader with their sources: those of higher numbers, or the first megabytes of them."""
+    return Call("GET", _path(project, "graders", key, "versions"), _versions, params=[("after", str(after))])
 
 
 def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:

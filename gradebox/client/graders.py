@@ -62,7 +62,10 @@ class Graders:
 
     def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources."""
-        return self._transport.send(calls.list_versions(self._project, key))
+        found: list[Version] = []
+        while _last(more := self._transport.send(calls.list_versions(self._project, key, _last(found)))) > _last(found):
+            found += more
+        return found
 
     def _held(self, grader: Grader) -> GraderHandle:
         return GraderHandle.of(grader, self._scoring)
@@ -117,7 +120,12 @@ class AsyncGraders:
 
     async def versions(self, key: str) -> list[Version]:
         """As `Graders.versions`."""
-        return await self._transport.send(calls.list_versions(self._project, key))
+        found: list[Version] = []
+        while _last(more := await self._transport.send(calls.list_versions(self._project, key, _last(found)))) > _last(
+            found
+        ):
+            found += more
+        return found
 
     def _held(self, grader: Grader) -> AsyncGraderHandle:
         return AsyncGraderHandle.of(grader, self._scoring)
@@ -144,3 +152,8 @@ def _update(
     if any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
         raise TypeError("isolation, timeout_s, memory_mb and threads belong to a version: give its source too, as fn=")
     return calls.patch_grader(project, key, fields)
+
+
+def _last(versions: Sequence[Version]) -> int:
+    """The number to go on after."""
+    return versions[-1].number if versions else 0

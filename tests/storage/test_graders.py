@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gradebox.schemas import Grader
+from storage import graders
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
 from storage.graders import CONFIG_BYTES, Declared
 from storage.store import Store
@@ -45,7 +46,7 @@ def test_of_many_at_once_one_wins(store: Store) -> None:
     with ThreadPoolExecutor(8) as threads:
         won = list(threads.map(attempt, range(16)))
     assert won.count(True) == 1
-    assert [version.source for version in store.graders.versions("default", "exact")] == [
+    assert [version.source for version in store.graders.versions("default", "exact").versions] == [
         f"# {won.index(True)}\n{SOURCE}"
     ]
 
@@ -54,7 +55,7 @@ def test_updates_at_once_make_a_version_each(store: Store) -> None:
     create(store)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda n: store.graders.update("default", "exact", proved(f"# {n}\n{SOURCE}")), range(8)))
-    assert [version.number for version in store.graders.versions("default", "exact")] == list(range(1, 10))
+    assert [version.number for version in store.graders.versions("default", "exact").versions] == list(range(1, 10))
     assert store.graders.get("default", "exact").version == 9
 
 
@@ -123,3 +124,18 @@ def test_a_config_has_a_bound(store: Store) -> None:
     with pytest.raises(TooLarge, match=f"at most {CONFIG_BYTES} are kept"):
         declare(store, {"criteria": "x" * CONFIG_BYTES})
     assert store.graders.all("default") == []
+
+
+def test_versions_come_in_pages_of_a_bounded_size(store: Store) -> None:
+    store.graders.create("default", "big", "big", "", proved("# 0\n" + "#" * 60_000))
+    for number in range(1, 40):
+        store.graders.update("default", "big", proved(f"# {number}\n" + "#" * 60_000))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(graders, "PAGE_BYTES", 1024 * 1024)
+        seen, after = [], 0
+        for _ in range(3):
+            page = store.graders.versions("default", "big", after)
+            seen.append([version.number for version in page.versions])
+            after = page.following or 0
+    assert seen == [list(range(1, 33)), list(range(33, 41)), list(range(1, 33))]
+    assert store.graders.versions("default", "big", 40).versions == []

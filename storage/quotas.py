@@ -1,0 +1,61 @@
+"""How much one project may keep, and the service of projects: one that keeps without end leaves the others no room."""
+
+import msgspec
+
+from storage.errors import QuotaExceeded
+
+GIB = 1024**3
+
+
+class Quotas(msgspec.Struct, frozen=True):
+    """The most of each that is kept. The bounds are soft ones: what comes in the same moment may all still fit."""
+
+    projects: int = 10_000
+    graders: int = 2000
+    """Of a project."""
+    versions: int = 1000
+    """Of a grader."""
+    batches: int = 100_000
+    """Of a project, those that are over included."""
+    spool_bytes: int = 256 * GIB
+    """Of a project's threads and outcomes."""
+
+    def check_projects(self, there: int) -> None:
+        """Whether one more fits. Raises QuotaExceeded, as all of these do."""
+        if there >= self.projects:
+            raise QuotaExceeded(
+                f"there are {there} projects, and at most {self.projects} are kept: use one of them, "
+                "or have the operator raise GRADEBOX_PROJECTS"
+            )
+
+    def check_graders(self, project: str, there: int) -> None:
+        """Whether the project may have one more."""
+        if there >= self.graders:
+            raise QuotaExceeded(
+                f"project {project!r} has {there} graders, and at most {self.graders} are kept: delete some, "
+                "or have the operator raise GRADEBOX_PROJECT_GRADERS"
+            )
+
+    def check_versions(self, key: str, there: int) -> None:
+        """Whether the grader may have one more."""
+        if there >= self.versions:
+            raise QuotaExceeded(
+                f"grader {key!r} has {there} versions, and at most {self.versions} are kept: delete it and create it "
+                "again, use another key, or have the operator raise GRADEBOX_GRADER_VERSIONS"
+            )
+
+    def check_batches(self, project: str, there: int) -> None:
+        """Whether the project may have one more."""
+        if there >= self.batches:
+            raise QuotaExceeded(
+                f"project {project!r} has {there} batches, and at most {self.batches} are kept: delete some, "
+                "or have the operator raise GRADEBOX_PROJECT_BATCHES or lower GRADEBOX_RETENTION_DAYS"
+            )
+
+    def check_bytes(self, project: str, there: int, more: int) -> None:
+        """Whether so many bytes more fit."""
+        if there + more > self.spool_bytes:
+            raise QuotaExceeded(
+                f"the batches of project {project!r} take {there} bytes, and at most {self.spool_bytes} are kept: "
+                "delete some, or have the operator raise GRADEBOX_PROJECT_SPOOL_GB"
+            )

@@ -1,0 +1,98 @@
+import pytest
+from redis import Redis
+
+from storage import names
+from storage.errors import QuotaExceeded
+from storage.quotas import Quotas
+from storage.settings import StorageSettings
+from storage.spool import Spool
+from storage.store import Store, open_store
+from tests.storage.making import accept, claim, finish, proved, wanted
+
+
+@pytest.fixture
+def small(redis: Redis, storage_settings: StorageSettings) -> Store:
+    """A store where little may be kept."""
+    quotas = Quotas(projects=2, graders=3, versions=2, batches=3, spool_bytes=3000)
+    store = Store(redis, Spool(storage_settings.spool), quotas=quotas)
+    store.projects.ensure("default")
+    return store
+
+
+def test_projects_are_bounded(small: Store) -> None:
+    small.projects.create("second")
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECTS"):
+        small.projects.create("third")
+
+
+def test_graders_are_bounded(small: Store) -> None:
+    for key in ("a", "b", "c"):
+        wanted(small, key)
+    with pytest.raises(QuotaExceeded, match=r"'default' has 3 graders, .* GRADEBOX_PROJECT_GRADERS"):
+        wanted(small, "d")
+    small.graders.delete("default", "a")
+    wanted(small, "d")
+
+
+def test_versions_are_bounded(small: Store) -> None:
+    wanted(small, "a")
+    small.graders.update("default", "a", proved("# 2"))
+    with pytest.raises(QuotaExceeded, match=r"'a' has 2 versions, .* GRADEBOX_GRADER_VERSIONS"):
+        small.graders.update("default", "a", proved("# 3"))
+    assert small.graders.get("default", "a").version == 2
+    small.graders.update("default", "a", proved("# 2"))  # no new one
+
+
+def test_batches_are_bounded_those_that_are_over_too(small: Store) -> None:
+    exact = wanted(small, "exact")
+    first, *_ = [accept(small, 1, exact) for _ in range(3)]
+    while lease := small.leases.claim():
+        finish(small, lease)
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_BATCHES"):
+        accept(small, 1, exact)
+    accept(small, 1, exact, project="other")
+    small.batches.delete("default", first)
+    accept(small, 1, exact)
+
+
+def test_bytes_of_threads_and_outcomes_are_bounded(small: Store) -> None:
+    exact = wanted(small, "exact")
+    batch = accept(small, 20, exact)
+    payload = int(small.redis.hget(names.STORED, "default") or 0)
+    assert payload == sum(len(b'{"turns": [["assistant", "%d"]]}\n' % number) for number in range(20))
+    finish(small, claim(small))
+    assert int(small.redis.hget(names.STORED, "default") or 0) > payload + 20 * 30
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SPOOL_GB"):
+        accept(small, 60, exact)
+    small.batches.delete("default", batch)
+    assert not small.redis.exists(names.STORED)
+    accept(small, 60, exact)
+
+
+def test_numbers_of_deleted_graders_do_not_grow_and_none_comes_twice(
+    small: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.graders._KEPT_NUMBERS", 2)
+    seen: set[tuple[str, int]] = set()
+    for number in range(40):
+        key = f"k{number % 13}"
+        for version in range(2):
+            change = small.graders.create if version == 0 else None
+            if change:
+                small.graders.create("default", key, key, "", proved(f"# {number}"))
+            else:
+                small.graders.update("default", key, proved(f"# {number} again"))
+            label = (key, small.graders.get("default", key).version)
+            assert label not in seen
+            seen.add(label)
+        small.graders.delete("default", key)
+    assert small.redis.hlen(names.numbers("default")) <= 7
+
+
+def test_without_a_setting_a_project_may_have_half_of_the_disk(storage_settings: StorageSettings, redis: Redis) -> None:
+    half = Spool(storage_settings.spool).half_of_disk()
+    assert half is not None and half > 1 << 20
+    store = open_store(storage_settings)
+    with pytest.raises(QuotaExceeded):
+        store.backlog.check("default", size=half + 1)
+    store.backlog.check("default", size=half)
