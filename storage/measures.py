@@ -28,6 +28,8 @@ class Process(msgspec.Struct, frozen=True):
     resident_bytes: int
     sandboxes: int
     at: float = 0.0
+    trouble: str = ""
+    """Why it cannot do its work, where it cannot."""
 
 
 class Queue(msgspec.Struct):
@@ -126,14 +128,22 @@ class Measures:
                     _add(queue, [text(field) for field in fields], returned)
         return queue
 
+    def workers(self) -> list[Process]:
+        """The worker processes that were heard of of late. It changes nothing."""
+        processes = [msgspec.json.decode(record, type=Process) for record in self._redis.hvals(names.PROCESSES)]
+        return [process for process in processes if process.role == "worker" and _is_heard(process)]
+
     def _processes(self) -> Iterator[Process]:
-        now = time.time()
         for name, record in self._redis.hgetall(names.PROCESSES).items():
             process = msgspec.json.decode(record, type=Process)
-            if now - process.at < _SILENT_S:
+            if _is_heard(process):
                 yield process
             else:
                 self._redis.hdel(names.PROCESSES, text(name))
+
+
+def _is_heard(process: Process) -> bool:
+    return time.time() - process.at < _SILENT_S
 
 
 def _add(queue: Queue, fields: Sequence[str], returned: int) -> None:

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import structlog
 from redis.client import Pipeline
-from rq import Queue, Worker
+from rq import Queue
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
 from storage.answers import Once
 from storage.chunks import Chunk
-from storage.connection import text
+from storage.connection import lua, text
 from storage.plans import Wanted
 from storage.store import Store
 from worker import tracing
@@ -45,11 +45,12 @@ class Dispatch:
         As `Batches.accept`, and it may raise the same.
         """
         units = len(wanted) * len(chunks)
-        jobs = 1 if units == 1 else max(1, min(units, Worker.count(queue=self._queue)))
+        workers = max(1, len(self._store.measures.workers()))
 
         def enqueue(pipe: Pipeline) -> None:
-            for _ in range(jobs):
+            for _ in range(min(units, workers)):
                 self._enqueue(pipe)
+            pipe.eval(lua("calm"), 0, self._queue.key, workers)
             if trace := tracing.current():
                 self._store.batches.note_trace(pipe, batch_id, trace)
 

@@ -1,23 +1,37 @@
-"""`python -m worker.health`: exits 0 when a worker of this host is known to Redis, else 1."""
+"""`python -m worker.health`: exits 0 when a worker of this host can do its work, else 1, and says what is wrong.
+
+It only reads: each worker process tells every few seconds how it is, whatever it is doing.
+"""
 
 import socket
 import sys
 
 from redis.exceptions import RedisError
-from rq import Worker
 
 from storage.connection import connect
+from storage.measures import Measures, Process
 from storage.settings import StorageSettings
 
 
 def main() -> int:
     """Asks Redis. Returns the exit code."""
     try:
-        workers = Worker.all(connection=connect(StorageSettings().redis_url))
+        workers = Measures(connect(StorageSettings().redis_url)).workers()
     except RedisError as error:
         sys.stderr.write(f"Redis does not answer: {error}\n")
         return 1
-    return 0 if any(worker.hostname == socket.gethostname() for worker in workers) else 1
+    here = [worker for worker in workers if worker.name.rpartition(":")[0] == socket.gethostname()]
+    for line in _wrong(here):
+        sys.stderr.write(f"{line}\n")
+    return int(not any(not worker.trouble for worker in here))
+
+
+def _wrong(here: list[Process]) -> list[str]:
+    if not here:
+        return [
+            f"no worker of host {socket.gethostname()!r} has told of itself in the last 20 s: start one, or see its log"
+        ]
+    return [f"worker {worker.name}: {worker.trouble}" for worker in here if worker.trouble]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Keeps this worker's leases, and gives back the leases of workers that died."""
 
 import threading
+from time import monotonic
 
 import structlog
 from redis.exceptions import RedisError
@@ -8,6 +9,8 @@ from redis.exceptions import RedisError
 from storage.leases import BEAT_S, Lease
 from storage.store import Store
 from worker.dispatch import Dispatch
+
+_SILENT_BEATS = 5
 
 _log = structlog.get_logger(__name__)
 
@@ -22,6 +25,14 @@ class Heartbeat(threading.Thread):
         self._dispatch = dispatch
         self._beat_s = beat_s
         self._ended = threading.Event()
+        self._beaten_at = monotonic()
+
+    def trouble(self) -> str | None:
+        """What is wrong with it, or None."""
+        silent_s = monotonic() - self._beaten_at
+        if silent_s < _SILENT_BEATS * self._beat_s:
+            return None
+        return f"the leases of this worker were not renewed for {silent_s:.0f} s: see its log"
 
     def run(self) -> None:
         """Beats until it is ended."""
@@ -30,6 +41,10 @@ class Heartbeat(threading.Thread):
                 self.beat()
             except (RedisError, OSError) as error:
                 _log.warning("a heartbeat failed", next_in_s=self._beat_s, error=str(error))
+            except Exception:  # noqa: BLE001  # without a heartbeat all that the worker scores would be lost
+                _log.exception("a heartbeat failed", next_in_s=self._beat_s)
+            else:
+                self._beaten_at = monotonic()
 
     def beat(self) -> None:
         """One beat. Work that waits while no job calls for a worker is healed here: jobs can be lost, leases not."""

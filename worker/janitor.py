@@ -28,6 +28,8 @@ class JanitorThread(threading.Thread):
                 self._janitor.look()
             except (RedisError, OSError) as error:
                 _log.warning("the janitor was interrupted", goes_on_in_s=self._round_s, error=str(error))
+            except Exception:  # noqa: BLE001  # else nothing is tidied any more
+                _log.exception("the janitor was interrupted", goes_on_in_s=self._round_s)
 
     def end(self) -> None:
         """Ends the thread after the round at hand, which may take a while and can be broken off."""

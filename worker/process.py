@@ -3,30 +3,78 @@
 import os
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Any
 
 import structlog
+from redis.client import Pipeline
 from redis.exceptions import RedisError
-from rq import SimpleWorker
+from rq import Queue, SimpleWorker
 from rq.exceptions import StopRequested
 from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker import WorkerStatus
+from rq.worker_registration import register
 
 from storage.connection import connect
 from worker.dispatch import QUEUE
 from worker.runtime import Runtime
 
 _REDIS_WAIT_S = 1.0
+_FIRST_S = 2.0
+_RENEW_S = 10.0
+_STOPPING = (signal.SIGTERM, signal.SIGINT)
 
 _log = structlog.get_logger(__name__)
+
+
+class Registration(threading.Thread):
+    """Keeps RQ's record of a worker and of its job while the job lasts: RQ itself does so between jobs alone."""
+
+    def __init__(self, worker: "LeaseWorker", job: Job) -> None:
+        super().__init__(name="registration", daemon=True)
+        self._worker = worker
+        self._job = job
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Most jobs are over before the first time."""
+        wait_s = _FIRST_S
+        while not self._ended.wait(wait_s):
+            wait_s = _RENEW_S
+            try:
+                self._worker.maintain_heartbeats(self._job)
+                register(self._worker)  # another worker takes off the list who was silent for too long
+            except RedisError as error:
+                _log.warning("RQ's record of this worker was not renewed", next_in_s=_RENEW_S, error=str(error))
+
+    def end(self) -> None:
+        """Returns when nothing is written any more."""
+        self._ended.set()
+        self.join()
 
 
 class LeaseWorker(SimpleWorker):
     """RQ's in-process worker. A process each job would cost five times what the job does."""
 
     log_result_lifespan = False
+    _registration: Registration | None = None
+
+    def perform_job(self, job: Job, queue: Queue) -> bool:
+        """Performs a job, which may take hours."""
+        self._registration = Registration(self, job)
+        self._registration.start()
+        try:
+            return bool(super().perform_job(job, queue))
+        finally:
+            self._registration.end()
+
+    def cleanup_execution(self, job: Job, pipeline: Pipeline) -> None:
+        """Forgets the job's execution, which is to be renewed no more."""
+        if self._registration is not None:
+            self._registration.end()
+        super().cleanup_execution(job, pipeline)
 
     def subscribe(self) -> None:
         """Nothing: workers are stopped by signals, and a listening thread would outlive a Redis that goes away."""
@@ -42,20 +90,24 @@ class LeaseWorker(SimpleWorker):
 class Process:
     """Runs RQ's loop until a signal ends it. Redis may go away meanwhile: the loop is entered again.
 
-    `stop_s` is how many seconds the chunk at hand may still take then, fewer than a supervisor waits before it kills.
+    The chunks at hand may still take the runtime's `stop_s` then, less than a supervisor waits before it kills.
     """
 
-    def __init__(self, runtime: Runtime, redis_url: str, stop_s: float) -> None:
-        self._stop_s = stop_s
+    def __init__(self, runtime: Runtime, redis_url: str) -> None:
         self._runtime = runtime
         self._redis_url = redis_url
         self._worker: LeaseWorker | None = None
+        self._told = False
 
     def run(self) -> None:
         """Works until told to stop."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        woken, waking = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(waking, False)
+        signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+        threading.Thread(target=self._await_signal, args=(woken,), name="signals", daemon=True).start()
+        for number in _STOPPING:
             signal.signal(number, self._on_signal)
-        while not self._runtime.stopping.is_set():
+        while not self._told:
             try:
                 self._work()
             except RedisError as error:
@@ -74,24 +126,30 @@ class Process:
             redis.close()
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        """A job at hand is finished, at most for a while; a worker that waits for one stops at once."""
-        if self._runtime.stopping.is_set():
+        """A worker that waits for a job stops at once. The main thread may hold any lock here, so none is taken: the
+        thread that `_await_signal` runs in tells the others.
+        """
+        if self._told:
             return
-        self._runtime.stopping.set()
-        timer = threading.Timer(self._stop_s, self._give_up)
-        timer.daemon = True
-        timer.start()
+        self._told = True
         worker = self._worker
         if worker is not None:
             worker._stop_requested = True
             if worker.get_state() != WorkerStatus.BUSY:
                 raise StopRequested
 
+    def _await_signal(self, woken: int) -> None:
+        while os.read(woken, 1)[0] not in _STOPPING:
+            pass
+        self._runtime.stopping.set()
+        time.sleep(self._runtime.stop_s)
+        self._give_up()
+
     def _give_up(self) -> None:
-        """The unit takes too long: another worker is to have it now, not when the lease runs out."""
+        """The units take too long: other workers are to have them now, not when the leases run out."""
         try:
             for lease in list(self._runtime.heartbeat.leases):
-                self._runtime.store.leases.release(lease)
+                self._runtime.store.leases.release(lease, tried=False)
         except RedisError as error:
             _log.warning("chunks could not be given back, they come back when their leases run out", error=str(error))
         finally:

@@ -3,6 +3,7 @@
 import os
 import socket
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import structlog
@@ -19,14 +20,19 @@ _log = structlog.get_logger(__name__)
 
 
 class Publisher(threading.Thread):
-    """A thread of each process of the service. `counts` are those that the pool does not count."""
+    """A thread of each process of the service. `counts` are those that the pool does not count, `trouble` what keeps
+    the process from its work besides the pool.
+    """
 
-    def __init__(self, role: str, store: Store, pool: Pool, counts: Counts) -> None:
+    def __init__(
+        self, role: str, store: Store, pool: Pool, counts: Counts, trouble: Callable[[], str | None] = lambda: None
+    ) -> None:
         super().__init__(name="publisher", daemon=True)
         self._role = role
         self._store = store
         self._pool = pool
         self._counts = counts
+        self._trouble = trouble
         self._telling = threading.Lock()
         self._ended = threading.Event()
 
@@ -37,6 +43,8 @@ class Publisher(threading.Thread):
                 self.tell()
             except RedisError as error:
                 _log.debug("what was counted is told later", error=str(error))
+            except Exception:  # noqa: BLE001  # health checks go by what it tells
+                _log.exception("what was counted could not be told", next_in_s=TELL_S)
             self._ended.wait(TELL_S)
 
     def tell(self) -> None:
@@ -61,7 +69,8 @@ class Publisher(threading.Thread):
 
     def _process(self) -> Process:
         name = f"{socket.gethostname()}:{os.getpid()}"
-        return Process(self._role, name, _resident_bytes(), self._pool.alive)
+        trouble = self._pool.trouble() or self._trouble() or ""
+        return Process(self._role, name, _resident_bytes(), self._pool.alive, trouble=trouble)
 
 
 def _resident_bytes() -> int:
