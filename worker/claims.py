@@ -1,9 +1,5 @@
-"""The units that a worker takes, one after the other."""
+"""The units that a lane of a worker takes and gives back."""
 
-from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
-from functools import partial
-from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -11,64 +7,41 @@ from storage.leases import Lease
 from worker.patience import patiently
 from worker.runtime import Runtime
 
-_STOP_S = 0.25  # after which a worker that waits sees that it is to stop
-
 
 class Claims:
-    """Asks for units, and for the next ones ahead where that is told: the answer has to reach Redis' disk first."""
+    """Leases that the heartbeat keeps until the unit counts, is given back, or the block ends.
 
-    def __init__(self, runtime: Runtime) -> None:
+    `starving`: takes units only of projects that have no lease.
+    """
+
+    def __init__(self, runtime: Runtime, *, starving: bool = False) -> None:
         self._runtime = runtime
-        self._executor = ThreadPoolExecutor(1, "claims")
-        self._claimed: deque[Lease] = deque()
-        self._ahead: Future[list[Lease]] | None = None
+        self._starving = starving
+        self._held: set[Lease] = set()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        try:
-            self.let_go()
-        finally:
-            self._executor.shutdown()
-            self._runtime.heartbeat.leases.clear()  # what could not be given back comes back when its lease runs out
+        for lease in list(self._held):
+            self.drop(lease)  # what could not be given back comes back when its lease runs out
 
     def next(self) -> Lease | None:
         """A unit, or None where none waits."""
-        if not self._claimed:
-            ahead, self._ahead = self._ahead, None
-            self._claimed += self._claim(1) if ahead is None else ahead.result()
-        return self._claimed.popleft() if self._claimed else None
+        lease = patiently(self._runtime, lambda: self._runtime.store.leases.claim(starving=self._starving))
+        if lease is not None:
+            self._held.add(lease)
+            self._runtime.heartbeat.leases.add(lease)
+        return lease
 
-    def look_ahead(self, most: int) -> None:
-        """Asks for what `next` will return when it has returned what is here: at most so many."""
-        if not self._claimed and self._ahead is None:
-            self._ahead = self._executor.submit(self._claim, most)
+    def give_back(self, lease: Lease, *, tried: bool, outcomes: int = 0) -> bool:
+        """A unit that is not scored to its end: another worker may take it. As `Leases.release`."""
+        release = self._runtime.store.leases.release
+        kept = patiently(self._runtime, lambda: release(lease, tried=tried, outcomes=outcomes))
+        self.drop(lease)
+        return kept
 
-    def called(self, wait_s: float) -> bool:
-        """Whether there is another call for a worker within so many seconds; it is answered then."""
-        ends = monotonic() + wait_s
-        while not self._runtime.stopping.is_set() and (left := ends - monotonic()) > 0:
-            job = patiently(self._runtime, partial(self._runtime.dispatch.answer, min(left, _STOP_S)))
-            if job is not None:
-                self._executor.submit(self._runtime.dispatch.forget, job)
-                return True
-        return False
-
-    def let_go(self) -> None:
-        """Gives back what was asked for ahead: the unit at hand takes long, and others may have time."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            self._claimed += ahead.result()
-        while self._claimed:
-            self.give_back(self._claimed.pop(), tried=False)
-
-    def give_back(self, lease: Lease, *, tried: bool) -> None:
-        """A unit that is not scored: another worker may take it."""
-        patiently(self._runtime, lambda: self._runtime.store.leases.release(lease, tried=tried))
+    def drop(self, lease: Lease) -> None:
+        """A lease that is no longer to be kept."""
+        self._held.discard(lease)
         self._runtime.heartbeat.leases.discard(lease)
-
-    def _claim(self, most: int) -> list[Lease]:
-        leases = patiently(self._runtime, lambda: self._runtime.store.leases.claim_some(most))
-        self._runtime.heartbeat.leases.update(leases)
-        return leases

@@ -11,6 +11,7 @@ from storage.settings import StorageSettings
 from storage.store import Store, open_store
 from worker import tracing
 from worker.dispatch import Dispatch
+from worker.express import Express
 from worker.heartbeat import Heartbeat
 from worker.janitor import JanitorThread
 from worker.process import Process
@@ -37,17 +38,21 @@ def _run() -> None:
 def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool) -> None:
     dispatch = Dispatch(store)
     heartbeat = Heartbeat(store, dispatch)
-    runtime = Runtime(store, pool, dispatch, heartbeat)
+    runtime = Runtime(store, pool, dispatch, heartbeat, stop_s=own.stop_s)
     use(runtime)
-    publisher = Publisher("worker", store, pool, runtime.counts)
+    publisher = Publisher("worker", store, pool, runtime.counts, heartbeat.trouble)
+    express = Express(runtime)
+    express.start()
     heartbeat.start()
     publisher.start()
     janitor = JanitorThread(Janitor(store, settings.retention_s))
     janitor.start()
     _log.info("waiting for batches")
     try:
-        Process(runtime, settings.redis_url, own.stop_s).run()
+        Process(runtime, settings.redis_url).run()
     finally:
+        runtime.stopping.set()
+        express.end()
         janitor.end()
         heartbeat.end()
         publisher.end()

@@ -14,7 +14,13 @@ _current: list["Runtime"] = []
 
 @dataclass
 class Runtime:
-    """One worker process. `stopping` is set once it has been told to stop; `counts` are for metrics."""
+    """One worker process. `counts` are for metrics.
+
+    Attributes:
+        stopping: is set once it has been told to stop.
+        stop_s: how many seconds that may take.
+        starving: is set when a unit takes long while a project waits that has no lease.
+    """
 
     store: Store
     pool: Pool
@@ -22,6 +28,8 @@ class Runtime:
     heartbeat: Heartbeat
     counts: Counts = field(default_factory=Counts)
     stopping: threading.Event = field(default_factory=threading.Event)
+    stop_s: float = 8.0
+    starving: threading.Event = field(default_factory=threading.Event)
 
 
 def use(runtime: Runtime) -> None:

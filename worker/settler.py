@@ -1,26 +1,27 @@
-"""Makes outcomes count: in the spool first, then in Redis."""
+"""Makes outcomes count: on disk first, then in Redis."""
 
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import groupby
 from types import TracebackType
 from typing import Self
 
 import structlog
+from redis.exceptions import RedisError
 
 from storage.leases import Completed
-from storage.spool import is_full
+from storage.spool import MIB, is_full
 from worker.claims import Claims
 from worker.journal import tell_chunk, tell_finished
 from worker.patience import patiently
 from worker.runtime import Runtime
 from worker.unit import Scored
 
-_MOST = 16  # units that wait to be written; their outcomes are in memory
+_MOST_BYTES = 64 * MIB  # of outcomes that wait in memory; one unit alone may have more
 _GATHER_S = 0.06  # a wait for the disk costs CPU too: units that take a few milliseconds are written together
 _PAUSE_S = 2.0
+_LAST_ATTEMPTS = 10
 
 _log = structlog.get_logger(__name__)
 
@@ -31,47 +32,74 @@ class Settler:
     def __init__(self, runtime: Runtime, claims: Claims) -> None:
         self._runtime = runtime
         self._claims = claims
-        self._executor = ThreadPoolExecutor(1, "settler")
-        self._scored: deque[Scored] = deque()
-        self._settling: deque[Future[None]] = deque()
-        self._settled_early = 0
-        self._flushing = threading.Event()
+        self._changed = threading.Condition()
+        self._waiting: deque[Scored] = deque()
+        self._bytes = 0  # of those that wait, and those that are being written
+        self._units = 0
+        self._flushing = False
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="settler")
 
     def __enter__(self) -> Self:
+        self._thread.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        try:
-            self.flush()
-        finally:
-            self._executor.shutdown()
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join()
 
     def add(self, scored: Scored) -> None:
         """Takes what is to be written; waits where much else is."""
-        self._scored.append(scored)
-        self._settling.append(self._executor.submit(self._settle_all))
-        self._await(_MOST)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._units or self._bytes + len(scored.lines) <= _MOST_BYTES)
+            self._waiting.append(scored)
+            self._bytes += len(scored.lines)
+            self._units += 1
+            self._changed.notify_all()
 
     def flush(self) -> None:
         """Returns when all counts that was added."""
-        self._flushing.set()
-        self._await(0)
-        self._flushing.clear()
+        with self._changed:
+            self._flushing = True
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: not self._units)
+            self._flushing = False
 
-    def _await(self, most: int) -> None:
-        while len(self._settling) > most:
-            self._settling.popleft().result()
+    def _run(self) -> None:
+        while taken := self._take():
+            for batch, units in groupby(taken, key=lambda one: one.lease.batch):
+                self._settle_or_give_back(batch, list(units))
+            with self._changed:
+                self._units -= len(taken)
+                self._bytes -= sum(len(one.lines) for one in taken)
+                self._changed.notify_all()
 
-    def _settle_all(self) -> None:
-        """Called for each unit that was added: settles it and all that come soon, unless that is done already."""
-        if self._settled_early:
-            self._settled_early -= 1
-            return
-        self._flushing.wait(_GATHER_S)
-        scored = [self._scored.popleft() for _ in range(len(self._scored))]
-        self._settled_early = len(scored) - 1
-        for batch, units in groupby(scored, key=lambda one: one.lease.batch):
-            self._settle(batch, list(units))
+    def _take(self) -> list[Scored]:
+        """What is to be written next, once there is something and more had a moment to come; none at the end."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._closed)
+            self._changed.wait_for(lambda: self._flushing or self._closed, _GATHER_S)
+            taken = [*self._waiting]
+            self._waiting.clear()
+            return taken
+
+    def _settle_or_give_back(self, batch: str, units: Sequence[Scored]) -> None:
+        """Whatever goes wrong with one batch, the others that were added with it are settled."""
+        try:
+            self._settle(batch, units)
+        except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
+            _log.exception("outcomes could not be made to count, and their chunks are given back", batch=batch)
+            self._give_back(units, tried=not self._runtime.stopping.is_set())
+
+    def _give_back(self, units: Sequence[Scored], *, tried: bool) -> None:
+        for one in units:
+            try:
+                self._claims.give_back(one.lease, tried=tried)
+            except RedisError as error:
+                self._claims.drop(one.lease)
+                _log.warning("a chunk comes back when its lease runs out", lease=str(one.lease), error=str(error))
 
     def _settle(self, batch: str, units: Sequence[Scored]) -> None:
         files = {(one.lease.unit, one.lease.attempt): one.lines for one in units}
@@ -79,10 +107,12 @@ class Settler:
         while (error := self._failure(batch, files)) is not None:
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
             if stopping.wait(_PAUSE_S) or not is_full(error):
-                for one in units:
-                    self._claims.give_back(one.lease, tried=not stopping.is_set())
+                self._give_back(units, tried=not stopping.is_set())
                 return
-        self._count(units)
+        for one in units:
+            if not one.whole:
+                self._keep(one)
+        self._count([one for one in units if one.whole])
 
     def _failure(self, batch: str, files: Mapping[tuple[int, int], bytes]) -> OSError | None:
         """Writes the outcomes. A disk that is full is waited for: nothing that was scored is to be scored again."""
@@ -92,16 +122,59 @@ class Settler:
             return error
         return None
 
+    def _keep(self, one: Scored) -> None:
+        """Gives a unit back that was left in the middle: the next attempt goes on from its file."""
+        lease = one.lease
+        kept = self._claims.give_back(lease, tried=False, outcomes=one.counted.count)
+        if not kept:
+            self._remove(one, lease.attempt)
+        elif lease.part is not None:
+            self._remove(one, lease.part.attempt)
+        _log.info("chunk given back with what is done", completions=one.counted.count, kept=kept, **_place(one))
+
     def _count(self, units: Sequence[Scored]) -> None:
         """Once however often it is asked; of all attempts' files the one that counts stays."""
+        if not units:
+            return
         store = self._runtime.store
-        told = [(one.lease, one.grader_number, one.counted) for one in units]
+        told = [(one.lease, one.grader_number, one.counted, len(one.lines)) for one in units]
         completed = patiently(self._runtime, lambda: store.leases.complete_all(told))
         for one, counts in zip(units, completed, strict=True):
-            lease = one.lease
-            for attempt in range(1, lease.attempt) if counts else (lease.attempt,):
-                store.spool.remove_outcomes(lease.batch, lease.unit, attempt)
-            self._runtime.heartbeat.leases.discard(lease)
+            self._claims.drop(one.lease)
             tell_chunk(self._runtime.counts, one, counts)
         if Completed.FINISHED in completed:
-            tell_finished(store, self._runtime.counts, units[0].lease.batch)
+            self._finish(units[0].lease.batch)
+        for one, counts in zip(units, completed, strict=True):
+            self._remove_others(one, counts)
+
+    def _finish(self, batch: str) -> None:
+        """What is told of a finished batch is worth less than the outcomes that wait behind it."""
+        try:
+            tell_finished(self._runtime.store, self._runtime.counts, batch)
+        except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
+            _log.exception("what came of a finished batch could not be told", batch=batch)
+        try:
+            self._runtime.store.freezer.freeze(batch)
+        except Exception:  # noqa: BLE001  # the janitor tries again
+            _log.exception("a finished batch takes more room than it needs to, for now", batch=batch)
+
+    def _remove_others(self, one: Scored, completed: Completed) -> None:
+        """Files of attempts that do not count. Those that are left are removed when the batch is over."""
+        if completed == Completed.NOT:
+            self._remove(one, one.lease.attempt)
+        if not completed:
+            return
+        if one.lease.part is not None:
+            self._remove(one, one.lease.part.attempt)
+        for attempt in range(max(1, one.lease.attempt - _LAST_ATTEMPTS), one.lease.attempt):
+            self._remove(one, attempt)
+
+    def _remove(self, one: Scored, attempt: int) -> None:
+        try:
+            self._runtime.store.spool.remove_outcomes(one.lease.batch, one.lease.unit, attempt)
+        except OSError as error:
+            _log.warning("a file that does not count is left for the janitor", error=str(error), **_place(one))
+
+
+def _place(one: Scored) -> dict[str, object]:
+    return {"batch": one.lease.batch, "chunk": one.lease.unit, "attempt": one.lease.attempt, "grader": one.label}

@@ -1,26 +1,27 @@
 """One unit of work: the lines of one chunk, scored by one grader."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from time import monotonic
 
 import msgspec
-from redis.exceptions import RedisError
+import structlog
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError
 from storage.chunks import Chunk
-from storage.connection import is_away
 from storage.leases import Lease
 from storage.plans import Scorer
+from storage.store import Store
 from storage.tally import Tally, tally
 from worker import tracing
 from worker.bench import Bench, Loaded
-from worker.pace import SLICE_S
 from worker.runtime import Runtime
-
-_LOOK_S = SLICE_S / 2  # between two questions of whether to go on
+from worker.watch import Watch
 
 _encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(Outcome)
+_log = structlog.get_logger(__name__)
 
 
 class Scored(msgspec.Struct, frozen=True):
@@ -36,11 +37,13 @@ class Scored(msgspec.Struct, frozen=True):
     counted: Tally
     seconds: float
     """What it took."""
+    whole: bool = True
+    """Whether these are all outcomes of the unit; else the next attempt goes on behind them."""
 
 
-def score(runtime: Runtime, bench: Bench, lease: Lease, when_slow: Callable[[], None]) -> Scored | None:
-    """Scores a unit; None where it is not to be: its batch is over, the lease was lost, or the worker is stopping.
-    `when_slow` is called now and then where it takes long.
+def score(runtime: Runtime, bench: Bench, lease: Lease, watch: Watch) -> Scored | None:
+    """Scores a unit, or as much of it as `watch` allows. None where nothing is to be kept that was not kept before: its
+    batch is over, the lease was lost, or the worker is stopping.
 
     Raises:
         InfrastructureError: no sandbox could be had.
@@ -60,50 +63,70 @@ def score(runtime: Runtime, bench: Bench, lease: Lease, when_slow: Callable[[], 
         "gradebox.grader": scorer.label,
     }
     with tracing.span("score chunk", "consumer", plan.trace, values):
-        outcomes = _outcomes(runtime, bench, lease, scorer, chunk, when_slow)
-    if outcomes is None:
+        kept, outcomes = _kept(runtime.store, lease)
+        before = len(outcomes)
+        if lease.tries > runtime.store.leases.attempts:
+            outcomes += _given_up(scorer, chunk, before, runtime.store.leases.attempts)
+        elif not _score_rest(runtime, bench, lease, scorer, chunk, watch, outcomes):
+            return None
+    if len(outcomes) == before < chunk.lines:
         return None
-    lines, counted = _encoder.encode_lines(outcomes), tally(outcomes)
-    return Scored(lease, number, scorer.label, lines, counted, monotonic() - began)
+    lines, counted = kept + _encoder.encode_lines(outcomes[before:]), tally(outcomes)
+    whole = len(outcomes) == chunk.lines
+    return Scored(lease, number, scorer.label, lines, counted, monotonic() - began, whole)
 
 
-def _outcomes(
-    runtime: Runtime, bench: Bench, lease: Lease, scorer: Scorer, chunk: Chunk, when_slow: Callable[[], None]
-) -> list[Outcome] | None:
-    store = runtime.store
-    if lease.attempt > store.leases.attempts:
-        return _given_up(scorer, chunk, store.leases.attempts)
+def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:
+    """What an earlier attempt has done of the unit, as it wrote it and as outcomes."""
+    if lease.part is None:
+        return b"", []
+    try:
+        with store.spool.open_outcomes(lease.batch, lease.unit, lease.part.attempt) as file:
+            lines = file.read()
+        outcomes = _decoder.decode_lines(lines)
+    except (FileNotFoundError, msgspec.DecodeError) as error:
+        _log.warning("what was done of a chunk is lost, it begins again", lease=str(lease), error=str(error))
+        return b"", []
+    if len(outcomes) != lease.part.outcomes:
+        _log.warning("what was done of a chunk is cut off, it begins again", lease=str(lease), outcomes=len(outcomes))
+        return b"", []
+    return lines, outcomes
+
+
+def _score_rest(
+    runtime: Runtime, bench: Bench, lease: Lease, scorer: Scorer, chunk: Chunk, watch: Watch, outcomes: list[Outcome]
+) -> bool:
+    """Adds the outcomes that are lacking; False where they are not wanted."""
     loaded = bench.load(lease, scorer)
     if loaded is None:
-        return None
-    payload = store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
-    outcomes: list[Outcome] = []
-    looked = monotonic()
-    for scored in _slices(loaded, payload, chunk, scorer.label):
-        outcomes += scored
-        if len(outcomes) >= chunk.lines:
-            break
-        if runtime.stopping.is_set():
-            return None
-        if monotonic() - looked > _LOOK_S:
-            when_slow()
-            if not _goes_on(runtime, lease, len(outcomes)):
-                return None
-            looked = monotonic()
-    if len(outcomes) != chunk.lines:
-        raise InfrastructureError(f"{len(outcomes)} outcomes came back for {chunk.lines} threads")
-    return outcomes
+        return False
+    payload = runtime.store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
+    done = len(outcomes)
+    for first, lines, piece in _slices(loaded, payload, chunk, done):
+        stop = partial(_is_enough, watch, first)
+        outcomes += loaded.grading.score(piece, chunk.first_index + first, scorer.label, lines, stop=stop)
+        if len(outcomes) < chunk.lines:
+            watch.is_enough(len(outcomes))
+            if watch.over or watch.leaving:
+                return not watch.over
+        if len(outcomes) != first + lines:
+            raise InfrastructureError(f"{len(outcomes) - first} outcomes came back for {lines} threads")
+    return True
 
 
-def _slices(loaded: Loaded, payload: bytes, chunk: Chunk, label: str) -> Iterator[list[Outcome]]:
-    start = done = 0
-    while start < len(payload):
+def _is_enough(watch: Watch, before: int, outcomes: int) -> bool:
+    return watch.is_enough(before + outcomes)
+
+
+def _slices(loaded: Loaded, payload: bytes, chunk: Chunk, done: int) -> Iterator[tuple[int, int, bytes]]:
+    """The lines behind the first so many: the number of the first in its chunk, how many, and they themselves."""
+    start = _end_of(payload, 0, done)
+    while done < chunk.lines:
         began = monotonic()
         lines = min(loaded.pace.lines, chunk.lines - done)
         end = _end_of(payload, start, lines) if lines < chunk.lines - done else len(payload)
-        outcomes = loaded.grading.score(payload[start:end], chunk.first_index + done, label, lines)
+        yield done, lines, payload[start:end]
         loaded.pace.took(lines, monotonic() - began)
-        yield outcomes
         start, done = end, done + lines
 
 
@@ -117,17 +140,8 @@ def _end_of(payload: bytes, start: int, lines: int) -> int:
     return end
 
 
-def _goes_on(runtime: Runtime, lease: Lease, outcomes: int) -> bool:
-    try:
-        return runtime.store.leases.advance(lease, outcomes)
-    except RedisError as error:
-        if is_away(error):
-            return True  # it may be back when the unit is done
-        raise
-
-
-def _given_up(scorer: Scorer, chunk: Chunk, tries: int) -> list[Outcome]:
+def _given_up(scorer: Scorer, chunk: Chunk, done: int, tries: int) -> list[Outcome]:
     message = f"the service tried {tries} times to score this thread and never came to an end: try it again later"
     error = OutcomeError("infrastructure", message, retryable=True)
-    indices = range(chunk.first_index, chunk.first_index + chunk.lines)
+    indices = range(chunk.first_index + done, chunk.first_index + chunk.lines)
     return [Outcome(index, scorer.label, None, 0.0, error=error) for index in indices]

@@ -80,15 +80,17 @@ def start(store: Store, storage_settings: StorageSettings) -> Iterator[Callable[
         yield start
 
 
-def submit(store: Store, dispatch: Dispatch, lines: int, source: str, timeout_s: float = 5.0) -> str:
+def submit(
+    store: Store, dispatch: Dispatch, lines: int, source: str, timeout_s: float = 5.0, project: str = "default"
+) -> str:
     """A batch whose completions are the numbers from 0, with a grader of its own."""
     key = f"g{lines}"
-    store.graders.create("default", key, key, "", proved(source, timeout_s))
+    store.graders.create(project, key, key, "", proved(source, timeout_s))
     upload = Upload(store)
     upload.write(b"".join(b'{"completion": "%d"}\n' % number for number in range(lines)))
     chunks = upload.finish()
-    wanted = Wanted(key, store.graders.version("default", key))
-    dispatch.accept(upload.batch_id, "default", [wanted], chunks)
+    wanted = Wanted(key, store.graders.version(project, key))
+    dispatch.accept(upload.batch_id, project, [wanted], chunks)
     return upload.batch_id
 
 
@@ -107,7 +109,7 @@ def wait_until(true: Callable[[], bool], seconds: float = 60) -> None:
         time.sleep(0.02)
 
 
-def over(store: Store, batch_id: str) -> Batch:
+def over(store: Store, batch_id: str, project: str = "default") -> Batch:
     """The batch when it is over."""
-    wait_until(lambda: store.batches.get("default", batch_id, summary=False).state not in ("queued", "running"))
-    return store.batches.get("default", batch_id)
+    wait_until(lambda: store.batches.get(project, batch_id, summary=False).state not in ("queued", "running"))
+    return store.batches.get(project, batch_id)

@@ -1,4 +1,4 @@
-from worker.pace import SLICE_S, Pace
+from worker.pace import _SLICE_S, Pace
 
 
 def test_a_fast_grader_soon_gets_whole_chunks() -> None:
@@ -14,7 +14,7 @@ def test_a_fast_grader_soon_gets_whole_chunks() -> None:
 def test_a_slow_grader_gets_what_takes_half_a_second() -> None:
     pace = Pace()
     pace.took(pace.lines, 0.05 * pace.lines)
-    assert pace.lines == SLICE_S / 0.05
+    assert pace.lines == _SLICE_S / 0.05
 
 
 def test_the_slowest_grader_gets_a_line_at_a_time_until_it_is_faster() -> None:

@@ -1,6 +1,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -9,9 +11,10 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from storage import outcomes
+from storage.leases import Part
 from storage.store import Store
 from tests.storage.making import claim
-from tests.worker.conftest import Worker, over, scores, submit, wait_until
+from tests.worker.conftest import ROOT, Worker, over, scores, submit, wait_until
 from worker.dispatch import QUEUE, Dispatch
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
@@ -28,7 +31,7 @@ def test_a_batch_is_scored_by_several_workers(store: Store, dispatch: Dispatch, 
     assert scores(store, batch) == [float(number) for number in range(4000)]
 
 
-def test_a_worker_told_to_stop_gives_its_unit_back_as_if_it_had_never_had_it(
+def test_a_worker_told_to_stop_gives_its_unit_back_with_what_is_done(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker]
 ) -> None:
     worker = start()
@@ -37,9 +40,11 @@ def test_a_worker_told_to_stop_gives_its_unit_back_as_if_it_had_never_had_it(
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(3) == 0
     found = store.batches.get("default", batch)
-    assert (found.done, found.underway) == (0, 0)
+    assert found.done == 0
+    assert found.underway > 0
     again = claim(store)
-    assert (again.unit, again.attempt) == (0, 1)
+    assert (again.unit, again.attempt, again.tries) == (0, 2, 1)
+    assert again.part == Part(1, found.underway)
 
 
 def test_a_cancelled_batch_keeps_no_worker(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:
@@ -63,7 +68,47 @@ def test_a_unit_that_takes_too_long_to_stop_is_given_back(
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(15) == 0
     again = claim(store)
-    assert (again.unit, again.attempt) == (0, 2)
+    assert (again.unit, again.attempt, again.tries) == (0, 2, 1)
+
+
+def test_one_completion_of_another_project_passes_a_slow_chunk(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
+    start()
+    store.projects.ensure("other")
+    slow = submit(store, dispatch, 20, STUCK, timeout_s=100.0)
+    wait_until(lambda: bool(store.redis.exists("gradebox:leases")))
+    began = time.monotonic()
+    for lines in (1, 2):
+        quick = submit(store, dispatch, lines, SLOW, project="other")
+        over(store, quick, project="other")
+    assert time.monotonic() - began < 8
+    assert store.batches.get("default", slow).done == 0
+
+
+def test_a_signal_takes_no_lock_that_the_main_thread_may_hold() -> None:
+    """The handler runs in the main thread between any two instructions, also within `Event.wait`."""
+    program = """
+import os, signal, threading, types
+from worker.process import Process
+
+runtime = types.SimpleNamespace(stopping=threading.Event(), stop_s=60.0)
+process = Process(runtime, "unix:///nowhere.sock")
+held = runtime.stopping._cond
+
+def work():
+    with held:  # as Event.wait does
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert runtime.stopping.wait(5)
+
+process._work = work
+process.run()
+print("stopped")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=20, check=False
+    )
+    assert done.stdout == "stopped\n", done.stderr
 
 
 def test_an_idle_worker_stops_at_once(start: Callable[[], Worker]) -> None:

@@ -1,16 +1,18 @@
 import json
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 import pytest
+from redis import Redis
 
 from gradebox.outcome import Outcome
-from storage import outcomes
+from storage import names, outcomes
 from storage.store import Store
 from storage.tally import tally
-from tests.storage.making import accept
+from tests.storage.making import accept, wanted
 from worker import settler
 from worker.claims import Claims
 from worker.runtime import Runtime
@@ -52,6 +54,86 @@ def test_what_cannot_be_written_is_given_back(store: Store, runtime: Runtime, mo
     assert store.batches.get("default", batch).state == "finished"
 
 
+def test_what_goes_wrong_with_one_batch_loses_nothing_of_the_others(
+    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact = wanted(store, "exact")
+    batches = [accept(store, 1000, exact) for _ in range(5)]
+    write = store.spool.write_outcomes
+
+    def fails_for_the_third(batch: str, files: Mapping[tuple[int, int], bytes]) -> None:
+        if batch == batches[2]:
+            raise RuntimeError("a fault of ours")
+        write(batch, files)
+
+    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+        with monkeypatch.context() as patched:
+            patched.setattr(store.spool, "write_outcomes", fails_for_the_third)
+            for unit in [scored(claims, 0) for _ in range(5)]:
+                settling.add(unit)
+            settling.flush()
+        states = [store.batches.get("default", batch).state for batch in batches]
+        assert states == ["finished", "finished", "running", "finished", "finished"]
+        again = scored(claims, 0)
+        assert (again.lease.batch, again.lease.tries) == (batches[2], 2)
+        settling.add(again)
+    assert store.batches.get("default", batches[2]).state == "finished"
+
+
+def test_a_finished_batch_that_cannot_be_told_of_or_frozen_counts(
+    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, redis: Redis
+) -> None:
+    exact = wanted(store, "exact")
+    first, second = accept(store, 1000, exact), accept(store, 1000, exact)
+    monkeypatch.setattr(settler, "tell_finished", lambda *_: 1 / 0)
+    monkeypatch.setattr(store.freezer, "freeze", lambda batch: 1 / 0)
+    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+        for _ in range(2):
+            settling.add(scored(claims, 0))
+    assert [store.batches.get("default", batch).state for batch in (first, second)] == ["finished", "finished"]
+    assert redis.zcard(names.UNFROZEN) == 2  # the janitor's now
+
+
+def test_a_finished_batch_is_frozen(store: Store, runtime: Runtime, redis: Redis) -> None:
+    batch = accept(store, 1000)
+    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+        settling.add(scored(claims, 0))
+    assert redis.exists(names.frozen(batch))
+    assert not redis.exists(names.batch(batch), names.UNFROZEN, names.UNTIDY)
+
+
+def test_what_waits_is_bounded_by_its_bytes(store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing, may_write = threading.Event(), threading.Event()
+    write = store.spool.write_outcomes
+
+    def write_when_told(batch: str, files: Mapping[tuple[int, int], bytes]) -> None:
+        writing.set()
+        may_write.wait()
+        write(batch, files)
+
+    accept(store, 4000)
+    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+        units = [scored(claims, 1000 * number) for number in range(4)]
+        monkeypatch.setattr(settler, "_MOST_BYTES", 2 * len(units[3].lines) + 500)
+        monkeypatch.setattr(store.spool, "write_outcomes", write_when_told)
+        added: list[int] = []
+
+        def add_all() -> None:
+            for number, unit in enumerate(units):
+                settling.add(unit)
+                added.append(number)
+
+        adding = threading.Thread(target=add_all)
+        adding.start()
+        assert writing.wait(5)
+        time.sleep(0.3)
+        first = [*added]
+        may_write.set()
+        adding.join(10)
+        assert first == [0, 1]
+        assert added == [0, 1, 2, 3]
+
+
 def test_units_that_are_quick_wait_for_none_that_is_written(
     store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,4 +154,4 @@ def test_units_that_are_quick_wait_for_none_that_is_written(
             settling.add(unit)
             waits.append(time.monotonic() - began)
             time.sleep(0.03)
-        assert max(waits) < 0.05  # seven come while one is written, and there is room for sixteen
+        assert max(waits) < 0.05  # seven come while one is written, and there is room for them

@@ -1,21 +1,27 @@
-import json
+import time
 
+import msgspec
 import pytest
 
+from gradebox.outcome import Outcome
 from sandbox.pool import Pool
+from storage.leases import Lease, Part
 from storage.plans import Wanted
 from storage.store import Store
-from tests.storage.making import accept, proved
+from tests.storage.making import accept, claim, proved
+from worker import watch as watches
 from worker.bench import Bench
 from worker.claims import Claims
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
 from worker.runtime import Runtime
-from worker.unit import score
+from worker.settler import Settler
+from worker.unit import Scored, score
+from worker.watch import Watch
 
 pytestmark = pytest.mark.sandbox
-SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.006)\n    return 1.0\n"
-QUICK = "async def grade(thread):\n    return 1.0\n"
+QUICK = "async def grade(thread):\n    return float(thread.completion())\n"
+SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return float(thread.completion())\n"
 
 
 @pytest.fixture
@@ -24,24 +30,115 @@ def runtime(store: Store, pool: Pool) -> Runtime:
     return Runtime(store, pool, dispatch, Heartbeat(store, dispatch))
 
 
-def wanted(store: Store, source: str) -> Wanted:
-    store.graders.create("default", "g", "g", "", proved(source))
-    return Wanted("g", store.graders.version("default", "g"))
+def wanted(store: Store, source: str, key: str = "g") -> Wanted:
+    store.graders.create("default", key, key, "", proved(source))
+    return Wanted(key, store.graders.version("default", key))
 
 
-@pytest.mark.parametrize(("source", "held"), [(SLOW, 2), (QUICK, 5)])
-def test_units_claimed_ahead_go_back_while_one_takes_long(
-    source: str, held: int, store: Store, runtime: Runtime
+def scored(runtime: Runtime, lease: Lease) -> Scored | None:
+    with Bench(runtime.store, runtime.pool) as bench:
+        return score(runtime, bench, lease, Watch(runtime, lease))
+
+
+def settled(runtime: Runtime, unit: Scored) -> None:
+    with Settler(runtime, Claims(runtime)) as settler:
+        settler.add(unit)
+
+
+def scores(unit: Scored) -> list[float | None]:
+    return [one.score for one in msgspec.json.Decoder(Outcome).decode_lines(unit.lines)]
+
+
+def test_a_unit_has_an_outcome_for_each_line(store: Store, runtime: Runtime) -> None:
+    accept(store, 1000, wanted(store, QUICK))
+    found = scored(runtime, claim(store))
+    assert found is not None
+    assert (found.whole, found.counted.count) == (True, 1000)
+    assert scores(found) == [float(number) for number in range(1000)]
+
+
+def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
+    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = accept(store, 20_000, wanted(store, source))
-    with Bench(store, runtime.pool) as bench, Claims(runtime) as claims:
-        lease = claims.next()
-        assert lease is not None
-        claims.look_ahead(4)
-        scored = score(runtime, bench, lease, claims.let_go)
-        assert scored is not None
-        assert [json.loads(line)["score"] for line in scored.lines.splitlines()] == [1.0] * 1000
-        assert (scored.counted.count, scored.counted.mean) == (1000, 1.0)
-        claims.next()  # what was asked for ahead has come by now, or one more is asked for
-        assert len(runtime.heartbeat.leases) == held
-    assert store.batches.get("default", batch).state == "running"
+    monkeypatch.setattr(watches, "SLICE_S", 0.5)
+    batch = accept(store, 12, wanted(store, SLOW))
+    other = accept(store, 1, wanted(store, QUICK, "other"), project="other")
+    first = claim(store)
+    assert first.batch == batch
+
+    part = scored(runtime, first)
+
+    assert part is not None
+    done = part.counted.count
+    assert not part.whole and 0 < done < 12
+    settled(runtime, part)
+    assert store.batches.get("default", batch).underway == done
+    assert claim(store).batch == other
+    second = claim(store)
+    assert (second.batch, second.tries, second.part) == (batch, 1, Part(1, done))
+    monkeypatch.setattr(watches, "SLICE_S", 60.0)
+    whole = scored(runtime, second)
+    assert whole is not None and whole.whole
+    assert whole.lines.startswith(part.lines)  # what was scored is not scored again
+    settled(runtime, whole)
+    assert scores(whole) == [float(number) for number in range(12)]
+    found = store.batches.get("default", batch)
+    assert (found.state, found.scored) == ("finished", 12)
+    assert store.spool.outcome_files(batch) == [(0, 2)]
+
+
+def test_a_unit_that_nobody_waits_behind_is_not_left(
+    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "SLICE_S", 0.1)
+    accept(store, 6, wanted(store, SLOW))
+    accept(store, 6, wanted(store, SLOW, "more"))  # of the same project
+    found = scored(runtime, claim(store))
+    assert found is not None and found.whole
+
+
+def test_a_worker_that_is_to_stop_keeps_what_is_done(store: Store, runtime: Runtime) -> None:
+    accept(store, 100, wanted(store, SLOW))
+    lease = claim(store)
+    runtime.stopping.set()
+    began = time.monotonic()
+    found = scored(runtime, lease)
+    assert time.monotonic() - began < 4
+    assert found is not None
+    assert 0 < found.counted.count < 30
+
+
+def test_a_kept_part_that_is_lost_is_scored_again(store: Store, runtime: Runtime) -> None:
+    batch = accept(store, 10, wanted(store, QUICK))
+    store.leases.release(claim(store), tried=False, outcomes=4)
+    lease = claim(store)
+    assert lease.part is not None
+    assert not store.spool.outcome_files(batch)
+    found = scored(runtime, lease)
+    assert found is not None
+    assert scores(found) == [float(number) for number in range(10)]
+
+
+def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, runtime: Runtime) -> None:
+    batch = accept(store, 10, wanted(store, QUICK))
+    first = claim(store)
+    whole = scored(runtime, first)
+    assert whole is not None
+    four = b"".join(whole.lines.splitlines(keepends=True)[:4])
+    store.spool.write_outcomes(batch, {(0, 1): four})
+    store.leases.release(first, tried=False, outcomes=4)
+    for _ in range(store.leases.attempts):
+        store.leases.release(claim(store))
+    last = scored(runtime, claim(store))
+    assert last is not None
+    assert last.whole and last.lines.startswith(four)
+    assert (last.counted.scored, last.counted.errors) == (4, {"infrastructure": 6})
+
+
+def test_a_unit_whose_batch_is_over_is_left_at_once(store: Store, runtime: Runtime) -> None:
+    batch = accept(store, 1000, wanted(store, SLOW))
+    lease = claim(store)
+    store.batches.cancel("default", batch)
+    began = time.monotonic()
+    assert scored(runtime, lease) is None
+    assert time.monotonic() - began < 3

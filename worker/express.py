@@ -1,0 +1,48 @@
+"""The second lane of a worker: while a unit takes long, it serves projects that no worker serves."""
+
+import threading
+
+import structlog
+
+from worker.lane import Lane
+from worker.runtime import Runtime
+
+_PAUSE_S = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Express(threading.Thread):
+    """Sleeps until a unit has taken more than a second while a project waits that has no lease."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        super().__init__(name="express", daemon=True)
+        self._runtime = runtime
+
+    def run(self) -> None:
+        """Serves until the worker is told to stop."""
+        stopping, starving = self._runtime.stopping, self._runtime.starving
+        while not stopping.is_set():
+            starving.wait()
+            starving.clear()
+            try:
+                self.serve()
+            except Exception:  # noqa: BLE001  # one project's fault must not take the lane from the others
+                _log.exception("the second lane was interrupted", goes_on_in_s=_PAUSE_S)
+                stopping.wait(_PAUSE_S)
+
+    def serve(self) -> None:
+        """Scores units of projects that have no lease, until there is no such project."""
+        with Lane(self._runtime, starving=True) as lane:
+            while lane.work() or self._again(lane):
+                pass
+
+    def _again(self, lane: Lane) -> bool:
+        """A project has its lease until its outcomes are written: without it, it may be the one that waits."""
+        lane.flush()
+        return lane.work()
+
+    def end(self) -> None:
+        """Ends the thread once the worker is told to stop; the unit at hand may take as long as one may then."""
+        self._runtime.starving.set()
+        self.join(timeout=self._runtime.stop_s)

@@ -1,0 +1,88 @@
+"""Scores units one after the other: a grader at hand, the units taken, and what writes their outcomes."""
+
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from sandbox.errors import InfrastructureError
+from storage.errors import PayloadLost
+from storage.leases import Lease
+from worker.bench import Bench
+from worker.claims import Claims
+from worker.patience import patiently
+from worker.runtime import Runtime
+from worker.settler import Settler
+from worker.unit import score
+from worker.watch import Watch
+
+_LONGEST_PAUSE_S = 30.0
+
+_log = structlog.get_logger(__name__)
+
+
+class Lane:
+    """One of a worker process. `starving`: for projects alone that have no lease."""
+
+    def __init__(self, runtime: Runtime, *, starving: bool = False) -> None:
+        self._runtime = runtime
+        self.bench = Bench(runtime.store, runtime.pool)
+        self._claims = Claims(runtime, starving=starving)
+        self._settler = Settler(runtime, self._claims)
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        for part in (self._claims, self._settler, self.bench):
+            self._open.enter_context(part)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._open.close()
+
+    def flush(self) -> None:
+        """Returns when all that was scored counts."""
+        self._settler.flush()
+
+    def work(self) -> bool:
+        """Scores the next unit; False where none waits, or the worker is to stop."""
+        self._await_sandboxes()
+        if self._runtime.stopping.is_set():
+            return False
+        lease = self._claims.next()
+        if lease is None:
+            return False
+        if lease.tries > 1:
+            self.flush()  # it may end this worker, and then nothing else is to be lost with it, again and again
+        with bound_contextvars(batch=lease.batch, chunk=lease.unit, attempt=lease.attempt):
+            self._score(lease)
+        return True
+
+    def _await_sandboxes(self) -> None:
+        """A worker that can have no sandbox takes no unit: others may have some."""
+        while (trouble := self._runtime.pool.trouble()) is not None:
+            _log.error("no units are taken: no sandbox can be had", again_in_s=_LONGEST_PAUSE_S, trouble=trouble)
+            self.bench.put_away()
+            if self._runtime.stopping.wait(_LONGEST_PAUSE_S):
+                return
+
+    def _score(self, lease: Lease) -> None:
+        """Scores one unit, or gives it back: what stands in the way may have passed when it comes again.
+
+        A payload that is lost does not come back, so that is not waited for: other batches are.
+        """
+        watch = Watch(self._runtime, lease)
+        try:
+            scored = patiently(self._runtime, lambda: score(self._runtime, self.bench, lease, watch))
+        except (InfrastructureError, PayloadLost, OSError) as error:
+            pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.tries, _LONGEST_PAUSE_S)
+            _log.warning("a chunk could not be scored and is given back", next_after_s=pause, error=str(error))
+            self.bench.put_away()
+            self._claims.give_back(lease, tried=not self._runtime.stopping.is_set())
+            self._runtime.stopping.wait(pause)
+            return
+        if scored is None:
+            self._claims.give_back(lease, tried=not watch.leaving)
+        else:
+            self._settler.add(scored)

@@ -1,0 +1,65 @@
+"""Looks, while a unit is scored, whether to go on with it."""
+
+from time import monotonic
+
+from redis.exceptions import RedisError
+
+from storage.connection import is_away
+from storage.leases import Lease, Standing
+from worker.runtime import Runtime
+
+LOOK_S = 0.25
+SLICE_S = 10.0  # after which a unit makes room for a project that waits
+EXPRESS_S = 1.0  # after which the other lane of the worker serves projects that have no lease
+_STOP_SHARE = 0.6  # of the time to stop that the completion at hand may still take; what is done is to be written then
+
+
+class Watch:
+    """Of one unit.
+
+    Attributes:
+        over: no more outcomes of it are wanted.
+        leaving: it is to be left, and what is done is to be kept: now, or when the completion at hand is done.
+    """
+
+    def __init__(self, runtime: Runtime, lease: Lease) -> None:
+        self._runtime = runtime
+        self._lease = lease
+        self._began = self._looked = monotonic()
+        self._done = 0
+        self._left_at = 0.0
+        self.over = False
+        self.leaving = False
+
+    def is_enough(self, outcomes: int) -> bool:
+        """Whether to stop now, with so many outcomes of the unit."""
+        now = monotonic()
+        if self._runtime.stopping.is_set():
+            self._leave(outcomes, now)
+        if now - self._looked >= LOOK_S:
+            self._looked = now
+            self._look(outcomes, now)
+        return self.over or (self.leaving and (outcomes > self._done or self._is_late(now)))
+
+    def _look(self, outcomes: int, now: float) -> None:
+        standing = self._standing(outcomes)
+        self.over = standing == Standing.OVER
+        if standing == Standing.STARVING and now - self._began > EXPRESS_S:
+            self._runtime.starving.set()
+        if standing >= Standing.SHARED and now - self._began > SLICE_S:
+            self._leave(outcomes, now)
+
+    def _leave(self, outcomes: int, now: float) -> None:
+        if not self.leaving:
+            self.leaving, self._done, self._left_at = True, outcomes, now
+
+    def _is_late(self, now: float) -> bool:
+        return self._runtime.stopping.is_set() and now - self._left_at > _STOP_SHARE * self._runtime.stop_s
+
+    def _standing(self, outcomes: int) -> Standing:
+        try:
+            return self._runtime.store.leases.advance(self._lease, outcomes)
+        except RedisError as error:
+            if is_away(error):
+                return Standing.ALONE  # it may be back when the unit is done
+            raise
