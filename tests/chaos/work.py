@@ -12,13 +12,20 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation
 
 RIGHT = "(int(thread.completion()) * thread.metadata['salt']) % 1009 / 1009"
+STUCK = f"""import time
+async def grade(thread):
+    time.sleep(3 * (int(thread.completion()) % 200 == 0))
+    return {RIGHT}
+"""
 GRADERS = {
     "fast": f"async def grade(thread):\n    return {RIGHT}\n",
     "slow": f"import time\nasync def grade(thread):\n    time.sleep(0.004)\n    return {RIGHT}\n",
+    # A chunk takes longer than it may while another waits, and longer than a stop: what is done of it is kept.
+    "stuck": STUCK,
     "forked": f"async def grade(thread):\n    return {RIGHT}\n",
     "picky": f"async def grade(thread):\n    assert int(thread.completion()) % 50 != 7\n    return {RIGHT}\n",
 }
-MIXES = (("slow",), ("fast", "picky"), ("forked",), ("slow", "fast"))
+MIXES = (("slow",), ("fast", "picky"), ("forked",), ("slow", "fast"), ("stuck",))
 ASK_S = 180.0
 
 Said = tuple[str | int | None, str, float | None, str | None]
