@@ -6,19 +6,39 @@ import tempfile
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sandbox.errors import IsolationUnavailable
 
 _POLICY = Path(__file__).with_name("syscalls.toml")
 _C_INT = 0xFFFFFFFF
+_ALL_BITS = 0xFFFFFFFFFFFFFFFF
 _HOW = "Install libseccomp: `apt-get install libseccomp2`, or your system's package of that name."
 
 
-@lru_cache(maxsize=1)
-def program() -> bytes:
-    """The BPF program of the policy.
+class Condition(NamedTuple):
+    """One argument: it has this value under the mask, or it `differs` from the value."""
+
+    position: int
+    mask: int
+    value: int
+    differs: bool = False
+
+
+class Rule(NamedTuple):
+    """A call that is allowed, or answers 0 and does nothing (`no_effect`), where all conditions hold."""
+
+    name: str
+    no_effect: bool
+    conditions: tuple[Condition, ...]
+
+
+@lru_cache(maxsize=2)
+def program(sessions: bool = True) -> bytes:
+    """The BPF program of the policy. Without `sessions`, nobody inside can begin one: where no control group does, the
+    kernel gives each session an equal share of the processors.
 
     Raises:
         IsolationUnavailable: there is no libseccomp.
@@ -27,10 +47,14 @@ def program() -> bytes:
     told = policy()
     bpf = seccomp.SyscallFilter(seccomp.ERRNO(errno.EPERM))
     bpf.set_attr(seccomp.Attr.ACT_BADARCH, seccomp.KILL_PROCESS)
-    _allow(bpf, seccomp, told["allow"])
+    _allow(bpf, seccomp, [name for name in told["allow"] if sessions or name != "setsid"])
     for name in told["absent"]:
         _rule(bpf, seccomp, seccomp.ERRNO(errno.ENOSYS), name)
-    _allow_by_argument(bpf, seccomp, told)
+    for name in told["no_effect"]:
+        _rule(bpf, seccomp, seccomp.ERRNO(0), name)
+    for rule in by_arguments(told):
+        action = seccomp.ERRNO(0) if rule.no_effect else seccomp.ALLOW
+        _rule(bpf, seccomp, action, rule.name, *(_compare(seccomp, condition) for condition in rule.conditions))
     with tempfile.TemporaryFile() as file:
         bpf.export_bpf(file)
         file.seek(0)
@@ -72,9 +96,10 @@ def _rule(bpf: Any, seccomp: Any, action: Any, name: str, *arguments: Any) -> No
     bpf.add_rule(action, number, *arguments)
 
 
-def _allow_by_argument(bpf: Any, seccomp: Any, policy: dict[str, Any]) -> None:
-    for name, position, mask, value in by_argument(policy):
-        _rule(bpf, seccomp, seccomp.ALLOW, name, seccomp.Arg(position, seccomp.MASKED_EQ, mask, value))
+def _compare(seccomp: Any, condition: Condition) -> Any:
+    if condition.differs:
+        return seccomp.Arg(condition.position, seccomp.NE, condition.value)
+    return seccomp.Arg(condition.position, seccomp.MASKED_EQ, condition.mask, condition.value)
 
 
 def policy() -> dict[str, Any]:
@@ -82,22 +107,34 @@ def policy() -> dict[str, Any]:
     return tomllib.loads(_POLICY.read_text())
 
 
-def by_argument(policy: dict[str, Any]) -> Iterator[tuple[str, int, int, int]]:
-    """Calls that are allowed by what an argument is: name, the argument's position, a mask, and its value under it."""
-    yield "clone", 0, sum(policy["clone"]["refuse_flags"]), 0
+def by_arguments(policy: dict[str, Any]) -> Iterator[Rule]:
+    """What is decided by the arguments of a call."""
+    yield Rule("clone", False, (Condition(0, sum(policy["clone"]["refuse_flags"]), 0),))
     # Allowed are the maps that are not both shared and anonymous: one of the two bits is missing.
     for bit in policy["mmap"]["not_together"]:
-        yield "mmap", 3, bit, 0
-    for name, position in (("socketpair", 0), ("prctl", 0), ("fcntl", 1), ("ioctl", 1)):
-        for value in policy[name]["values"]:  # these are C ints: the upper half of the register says nothing
-            yield name, position, _C_INT, value
-    # Python's resource module asks this way, of its own process (0) and of no other.
-    yield "prlimit64", 0, _C_INT, 0
+        yield Rule("mmap", False, (Condition(3, bit, 0),))
+    yield from when(policy["when"])
 
 
-def program_file() -> int:
+def when(tables: Iterable[dict[str, Any]]) -> Iterator[Rule]:
+    """The rules of tables as they stand in `syscalls.toml`: one for each combination of values."""
+    for table in tables:
+        for conditions in product(*map(_conditions, table["arguments"])):
+            yield Rule(table["name"], table.get("no_effect", False), conditions)
+
+
+def _conditions(argument: dict[str, Any]) -> list[Condition]:
+    position = argument["at"]
+    if "not" in argument:
+        return [Condition(position, _ALL_BITS, argument["not"], differs=True)]
+    if "is" in argument:
+        return [Condition(position, _ALL_BITS, argument["is"])]
+    return [Condition(position, _C_INT, value) for value in argument["values"]]
+
+
+def program_file(sessions: bool = True) -> int:
     """A descriptor that holds the program, at its start, for one sandbox to read."""
     descriptor = os.memfd_create("seccomp")
-    os.write(descriptor, program())
+    os.write(descriptor, program(sessions))
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor

@@ -34,13 +34,13 @@ def test_the_policy_compiles_to_a_program_for_the_kernel() -> None:
     assert struct.unpack_from("=I", program, 4)[0] == 4
 
 
-@pytest.mark.parametrize("name", [*POLICY["allow"], *POLICY["absent"]])
+@pytest.mark.parametrize("name", [*POLICY["allow"], *POLICY["absent"], *POLICY["no_effect"]])
 def test_each_name_is_a_system_call(name: str) -> None:
     assert _known(name) or name in NEW
 
 
 def test_no_name_is_there_twice() -> None:
-    names = [*POLICY["allow"], *POLICY["absent"]]
+    names = [*POLICY["allow"], *POLICY["absent"], *POLICY["no_effect"]]
     assert sorted(names) == sorted(set(names))
 
 
@@ -49,7 +49,7 @@ def test_no_name_is_there_twice() -> None:
     ["socket", "connect", "bind", "listen", "ptrace", "mount", "unshare", "setns", "bpf", "io_uring_setup", "keyctl",
      "userfaultfd", "perf_event_open", "process_vm_readv", "chroot", "pivot_root", "memfd_create", "clone3", "shmget",
      "kexec_load", "init_module", "open_by_handle_at", "personality", "clone", "mmap", "ioctl", "fcntl",
-     "prctl"],
+     "prctl", "setsockopt", "prlimit64", "setrlimit", "madvise", "fsync"],
 )  # fmt: skip
 def test_what_is_dangerous_is_not_allowed_outright(name: str) -> None:
     assert _known(name)
@@ -64,3 +64,27 @@ def test_each_sandbox_gets_a_file_of_its_own() -> None:
     finally:
         os.close(first)
         os.close(second)
+
+
+def test_what_is_decided_by_arguments_is_not_allowed_outright() -> None:
+    told = seccomp.policy()
+    assert not {rule.name for rule in seccomp.by_arguments(told)} & {
+        *told["allow"],
+        *told["absent"],
+        *told["no_effect"],
+    }
+
+
+def test_each_combination_of_arguments_is_a_rule() -> None:
+    table = {"name": "x", "arguments": [{"at": 0, "values": [1, 2]}, {"at": 1, "is": 0}, {"at": 2, "not": 0}]}
+    first, second = seccomp.when([table])
+    assert not first.no_effect
+    assert [condition.value for condition in first.conditions] == [1, 0, 0]
+    assert [condition.value for condition in second.conditions] == [2, 0, 0]
+    assert [condition.differs for condition in first.conditions] == [False, False, True]
+
+
+def test_without_sessions_the_program_differs_in_that_alone() -> None:
+    with_sessions, without = seccomp.program(), seccomp.program(sessions=False)
+    assert with_sessions != without
+    assert abs(len(with_sessions) - len(without)) <= 16

@@ -1,8 +1,8 @@
 """What a container may do: nothing that a sandbox by bubblewrap may not, as near as an engine lets itself be told."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,10 @@ from sandbox import limits, seccomp
 from sandbox.backends.base import AT_START, COMMAND
 
 CHANNEL = "/run/gradebox"  # where the socket is seen inside
-_C_INT = 0xFFFFFFFF
 _ALLOW = "SCMP_ACT_ALLOW"
 _ENOSYS = 38
 _OWN_PROCESSES = limits.PROCESSES + limits.OWN_PROCESSES
+_CPU_SHARES = 256  # of the 1024 of an ordinary container: the service itself goes first
 _OF_THIS_KERNEL = ("", "runc", "crun")
 _KERNELS_THREADS = 1024  # a runtime with a kernel of its own, such as gVisor, has its threads counted in too
 # Every engine puts these into a container unasked.
@@ -77,7 +77,10 @@ class Container:
             "MemorySwap": memory,
             "OomScoreAdj": 1000,  # rather than anything else of the machine
             "NanoCpus": int(self.processors * 1e9),
+            "CpuShares": _CPU_SHARES,
+            "Ulimits": [{"Name": "core", "Soft": 1, "Hard": 1}],  # 0 would let one be piped to a program of the host
             "Tmpfs": {
+                "/dev": "ro,dev,nosuid,noexec,mode=755,size=64k",  # by default anybody can set the times of devices
                 "/tmp": self._tmpfs(self.scratch_bytes),
                 "/dev/shm": self._tmpfs(limits.SHARED_MEMORY_BYTES),
             },
@@ -103,7 +106,7 @@ class Container:
 def _masked() -> list[str]:
     """Everything in /proc that is no process, and all of /sys. What this kernel does not have is passed over."""
     names = {path.name for path in Path("/proc").iterdir() if not path.name.isdigit()} - _NEEDED_OF_PROC
-    return ["/sys", *_FILES, *sorted(f"/proc/{name}" for name in names)]
+    return ["/sys", "/dev/pts", "/dev/mqueue", *_FILES, *sorted(f"/proc/{name}" for name in names)]
 
 
 def profile() -> dict[str, Any]:
@@ -114,19 +117,24 @@ def profile() -> dict[str, Any]:
         "defaultAction": "SCMP_ACT_ERRNO",
         "syscalls": [
             {"names": policy["allow"] + engine["allow"], "action": _ALLOW},
-            {"names": policy["absent"], "action": "SCMP_ACT_ERRNO", "errnoRet": _ENOSYS},
-            *(_rule(*one) for one in _by_argument(policy)),
+            {"names": policy["absent"], **_refusal(_ENOSYS)},
+            {"names": policy["no_effect"], **_refusal(0)},
+            *map(_rule, chain(seccomp.by_arguments(policy), seccomp.when(engine["when"]))),
         ],
     }
 
 
-def _by_argument(policy: dict[str, Any]) -> Iterator[tuple[str, int, int, int]]:
-    yield from seccomp.by_argument(policy)
-    for name in ("socket", "prctl"):
-        for value in policy["engine"][name]:
-            yield name, 0, _C_INT, value
+def _refusal(number: int) -> dict[str, Any]:
+    return {"action": "SCMP_ACT_ERRNO", "errnoRet": number}
 
 
-def _rule(name: str, position: int, mask: int, value: int) -> dict[str, Any]:
-    condition = {"index": position, "value": mask, "valueTwo": value, "op": "SCMP_CMP_MASKED_EQ"}
-    return {"names": [name], "action": _ALLOW, "args": [condition]}
+def _rule(rule: seccomp.Rule) -> dict[str, Any]:
+    action = _refusal(0) if rule.no_effect else {"action": _ALLOW}
+    return {"names": [rule.name], "args": [*map(_condition, rule.conditions)], **action}
+
+
+def _condition(condition: seccomp.Condition) -> dict[str, Any]:
+    if condition.differs:
+        return {"index": condition.position, "value": condition.value, "op": "SCMP_CMP_NE"}
+    values = {"value": condition.mask, "valueTwo": condition.value}
+    return {"index": condition.position, "op": "SCMP_CMP_MASKED_EQ", **values}
