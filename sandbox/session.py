@@ -94,9 +94,8 @@ class Session:
         self.used_at = monotonic()
         self.landlock_abi = 0
         self._channel = sandbox.channel
-        self._limits: Limits
+        self.limits: Limits
         self._shared: mmap.mmap | None = None
-        self._filled = 0  # bytes of it
         self._heard = bytearray()  # of frames that are not taken yet
         self._clean = False
         self._unsettled = False
@@ -126,24 +125,28 @@ class Session:
         closed.register(self._channel, select.POLLRDHUP)
         return bool(closed.poll(0))
 
-    def _share(self) -> mmap.mmap | None:
-        """Shared memory with the guest, which can read it, and neither write nor shrink it, whatever it opens again."""
-        if not self.sandbox.takes_descriptors:
-            return None
+    def _share(self, kind: int) -> None:
+        """Has new memory shared with the guest, sent in a frame of this kind. The guest can read it, and neither write
+        nor shrink it, whatever it opens again. But it can change the file's times and mode, and the position and flags
+        of what is open, so each batch has a file of its own.
+        """
+        if self._shared is not None:
+            self._shared.close()
+            self._shared = None
         descriptor = os.memfd_create("chunk", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(descriptor, SHARED_BYTES)
         shared = mmap.mmap(descriptor, SHARED_BYTES)
         fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, _SEALS)
         reading = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
         try:
-            socket.send_fds(self._channel, [FRAME.pack(SHARE, 0)], [reading])
+            socket.send_fds(self._channel, [FRAME.pack(kind, 0)], [reading])
         except OSError as error:
             shared.close()
             raise Ended(f"the sandbox takes nothing: {error}") from error
         finally:
             os.close(reading)
             os.close(descriptor)
-        return shared
+        self._shared = shared
 
     def load(self, source: GraderSource, limits: Limits, stopping: Stopping | None = None) -> Loaded:
         """Loads a grader into an empty sandbox.
@@ -153,12 +156,13 @@ class Session:
             InfrastructureError: it had not even started.
             Stopped: `stopping` said so.
         """
-        self.source, self._limits = source, limits
+        self.source, self.limits = source, limits
         self.sandbox.allow_memory(source.memory_mb + SANDBOX_MIB)
         began = monotonic()
         try:
             # Before its first word: a sandbox that knows what it is for does not make itself ready for anything else.
-            self._shared = self._share()
+            if self.sandbox.takes_descriptors:
+                self._share(SHARE)
             self._send(LOAD, LIMITS.pack(*limits) + source.text.encode())
         finally:
             self.await_ready()
@@ -207,16 +211,15 @@ class Session:
         head = CHUNK.pack(lines, len(payload))
         if self._shared is not None and len(payload) <= SHARED_BYTES:
             self._shared[: len(payload)] = payload
-            self._filled = max(self._filled, len(payload))
             self._send(GRADE_SHARED, head, stopping)
         else:
             self._send(GRADE, head + payload, stopping)
-        patience = self._limits.timeout_ms / 1000 + self._limits.load_ms / 1000 + _GRACE_S + _SLACK_S
+        patience = self.limits.timeout_ms / 1000 + self.limits.load_ms / 1000 + _GRACE_S + _SLACK_S
         slow = self.loaded is not None and self.loaded.isolation == "completion"
         pending = bytearray()
         done = 0
         deadline = monotonic() + patience
-        moment = min(_LOOK_S, self._limits.timeout_ms / 4000)
+        moment = min(_LOOK_S, self.limits.timeout_ms / 4000)
         self._wait_for_records(moment)
         while True:
             if slow and lines - done > _MANY and not self._heard:
@@ -256,17 +259,17 @@ class Session:
             self._before, self._looks = measure(self.sandbox.pid), []
         if len(self._looks) < _MOST_LOOKS:
             self._looks.append(wants_processor(self.sandbox.pid))
-        self._look_at = now + min(_LOOK_S, self._limits.timeout_ms / 4000)
+        self._look_at = now + min(_LOOK_S, self.limits.timeout_ms / 4000)
 
     def reset(self) -> None:
         """Forgets what came of the last batch, if that is not done yet. It is not waited for: `settle` does that."""
         if self._clean:
             return
-        self._send(RESET)
+        if self.sandbox.takes_descriptors:
+            self._share(RESET)
+        else:
+            self._send(RESET)
         self._clean = True
-        if self._shared is not None:  # the next batch may be somebody else's, with the same source
-            self._shared[: self._filled] = bytes(self._filled)
-            self._filled = 0
         self._unsettled = True
 
     def settle(self, stopping: Stopping | None = None) -> None:

@@ -76,6 +76,7 @@ class Family:
     that has seen completions, and could find them in its memory.
 
     Attributes:
+        shared: the memory where the lines of this batch lie; -1 where there is none.
         keep: what the module body has left in the scratch folders, where completions may find it.
         shares: whether children of this template could reach each other, or those of the next batch, by what the module
             body has left: open descriptors, or files, though they have no name.
@@ -84,7 +85,7 @@ class Family:
     def __init__(self, limits: Limits, source: bytes, shared: int, waiting: Waiting | None = None) -> None:
         """`waiting` is what becomes the template, where there is one already."""
         self._limits = limits
-        self._shared = shared
+        self.shared = shared
         self._source = source
         self._control: socket.socket | None = None
         self._template = 0
@@ -187,8 +188,8 @@ class Family:
         ours, theirs = socket.socketpair()
         results, results_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         printed, printed_in = output.make_pipe()
-        slot_file = slots.make_file() if self._shared >= 0 else -1
-        memory = (self._shared, slot_file) if self._shared >= 0 else ()
+        slot_file = slots.make_file() if self.shared >= 0 else -1
+        memory = (self.shared, slot_file) if self.shared >= 0 else ()
         rights = (theirs.fileno(), results_in, printed, printed_in, *memory)
         try:
             self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, pack(f"{len(rights)}i", *rights))])

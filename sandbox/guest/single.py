@@ -69,7 +69,7 @@ class Single:
         fork, set_group, limit, lead, close = os.fork, os.setpgid, setrlimit, os.dup2, os.closerange
         first, end, what = CONTROL, NOTE + 1, RLIMIT_CPU
         write, shut, wait, reap, no_memory = os.pwrite, os.close, os.waitpid, reap_all, _no_memory
-        handlers, restore = self._handlers, put_back
+        handlers, restore, open_file, null, both = self._handlers, put_back, os.open, "/dev/null", os.O_RDWR
         unpack_head, unpack_rights, pack = LINE.unpack_from, RIGHTS.unpack, STATUS.pack
         head_size, cloexec, room, exited = LINE.size, MSG_CMSG_CLOEXEC, _ANCILLARY, SAID_EXIT
         while True:
@@ -89,6 +89,9 @@ class Single:
                 limit(what, cpu)
                 if handlers:
                     restore(handlers)
+                own = open_file(null, both)  # an open file of its own: flags that are set on one stay there
+                lead(own, 0)
+                shut(own)
                 lead(printed, 1)
                 lead(printed, 2)
                 yield copy(), results

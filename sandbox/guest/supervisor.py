@@ -7,6 +7,7 @@ import select
 import signal
 import sys
 from struct import Struct
+from typing import NoReturn
 
 from sandbox.guest import lockdown, scratch, stand_in
 from sandbox.guest.channel import Channel, take_channel
@@ -64,7 +65,7 @@ class Supervisor:
         self._unused = False
         self._shared = -1
 
-    def serve(self, is_rehearsed: bool) -> None:
+    def serve(self, is_rehearsed: bool) -> NoReturn:
         """Serves until the host closes the channel; the sandbox ends with this process."""
         self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
         preload(self._is_wanted)
@@ -120,10 +121,12 @@ class Supervisor:
                 self._resting, family = True, None
 
     def _receive_head(self) -> bytes:
-        """The head of a frame, and the descriptor of the shared memory where that comes with it."""
+        """The head of a frame, and the descriptor of other shared memory where that comes with it."""
         head, ancillary, _, _ = self._channel.recvmsg(FRAME.size, socket.CMSG_LEN(4), socket.MSG_CMSG_CLOEXEC)
         for level, kind, data in ancillary:
             if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                if self._shared >= 0:
+                    os.close(self._shared)
                 (self._shared,) = _RIGHT.unpack(data)
         return head + self._receive(FRAME.size - len(head))
 
@@ -210,6 +213,7 @@ class Supervisor:
         if not self._family.alive:
             raise Lost("the process that had loaded the grader has ended")
         self._family.sweep()
+        self._family.shared = self._shared
         scratch.clean()
         self._child = self._family.start_child() if self._limits.isolation == BATCH else None
         self._unused = True  # it rests when nothing follows at once: until then, the child gets on its feet
@@ -231,6 +235,7 @@ def begin() -> None:
     # As pid 1, a process ignores signals from inside unless it has a handler, and Python installs one for SIGINT.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.environ.pop("LD_BIND_NOW", None)  # the loader has read it
+    lockdown.refuse_cores()  # before the filter, which lets nobody change this
 
 
 def hide() -> None:

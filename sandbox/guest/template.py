@@ -19,7 +19,7 @@ from typing import Any, NoReturn, cast
 from sandbox.guest import lockdown, pages, signals
 from sandbox.guest.child import Child, Ends
 from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
-from sandbox.guest.handles import opened
+from sandbox.guest.handles import close_all_but, opened, renew_input
 from sandbox.guest.isolation import runs_code
 from sandbox.guest.lines import Reader
 from sandbox.guest.output import Output, make_pipe, may_touch_system
@@ -59,6 +59,7 @@ class Template:
         self._child_descriptor = -1
         self._status = NO_STATUS
         self._in_order = False
+        self._left_open: frozenset[int] = frozenset()  # by the module body, whose children may use them
         self._handlers: signals.Handlers = {}
         self._output = Output()
         self._reader = Reader(limits.line_bytes, limits.depth, fast_parser(), bool(limits.keep_unknown))
@@ -95,7 +96,8 @@ class Template:
             if not result.passed:
                 self._control.send(SAID_NOT_LOADED)
                 return False
-        self._settle(candidate, bool(opened() - own))
+        self._left_open = opened() - own
+        self._settle(candidate, bool(self._left_open))
         return True
 
     def _settle(self, candidate: Candidate, leaves_open: bool) -> None:
@@ -158,7 +160,8 @@ class Template:
                     os.close(descriptor)
             self._child_descriptor = os.pidfd_open(self._child)
             return
-        self._control.close()
+        close_all_but({channel, results, reading, writing, shared, slots, *self._left_open} - {-1})
+        renew_input()
         os.setsid()  # os.kill(0, …) reaches this child's own group alone
         signals.put_back(self._handlers)
         try:

@@ -7,7 +7,9 @@ import os
 from struct import Struct
 from typing import NamedTuple
 
+from sandbox.guest import sessions
 from sandbox.guest.frames import LIMITS, Limits
+from sandbox.guest.handles import renew_input
 from sandbox.guest.parser import fast_parser
 from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.single import CONTROL, NOTE, STATUS
@@ -39,8 +41,9 @@ def start_template(note: int, rehearsing: bool = False) -> Waiting:
     control.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, _TIME.pack(_SEND_S, 0))
     template = os.fork()
     if template == 0:
-        os.setsid()
+        sessions.lead()
         kept = _only(theirs, note)
+        renew_input()
         settle_in()
         if rehearsing:
             rehearse(fast_parser())
