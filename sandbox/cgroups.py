@@ -1,4 +1,5 @@
-"""Control groups, where they can be written: they count all processes of a sandbox together, kernel memory too.
+"""Control groups, where they can be written: they count all processes of a sandbox together, kernel memory too, and
+give each sandbox a share of the processors, however many processes and sessions it has.
 
 Both hierarchies are spoken: v1 (a tree for each controller) and v2 (one tree, when it is delegated to this user).
 """
@@ -13,7 +14,11 @@ from pathlib import Path
 _ROOT = Path("/sys/fs/cgroup")
 _MIB = 1 << 20
 _PARENT = "gradebox"
+_NEEDED = {"memory", "pids"}
 _JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit; shift; done; shift; exec "$@"'
+_PERIOD_US = 100_000  # of a bound on processors
+_SHARES, _WEIGHT, _MOST_WEIGHT = 1024, 100, 10_000  # of one process at nice 0: version 1, version 2
+_NICE_STEP = 1.25  # what one step of `nice` is worth
 _MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")  # version 2, version 1
 
 
@@ -70,6 +75,26 @@ class Cgroup:
     def allow_processes(self, number: int) -> None:
         """Bounds processes and threads."""
         (self.folders["pids"] / "pids.max").write_text(str(number))
+
+    @property
+    def shares_processors(self) -> bool:
+        """Whether it has a share of the processors of its own."""
+        return "cpu" in self.folders
+
+    def weigh(self, processes: float) -> None:
+        """Gives it as much of the processors as so many processes at nice 0 have."""
+        if self._version == 2:
+            weight = max(1, min(_MOST_WEIGHT, round(processes * _WEIGHT)))
+            (self.folders["cpu"] / "cpu.weight").write_text(str(weight))
+        else:
+            (self.folders["cpu"] / "cpu.shares").write_text(str(max(2, round(processes * _SHARES))))
+
+    def allow_processors(self, number: float) -> None:
+        """Bounds the processors that all of it may use at a time. Not every kernel has such a bound."""
+        folder, quota = self.folders["cpu"], round(number * _PERIOD_US)
+        name, told = ("cpu.max", f"{quota} {_PERIOD_US}") if self._version == 2 else ("cpu.cfs_quota_us", str(quota))
+        if (folder / name).exists():
+            (folder / name).write_text(told)
 
     def ran_out_of_memory(self) -> bool:
         """Whether the kernel has ended a process of this group for memory since the last call."""
@@ -129,8 +154,15 @@ class Cgroups:
                 return cls(parents, version)
         return None
 
-    def make(self, processes: int) -> Cgroup:
-        """A new group with a bound on processes. Raises OSError when the kernel will not have it."""
+    @property
+    def share_processors(self) -> bool:
+        """Whether each group has a share of the processors of its own."""
+        return "cpu" in self._parents
+
+    def make(self, processes: int, processors: float = 0) -> Cgroup:
+        """A new group with a bound on processes, and one on processors where that is not 0. It has the share of the
+        processors that one process of this service has. Raises OSError when the kernel will not have it.
+        """
         name = f"{os.getpid()}-{secrets.token_hex(6)}"
         folders = {controller: parent / name for controller, parent in self._parents.items()}
         for folder in set(folders.values()):
@@ -138,6 +170,10 @@ class Cgroups:
         group = Cgroup(folders, self.version)
         try:
             group.allow_processes(processes)
+            if group.shares_processors:
+                group.weigh(_NICE_STEP ** -os.nice(0))
+                if 0 < processors < _processors():
+                    group.allow_processors(processors)
             if self.version == 2:
                 with suppress(FileNotFoundError):  # a kernel without swap accounting
                     (folders["memory"] / "memory.swap.max").write_text("0")
@@ -156,9 +192,14 @@ class Cgroups:
                         folder.rmdir()
 
 
+def _processors() -> int:
+    return len(os.sched_getaffinity(0))
+
+
 def _v1_parents() -> dict[str, Path] | None:
-    parents = {controller: _ROOT / controller / _PARENT for controller in ("memory", "pids")}
-    return parents if all((parent.parent / "cgroup.procs").exists() for parent in parents.values()) else None
+    parents = {controller: _ROOT / controller / _PARENT for controller in ("memory", "pids", "cpu")}
+    there = {name: parent for name, parent in parents.items() if (parent.parent / "cgroup.procs").exists()}
+    return there if set(there) >= _NEEDED else None
 
 
 def _v2_parents() -> dict[str, Path] | None:
@@ -168,9 +209,9 @@ def _v2_parents() -> dict[str, Path] | None:
     with suppress(OSError, IndexError):
         own = Path("/proc/self/cgroup").read_text().split("0::", 1)[1].splitlines()[0]
         above = (_ROOT / own.lstrip("/")).parent if own != "/" else _ROOT
-        controllers = (above / "cgroup.subtree_control").read_text().split()
-        if {"memory", "pids"} <= set(controllers):
-            return {"memory": above / _PARENT, "pids": above / _PARENT}
+        controllers = {*(above / "cgroup.subtree_control").read_text().split()} & {*_NEEDED, "cpu"}
+        if controllers >= _NEEDED:
+            return dict.fromkeys(sorted(controllers), above / _PARENT)
     return None
 
 
@@ -181,8 +222,11 @@ def _works(parents: dict[str, Path]) -> bool:
             parent.mkdir(exist_ok=True)
             control = parent / "cgroup.subtree_control"
             if control.exists():
-                control.write_text("+memory +pids")
+                control.write_text(" ".join(f"+{controller}" for controller in parents))
         version = 2 if len(set(parents.values())) == 1 else 1
+        if "cpu" in parents:
+            # All together stand back for others of the machine as if they were one process for each processor.
+            Cgroup(parents, version).weigh(_processors())
         group = Cgroups(parents, version).make(processes=64)
         try:
             group.allow_memory(64)

@@ -58,4 +58,7 @@ class SandboxSettings(BaseSettings):
     docker_socket_dir: Path | None = Field(
         None, description="where sockets are that are mounted into Docker's sandboxes; by default the temporary folder"
     )
+    cpus: float = Field(
+        2.0, gt=0, le=64, description="processors that one of bubblewrap's sandboxes may use, by control groups"
+    )
     docker_cpus: float = Field(2.0, gt=0, le=64, description="processors that one of Docker's sandboxes may use")

@@ -10,9 +10,13 @@ from sandbox.guest.frames import Limits
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 4, 22, 38, 36
 _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
 _CAPABILITY_VERSION_3 = 0x20080522
-# Namespaces: of mounts, names of the host, IPC, users and the network; and of processes and control groups
-_ENTERED = 0x00020000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x40000000
-_MADE = 0x20000000 | 0x02000000
+_USERS = 0x10000000
+_ENTERED = 0x00020000 | 0x04000000 | 0x08000000 | 0x40000000  # of mounts, names of the host, IPC and the network
+_MADE = 0x20000000 | 0x02000000  # of processes and control groups
+_READ_ONLY, _REMOUNT, _BIND = 1, 32, 4096
+_RELATIME = 1 << 21
+# The same numbers as mount's
+_KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
 _SECCOMP_MODE_FILTER = 2
 _INSTRUCTION_BYTES = 8  # of a seccomp program
 
@@ -63,17 +67,34 @@ def filter_calls(program: bytes) -> None:
     _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(told))
 
 
-def enter(process: int) -> None:
+def enter(process: int, owner: int) -> None:
     """Moves this process, which has one thread, into the namespaces of another. Its children get one of processes, and
     one of control groups that begins where this process is.
 
-    Who owns a user namespace may enter it, and all that belongs to it (user_namespaces(7), setns(2)).
+    Who owns a user namespace may enter it, and all that belongs to it (user_namespaces(7), setns(2)). `owner` is the
+    one that the mounts belong to: that of the process, or the one above it, where the process cannot change them.
 
     Raises:
         OSError: the kernel would not have it.
     """
+    _call("setns", owner, _USERS)
     _call("setns", process, _ENTERED)
+    _make_read_only("/dev/null")
+    try:
+        _call("setns", process, _USERS)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # the two are one
+            raise
     _call("unshare", _MADE)
+
+
+def _make_read_only(device: str) -> None:
+    """Has nobody change the times and the mode of a device, which all sandboxes and the host share. It can be written
+    to: that goes to the device, and not to the file system.
+    """
+    told = os.statvfs(device).f_flag
+    flags = _REMOUNT | _BIND | _READ_ONLY | told & _KEPT_FLAGS | (_RELATIME if told & os.ST_RELATIME else 0)
+    _call("mount", None, device.encode(), None, ctypes.c_ulong(flags), None)
 
 
 def give_up_capabilities() -> None:
@@ -104,6 +125,15 @@ def _prctl(option: int, value: int, more: int = 0) -> None:
         raise OSError(ctypes.get_errno(), f"prctl({option})")
 
 
+def refuse_cores() -> None:
+    """Has the kernel write no core of this process, nor hand one to the program that a `core_pattern` pipes it to: that
+    is what a limit of 1 means, and 0 does not (core(5)).
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    if hard:  # else only whoever may raise limits can set it
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+
+
 def set_rlimits(limits: Limits) -> None:
     """Sets what the kernel counts for each process."""
     # Data counts what is really writable; the address space also counts what threads only reserve.
@@ -115,7 +145,6 @@ def set_rlimits(limits: Limits) -> None:
         (resource.RLIMIT_FSIZE, limits.file_bytes),
         (resource.RLIMIT_STACK, limits.stack_bytes),
         (resource.RLIMIT_CPU, _LIFETIME_S),
-        (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_SIGPENDING, 1024),

@@ -59,7 +59,7 @@ def _forks(told: bytes, descriptors: list[int]) -> bool:
         return False
 
 
-def _move(uid: int, program: bytes, answer: int, channel: int, namespaces: int, *groups: int) -> NoReturn:
+def _move(uid: int, program: bytes, answer: int, channel: int, namespaces: int, owner: int, *groups: int) -> NoReturn:
     """Moves this copy into what bubblewrap has made, and forks the sandbox's pid 1 there."""
     host = socket.socket(fileno=answer)
     try:
@@ -70,20 +70,20 @@ def _move(uid: int, program: bytes, answer: int, channel: int, namespaces: int, 
             os.setgroups([])
             os.setresgid(uid, uid, uid)
             os.setresuid(uid, uid, uid)
-        lockdown.enter(namespaces)
+        lockdown.enter(namespaces, owner)
         os.chdir(_HOME)
         os.environ["PWD"] = _HOME
         lockdown.give_up_capabilities()
         hide()  # from here on /dev/null is the sandbox's own, which no other has open
+        if os.fork():
+            os._exit(0)
+        os.setsid()  # before the filter, which may refuse it
         lockdown.filter_calls(program)
-        pid = os.fork()
+        host.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _RIGHT.pack(os.pidfd_open(os.getpid())))])
     except OSError as error:
         host.send(encode(str(error), 512))
         os._exit(1)
-    if pid == 0:
-        os.setsid()
-        os.dup2(channel, _CHANNEL, inheritable=False)
-        os.closerange(_CHANNEL + 1, os.sysconf("SC_OPEN_MAX"))
-        Supervisor(socket.socket(fileno=_CHANNEL)).serve(is_rehearsed=True)
-    host.sendmsg([b"+"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _RIGHT.pack(os.pidfd_open(pid)))])
-    os._exit(0)
+    host.detach()
+    os.dup2(channel, _CHANNEL, inheritable=False)
+    os.closerange(_CHANNEL + 1, os.sysconf("SC_OPEN_MAX"))
+    Supervisor(socket.socket(fileno=_CHANNEL)).serve(is_rehearsed=True)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,6 +54,20 @@ def test_who_wants_more_memory_is_ended_and_it_is_told_once(group: Cgroup) -> No
     assert not group.ran_out_of_memory()
 
 
+def test_real_processors_are_shared_by_weight_and_bounded(group: Cgroup) -> None:
+    if not group.shares_processors:
+        pytest.skip("no control group for processors can be written here")
+    group.weigh(0.5)
+    group.allow_processors(0.2)
+    folder = group.folders["cpu"]
+    told = {path.name: path.read_text().split() for path in folder.glob("cpu.*")}
+    assert told.get("cpu.shares", told.get("cpu.weight")) in (["512"], ["50"])
+    assert told.get("cpu.cfs_quota_us", told.get("cpu.max", [""])[:1]) == ["20000"]
+    spin = "import time\nend = time.monotonic() + 1\nwhile time.monotonic() < end: pass\nprint(time.process_time())"
+    done = subprocess.run(group.joined([sys.executable, "-c", spin]), capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 0.5
+
+
 @pytest.fixture
 def parent(tmp_path: Path) -> Path:
     folder = tmp_path / "gradebox"
@@ -73,6 +88,18 @@ def test_the_files_of_v2(parent: Path) -> None:
         "memory.max": str(100 * MIB),
         "cgroup.procs": "0\n",
     }
+
+
+def test_processors_in_v2(parent: Path) -> None:
+    groups = Cgroups({"cpu": parent, "memory": parent, "pids": parent}, 2)
+    group = groups.make(processes=35, processors=0.5)
+    (parent / f"{group.folders['cpu'].name}/cpu.max").touch()
+    group.allow_processors(0.5)
+    group.weigh(1e9)
+    written = {path.name: path.read_text() for path in group.folders["cpu"].iterdir()}
+    assert (written["cpu.weight"], written["cpu.max"]) == ("10000", "50000 100000")
+    assert groups.share_processors and group.shares_processors
+    assert not Cgroups({"memory": parent, "pids": parent}, 2).share_processors
 
 
 def test_what_cannot_join_its_group_does_not_run(parent: Path) -> None:

@@ -6,10 +6,10 @@ can be none, a new interpreter is started there, which takes 25 ms longer.
 
 import logging
 import os
-import secrets
 import socket
 import stat
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
 from sandbox.monitor import Monitor
 from sandbox.settings import SandboxSettings
+from sandbox.user_ids import USER_IDS, UserIds
 
 _DYING_MS = 100  # from the first that is seen of a zygote's end to the last
 _OUTSIDE = 1  # the process that waits for pid 1, or brings it
@@ -49,9 +50,13 @@ class Bubblewrap:
         self._setpriv = build.find("setpriv", "util-linux") if self._is_root else ""
         seccomp.program()
         self._image = image.build(settings.image_dir)
+        # As root, each sandbox has one of its own: the kernel counts no processes of root.
+        ids = range(settings.first_uid, settings.first_uid + USER_IDS)
+        self._user_ids = UserIds(settings.image_dir, ids) if self._is_root else None
         self.cgroups = Cgroups.find()
         if self.cgroups is not None:
             self.cgroups.remove_stale()
+        self._sessions = self.cgroups is not None and self.cgroups.share_processors
         self._monitor = Monitor()
         self._monitor.start()
         self._replacing = threading.Lock()
@@ -91,6 +96,8 @@ class Bubblewrap:
             self._closed = True
             if self.zygote is not None:
                 self.zygote.end()
+        if self._user_ids is not None:
+            self._user_ids.close()
 
     def start(self) -> BubblewrapSandbox:
         """A new sandbox; its supervisor is about to say that it is ready."""
@@ -104,42 +111,49 @@ class Bubblewrap:
     def _start(self) -> BubblewrapSandbox:
         with ExitStack() as failing:
             try:
+                uid = self._user_ids.take() if self._user_ids else 0
+                failing.callback(self._give_back, uid)
                 cgroup = self._make_cgroup()
                 if cgroup is not None:
                     failing.callback(cgroup.remove)
                 ours, theirs = socket.socketpair()
                 failing.callback(ours.close)
                 with theirs:
-                    first = self._fork(theirs, cgroup) if self.zygote else self._execute(theirs, cgroup)
+                    first = (self._fork if self.zygote else self._execute)(uid, theirs, cgroup)
             except OSError as error:
                 raise InfrastructureError(f"a sandbox could not be started: {error}") from error
             failing.pop_all()
-        return BubblewrapSandbox(ours, first, cgroup, self._monitor)
+        return BubblewrapSandbox(ours, first, cgroup, self._monitor, lambda: self._give_back(uid))
+
+    def _give_back(self, uid: int) -> None:
+        if self._user_ids is not None:
+            self._user_ids.give_back(uid)
 
     def _make_cgroup(self) -> Cgroup | None:
         if self.cgroups is None:
             return None
-        return self.cgroups.make(limits.PROCESSES + limits.OWN_PROCESSES + _OUTSIDE)
+        return self.cgroups.make(limits.PROCESSES + limits.OWN_PROCESSES + _OUTSIDE, self._settings.cpus)
 
-    def _execute(self, channel: socket.socket, cgroup: Cgroup | None) -> First:
+    def _execute(self, uid: int, channel: socket.socket, cgroup: Cgroup | None) -> First:
         """A new interpreter in namespaces of its own."""
-        command = [*self._command(self._new_uid()), "--die-with-parent"]
+        command = build.without_cores([*self._command(uid, build.with_read_only_null), "--die-with-parent"])
         built = self._build(command if cgroup is None else cgroup.joined(command), channel)
         try:
             built.go()
+            if not build.is_read_only(built.pid, "/dev/null"):
+                raise InfrastructureError("a sandbox is not isolated: it can change /dev/null")
         except BaseException:
             built.end()
             raise
         return built
 
-    def _fork(self, channel: socket.socket, cgroup: Cgroup | None) -> First:
+    def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None) -> First:
         """A copy of the zygote, in the namespaces of a process that waits there until the copy has come.
 
         Its descriptors tell it when this process dies, and it ends by that: a signal would come too early for one that
         is still being made.
         """
         zygote = self._living_zygote()
-        uid = self._new_uid()
         command = self._command(uid)
         if not self._is_root:
             command = zygote.owned(self._nsenter, command)
@@ -148,7 +162,7 @@ class Bubblewrap:
             built = self._build(command, never_heard, is_entered=True)
             try:
                 built.settle()
-                return zygote.fork(uid, built, channel, cgroup)
+                return zygote.fork(uid, built, channel, cgroup, seccomp.program(self._sessions))
             finally:
                 built.end()
 
@@ -163,18 +177,14 @@ class Bubblewrap:
             return self.zygote
 
     def _build(self, command: list[str], stdin: socket.socket, is_entered: bool = False) -> Build:
-        filter_file = seccomp.program_file()
+        filter_file = seccomp.program_file(self._sessions)
         try:
             return Build(command, COMMAND, stdin, filter_file, is_entered)
         finally:
             os.close(filter_file)
 
-    def _command(self, uid: int) -> list[str]:
+    def _command(self, uid: int, prepared: Callable[[list[str]], list[str]] = list) -> list[str]:
         # `nsenter --setuid` is 0.5 ms quicker, but goes on where the groups of the service cannot be given up.
         become = [self._setpriv, "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"] if uid else []
         scratch = build.scratch(self._settings.scratch_bytes)
-        return [*become, self._program, *build.system(self._image), *scratch, *build.isolation()]
-
-    def _new_uid(self) -> int:
-        """As root, a user id of the sandbox's own, for the kernel counts no processes of root; else 0."""
-        return self._settings.first_uid + secrets.randbelow(50_000) if self._is_root else 0
+        return [*become, *prepared([self._program, *build.system(self._image), *scratch, *build.isolation()])]

@@ -5,6 +5,7 @@ Every argument has been tried against hostile graders; what surprised about them
 
 import json
 import os
+import resource
 import select
 import shutil
 import signal
@@ -25,6 +26,7 @@ START_S = 10.0  # for whatever is started here
 _START_MS = START_S * 1000
 _LAST_S = 1.0  # for bubblewrap to end, when there is nothing left for it to wait for
 _LOOK_S = 0.0003  # between two looks at what takes some 1 ms
+_MOUNT_NULL = 'mount --bind /dev/null /dev/null && mount -o remount,bind,ro /dev/null && exec "$@"'
 _NO_CAPABILITIES = f"\nCapEff:\t{0:016x}\n"
 
 
@@ -177,6 +179,28 @@ def system(made: Image) -> list[str]:
         "--ro-bind", str(made.guest), str(image.GUEST),
         "--dev-bind", "/dev/null", "/dev/null",
     ]  # fmt: skip
+
+
+def with_read_only_null(command: list[str]) -> list[str]:
+    """The command, in a mount namespace where nobody can change the times and the mode of the host's /dev/null.
+
+    bubblewrap can bind it read-only, but nobody could open it then (nodev). It keeps what is read-only already.
+    """
+    unshared = [find("unshare", "util-linux"), "--user", "--map-root-user", "--mount"]
+    return [*unshared, "/bin/sh", "-c", _MOUNT_NULL, "sh", *command]
+
+
+def without_cores(command: list[str]) -> list[str]:
+    """The command, with what `refuse_cores` of the guest does: there it would be too late, behind the filter."""
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    return [find("prlimit", "util-linux"), "--core=1:1", *command] if hard else command
+
+
+def is_read_only(pid: int, point: str) -> bool:
+    """Whether what a process sees as this is a mount of its own, and read-only."""
+    found = [line.split() for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
+    options = [fields[5].split(",") for fields in found if fields[4] == point]
+    return bool(options) and "ro" in options[-1]
 
 
 def scratch(size: int) -> list[str]:

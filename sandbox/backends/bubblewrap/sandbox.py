@@ -1,6 +1,7 @@
 """A sandbox that runs."""
 
 import socket
+from collections.abc import Callable
 
 from sandbox.backends.bubblewrap.first import First
 from sandbox.cgroups import Cgroup
@@ -12,13 +13,22 @@ class BubblewrapSandbox:
 
     takes_descriptors = True
 
-    def __init__(self, channel: socket.socket, first: First, cgroup: Cgroup | None, monitor: Monitor) -> None:
+    def __init__(
+        self,
+        channel: socket.socket,
+        first: First,
+        cgroup: Cgroup | None,
+        monitor: Monitor,
+        ended: Callable[[], None],
+    ) -> None:
+        """`ended` is called once, when all of it has gone."""
         self.channel = channel
         self.pid = first.pid
         self.memory_bytes = 0
         self._first = first
         self._cgroup = cgroup
         self._monitor = monitor
+        self._ended: Callable[[], None] | None = ended
         self._killed_for_memory = False
         if cgroup is None:
             monitor.watch(self)
@@ -47,3 +57,6 @@ class BubblewrapSandbox:
         if self._cgroup is not None:
             self._cgroup.remove()
             self._cgroup = None
+        if self._ended is not None:
+            self._ended()
+            self._ended = None

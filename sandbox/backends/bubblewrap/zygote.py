@@ -6,15 +6,17 @@ an interpreter of its own; a copy of the zygote enters them, which needs no priv
 what it has, and forks what becomes pid 1. The host then looks at that process before it tells it anything.
 """
 
+import fcntl
 import os
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from sandbox import image, seccomp
+from sandbox import image
 from sandbox.backends.base import INTERPRETER
 from sandbox.backends.bubblewrap import build
-from sandbox.backends.bubblewrap.build import START_S, Build
+from sandbox.backends.bubblewrap.build import START_S, Build, is_read_only
 from sandbox.backends.bubblewrap.first import First
 from sandbox.cgroups import Cgroup, opened_to_join
 from sandbox.errors import InfrastructureError
@@ -23,6 +25,7 @@ from sandbox.image import Image
 
 _PROGRAM = (*INTERPRETER, f"{image.GUEST}/zygote.py")
 _NAMESPACES = ("user", "mnt", "net", "ipc", "uts")
+_NS_GET_USERNS = 0xB701  # ioctl_ns(2)
 _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 
@@ -53,7 +56,7 @@ class Zygote:
         """An ordinary user's command, such that the user namespaces which it makes belong to where the zygote is."""
         return [nsenter, f"--user=/proc/{self.pid}/ns/user", "--preserve-credentials", "--", *command]
 
-    def fork(self, uid: int, made: First, channel: socket.socket, cgroup: Cgroup | None) -> First:
+    def fork(self, uid: int, made: First, channel: socket.socket, cgroup: Cgroup | None, program: bytes) -> First:
         """Pid 1 of a new sandbox.
 
         Args:
@@ -61,12 +64,14 @@ class Zygote:
             made: a process in the namespaces that are to be entered.
             channel: what the guest speaks through.
             cgroup: joined before all else.
+            program: the seccomp program.
 
         Raises:
             InfrastructureError: it did not come, or is not what it must be.
         """
         try:
-            told, found = self._ask(uid, [channel.fileno(), made.pidfd], cgroup)
+            with _owner_of_mounts(made.pid) as owner:
+                told, found = self._ask(uid, [channel.fileno(), made.pidfd, owner], cgroup, program)
         except TimeoutError as error:
             self._build.kill()  # all that came of it is hardly better off
             raise InfrastructureError("a sandbox could not be forked: the zygote took too long") from error
@@ -81,14 +86,14 @@ class Zygote:
             raise
         return forked
 
-    def _ask(self, uid: int, descriptors: list[int], cgroup: Cgroup | None) -> tuple[bytes, list[int]]:
+    def _ask(self, uid: int, descriptors: list[int], cgroup: Cgroup | None, program: bytes) -> tuple[bytes, list[int]]:
         """What the copy says where it fails, else a descriptor of what it has forked; nothing where it died."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(START_S)
         with ours:
             with theirs, opened_to_join(cgroup) as groups:
                 passed = [theirs.fileno(), *descriptors, *groups]
-                socket.send_fds(self._control, [ASKED.pack(uid, len(passed)) + seccomp.program()], passed)
+                socket.send_fds(self._control, [ASKED.pack(uid, len(passed)) + program], passed)
             told, found, _, _ = socket.recv_fds(ours, MOST_TOLD, 1, socket.MSG_CMSG_CLOEXEC)
         return told, found
 
@@ -122,6 +127,8 @@ def _look_at(pid: int, made: int, uid: int, cgroup: Cgroup | None) -> None:
         wrong.append("it is not in its control groups")
     if not seen.get("NSpid", "").endswith(" 1"):
         wrong.append("it is not pid 1")
+    if not is_read_only(pid, "/dev/null"):
+        wrong.append("it can change /dev/null")
     if wrong:
         raise InfrastructureError(f"a sandbox that was forked is not isolated: {', '.join(wrong)}")
 
@@ -138,6 +145,20 @@ def _must(uid: int) -> dict[str, str]:
     """What /proc is to tell of a process that has given up all, and has become this user where that is not 0."""
     became = {"Uid": f"{uid} {uid} {uid} {uid}", "Gid": f"{uid} {uid} {uid} {uid}", "Groups": ""} if uid else {}
     return {"NoNewPrivs": "1", "Seccomp": "2", **dict.fromkeys(_CAPABILITIES, "0" * 16), **became}
+
+
+@contextmanager
+def _owner_of_mounts(pid: int) -> Iterator[int]:
+    """A descriptor of the user namespace that a process's mounts belong to."""
+    mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        owner = fcntl.ioctl(mounts, _NS_GET_USERNS)
+    finally:
+        os.close(mounts)
+    try:
+        yield owner
+    finally:
+        os.close(owner)
 
 
 def _inside(pid: int, name: str) -> str:

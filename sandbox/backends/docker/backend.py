@@ -2,7 +2,6 @@
 
 import logging
 import os
-import secrets
 import signal
 import socket
 import time
@@ -25,12 +24,12 @@ from sandbox.guest.channel import STREAMS
 from sandbox.guest.frames import FILTER, FRAME
 from sandbox.limits import MIB
 from sandbox.settings import SandboxSettings
+from sandbox.user_ids import USER_IDS, UserIds
 
 _ANSWER_S = 30  # for the engine to answer one request
 _CONNECT_S = 15.0  # for a guest to start and connect
 _TOLD_S = 0.2  # for the engine to hear of what the kernel did
 _MAPPED_UIDS = range(1000, 65_000)  # those that an engine with user namespaces has
-_UIDS = 50_000
 _GONE = (404, 409)  # removed, or being removed
 
 _HOW = "Start one (`systemctl start docker`, `dockerd`), let this user reach it, or name it with DOCKER_HOST"
@@ -160,6 +159,11 @@ class Docker:
             raise IsolationUnavailable(f"no Docker engine answers: {error}. {_HOW}") from error
         self._channel = settings.docker_channel
         self._not_removed: set[str] = set()
+        mapped = any("name=userns" in option for option in self.information.get("SecurityOptions") or [])
+        ids = _MAPPED_UIDS if mapped else range(settings.first_uid, settings.first_uid + USER_IDS)
+        settings.image_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
+        self._uids: dict[str, int] = {}  # of each container
+        self._user_ids = UserIds(settings.image_dir, ids)
         self._image = ""  # imported when the first sandbox is wanted
         channel.remove_stale(settings.docker_socket_dir)
 
@@ -167,6 +171,7 @@ class Docker:
         """Removes what could not be removed before."""
         self._remove_again()
         self.client.close()
+        self._user_ids.close()
 
     def start(self) -> DockerSandbox:
         """A new sandbox; its supervisor is about to say that it is ready."""
@@ -202,10 +207,16 @@ class Docker:
         return self._run(STREAMS, None)
 
     def _run(self, where: str, listener: Listener | None) -> DockerSandbox:
-        container = self._container(where, listener.path if listener else None)
-        made = self.client.create_container_from_config(container.config())  # type: ignore[no-untyped-call]  # no stub
+        uid = self._user_ids.take()
+        try:
+            container = self._container(uid, where, listener.path if listener else None)
+            made = self.client.create_container_from_config(container.config())  # type: ignore[no-untyped-call]  # no stub
+        except BaseException:
+            self._user_ids.give_back(uid)
+            raise
         name: str = made["Id"]
-        sandbox = DockerSandbox(self.client, name, self._remove)
+        self._uids[name] = uid
+        sandbox = DockerSandbox(self.client, name, self._forget)
         try:
             stream = None if listener else self._attach(name)
             self.client.start(name)
@@ -224,10 +235,8 @@ class Docker:
         stream = self.client.attach_socket(name, {"stdin": 1, "stdout": 1, "stream": 1})
         return Attached(getattr(stream, "_sock", stream))  # what docker-py wraps for plain connections
 
-    def _container(self, where: str, socket_path: Path | None) -> Container:
+    def _container(self, uid: int, where: str, socket_path: Path | None) -> Container:
         settings = self._settings
-        mapped = any("name=userns" in option for option in self.information.get("SecurityOptions") or [])
-        uid = secrets.choice(_MAPPED_UIDS) if mapped else settings.first_uid + secrets.randbelow(_UIDS)
         bounds = self.information.get("CpuCfsQuota", False)
         processors = min(settings.docker_cpus, float(self.information["NCPU"])) if bounds else 0.0
         return Container(
@@ -240,6 +249,12 @@ class Docker:
             settings.scratch_bytes,
             leftovers.labels(),
         )
+
+    def _forget(self, name: str, dead: bool) -> None:
+        self._remove(name, dead)
+        uid = self._uids.pop(name, None)
+        if uid is not None and name not in self._not_removed:  # else it may still run
+            self._user_ids.give_back(uid)
 
     def _remove(self, name: str, dead: bool = False) -> None:
         """Removes a container. Of one that has died the engine does that itself, and it is only waited for."""

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import image
+from gradebox.schemas import Isolation
+from sandbox import image, seccomp
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, build, zygote
 from sandbox.backends.bubblewrap.build import Build
 from sandbox.backends.bubblewrap.first import First
-from sandbox.cgroups import Cgroup
+from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
@@ -422,9 +423,11 @@ def test_a_copy_that_cannot_enter_says_why_and_the_zygote_goes_on(forking: Bubbl
     with (
         ours,
         theirs,
-        pytest.raises(InfrastructureError, match=r"could not be forked: .*setns: Operation not permitted"),
+        pytest.raises(
+            InfrastructureError, match=r"could not be forked: .*setns: (Operation not permitted|Invalid argument)"
+        ),
     ):
-        forking.zygote.fork(uid, here, theirs, None)
+        forking.zygote.fork(uid, here, theirs, None, seccomp.program())
     os.close(here.pidfd)
     session = Session(forking.start())
     assert Grader(session).load().ask("answer = 3") == 3
@@ -547,7 +550,7 @@ def test_one_outside_its_control_groups_is_not_used(forking: Bubblewrap, monkeyp
     groups = forking.cgroups
     elsewhere = groups.make(8)
     try:
-        monkeypatch.setattr(groups, "make", lambda _: Cgroup({**elsewhere.folders, "memory": Path("/not/this")}, 1))
+        monkeypatch.setattr(groups, "make", lambda *_: Cgroup({**elsewhere.folders, "memory": Path("/not/this")}, 1))
         monkeypatch.setattr(Cgroup, "entrances", elsewhere.entrances)
         with pytest.raises(InfrastructureError, match="not isolated: it is not in its control groups"):
             forking.start()
@@ -616,6 +619,68 @@ def test_where_there_can_be_no_zygote_each_is_started_anew(monkeypatch: pytest.M
         session = Session(made.start())
         assert Grader(session).load().ask("answer = 5") == 5
         session.end()
+
+
+_SESSIONS = """
+import os, signal, subprocess, time
+from gradebox import Score
+
+COMMAND = ["python3", "-I", "-S", "-c", "import os, time; os.fork(); time.sleep(60)"]
+
+async def grade(thread):
+    spawned = [
+        subprocess.Popen(COMMAND, start_new_session=True),
+        subprocess.Popen(COMMAND, preexec_fn=os.setsid),
+        subprocess.Popen(COMMAND, process_group=0),
+    ]
+    lead = [os.getpgid(one.pid) == one.pid for one in spawned]
+    sessions = {os.getsid(one.pid) for one in spawned} - {os.getsid(0)}
+    for one in spawned:
+        os.killpg(os.getpgid(one.pid), signal.SIGKILL)
+    ends = [one.wait(5) for one in spawned]
+    return Score(len(sessions), reason=f"{lead} {ends}")
+"""
+
+
+@pytest.mark.parametrize("zygote", [True, False])
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+@pytest.mark.parametrize("has_groups", [True, False])
+def test_nobody_begins_a_session_where_sessions_share_the_processors(
+    has_groups: bool, isolation: Isolation, zygote: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What starts and ends a group of processes goes on, as `subprocess` and `os.killpg` do it."""
+    if has_groups and Cgroups.find() is None:
+        return
+    if not has_groups:
+        monkeypatch.setattr(Cgroups, "find", lambda: None)
+    with closing(Bubblewrap(SandboxSettings(zygote=zygote))) as made:
+        session = Session(made.start())
+        grader = Grader(session).load(_SESSIONS, isolation)
+        (outcome,) = grader.score("")
+        assert outcome.reason == "[True, True, True] [-9, -9, -9]", outcome
+        assert outcome.score == (2.0 if has_groups else 0.0)
+        session.end()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has one user id")
+def test_no_two_sandboxes_have_one_user_id(forking: Bubblewrap, executing: Bubblewrap) -> None:
+    sandboxes = [made.start() for made in (forking, executing) * 3]
+    told = {line for one in sandboxes for line in Path(f"/proc/{one.pid}/status").read_text().splitlines()}
+    uids = {line for line in told if line.startswith("Uid:")}
+    for sandbox in sandboxes:
+        sandbox.end()
+    assert len(uids) == len(sandboxes)
+
+
+@pytest.mark.parametrize("has_zygote", [True, False])
+def test_one_that_can_change_the_device_that_all_share_is_not_used(
+    has_zygote: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(Bubblewrap(SandboxSettings(zygote=has_zygote))) as made:
+        for module in (build, zygote):
+            monkeypatch.setattr(module, "is_read_only", lambda *_: False)
+        with pytest.raises(InfrastructureError, match="it can change /dev/null"):
+            made.start()
 
 
 def _runs(pid: int) -> bool:

@@ -1,0 +1,64 @@
+"""The user ids of sandboxes: no two that live have the same, whichever process of the service made them.
+
+What processes of one id may do to each other, and what the kernel counts by user, then concerns one sandbox.
+"""
+
+import fcntl
+import os
+import secrets
+import struct
+import threading
+from pathlib import Path
+
+from sandbox.errors import InfrastructureError
+
+USER_IDS = 50_000  # of a service
+_FLOCK = struct.Struct("hhqqi4x")  # type, whence, start, length, pid
+
+
+class UserIds:
+    """A byte of a file stands for each id, and is locked while a sandbox has it. The kernel unlocks what a process that
+    was killed had locked.
+    """
+
+    def __init__(self, folder: Path, ids: range) -> None:
+        """`folder` is this user's alone, and the same for all processes of the service on this machine."""
+        self._ids = ids
+        self._file = os.open(folder / "user-ids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._taken: set[int] = set()
+        self._changing = threading.Lock()
+
+    def take(self) -> int:
+        """An id that no sandbox has.
+
+        Raises:
+            InfrastructureError: all are taken.
+        """
+        first = secrets.randbelow(len(self._ids))  # one that was used a moment ago does not come back at once
+        for number in range(len(self._ids)):
+            uid = self._ids[(first + number) % len(self._ids)]
+            with self._changing:
+                if uid not in self._taken and self._lock(uid, fcntl.F_WRLCK):
+                    self._taken.add(uid)  # the kernel would grant this open file the same lock again
+                    return uid
+        raise InfrastructureError(f"all {len(self._ids)} user ids from {self._ids[0]} on are in use by sandboxes")
+
+    def give_back(self, uid: int) -> None:
+        """Its sandbox has ended."""
+        with self._changing:
+            if self._file >= 0:
+                self._lock(uid, fcntl.F_UNLCK)
+                self._taken.discard(uid)
+
+    def close(self) -> None:
+        """Gives back all."""
+        with self._changing:
+            os.close(self._file)
+            self._file = -1
+
+    def _lock(self, uid: int, kind: int) -> bool:
+        try:
+            fcntl.fcntl(self._file, fcntl.F_OFD_SETLK, _FLOCK.pack(kind, os.SEEK_SET, uid, 1, 0))
+        except (BlockingIOError, PermissionError):  # another process has it
+            return False
+        return True
