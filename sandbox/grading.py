@@ -203,7 +203,7 @@ class _Call:
         self.traces |= {self._first_index + positions[number]: trace for number, trace in decoder.traces.items()}
 
     def _decoder(self, session: Session) -> Decoder:
-        return Decoder(self._label, session.sandbox.ran_out_of_memory)
+        return Decoder(self._label, session.limits, session.sandbox.ran_out_of_memory)
 
     def _note_starved(self, session: Session, position: int) -> None:
         """Whether the outcome that came last took too long through no fault of its own."""

@@ -21,8 +21,10 @@ from sandbox.guest.frames import (
     STDOUT,
     TIMEOUT,
     TRACE,
+    Limits,
     Malformed,
     is_plain,
+    most_of_fields,
     unpack_fields,
 )
 
@@ -43,11 +45,13 @@ _OUT_OF_MEMORY = "all processes together wanted more memory than `memory_mb` all
 class Decoder:
     """Reads the records of one grading call, which belong to consecutive threads.
 
-    `ran_out_of_memory` is asked when a process was ended by nobody knows whom: the kernel may have done it.
+    `ran_out_of_memory` is asked when a process was ended by nobody knows whom: the kernel may have done it. `limits`
+    are those that the guest was told: a record that was forged may say more.
     """
 
-    def __init__(self, label: str, ran_out_of_memory: Callable[[], bool]) -> None:
+    def __init__(self, label: str, limits: Limits, ran_out_of_memory: Callable[[], bool]) -> None:
         self._label = label
+        self._most = most_of_fields(limits)
         self._ran_out_of_memory = ran_out_of_memory
         self.traces: dict[int, str] = {}
 
@@ -74,7 +78,7 @@ class Decoder:
         while position < len(data):
             micros, score, length, kind = RECORD.unpack_from(data, position)
             position += RECORD.size
-            fields = unpack_fields(data[position : position + length])
+            fields = unpack_fields(data[position : position + length], self._most)
             position += length
             outcomes.append(self._outcome(first_index + len(outcomes), kind ^ MARK, micros, score, fields))
         return outcomes

@@ -83,7 +83,7 @@ def _run(session: Session) -> dict[str, bool]:
     loaded = session.load(source, limits_of(source, 10.0, LINE_BYTES, STDOUT_BYTES))
     if loaded.isolation is None:
         raise Ended(f"the probe could not be loaded: {loaded.checks[-1].message}")
-    decoder = Decoder("doctor", session.sandbox.ran_out_of_memory)
+    decoder = Decoder("doctor", session.limits, session.sandbox.ran_out_of_memory)
     for records in session.grade(b'{"completion": ""}', 1):
         for outcome in decoder.decode(records, 0):
             if outcome.reason is not None:

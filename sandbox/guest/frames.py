@@ -11,8 +11,8 @@ from typing import NamedTuple
 FRAME = Struct("!BI")  # kind, bytes that follow
 MAX_REPLY = 1 << 20  # no frame of the guest is longer
 
-# host to guest. SHARE comes with the descriptor of the shared memory; GRADE says how many lines there are in how many
-# bytes, which follow, unless they lie in the shared memory.
+# host to guest. SHARE and RESET come with the descriptor of new shared memory, where there is any; GRADE says how many
+# lines there are in how many bytes, which follow, unless they lie in the shared memory.
 # FILTER comes first, and only where the sandbox's backend could not lay on the whole seccomp program itself.
 LOAD, GRADE, RESET, SHARE, GRADE_SHARED, FILTER = 1, 2, 3, 4, 5, 6
 # guest to host
@@ -31,10 +31,11 @@ _MARK_BYTES = MARK.to_bytes(4, "little")
 FIELD = Struct("<BI")  # tag, length
 ID_TEXT, ID_NUMBER, REASON, MESSAGE, TRACE, STDOUT = range(1, 7)
 MAX_ID = 1024
+_MOST_DIGITS = 20
 MAX_TEXT = 16384
 MAX_STDOUT = 65536
 MAX_FIELD = {
-    ID_TEXT: MAX_ID, ID_NUMBER: 20, REASON: MAX_TEXT, MESSAGE: MAX_TEXT, TRACE: MAX_TEXT, STDOUT: MAX_STDOUT,
+    ID_TEXT: MAX_ID, ID_NUMBER: _MOST_DIGITS, REASON: MAX_TEXT, MESSAGE: MAX_TEXT, TRACE: MAX_TEXT, STDOUT: MAX_STDOUT,
 }  # fmt: skip
 MAX_FIELDS = sum(MAX_FIELD.values()) + len(MAX_FIELD) * FIELD.size
 
@@ -161,7 +162,13 @@ def is_plain(data: bytes | bytearray, whole: int) -> bool:
     )
 
 
-def unpack_fields(body: bytes) -> dict[int, bytes]:
+def most_of_fields(limits: Limits) -> dict[int, int]:
+    """How many bytes each field may have, by its tag, under these limits."""
+    texts = dict.fromkeys((REASON, MESSAGE, TRACE), limits.text_bytes)
+    return {ID_TEXT: MAX_ID, ID_NUMBER: _MOST_DIGITS, STDOUT: limits.stdout_bytes, **texts}
+
+
+def unpack_fields(body: bytes, most: dict[int, int]) -> dict[int, bytes]:
     """The fields of one record, each within its bound.
 
     Raises:
@@ -175,7 +182,7 @@ def unpack_fields(body: bytes) -> dict[int, bytes]:
         except error as problem:
             raise Malformed("a field without a head") from problem
         position += FIELD.size
-        if tag in fields or length > MAX_FIELD.get(tag, -1) or position + length > len(body):
+        if tag in fields or length > most.get(tag, -1) or position + length > len(body):
             raise Malformed(f"field {tag} of {length} bytes")
         fields[tag] = body[position : position + length]
         position += length

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebox.outcome import Outcome
+from sandbox.grader_source import GraderSource
 from sandbox.guest.frames import (
     BAD_INPUT,
     BAD_RETURN,
@@ -28,7 +29,10 @@ from sandbox.guest.frames import (
     count_records,
     pack_record,
 )
+from sandbox.limits import LINE_BYTES, STDOUT_BYTES, TEXT_BYTES, limits_of
 from sandbox.outcomes import KINDS, Decoder
+
+LIMITS = limits_of(GraderSource(""), 1.0, LINE_BYTES, STDOUT_BYTES)
 
 fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=12) | st.just(b"12")).map(
     lambda found: list(found.items())
@@ -37,7 +41,7 @@ records = st.builds(pack_record, st.integers(0, 9), st.integers(0, 2**32), st.fl
 
 
 def _decoder(out_of_memory: bool = False) -> Decoder:
-    return Decoder("g@1", lambda: out_of_memory)
+    return Decoder("g@1", LIMITS, lambda: out_of_memory)
 
 
 def _whole(data: bytes) -> list[Outcome] | None:
@@ -133,3 +137,11 @@ def test_a_crash_is_of_memory_where_the_kernel_says_so() -> None:
 def test_no_records_are_no_outcomes() -> None:
     assert _decoder().decode(b"", 0) == []
     assert RECORD.size == 20
+
+
+@pytest.mark.parametrize(("tag", "most"), [(STDOUT, STDOUT_BYTES), (REASON, TEXT_BYTES), (MESSAGE, TEXT_BYTES)])
+def test_a_text_over_the_limits_in_force_is_refused(tag: int, most: int) -> None:
+    """The frames themselves would carry more: other graders may be allowed it."""
+    assert _decoder().decode(pack_record(SCORED, 1, 1.0, [(tag, b"x" * most)]), 0)[0].score == 1.0
+    with pytest.raises(Malformed, match=f"field {tag} of {most + 1} bytes"):
+        _decoder().decode(pack_record(SCORED, 1, 1.0, [(tag, b"x" * (most + 1))]), 0)

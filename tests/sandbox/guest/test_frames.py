@@ -107,13 +107,13 @@ def test_a_run_of_hours_is_the_longest_that_is_told() -> None:
 
 @given(fields)
 def test_fields_come_back(packed: list[tuple[int, bytes]]) -> None:
-    assert unpack_fields(pack_record(SCORED, 1, 1.0, packed)[RECORD.size :]) == dict(packed)
+    assert unpack_fields(pack_record(SCORED, 1, 1.0, packed)[RECORD.size :], MAX_FIELD) == dict(packed)
 
 
 @given(st.binary(max_size=200))
 def test_fields_of_arbitrary_bytes_are_within_their_bounds(body: bytes) -> None:
     try:
-        found = unpack_fields(body)
+        found = unpack_fields(body, MAX_FIELD)
     except Malformed:
         return
     assert sum(FIELD.size + len(value) for value in found.values()) == len(body)
@@ -137,7 +137,7 @@ def test_fields_of_arbitrary_bytes_are_within_their_bounds(body: bytes) -> None:
 )
 def test_fields_that_break_a_rule(body: bytes) -> None:
     with pytest.raises(Malformed, match="field"):
-        unpack_fields(body)
+        unpack_fields(body, MAX_FIELD)
 
 
 checks = st.builds(

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gradebox.outcome import Outcome
+from sandbox.grader_source import GraderSource
 from sandbox.guest.frames import (
     BAD_INPUT,
     CHECK_HEAD,
@@ -15,6 +16,7 @@ from sandbox.guest.frames import (
     MARK,
     MAX_FIELD,
     MAX_FIELDS,
+    MAX_STDOUT,
     MAX_TEXT,
     RECORD,
     SCORED,
@@ -26,8 +28,10 @@ from sandbox.guest.frames import (
     unpack_check,
     unpack_fields,
 )
+from sandbox.limits import LINE_BYTES, limits_of
 from sandbox.outcomes import KINDS, Decoder
 
+MOST = limits_of(GraderSource(""), 1.0, LINE_BYTES, MAX_STDOUT)._replace(text_bytes=MAX_TEXT)
 ANY = st.binary(max_size=400)
 KIND = st.sampled_from([SCORED, *KINDS])
 FIELDS = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=18)).map(
@@ -45,7 +49,7 @@ NEARLY = st.lists(st.one_of(RECORDS, LYING, MARKED, ANY), max_size=6).map(b"".jo
 
 
 def decode(data: bytes) -> list[Outcome]:
-    return Decoder("exact@1", lambda: False).decode(data, 7)
+    return Decoder("exact@1", MOST, lambda: False).decode(data, 7)
 
 
 def is_sound(outcome: Outcome) -> bool:
@@ -86,7 +90,7 @@ def test_records_are_counted_wherever_they_are_cut(records: list[bytes]) -> None
 @example(FIELD.pack(1, 0) * 2)
 def test_fields_are_within_their_bounds(data: bytes) -> None:
     with suppress(Malformed):
-        fields = unpack_fields(data)
+        fields = unpack_fields(data, MAX_FIELD)
         assert all(len(value) <= MAX_FIELD[tag] for tag, value in fields.items())
         assert sum(FIELD.size + len(value) for value in fields.values()) == len(data)
 
