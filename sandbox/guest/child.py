@@ -35,7 +35,11 @@ from sandbox.guest.verdict import pack_identity, read_exception, read_reason, re
 
 # lines, those of them that are done, bytes; whether these lie in the shared memory, and whether there are slots
 SHARE = Struct("!III??")
-DONE, FULL = b"d", b"f"  # what a child tells the supervisor besides records
+# What a child tells the supervisor besides records: that it has done its lines, that the pipe is full, and now and then
+# up to where its slots are filled. The slots alone do not say so: a processor may show what was written last first.
+DONE, FULL, FILLED = b"d", b"f", b"p"
+FILLED_DIGITS = 7
+_REPORT_NS, _REPORT_BYTES = 50_000_000, 1 << 16
 
 _INFINITY = float("inf")
 _MOST_MICROS = 0xFFFFFFFF
@@ -81,6 +85,7 @@ class Child:
         self._memory: mmap | None = None
         self._slots: mmap | None = None
         self._slot = 0
+        self._unreported = 0  # bytes of records told since the last report
         self._pid = 0
         self._last = False
         self._next_one: Callable[[], tuple[bytes, int]] | None = None
@@ -168,6 +173,7 @@ class Child:
     async def _drive(self) -> None:
         grade, read, readline, next_one = self._grader.grade, self._reader.read, self._readline, self._next_one
         slots, may_hold = self._slots, self._output.may_hold
+        report_at = perf_counter_ns() + _REPORT_NS
         modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
         last, leave, pack, tell = self._last, os._exit, RECORD.pack, write
         line = self._line
@@ -216,6 +222,9 @@ class Child:
             else:
                 _pack_into(slots, self._slot, micros, score, 0, MARK | kind)
                 self._slot += _SLOT_BYTES
+            if slots is not None and started > report_at:
+                self._report()
+                report_at = started + _REPORT_NS
             line = None
             if self._runner is not None:
                 _cancel_leftover_tasks()
@@ -233,10 +242,19 @@ class Child:
     ) -> None:
         if printed := self._output.take():
             fields.append((STDOUT, printed))
-        self._tell(pack_record(kind, micros, score, fields + pack_identity(identity)))
+        record = pack_record(kind, micros, score, fields + pack_identity(identity))
+        self._tell(record)
         if self._slots is not None:
             _pack_into(self._slots, self._slot, 0, 0.0, 0, MARK | ELSEWHERE)
             self._slot += _SLOT_BYTES
+            self._unreported += len(record)
+            if self._unreported >= _REPORT_BYTES:
+                self._report()
+
+    def _report(self) -> None:
+        """Says up to where the slots are filled."""
+        write(self._channel, b"%b%0*d" % (FILLED, FILLED_DIGITS, self._slot // _SLOT_BYTES))
+        self._unreported = 0
 
     def _tell(self, record: bytes) -> None:
         try:

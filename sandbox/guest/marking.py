@@ -10,7 +10,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from sandbox.guest import output, scratch, slots
-from sandbox.guest.child import DONE, SHARE
+from sandbox.guest.child import DONE, FILLED, FILLED_DIGITS, SHARE
 from sandbox.guest.chunk import Chunk
 from sandbox.guest.family import Child, Family, Lost
 from sandbox.guest.frames import (
@@ -28,8 +28,10 @@ from sandbox.guest.frames import (
     count_records,
     encode,
     is_plain,
+    most_of_fields,
     pack_record,
     record_length,
+    unpack_fields,
 )
 from sandbox.guest.lines import BadInput, Reader
 from sandbox.guest.single import NO_STATUS, OUT_OF_MEMORY
@@ -39,6 +41,7 @@ _LOOK_MS = 20  # between two looks at the results: what a deadline may come late
 _SEND_S = 10.0  # for a child to take its lines, which it does before any code of the grader runs
 _READ = 1 << 16  # what a pipe holds
 _MOST_RECORD = RECORD.size + MAX_FIELDS
+_MOST_AHEAD = 4 * _MOST_RECORD  # bytes of records that a child has not reported yet
 
 Tell = Callable[[bytes], None]
 
@@ -62,9 +65,11 @@ class Marking:
         self._limits = limits
         self._chunk = chunk
         self._tell = tell
+        self._most = most_of_fields(limits)
         self._told = 0  # records passed on
         self._seen = 0  # records told by children; the last of them may not be passed on yet
         self._slotted = chunk.shared and limits.isolation != COMPLETION and chunk.count <= slots.MOST
+        self._filled = 0  # slots that the child said are filled
         self._share = 0  # up to here reach the lines of the child that grades now
         self._data = bytearray()
         self._since = 0.0
@@ -88,6 +93,7 @@ class Marking:
             self._data.clear()
             if self._slotted:
                 slots.clear(child.slots, chunk.count)
+                self._filled = 0
             self._share = chunk.count
             failure = self._watch(child)
             if failure is not None:
@@ -176,21 +182,24 @@ class Marking:
                 return  # it has died: the template will say how
 
     def _heard(self, channel: socket.socket, poll: select.poll) -> bytes:
-        """What the child says besides records. It may be anything: only two bytes have a meaning."""
+        """What the child says besides records. It may be anything: what has no meaning is passed over."""
         try:
             message = channel.recv(4096)
         except ConnectionError:
             message = b""
         if not message:
             poll.unregister(channel)  # closed by the grader
+        _, said, rest = message.rpartition(FILLED)
+        if said and rest[:FILLED_DIGITS].isdigit():
+            self._filled = int(rest[:FILLED_DIGITS])
         return message
 
     def _collect(self, child: Child, settled: bool) -> None:
         """Passes on the records that the child has told so far. `settled`: it is not telling any just now."""
         before = self._seen
         more = True
-        while more:
-            more = self._read(child)
+        while more:  # with much that is not reported yet, a report is what is to be heard next
+            more = (settled or len(self._data) <= _MOST_RECORD) and self._read(child)
             if self._slotted:
                 self._take_slots(child, settled)
             else:
@@ -215,16 +224,22 @@ class Marking:
         if self._limits.isolation == COMPLETION:
             if not settled:
                 return  # the child may yet tell one more, and spoil it
+            self._check(records)
             if count and (printed := output.take_rest(child.printed, self._limits.stdout_bytes)):
                 records = add_field(records, STDOUT, printed)
         self._pass_on(records, count)
         del self._data[:length]
 
+    def _check(self, record: bytes) -> None:
+        """Here a record that says too much costs its own completion; the host would have to end the sandbox."""
+        if len(record) > RECORD.size:
+            unpack_fields(record[RECORD.size :], self._most)
+
     def _take_slots(self, child: Child, settled: bool) -> None:
         data = slots.read(child.slots, self._told, self._share)
         self._seen = self._told + len(data) // RECORD.size
-        if not settled:
-            data = data[: -RECORD.size]  # the last one may be half written, as this processor sees it
+        if not settled:  # what is beyond may be half written, as this processor sees it: it tells how far the child is
+            data = data[: max(0, self._filled - self._told) * RECORD.size]
         while data:
             count = slots.plain(data)
             if count == 0:
@@ -238,7 +253,7 @@ class Marking:
             else:
                 raise Malformed("a slot that holds no record")
             data = data[count * RECORD.size :]
-        if len(self._data) > 2 * _MOST_RECORD:
+        if len(self._data) > _MOST_AHEAD:
             raise Malformed("more records than slots")
 
     def _take_one(self) -> bytes | None:

@@ -2,6 +2,9 @@
 
 Only for batch isolation, which promises nothing between the completions of a chunk: whoever takes the child over can
 write here, and forge any of its outcomes. A record with fields goes through the pipe, and its slot says so.
+
+A slot whose mark is there may yet lack its score, on processors that do not show writes in order. So it counts when the
+child has said by a system call that it is filled, or has ended; until then it shows that the child goes on.
 """
 
 import mmap

@@ -1,0 +1,77 @@
+"""What a supervisor takes for told, of slots that a child has filled."""
+
+import mmap
+import os
+import socket
+from collections.abc import Iterator
+from typing import cast
+
+import pytest
+
+from sandbox.grader_source import GraderSource
+from sandbox.guest import output, slots
+from sandbox.guest.child import DONE, SHARE
+from sandbox.guest.chunk import Chunk
+from sandbox.guest.family import Child, Family
+from sandbox.guest.frames import BATCH, RECORD, SCORED, pack_record
+from sandbox.guest.marking import Marking
+from sandbox.limits import LINE_BYTES, STDOUT_BYTES, limits_of
+
+LIMITS = limits_of(GraderSource(""), 1.0, LINE_BYTES, STDOUT_BYTES)._replace(isolation=BATCH)
+RECORDS = [pack_record(SCORED, 1, float(number), []) for number in range(4)]
+
+
+class _Family:
+    """As a supervisor asks it; its template says nothing."""
+
+    def __init__(self) -> None:
+        self.control, self._other = socket.socketpair()
+
+    def crowded(self) -> bool:
+        return False
+
+    def close(self) -> None:
+        self.control.close()
+        self._other.close()
+
+
+@pytest.fixture
+def family() -> Iterator[_Family]:
+    made = _Family()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[Child, socket.socket, mmap.mmap]]:
+    """The supervisor's ends of a child; and the child's channel and memory."""
+    ours, theirs = socket.socketpair()
+    results, results_in = os.pipe2(os.O_NONBLOCK)
+    printed, printed_in = output.make_pipe()
+    child = Child(results, printed, ours, slots.make_file())
+    memory = slots.map_file(os.dup(child.slots))
+    yield child, theirs, memory
+    child.close()
+    theirs.close()
+    memory.close()
+    os.close(results_in)
+    os.close(printed_in)
+
+
+@pytest.mark.parametrize(("said", "counted"), [(b"p0000002", 2), (b"p0000001p0000003", 3), (b"d", 4), (b"", 0)])
+def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
+    said: bytes, counted: int, family: _Family, ends: tuple[Child, socket.socket, mmap.mmap]
+) -> None:
+    child, theirs, memory = ends
+    memory[: 4 * RECORD.size] = b"".join(RECORDS)
+    theirs.sendall(said)
+    told: list[bytes] = []
+    marking = Marking(cast(Family, family), LIMITS._replace(timeout_ms=100), Chunk(4, 12, None, -1), told.append)
+    marking._share = 4
+    failure = marking._watch(child)
+    assert theirs.recv(SHARE.size) == SHARE.pack(4, 0, 12, True, True)
+    assert b"".join(told) == b"".join(RECORDS[:counted])
+    assert (failure is None) == (said == DONE)
+    if failure is not None:  # it did no more, though it was seen to go on: what it had done is not lost
+        marking._collect(child, settled=True)
+        assert b"".join(told) == b"".join(RECORDS)
