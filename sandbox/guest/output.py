@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _FIONREAD = 0x541B  # `termios` has it: a library for one number
-_FULL = 1 << 15  # of the 64 KiB that a pipe holds
+_TWO_PAGES = 2 * os.sysconf("SC_PAGE_SIZE")
 _MOST = 1 << 16
 
 # A source without any of these prints through sys.stdout alone, which can be asked without a system call, and forks
@@ -51,8 +51,16 @@ def waiting(reading: int) -> int:
 
 
 def is_full(reading: int) -> bool:
-    """Whether somebody may be waiting to print more."""
-    return waiting(reading) >= _FULL
+    """Whether somebody may be waiting to print more.
+
+    A pipe mostly holds 64 KiB, and less where its user has many. Two writes in a row that do not go into one page fill
+    more than that together, so whoever waits has filled half of it; but a pipe of one page may be full with one byte.
+    """
+    try:
+        size = fcntl.fcntl(reading, fcntl.F_GETPIPE_SZ)
+    except OSError:  # closed, or replaced by what is no pipe
+        return False
+    return waiting(reading) >= (size // 2 if size >= _TWO_PAGES else 1)
 
 
 def take(reading: int, most: int) -> bytes:

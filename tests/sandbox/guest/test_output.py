@@ -1,5 +1,6 @@
 """The pipe here; standard output itself in a process of its own."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -43,6 +44,19 @@ def test_a_pipe_is_full_before_a_writer_has_to_wait(pipe: tuple[int, int]) -> No
     os.write(writing, b"x")
     assert is_full(reading)
     assert len(take(reading, 1 << 20)) == 1 << 15
+
+
+@pytest.mark.parametrize(("size", "part"), [(8192, 4096), (4096, 1)])
+def test_a_small_pipe_is_full_before_a_writer_has_to_wait(pipe: tuple[int, int], size: int, part: int) -> None:
+    """What the kernel gives whose user has many. In one of a page, a page does not follow a single byte."""
+    reading, writing = pipe
+    fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, size)
+    os.write(writing, bytes(part))
+    assert is_full(reading)
+    os.set_blocking(writing, False)
+    if size == 4096:
+        with pytest.raises(BlockingIOError):
+            os.write(writing, bytes(4096))
 
 
 def test_a_pipe_that_was_closed_or_replaced_is_an_empty_one() -> None:
