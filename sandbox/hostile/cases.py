@@ -117,7 +117,8 @@ class Case:
         right = expect.get("scores", {}).get(str(number), [outcome.score])
         wrong = expect.get("never_scores", []) + expect.get("never_scores_at", {}).get(str(number), [])
         if outcome.score not in right or outcome.score in wrong:
-            return [f"{name} was scored {outcome.score}, not {right} and never {wrong}. {said}".strip()]
+            told = said or outcome.stdout or ""
+            return [f"{name} was scored {outcome.score}, not {right} and never {wrong}. {told}".strip()]
         return []
 
 

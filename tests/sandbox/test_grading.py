@@ -293,7 +293,7 @@ def test_a_sandbox_that_is_stopped_is_tried_again(pool: Pool, monkeypatch: pytes
     monkeypatch.setattr(session_module, "_SLACK_S", 0.1)
     with pool.grading(GraderSource(_LENGTH, "batch", timeout_s=0.5)) as grading:
         sandbox = grading.session.sandbox
-        limits = grading.session._limits
-        monkeypatch.setattr(grading.session, "_limits", limits._replace(load_ms=100))
+        limits = grading.session.limits
+        monkeypatch.setattr(grading.session, "limits", limits._replace(load_ms=100))
         os.kill(sandbox.pid, signal.SIGSTOP)
         assert kinds(grading.score(b"\n".join([line("abc")] * 3), 0, "g@1")) == [3.0] * 3

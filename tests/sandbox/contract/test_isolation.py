@@ -229,6 +229,69 @@ answer = [database.execute("select 1").fetchone()[0], done.stdout, squares]
     assert inside.ask(works) == [1, "42\n", [0, 1, 4, 9]]
 
 
+def test_programs_that_take_locks_go_on(inside: Grader) -> None:
+    """Locks have no effect: all files that a sandbox can write are its own."""
+    works = """
+import fcntl, multiprocessing, os, sqlite3
+answer = []
+for mode in ("delete", "wal"):
+    one, other = (sqlite3.connect(f"/tmp/{mode}.db", timeout=1) for _ in range(2))
+    one.execute(f"pragma journal_mode={mode}")
+    one.execute("create table t (a)")
+    one.execute("insert into t values (1)")
+    one.commit()
+    other.execute("insert into t values (2)")
+    other.commit()
+    answer.append(one.execute("select sum(a) from t").fetchone()[0])
+with multiprocessing.get_context("fork").Lock():
+    answer.append("locked")
+with open("/tmp/file", "w") as file:
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    file.flush()
+    os.fsync(file.fileno())
+"""
+    assert inside.ask(works) == [3, 3, "locked"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "fcntl.fcntl(pipe, fcntl.F_SETLK, LOCK)",
+        "fcntl.fcntl(pipe, fcntl.F_SETLKW, LOCK)",
+        "fcntl.fcntl(pipe, fcntl.F_OFD_SETLK, LOCK)",
+        "fcntl.fcntl(pipe, fcntl.F_OFD_SETLKW, LOCK)",
+        "os.fsync(pipe)",
+        "os.fdatasync(pipe)",
+        "os.posix_fadvise(pipe, 0, 0, os.POSIX_FADV_DONTNEED)",
+    ],
+)
+def test_a_call_without_effect_answers_as_if_it_had_one(call: str, inside: Grader) -> None:
+    """The kernel would refuse each of them for a pipe that cannot be written, or that has nothing to be written."""
+    lock = "LOCK = struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 0, 1, 0)"
+    asked = f"import fcntl, os, struct\n{lock}\npipe, _ = os.pipe()\n{call}\nanswer = 'done'"
+    assert inside.ask(asked) == "done"
+
+
+def test_sandboxes_that_live_at_once_do_not_see_each_others_locks(backend: Watched) -> None:
+    sessions = [Session(backend.start()) for _ in range(2)]
+    try:
+        first, second = (Grader(session).load() for session in sessions)
+        files = "import fcntl, os, struct\nFILES = [0, os.open('/dev/null', os.O_RDWR), os.open(os.__file__, 0)]\n"
+        left = "for n in FILES: fcntl.fcntl(n, fcntl.F_OFD_SETLK, struct.pack('hhqqi4x', fcntl.F_RDLCK, 0, 666, 1, 0))"
+        first.ask(files + left + "\nimport time\ntime.sleep(0.1)\nanswer = 1")
+        look = """
+answer = []
+for n in FILES:
+    lock = fcntl.fcntl(n, fcntl.F_GETLK, struct.pack('hhqqi4x', fcntl.F_WRLCK, 0, 666, 1, 0))
+    kind, _, start, length, _ = struct.unpack('hhqqi4x', lock)
+    answer.append(kind != fcntl.F_UNLCK and (start, length) == (666, 1))
+"""
+        assert second.ask(files + look) == [False] * 3
+    finally:
+        for session in sessions:
+            session.end()
+
+
 _COUNTS_SIGNALS = """
 import os
 import signal
