@@ -19,12 +19,11 @@ _HOW = "Install libseccomp: `apt-get install libseccomp2`, or your system's pack
 
 
 class Condition(NamedTuple):
-    """One argument: it has this value under the mask, or it `differs` from the value."""
+    """One argument: it has this value under the mask."""
 
     position: int
     mask: int
     value: int
-    differs: bool = False
 
 
 class Rule(NamedTuple):
@@ -54,7 +53,13 @@ def program(sessions: bool = True) -> bytes:
         _rule(bpf, seccomp, seccomp.ERRNO(0), name)
     for rule in by_arguments(told):
         action = seccomp.ERRNO(0) if rule.no_effect else seccomp.ALLOW
-        _rule(bpf, seccomp, action, rule.name, *(_compare(seccomp, condition) for condition in rule.conditions))
+        _rule(
+            bpf,
+            seccomp,
+            action,
+            rule.name,
+            *(seccomp.Arg(at, seccomp.MASKED_EQ, mask, value) for at, mask, value in rule.conditions),
+        )
     with tempfile.TemporaryFile() as file:
         bpf.export_bpf(file)
         file.seek(0)
@@ -96,12 +101,6 @@ def _rule(bpf: Any, seccomp: Any, action: Any, name: str, *arguments: Any) -> No
     bpf.add_rule(action, number, *arguments)
 
 
-def _compare(seccomp: Any, condition: Condition) -> Any:
-    if condition.differs:
-        return seccomp.Arg(condition.position, seccomp.NE, condition.value)
-    return seccomp.Arg(condition.position, seccomp.MASKED_EQ, condition.mask, condition.value)
-
-
 def policy() -> dict[str, Any]:
     """`syscalls.toml`, as it stands there."""
     return tomllib.loads(_POLICY.read_text())
@@ -125,8 +124,6 @@ def when(tables: Iterable[dict[str, Any]]) -> Iterator[Rule]:
 
 def _conditions(argument: dict[str, Any]) -> list[Condition]:
     position = argument["at"]
-    if "not" in argument:
-        return [Condition(position, _ALL_BITS, argument["not"], differs=True)]
     if "is" in argument:
         return [Condition(position, _ALL_BITS, argument["is"])]
     return [Condition(position, _C_INT, value) for value in argument["values"]]

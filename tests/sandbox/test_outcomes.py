@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gradebox.limits import LINE_BYTES
 from gradebox.outcome import Outcome
 from sandbox.grader_source import GraderSource
 from sandbox.guest.frames import (
@@ -29,7 +30,7 @@ from sandbox.guest.frames import (
     count_records,
     pack_record,
 )
-from sandbox.limits import LINE_BYTES, STDOUT_BYTES, TEXT_BYTES, limits_of
+from sandbox.limits import STDOUT_BYTES, TEXT_BYTES, limits_of
 from sandbox.outcomes import KINDS, Decoder
 
 LIMITS = limits_of(GraderSource(""), 1.0, LINE_BYTES, STDOUT_BYTES)

@@ -134,7 +134,5 @@ def _rule(rule: seccomp.Rule) -> dict[str, Any]:
 
 
 def _condition(condition: seccomp.Condition) -> dict[str, Any]:
-    if condition.differs:
-        return {"index": condition.position, "value": condition.value, "op": "SCMP_CMP_NE"}
     values = {"value": condition.mask, "valueTwo": condition.value}
     return {"index": condition.position, "op": "SCMP_CMP_MASKED_EQ", **values}

@@ -518,12 +518,12 @@ def test_a_zygote_that_answers_nobody_is_replaced(monkeypatch: pytest.MonkeyPatc
         session.end()
 
 
-@pytest.mark.parametrize("room", range(4, 9))
+@pytest.mark.parametrize("room", range(4, 12))
 def test_descriptors_that_get_lost_on_the_way_are_missed(room: int, forking: Bubblewrap) -> None:
     """The kernel leaves out those that a process has no room for, and those of its control groups come last."""
     assert forking.zygote is not None
     hard = resource.prlimit(forking.zygote.pid, resource.RLIMIT_NOFILE)[1]
-    needed = 7 + _entrances(forking)
+    needed = 8 + _entrances(forking)
     resource.prlimit(forking.zygote.pid, resource.RLIMIT_NOFILE, (room, hard))
     try:
         if room < needed:

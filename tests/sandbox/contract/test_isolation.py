@@ -253,6 +253,20 @@ with open("/tmp/file", "w") as file:
     assert inside.ask(works) == [3, 3, "locked"]
 
 
+def test_whoever_wants_no_cores_has_none(inside: Grader) -> None:
+    asked = """
+import resource
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+answer = [list(resource.getrlimit(resource.RLIMIT_CORE))]
+for wanted in ((2, 2), (resource.RLIM_INFINITY,) * 2):
+    try:
+        answer.append(resource.setrlimit(resource.RLIMIT_CORE, wanted))
+    except ValueError:
+        answer.append("refused")
+"""
+    assert inside.ask(asked) == [[1, 1], "refused", "refused"]
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -7,6 +7,7 @@ from contextlib import suppress
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from gradebox.limits import LINE_BYTES
 from gradebox.outcome import Outcome
 from sandbox.grader_source import GraderSource
 from sandbox.guest.frames import (
@@ -28,7 +29,7 @@ from sandbox.guest.frames import (
     unpack_check,
     unpack_fields,
 )
-from sandbox.limits import LINE_BYTES, limits_of
+from sandbox.limits import limits_of
 from sandbox.outcomes import KINDS, Decoder
 
 MOST = limits_of(GraderSource(""), 1.0, LINE_BYTES, MAX_STDOUT)._replace(text_bytes=MAX_TEXT)

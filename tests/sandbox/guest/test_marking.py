@@ -8,6 +8,7 @@ from typing import cast
 
 import pytest
 
+from gradebox.limits import LINE_BYTES
 from sandbox.grader_source import GraderSource
 from sandbox.guest import output, slots
 from sandbox.guest.child import DONE, SHARE
@@ -15,7 +16,7 @@ from sandbox.guest.chunk import Chunk
 from sandbox.guest.family import Child, Family
 from sandbox.guest.frames import BATCH, RECORD, SCORED, pack_record
 from sandbox.guest.marking import Marking
-from sandbox.limits import LINE_BYTES, STDOUT_BYTES, limits_of
+from sandbox.limits import STDOUT_BYTES, limits_of
 
 LIMITS = limits_of(GraderSource(""), 1.0, LINE_BYTES, STDOUT_BYTES)._replace(isolation=BATCH)
 RECORDS = [pack_record(SCORED, 1, float(number), []) for number in range(4)]
