@@ -18,7 +18,7 @@ import pytest
 from sandbox import image
 from sandbox.backends.docker import Docker, backend, channel, images, leftovers, policy
 from sandbox.choice import prove
-from sandbox.errors import IsolationUnavailable
+from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.session import Session
 from tests.backends import backend_of, settings_for
 from tests.sandbox.contract.conftest import Grader
@@ -279,3 +279,12 @@ def test_folders_of_killed_services_are_removed_when_they_are_old(tmp_path: Path
         os.utime(tmp_path / name, (then, then))
     channel.remove_stale(tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"gradebox-channel-new", "other"}
+
+
+def test_a_channel_that_cannot_be_made_is_told_as_no_sandbox(tmp_path: Path) -> None:
+    with (
+        pytest.raises(InfrastructureError, match=r"could not start a sandbox: .*No such file"),
+        backend._engine("start a sandbox"),
+        channel.Listener(tmp_path / "missing"),
+    ):
+        pytest.fail("there is no such folder")
