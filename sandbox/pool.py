@@ -141,7 +141,7 @@ class Pool:
         """Has loaded graders forget what came of their last batch, where they have not yet. It waits for nothing."""
         with self._changed:
             for session in self._idle:
-                with suppress(Ended):  # whoever takes it hears of that, too
+                with suppress(Ended, OSError):  # whoever takes it hears of that, too
                     session.reset()
 
     def _loaded(self, source: GraderSource, place: "_Place", stopping: Stopping | None) -> Session:
@@ -181,7 +181,7 @@ class Pool:
             try:
                 found.reset()
                 found.settle(stopping)
-            except Ended:
+            except (Ended, OSError):
                 self._end(found, "tainted")
             except BaseException:
                 self._end(found, "abandoned")
@@ -235,7 +235,7 @@ class Pool:
         if not self._resets_later:
             try:
                 session.reset()
-            except Ended:
+            except (Ended, OSError):  # OSError: no descriptors left. What was scored counts all the same
                 self._end(session, "tainted")
                 return
         with self._changed:

@@ -334,6 +334,7 @@ class Session:
         """Lets the channel wait until the deadline, or until the caller is to be asked again; False after the deadline.
 
         Raises:
+            Ended: the channel is closed.
             Stopped: the caller was asked, and wants no more.
         """
         now = monotonic()
@@ -348,7 +349,10 @@ class Session:
                 if stopping():
                     raise Stopped("the caller wants no more")
             until = min(until, self._ask_at)
-        self._channel.settimeout(max(0.001, until - now))
+        try:
+            self._channel.settimeout(max(0.001, until - now))
+        except OSError as error:  # another thread has ended the sandbox, and closed its channel
+            raise Ended(f"the sandbox is gone: {error}") from error
         return True
 
 
