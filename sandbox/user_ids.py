@@ -3,6 +3,7 @@
 What processes of one id may do to each other, and what the kernel counts by user, then concerns one sandbox.
 """
 
+import errno
 import fcntl
 import os
 import secrets
@@ -10,7 +11,7 @@ import struct
 import threading
 from pathlib import Path
 
-from sandbox.errors import InfrastructureError
+from sandbox.errors import InfrastructureError, IsolationUnavailable
 
 USER_IDS = 50_000  # of a service
 _FLOCK = struct.Struct("hhqqi4x")  # type, whence, start, length, pid
@@ -22,9 +23,20 @@ class UserIds:
     """
 
     def __init__(self, folder: Path, ids: range) -> None:
-        """`folder` is this user's alone, and the same for all processes of the service on this machine."""
+        """`folder` is this user's alone, and the same for all processes of the service here. Where it cannot be
+        written (a container whose image is read-only), those of other processes are known to nobody: then it is a
+        matter of chance that they differ.
+        """
         self._ids = ids
-        self._file = os.open(folder / "user-ids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+            self._file = os.open(folder / "user-ids", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            if error.errno not in (errno.EROFS, errno.EACCES):
+                raise IsolationUnavailable(
+                    f"user ids of sandboxes cannot be kept apart in {folder}: {error}"
+                ) from error
+            self._file = os.memfd_create("user-ids", os.MFD_CLOEXEC)
         self._taken: set[int] = set()
         self._changing = threading.Lock()
 

@@ -1,3 +1,4 @@
+import os
 import subprocess
 import sys
 from contextlib import closing
@@ -48,3 +49,12 @@ def test_the_file_is_this_users_alone(tmp_path: Path) -> None:
     with closing(UserIds(tmp_path, range(5000, 5001))):
         (file,) = tmp_path.iterdir()
         assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("option", ["ro", "rw"])
+@pytest.mark.skipif(os.geteuid() != 0, reason="root mounts")
+def test_a_folder_that_cannot_be_written_keeps_those_of_one_process_apart(option: str, disk: Path) -> None:
+    subprocess.run(["mount", "-o", f"remount,{option}", disk], check=True)
+    with closing(UserIds(disk, range(5000, 5002))) as ids:
+        assert {ids.take(), ids.take()} == {5000, 5001}
+    assert bool([*disk.iterdir()]) == (option == "rw")

@@ -161,7 +161,6 @@ class Docker:
         self._not_removed: set[str] = set()
         mapped = any("name=userns" in option for option in self.information.get("SecurityOptions") or [])
         ids = _MAPPED_UIDS if mapped else range(settings.first_uid, settings.first_uid + USER_IDS)
-        settings.image_dir.mkdir(mode=0o755, parents=True, exist_ok=True)
         self._uids: dict[str, int] = {}  # of each container
         self._user_ids = UserIds(settings.image_dir, ids)
         self._image = ""  # imported when the first sandbox is wanted
