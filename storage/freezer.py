@@ -36,6 +36,8 @@ class Freezer:
         if batch is None or tables is None:
             self._freeze(args=[batch_id, b""])  # nothing is left to freeze
             return
+        if batch.finished_at is None:
+            return
         if batch.summary_error is not None:
             self.postpone(batch_id)
             return

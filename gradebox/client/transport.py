@@ -26,7 +26,8 @@ FIRST_TRIES = 3
 CONNECT_S = 5.0
 KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers drop an idle connection, so none is used as it closes
 NOT_NOW = {429, 502, 503, 504}
-NOT_AGAIN = ("too-many-requests", "timeout")  # a wrong key stays one, and what took too long would again
+# a wrong key stays one, what took too long would again, and a quota has room when something was deleted
+NOT_AGAIN = ("too-many-requests", "timeout", "quota-exceeded")
 
 
 class Rules:

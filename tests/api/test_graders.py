@@ -2,6 +2,7 @@ import httpx
 import pytest
 
 from storage.graders import Declared
+from storage.quotas import Quotas
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
 pytestmark = pytest.mark.sandbox
@@ -127,3 +128,26 @@ def test_a_name_is_kept_whatever_stands_beside_it(client: httpx.Client) -> None:
     assert (made["name"], made["description"]) == ("\U0001f600 smile", "\U0001f600 \U0001f600")
     refused = client.post(f"{PROJECT}/graders", content=sent_with_half_a_pair(f"{HALF} smile"), headers=headers)
     assert "name holds half a surrogate pair" in problem(refused, 422, "invalid-request")
+
+
+def test_a_quota_that_is_used_up_is_named(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.store.graders, "_quotas", Quotas(graders=1))
+    create(client)
+    response = client.post(f"{PROJECT}/graders", json={"key": "another", "source": GOOD})
+    assert "GRADEBOX_PROJECT_GRADERS" in problem(response, 429, "quota-exceeded")
+
+
+def test_many_versions_come_in_pages(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.graders.PAGE_BYTES", 1)
+    monkeypatch.setattr("storage.graders._AT_ONCE", 1)
+    create(client)
+    client.put(f"{PROJECT}/graders/exact", json={"source": f"{GOOD}\n# 2"}).raise_for_status()
+    url = f"{PROJECT}/graders/exact/versions"
+    first = client.get(url)
+    assert [version["number"] for version in first.json()] == [1]
+    following = client.get(url, params={"after": 1})
+    assert first.links["next"]["url"] == "?after=1"
+    assert [version["number"] for version in following.json()] == [2]
+    assert "Link" not in following.headers
