@@ -93,7 +93,7 @@ def server(built: Path, pins: Path, tmp_path_factory: pytest.TempPathFactory) ->
 def _install(built: Path, pins: Path, folder: Path, extra: str) -> Environment:
     (wheel,) = built.glob("*.whl")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
+    pip = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--python", str(folder / "bin" / "python")]
     done = subprocess.run([*pip, "-c", str(pins), f"{wheel}{extra}"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return Environment(folder)
