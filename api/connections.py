@@ -1,6 +1,11 @@
-"""How many connections each API key keeps busy. Those that wait for a next request give way, and are not counted."""
+"""How many connections each API key keeps busy. Those that wait for a next request give way, and are not counted.
 
-from collections import Counter
+A websocket counts for as long as it is open. Of a key that has as many connections as it may, the websocket that has
+waited longest for a message gives way to the next connection.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
 
 from starlette.types import Scope
 
@@ -17,13 +22,14 @@ class Connections:
         self._of_key = max(1, most // 2)
         self._of_all = max(1, most - most // 10)
         self._busy: Counter[str] = Counter()
+        self._waiting: defaultdict[str, dict[int, tuple[Scope, Callable[[], None]]]] = defaultdict(dict)
 
     def claim(self, scope: Scope, key_id: str) -> None:
         """Counts the connection of a request for a key. Raises ProblemError where it has too many."""
         if _CLAIMED in scope["state"]:
             return
         close = {**RETRY, "Connection": "close"}
-        if self._busy[key_id] >= self._of_key:
+        if self._busy[key_id] >= self._of_key and not self._end_one(key_id):
             detail = f"this API key keeps {self._of_key} connections busy, and has no more: wait for one to end"
             raise ProblemError(429, "too-many-requests", detail, close)
         if self._busy.total() >= self._of_all:
@@ -32,11 +38,34 @@ class Connections:
         scope["state"][_CLAIMED] = key_id
         self._busy[key_id] += 1
 
+    def wait(self, scope: Scope, end: Callable[[], None]) -> None:
+        """A websocket waits for a message from now on; `end` ends it, where another connection is to take its place."""
+        if key_id := scope["state"].get(_CLAIMED):
+            self._waiting[key_id][id(scope)] = (scope, end)
+
+    def work(self, scope: Scope) -> None:
+        """A websocket has a message to answer, so it does not give way."""
+        if (key_id := scope["state"].get(_CLAIMED)) in self._waiting:
+            self._waiting[key_id].pop(id(scope), None)
+
+    def _end_one(self, key_id: str) -> bool:
+        waiting = self._waiting.get(key_id)
+        if not waiting:
+            return False
+        scope, end = waiting[next(iter(waiting))]
+        self.release(scope)
+        end()
+        return True
+
     def release(self, scope: Scope) -> None:
         """Forgets the connection of a request that is over."""
         key_id = scope.get("state", {}).pop(_CLAIMED, None)
         if key_id is None:
             return
+        if waiting := self._waiting.get(key_id):
+            waiting.pop(id(scope), None)
+            if not waiting:
+                del self._waiting[key_id]
         self._busy[key_id] -= 1
         if not self._busy[key_id]:
             del self._busy[key_id]

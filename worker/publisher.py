@@ -13,6 +13,7 @@ from sandbox.counts import Counts
 from sandbox.pool import Pool
 from storage.measures import TELL_S, Process
 from storage.store import Store
+from worker import threads
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
@@ -69,7 +70,7 @@ class Publisher(threading.Thread):
 
     def _process(self) -> Process:
         name = f"{socket.gethostname()}:{os.getpid()}"
-        trouble = self._pool.trouble() or self._trouble() or ""
+        trouble = self._pool.trouble() or self._trouble() or threads.trouble() or ""
         return Process(self._role, name, _resident_bytes(), self._pool.alive, trouble=trouble)
 
 

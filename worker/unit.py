@@ -105,6 +105,12 @@ def _score_rest(
     for first, lines, piece in _slices(loaded, payload, chunk, done):
         stop = partial(_is_enough, watch, first)
         outcomes += loaded.grading.score(piece, chunk.first_index + first, scorer.label, lines, stop=stop)
+        if (failed := _failed_here(outcomes, first)) is not None:
+            # A fault of ours in the middle of a piece: what was scored before it is kept, the rest is tried again.
+            if failed == done:
+                raise InfrastructureError("no sandbox was left for what is still to be scored of a chunk")
+            del outcomes[failed:]
+            return True
         if len(outcomes) < chunk.lines:
             watch.is_enough(len(outcomes))
             if watch.over or watch.leaving:
@@ -112,6 +118,15 @@ def _score_rest(
         if len(outcomes) != first + lines:
             raise InfrastructureError(f"{len(outcomes) - first} outcomes came back for {lines} threads")
     return True
+
+
+def _failed_here(outcomes: list[Outcome], first: int) -> int | None:
+    """The first outcome from `first` on that is an error of the service's own; None where there is none."""
+    for number in range(first, len(outcomes)):
+        error = outcomes[number].error
+        if error is not None and error.kind == "infrastructure":
+            return number
+    return None
 
 
 def _is_enough(watch: Watch, before: int, outcomes: int) -> bool:

@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 
 import httpx
 import pytest
+from websockets.exceptions import ConnectionClosedError
+from websockets.sync.client import connect
 
 from api.connections import Connections
 from api.protocol import BoundedProtocol
@@ -85,3 +87,24 @@ def test_who_sends_ahead_and_reads_nothing_gives_way(service: Service, few: None
         with connected(service) as last:
             last.sendall(HEAD + b"Connection: close\r\n\r\n")
             assert rest(last).startswith(b"HTTP/1.1 200")
+
+
+def test_of_one_keys_websockets_the_one_that_has_waited_longest_gives_way(
+    service: Service, client: httpx.Client, secret: str, few: None
+) -> None:
+    client.post(f"{PROJECT}/graders", json={"key": "one", "source": "async def grade(thread):\n    return 1.0\n"})
+    url = service.url.replace("http", "ws", 1) + f"/reward{PROJECT.removeprefix('/v1/projects')}/one/ws"
+    headers = {"Authorization": f"Bearer {secret}"}
+    asked = '{"id": 1, "turns": [{"role": "assistant", "content": "x"}]}'
+    with ExitStack() as stack:
+        opened = [stack.enter_context(connect(url, additional_headers=headers)) for _ in range(MOST // 2)]
+        opened[0].send(asked)
+        assert opened[0].recv(timeout=20)  # it has worked, so it has not waited longest
+        more = [stack.enter_context(connect(url, additional_headers=headers)) for _ in range(3)]
+        for gone in opened[1:4]:
+            with pytest.raises(ConnectionClosedError, match="1013"):
+                gone.recv(timeout=20)
+        for kept in (opened[0], opened[4], *more):
+            kept.send(asked)
+            assert kept.recv(timeout=20)
+    client.delete(f"{PROJECT}/graders/one")

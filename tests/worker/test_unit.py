@@ -1,9 +1,12 @@
 import time
+from collections.abc import Callable
 
 import msgspec
 import pytest
 
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, OutcomeError
+from sandbox.errors import InfrastructureError
+from sandbox.grading import Grading
 from sandbox.pool import Pool
 from storage.leases import Lease, Part
 from storage.plans import Wanted
@@ -142,3 +145,38 @@ def test_a_unit_whose_batch_is_over_is_left_at_once(store: Store, runtime: Runti
     began = time.monotonic()
     assert scored(runtime, lease) is None
     assert time.monotonic() - began < 3
+
+
+def _out_of_sandboxes(after: int) -> Callable[..., list[Outcome]]:
+    """A grading call that finds no sandbox any more after so many outcomes."""
+    ours = OutcomeError("infrastructure", "no sandbox was left", retryable=True)
+
+    def score(_self: Grading, _payload: bytes, first: int, label: str, lines: int, **_more: object) -> list[Outcome]:
+        good = [Outcome(first + number, label, 1.0, 0.0) for number in range(after)]
+        return good + [Outcome(first + number, label, None, 0.0, error=ours) for number in range(after, lines)]
+
+    return score
+
+
+def test_what_was_scored_before_a_fault_of_ours_is_kept_and_the_rest_comes_again(
+    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept(store, 10, wanted(store, QUICK))
+    with monkeypatch.context() as patched:
+        patched.setattr(Grading, "score", _out_of_sandboxes(after=4))
+        found = scored(runtime, claim(store))
+    assert found is not None
+    assert (found.whole, scores(found)) == (False, [1.0] * 4)
+    settled(runtime, found)
+    again = scored(runtime, claim(store))
+    assert again is not None
+    assert (again.whole, scores(again)) == (True, [1.0] * 4 + [float(number) for number in range(4, 10)])
+
+
+def test_a_fault_of_ours_before_any_score_is_no_outcome(
+    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept(store, 10, wanted(store, QUICK))
+    monkeypatch.setattr(Grading, "score", _out_of_sandboxes(after=0))
+    with pytest.raises(InfrastructureError, match="no sandbox was left"):
+        scored(runtime, claim(store))

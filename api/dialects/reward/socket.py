@@ -11,7 +11,14 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
-from anyio import BrokenResourceError, EndOfStream, WouldBlock, create_memory_object_stream, create_task_group
+from anyio import (
+    BrokenResourceError,
+    CancelScope,
+    EndOfStream,
+    WouldBlock,
+    create_memory_object_stream,
+    create_task_group,
+)
 from anyio.streams.memory import MemoryObjectReceiveStream
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketDisconnected
@@ -31,7 +38,7 @@ TOGETHER = 8  # requests that one scorer takes at once: with four of them, what 
 AHEAD = SCORERS * TOGETHER  # requests that wait: as long as they are read, it is noticed when the client goes
 TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
-POLICY_VIOLATION = 1008
+POLICY_VIOLATION, TRY_AGAIN_LATER = 1008, 1013
 BUSY = 429
 REASON_BYTES = 123  # of a close frame, by the protocol
 
@@ -60,6 +67,9 @@ class Conversation:
         self._services = services
         self._target = target
         self._client = Client()
+        self._under_way = 0  # messages that are not answered
+        self._scope = CancelScope()
+        self._gave_way = False
 
     async def serve(self) -> None:
         """Scores what comes until the client closes, or sends what cannot be answered."""
@@ -67,20 +77,34 @@ class Conversation:
         sending, receiving = create_memory_object_stream[Asked](AHEAD)
         refusal = ""
         async with create_task_group() as group, sending:
+            self._scope = group.cancel_scope
+            self._wait()
             for _ in range(SCORERS):
                 group.start_soon(self._score, receiving.clone())
             receiving.close()
             try:
                 while True:
-                    await sending.send(await self._next())
+                    asked = await self._next()
+                    self._under_way += 1
+                    self._services.connections.work(self._socket.scope)
+                    await sending.send(asked)
             except (WebSocketDisconnect, BrokenResourceError):
                 self._client.leave()
                 group.cancel_scope.cancel()
             except ProblemError as error:
                 refusal = error.detail
-        if refusal:  # all that came before is answered
+        if self._gave_way:
+            await self._socket.close(TRY_AGAIN_LATER, "another connection of the same API key took this one's place")
+        elif refusal:  # all that came before is answered
             reason = refusal.encode()[:REASON_BYTES].decode(errors="ignore")
             await self._socket.close(POLICY_VIOLATION, reason)
+
+    def _wait(self) -> None:
+        self._services.connections.wait(self._socket.scope, self._give_way)
+
+    def _give_way(self) -> None:
+        self._gave_way = True
+        self._scope.cancel()
 
     async def _next(self) -> Asked:
         """Raises WebSocketDisconnect, or ProblemError where there is no id to answer under."""
@@ -105,6 +129,9 @@ class Conversation:
                 for answer in await self._answers(group):
                     await self._send(answer)
                 self._services.memory.let_go(self._socket.scope, sum(len(asked.line) for asked in group))
+                self._under_way -= len(group)
+                if not self._under_way:
+                    self._wait()
 
     async def _answers(self, group: Sequence[Asked]) -> list[Response]:
         services, target = self._services, self._target
