@@ -8,7 +8,7 @@ from asyncio.transports import BaseTransport
 from collections import deque
 from typing import Any
 
-from uvicorn._types import ASGIReceiveEvent
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
@@ -21,6 +21,7 @@ _PIECE_BYTES = 32 * 1024
 _SHARE = 4  # of the memory, messages of one API key that nobody works on yet may take this part
 _WAIT_S = 0.1
 _POLICY_VIOLATION = 1008
+TRY_AGAIN_LATER = 1013
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):
@@ -100,6 +101,12 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self.read_paused = False
             self._read_on()
         return message
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """A client that is to try again later need not agree to the end first: its connection is another's by then."""
+        await super().send(message)
+        if message["type"] == "websocket.close" and message.get("code") == TRY_AGAIN_LATER:
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """The client is behind with reading: nothing more is read of it, since that would be answered too."""

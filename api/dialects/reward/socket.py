@@ -31,6 +31,7 @@ from api.problems import AWAY, ProblemError, invalid, problem_of
 from api.request_id import request_id
 from api.score import score_lines
 from api.services import Services
+from api.websocket import TRY_AGAIN_LATER
 from storage.errors import StorageError
 
 SCORERS = 4
@@ -38,7 +39,7 @@ TOGETHER = 8  # requests that one scorer takes at once: with four of them, what 
 AHEAD = SCORERS * TOGETHER  # requests that wait: as long as they are read, it is noticed when the client goes
 TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
-POLICY_VIOLATION, TRY_AGAIN_LATER = 1008, 1013
+POLICY_VIOLATION = 1008
 BUSY = 429
 REASON_BYTES = 123  # of a close frame, by the protocol
 
