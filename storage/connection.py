@@ -2,6 +2,7 @@
 
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from redis import Redis
 from redis.backoff import NoBackoff
@@ -58,6 +59,14 @@ def check_format(redis: Redis) -> None:
             f"the data in Redis has format {found}, and this gradebox knows no later one than {FORMAT}: "
             "run the gradebox that wrote it, or point GRADEBOX_REDIS_URL at another Redis"
         )
+
+
+def load_scripts(redis: Redis) -> None:
+    """Has Redis compile every script now, and not when somebody waits for its first use."""
+    folder = files("storage") / "lua"
+    names_of = (Path(str(file)).stem for file in folder.iterdir())
+    for name in sorted(name for name in names_of if name != "common" and not name.startswith("migrate_")):
+        redis.script_load(lua(name))
 
 
 def script(redis: Redis, name: str) -> Script:

@@ -6,7 +6,7 @@ from storage.api_keys import ApiKeys
 from storage.audit import LINES, Audit
 from storage.backlog import MOST_WAITING, Backlog, Waiting
 from storage.batches import Batches
-from storage.connection import check_format, connect
+from storage.connection import check_format, connect, load_scripts
 from storage.endings import Endings
 from storage.freezer import Freezer
 from storage.graders import Graders
@@ -56,6 +56,7 @@ def open_store(settings: StorageSettings) -> Store:
     """
     redis = connect(settings.redis_url)
     check_format(redis)
+    load_scripts(redis)
     most = Waiting(settings.waiting_completions, settings.waiting_batches)
     spool = Spool(settings.spool, settings.reserve_mb * MIB)
     quotas = Quotas(

@@ -1,3 +1,4 @@
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,7 @@ import pytest
 from redis import Redis
 
 from storage import names
-from storage.connection import FORMAT, check_format
+from storage.connection import FORMAT, check_format, load_scripts, lua
 from storage.errors import UnknownFormat
 from storage.store import Store
 from tests.storage.making import claim, finish
@@ -71,3 +72,11 @@ def test_a_batch_of_an_older_gradebox_starts_with_a_lease_still_held(
     check_format(redis)
     assert [claim(store).batch for _ in range(3)] == [format_1["running"], format_1["queued"], format_1["queued"]]
     assert store.leases.claim() is None
+
+
+def test_scripts_are_compiled_before_they_are_used(redis: Redis) -> None:
+    redis.script_flush()
+    load_scripts(redis)
+    digests = [hashlib.sha1(lua(name).encode()).hexdigest() for name in ("claim", "complete", "freeze", "release")]
+    assert all(redis.script_exists(*digests))
+    assert not any(redis.script_exists(hashlib.sha1(lua("migrate_3").encode()).hexdigest()))

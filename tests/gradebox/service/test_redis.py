@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import redis
 
 from gradebox.service.data_folder import DataFolder, hold
-from gradebox.service.redis import redis_answers, redis_child, redis_url
+from gradebox.service.redis import _version, redis_answers, redis_child, redis_url
 
 ROOT = Path(__file__).parents[3]
 
@@ -90,3 +91,18 @@ def test_it_ends_with_the_service_however_that_ends(tmp_path: Path) -> None:
 
     with hold(tmp_path) as folder:  # waits until the lock that Redis inherited is free
         assert not redis_answers(folder)
+
+
+def test_it_keeps_no_histograms_of_latency(tmp_path: Path) -> None:
+    with running(tmp_path) as (_, client):
+        assert client.config_get("latency-tracking").get("latency-tracking", "no") == "no"
+
+
+@pytest.mark.parametrize(
+    ("told", "version"), [("Redis server v=7.0.15 sha=0:0", 7), ("Redis server v=6.0.16 sha=0:0", 6), ("KeyDB", 0)]
+)
+def test_what_a_server_says_of_its_version(tmp_path: Path, told: str, version: int) -> None:
+    server = tmp_path / "redis-server"
+    server.write_text(f"#!/bin/sh\necho '{told}'\n")
+    server.chmod(0o755)
+    assert _version(str(server)) == version
