@@ -14,6 +14,7 @@ from time import perf_counter
 from typing import Literal, NamedTuple
 
 import gradebox.thread
+import gradebox.thread_forms
 from benchmarks import bare, containers, speed, threads, timing
 from benchmarks.layer import Layer, cut
 from benchmarks.results import MICROS, Results
@@ -27,6 +28,7 @@ _PROGRAM = Path(__file__).parent / "lines.py"
 _FILES = {
     _PROGRAM: "/bench/lines.py",
     Path(gradebox.thread.__file__): "/bench/thread.py",
+    Path(gradebox.thread_forms.__file__): "/bench/thread_forms.py",
     threads.FOLDER / "regex.py": "/bench/regex.py",
 }
 # As llm-sandbox is used: what is graded is a part of the code.

@@ -1,5 +1,6 @@
 """What the service logs, and what it never does."""
 
+import io
 import json
 import logging
 import socket
@@ -108,7 +109,7 @@ def test_strangers_fill_no_log(tmp_path: Path) -> None:
                 broken.recv(1000)
         grown = sum(log.stat().st_size for log in logs.iterdir()) - before
     assert grown < 20_000, (logs / "api.log").read_text()
-    assert '{"401": 100, "429": 900}' in (logs / "api.log").read_text()
+    assert '"401": 100, "429": 900}' in (logs / "api.log").read_text()
 
 
 @pytest.mark.service
@@ -131,7 +132,8 @@ async def grade(thread):
     with serving(tmp_path, "--workers", "1") as service, service.client() as client:
         client.graders.create.function(key="g", fn=source, description="marker-description")
         client.score("g", threads)
-        batch = client.batches.create("g", [*threads, {"marker-bad": 1}])
+        lines = [json.dumps(line).encode() for line in (*threads, {"marker-bad": 1})]
+        batch = client.batches.create("g", io.BytesIO(b"\n".join(lines)))
         batch.wait(progress=False, timeout=60)
         secret = service.key
         headers = {"Authorization": "Bearer gbx_marker-wrong"}
