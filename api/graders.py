@@ -72,9 +72,17 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
 
 
 @router.get("")
-def list_all(services: Served, project: InProject) -> list[Grader]:
-    """All graders of the project, by key."""
-    return services.store.graders.all(project)
+def list_all(
+    services: Served,
+    project: InProject,
+    response: Response,
+    after: Annotated[str, Query(max_length=64, description="only graders of a later key")] = "",
+) -> list[Grader]:
+    """The graders of the project, by key: all, or some megabytes and a `Link` to the next ones."""
+    graders, has_more = services.store.graders.page(project, after)
+    if has_more:
+        response.headers["Link"] = f'<?after={graders[-1].key}>; rel="next"'
+    return graders
 
 
 @router.get("/{key}")

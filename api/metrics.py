@@ -3,7 +3,7 @@
 from ipaddress import ip_address
 
 from fastapi import APIRouter, Depends, Request, Response
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from starlette.datastructures import URL
 
 from api import openapi
@@ -49,5 +49,4 @@ def _is_loopback(host: str) -> bool:
 )
 def metrics(services: Served) -> Response:
     """Prometheus' text format. Without an API key only for this machine, unless the settings say otherwise."""
-    services.tell_counts()
-    return Response(generate_latest(services.registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
+    return Response(services.exposition.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

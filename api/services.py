@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.callers import Caller, Client, watched
 from api.collector import registry
 from api.connections import Connections
+from api.exposition import Exposition
 from api.failed_keys import FailedKeys
 from api.memory import BodyMemory
 from api.observe import Requests
@@ -52,6 +53,7 @@ class Services:
         self.readiness = Readiness(store, pool)
         self.registry = registry(store.measures)
         self.requests = Requests(self.registry)
+        self.exposition = Exposition(self.registry, self.tell_counts)
         self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
         self.connections = Connections(self.settings.connections)
         self._grading = Shares(GRADING_AT_ONCE, "calls that grade")

@@ -123,7 +123,7 @@ class Arrival(NamedTuple):
     def _begin(self, graders: Sequence[GraderOf]) -> tuple[list[Wanted], Upload]:
         """What scores the batch, and an upload for its threads."""
         wanted = resolve(self.services, self.project, graders)
-        return wanted, Upload(self.services.store, self.services.line_bytes)
+        return wanted, Upload(self.services.store, self.services.line_bytes, self.project)
 
     def _accept(self, wanted: list[Wanted], upload: Upload) -> Batch:
         chunks = upload.finish()

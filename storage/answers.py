@@ -11,7 +11,10 @@ from redis import Redis
 from redis.client import Pipeline
 
 from storage import names
+from storage.connection import lua
 from storage.errors import KeyReused
+
+MOST = 2000  # of a project; the oldest give way, for their requests are hardly repeated any more
 
 
 class Once(NamedTuple):
@@ -20,12 +23,13 @@ class Once(NamedTuple):
     name: str
     fingerprint: bytes
     keep_s: int
+    project: str
 
 
 def once(project: str, key_id: str, idempotency_key: str, fingerprint: str, keep_s: int) -> Once:
     """A request of an API key in a project, with its Idempotency-Key."""
     digest = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32]  # a collision is of one's own keys alone
-    return Once(names.answer(project, key_id, digest), fingerprint.encode(), keep_s)
+    return Once(names.answer(project, key_id, digest), fingerprint.encode(), keep_s, project)
 
 
 def answered(redis: Redis, request: Once | None) -> bytes | None:
@@ -50,3 +54,5 @@ def keep(pipe: Pipeline, request: Once | None, answer: bytes) -> None:
     """Adds the answer to the transaction of what it tells of; `pipe` must have watched its name."""
     if request is not None:
         pipe.set(request.name, request.fingerprint + b"\n" + answer, ex=request.keep_s)
+        # As text: a Redis that was started again meanwhile would not know it by its hash.
+        pipe.eval(lua("remember_answer"), 0, names.answers(request.project), request.name, MOST, request.keep_s)

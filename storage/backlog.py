@@ -58,6 +58,14 @@ class Backlog:
                 f"and at most {most.completions} in {most.batches} are taken: wait until some are done, or cancel some"
             )
 
+    def has_room(self, project: str) -> bool:
+        """Whether the project's batches take fewer bytes of the spool than they may."""
+        return int(self._redis.hget(names.STORED, project) or 0) <= self._quotas.spool_bytes
+
+    def check_uploads(self, project: str, size: int) -> None:
+        """Whether so many bytes of uploads that are under way fit. Raises QuotaExceeded."""
+        self._quotas.check_bytes(project, int(self._redis.hget(names.STORED, project) or 0), size)
+
     def _check_kept(self, project: str, size: int) -> None:
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.zcard(names.batches(project))

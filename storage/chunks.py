@@ -64,6 +64,11 @@ class Cutter:
         self._blank = True  # whether they are white space
         self._text_end = self._text_lines = 0  # up to the end of the last line that is not blank
 
+    @property
+    def size(self) -> int:
+        """How many bytes have come."""
+        return self._offset + self._partial
+
     def feed(self, data: bytes | bytearray) -> None:
         """Takes the next bytes.
 

@@ -235,6 +235,20 @@ class Graders:
         found = self._redis.mget([names.grader(project, key) for key in keys]) if keys else []
         return [Grader.model_validate_json(value) for value in found if value is not None]
 
+    def page(self, project: str, after: str = "") -> tuple[list[Grader], bool]:
+        """The graders behind a key, by key: all of them, or some megabytes. Whether there are more."""
+        keys = sorted(found for found in map(text, self._redis.smembers(names.graders(project))) if found > after)
+        graders: list[Grader] = []
+        size = 0
+        for first in range(0, len(keys), _AT_ONCE):
+            wanted = keys[first : first + _AT_ONCE]
+            found = [value for value in self._redis.mget([names.grader(project, key) for key in wanted]) if value]
+            graders += [Grader.model_validate_json(value) for value in found]
+            size += sum(map(len, found))
+            if size >= PAGE_BYTES and wanted[-1] != keys[-1]:
+                return graders, True
+        return graders, False
+
     def version(self, project: str, key: str, number: int | None = None) -> Version:
         """One version, the newest where no number is given.
 

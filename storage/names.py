@@ -56,6 +56,11 @@ def audit_of_batches(project: str) -> str:
     return f"gradebox:audit:{project}:batches"
 
 
+def answers(project: str) -> str:
+    """The names of a project's kept answers, the oldest first."""
+    return f"gradebox:answers:{project}"
+
+
 def answer(project: str, key_id: str, digest: str) -> str:
     """What was answered to the request of an API key with this Idempotency-Key, by its SHA-256."""
     return f"gradebox:answer:{project}:{key_id}:{digest}"

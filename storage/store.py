@@ -17,6 +17,7 @@ from storage.projects import DEFAULT, Projects
 from storage.quotas import GIB, Quotas
 from storage.settings import StorageSettings
 from storage.spool import MIB, Spool
+from storage.underway import Underway
 
 
 class Store:
@@ -39,6 +40,7 @@ class Store:
         self.api_keys = ApiKeys(redis, self.audit)
         self.graders = Graders(redis, self.audit, quotas)
         self.backlog = Backlog(redis, most_waiting, quotas)
+        self.underway = Underway()
         self.leftovers = Leftovers(redis)
         self.batches = Batches(redis, spool, self.backlog, self.leftovers, self.audit)
         self.freezer = Freezer(redis, self.batches, spool)

@@ -23,7 +23,9 @@ class Upload:
         batch_id: what the batch will be called.
     """
 
-    def __init__(self, store: Store, line_bytes: int = LINE_BYTES) -> None:
+    def __init__(self, store: Store, line_bytes: int = LINE_BYTES, project: str = "") -> None:
+        self._project = project
+        self._counted = 0  # bytes of it, as under way
         self.batch_id = store.leftovers.begin()
         self._store = store
         self._renewed = monotonic()
@@ -38,6 +40,7 @@ class Upload:
 
         Raises:
             TooLarge: a line, their number or the whole is over its limit.
+            QuotaExceeded: the project has more under way than it may keep.
             OSError: the spool cannot be written.
         """
         self._stay_alive()
@@ -45,10 +48,20 @@ class Upload:
             self._unchecked = 0
             self._store.spool.check_room()
             self._store.spool.push(self._file)
+            self._count()
         for piece in pieces:
             self._cutter.feed(piece)
             self._file.write(piece)
             self._unchecked += len(piece)
+
+    def _count(self) -> None:
+        """Raises QuotaExceeded where what the project has under way is more than it may keep."""
+        more, self._counted = self._cutter.size - self._counted, self._cutter.size
+        self._store.backlog.check_uploads(self._project, self._store.underway.add(self._project, more))
+
+    def _forget(self) -> None:
+        self._store.underway.add(self._project, -self._counted)
+        self._counted = 0
 
     def _stay_alive(self) -> None:
         if monotonic() - self._renewed > _RENEW_S:
@@ -67,12 +80,14 @@ class Upload:
         if not self._store.leftovers.renew(self.batch_id):
             raise Refused("the upload stood still for an hour: send it faster, or in several batches")
         self._finished = True
+        self._forget()
         return chunks
 
     def abandon(self) -> None:
         """Leaves nothing, unless it is finished."""
         if self._finished:
             return
+        self._forget()
         with suppress(OSError):  # a disk that is full takes the last bytes no more, and they are not wanted
             self._open.close()
         self._store.spool.remove(self.batch_id)

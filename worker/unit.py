@@ -21,6 +21,11 @@ from worker.watch import Watch
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Outcome)
+_TRIED = "the service tried {tries} times to score this thread and never came to an end: try it again later"
+_NO_ROOM = (
+    "the project's batches take as much room as they may, so this thread was not scored: delete some batches and send "
+    "it again, or have the operator raise GRADEBOX_PROJECT_SPOOL_GB"
+)
 _log = structlog.get_logger(__name__)
 
 
@@ -66,7 +71,9 @@ def score(runtime: Runtime, bench: Bench, lease: Lease, watch: Watch) -> Scored 
         kept, outcomes = _kept(runtime.store, lease)
         before = len(outcomes)
         if lease.tries > runtime.store.leases.attempts:
-            outcomes += _given_up(scorer, chunk, before, runtime.store.leases.attempts)
+            outcomes += _given_up(scorer, chunk, before, _TRIED.format(tries=runtime.store.leases.attempts))
+        elif not runtime.store.backlog.has_room(plan.project):
+            outcomes += _given_up(scorer, chunk, before, _NO_ROOM)
         elif not _score_rest(runtime, bench, lease, scorer, chunk, watch, outcomes):
             return None
     if len(outcomes) == before < chunk.lines:
@@ -155,8 +162,7 @@ def _end_of(payload: bytes, start: int, lines: int) -> int:
     return end
 
 
-def _given_up(scorer: Scorer, chunk: Chunk, done: int, tries: int) -> list[Outcome]:
-    message = f"the service tried {tries} times to score this thread and never came to an end: try it again later"
+def _given_up(scorer: Scorer, chunk: Chunk, done: int, message: str) -> list[Outcome]:
     error = OutcomeError("infrastructure", message, retryable=True)
     indices = range(chunk.first_index + done, chunk.first_index + chunk.lines)
     return [Outcome(index, scorer.label, None, 0.0, error=error) for index in indices]

@@ -61,9 +61,9 @@ def create_grader(project: str, fields: Mapping[str, Any], threads: Sequence[Thr
     return Call("POST", path, Grader.model_validate_json, body=body, once=uuid4().hex, work_s=PROOF_S)
 
 
-def list_graders(project: str) -> Call[list[Grader]]:
-    """Asks for the project's graders."""
-    return Call("GET", _path(project, "graders"), _graders)
+def list_graders(project: str, after: str = "") -> Call[list[Grader]]:
+    """Asks for the project's graders: those of later keys, or the first megabytes of them."""
+    return Call("GET", _path(project, "graders"), _graders, params=[("after", after)] if after else [])
 
 
 def get_grader(project: str, key: str) -> Call[Grader]:

@@ -72,7 +72,10 @@ class Graders:
 
     def list(self) -> list[GraderHandle]:
         """All graders of the project."""
-        return [self._held(grader) for grader in self._transport.send(calls.list_graders(self._project))]
+        found, after = list[Grader](), ""
+        while (more := self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
+            found, after = found + more, more[-1].key
+        return [self._held(grader) for grader in found]
 
 
 class AsyncGraders:
@@ -132,7 +135,10 @@ class AsyncGraders:
 
     async def list(self) -> list[AsyncGraderHandle]:
         """As `Graders.list`."""
-        return [self._held(grader) for grader in await self._transport.send(calls.list_graders(self._project))]
+        found, after = list[Grader](), ""
+        while (more := await self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
+            found, after = found + more, more[-1].key
+        return [self._held(grader) for grader in found]
 
 
 def _update(

@@ -222,9 +222,9 @@ class Child:
             else:
                 _pack_into(slots, self._slot, micros, score, 0, MARK | kind)
                 self._slot += _SLOT_BYTES
-            if slots is not None and started > report_at:
+            if slots is not None and started + micros * 1000 > report_at:
                 self._report()
-                report_at = started + _REPORT_NS
+                report_at = started + micros * 1000 + _REPORT_NS
             line = None
             if self._runner is not None:
                 _cancel_leftover_tasks()

@@ -16,7 +16,7 @@ from redis import Redis
 from websockets.sync.client import connect
 
 from api import callers
-from api.dialects.reward.socket import AHEAD, SCORERS
+from api.dialects.reward.socket import SCORERS, TOGETHER
 from api.services import Services
 from api.settings import ApiSettings
 from sandbox.pool import Pool, open_pool
@@ -130,7 +130,7 @@ def test_a_client_that_goes_frees_what_its_call_held(name: str, service: Service
 
 
 @pytest.mark.usefixtures("slow")
-@pytest.mark.parametrize("requests", [1, SCORERS + AHEAD])
+@pytest.mark.parametrize("requests", [1, 10 * SCORERS * TOGETHER])
 def test_a_websocket_that_closes_frees_what_it_held(requests: int, service: Service, secret: str) -> None:
     """Also behind requests of it that wait."""
     url = f"ws://{httpx.URL(service.url).netloc.decode()}/reward/default/slow/ws"

@@ -6,9 +6,11 @@ from typing import Literal
 
 import httpx
 import pytest
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.app import create_app
+from api.exposition import Exposition
 from api.services import Services
 from api.settings import ApiSettings
 from sandbox.pool import Pool
@@ -18,6 +20,23 @@ from storage.store import Store
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture(autouse=True)
+def made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests look at what has just happened."""
+    monkeypatch.setattr("api.exposition.KEPT_S", 0.0)
+
+
+def test_what_is_answered_is_made_once_a_second_at_most() -> None:
+    told: list[int] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("api.exposition.KEPT_S", 60.0)
+        exposition = Exposition(CollectorRegistry(), lambda: told.append(1))
+        assert [exposition.text() for _ in range(3)] == [b""] * 3
+    assert told == [1]
+    exposition.text()
+    assert told == [1, 1]
 
 
 def scraped(service: Service, secret: str = "", **headers: str) -> Samples:

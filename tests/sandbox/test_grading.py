@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -297,3 +297,22 @@ def test_a_sandbox_that_is_stopped_is_tried_again(pool: Pool, monkeypatch: pytes
         monkeypatch.setattr(grading.session, "limits", limits._replace(load_ms=100))
         os.kill(sandbox.pid, signal.SIGSTOP)
         assert kinds(grading.score(b"\n".join([line("abc")] * 3), 0, "g@1")) == [3.0] * 3
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_an_outcome_is_there_when_its_completion_is_done_and_not_one_later(
+    pool: Pool, isolation: Literal["batch", "completion"]
+) -> None:
+    slow = GraderSource("import time\nasync def grade(thread):\n    time.sleep(0.6)\n    return 1.0\n", isolation)
+    seen: dict[int, float] = {}
+    with pool.grading(slow) as grading:
+        assert grading.session.loaded is not None
+        began = time.monotonic()
+        grading.score(
+            b"\n".join([line("")] * 3),
+            0,
+            "slow@1",
+            3,
+            stop=lambda done: bool(seen.setdefault(done, time.monotonic()) < 0),
+        )
+    assert seen[1] - began < 1.1

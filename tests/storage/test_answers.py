@@ -6,7 +6,7 @@ import pytest
 from redis import Redis
 
 from gradebox.schemas import Grader
-from storage import answers, graders
+from storage import answers, graders, names
 from storage.answers import once
 from storage.chunks import Chunk
 from storage.errors import KeyReused
@@ -73,3 +73,17 @@ def test_an_answer_that_an_earlier_version_kept_is_given_again(store: Store, red
     )
     redis.set(ONE.name, ONE.fingerprint + b"\n" + batch.model_dump_json().encode())
     assert store.batches.answered(ONE) == batch
+
+
+def test_of_many_answers_of_a_project_the_oldest_give_way(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "MOST", 2)
+    asked = [once(project, "0123", str(number), "same", 3600) for number in range(4) for project in ("a", "b")]
+    for request in asked:
+        with redis.pipeline() as pipe:
+            answers.keep(pipe, request, b"answer")
+            pipe.execute()
+    kept = [answers.answered(redis, request) is not None for request in asked]
+    assert kept == [False] * 4 + [True] * 4
+    assert redis.llen(names.answers("a")) == redis.llen(names.answers("b")) == 2

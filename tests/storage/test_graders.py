@@ -139,3 +139,14 @@ def test_versions_come_in_pages_of_a_bounded_size(store: Store) -> None:
             after = page.following or 0
     assert seen == [list(range(1, 33)), list(range(33, 41)), list(range(1, 33))]
     assert store.graders.versions("default", "big", 40).versions == []
+
+
+def test_many_graders_come_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.graders.PAGE_BYTES", 1)
+    monkeypatch.setattr("storage.graders._AT_ONCE", 2)
+    for key in "abc":
+        store.graders.create("default", key, key, "", proved(f"# {key}"))
+    first, has_more = store.graders.page("default")
+    assert ([grader.key for grader in first], has_more) == (["a", "b"], True)
+    rest, has_more = store.graders.page("default", "b")
+    assert ([grader.key for grader in rest], has_more) == (["c"], False)

@@ -2,7 +2,8 @@ import pytest
 from redis import Redis
 
 from storage import names
-from storage.errors import PayloadLost, Refused, TooLarge
+from storage.errors import PayloadLost, QuotaExceeded, Refused, TooLarge
+from storage.quotas import Quotas
 from storage.store import Store
 from storage.uploads import Upload
 
@@ -32,3 +33,25 @@ def test_one_that_was_swept_away_meanwhile_is_refused(store: Store) -> None:
     store.leftovers.swept(upload.batch_id)
     with pytest.raises(Refused, match="stood still"):
         upload.finish()
+
+
+def test_what_a_project_uploads_at_once_is_held_to_its_quota(
+    redis: Redis, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("storage.uploads._CHECK_BYTES", 1)
+    monkeypatch.setattr(store.backlog, "_quotas", Quotas(spool_bytes=100))
+    first, second, other = Upload(store, project="a"), Upload(store, project="a"), Upload(store, project="b")
+    line = b"x" * 59 + b"\n"
+    first.write(line)
+    first.write(b"y")
+    second.write(line)
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SPOOL_GB"):
+        second.write(b"y")
+    second.abandon()
+    other.write(line)
+    other.write(b"y")
+    first.write(b"y\n")
+    first.finish()
+    assert store.underway.add("a", 0) == 0
+    other.abandon()
+    assert store.underway.add("b", 0) == 0

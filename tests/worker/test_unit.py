@@ -3,11 +3,13 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError
 from sandbox.grading import Grading
 from sandbox.pool import Pool
+from storage import names
 from storage.leases import Lease, Part
 from storage.plans import Wanted
 from storage.store import Store
@@ -180,3 +182,14 @@ def test_a_fault_of_ours_before_any_score_is_no_outcome(
     monkeypatch.setattr(Grading, "score", _out_of_sandboxes(after=0))
     with pytest.raises(InfrastructureError, match="no sandbox was left"):
         scored(runtime, claim(store))
+
+
+def test_a_project_without_room_for_more_outcomes_gets_errors_and_no_files_of_size(
+    store: Store, runtime: Runtime, redis: Redis
+) -> None:
+    accept(store, 10, wanted(store, QUICK))
+    redis.hset(names.STORED, "default", 1 << 60)
+    found = scored(runtime, claim(store))
+    assert found is not None
+    assert (found.whole, scores(found), found.counted.errors) == (True, [None] * 10, {"infrastructure": 10})
+    assert b"delete some batches" in found.lines

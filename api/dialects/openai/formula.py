@@ -4,6 +4,7 @@ import ast
 import math
 import operator
 import re
+import threading
 from collections.abc import Collection, Mapping
 
 from simpleeval import InvalidExpression, SimpleEval
@@ -11,6 +12,7 @@ from simpleeval import InvalidExpression, SimpleEval
 from api.dialects.openai.refused import Refused
 
 CHARACTERS = 1_000
+_PARSING = threading.Lock()  # in several threads at once, CPython 3.11 loses count of how deep it is
 _PARAM = "grader.calculate_output"
 # No quotes, brackets, colons, comparisons: what Python's parser is given can be little else than arithmetic.
 _ALPHABET = re.compile(r"[A-Za-z0-9_.,+\-*/^() \t\r\n]*")
@@ -67,7 +69,8 @@ class Formula:
 
 def _parsed(text: str) -> ast.stmt:
     try:
-        body = ast.parse(text).body
+        with _PARSING:
+            body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Refused(f"the formula is no arithmetic: {error}", _PARAM) from error
     if len(body) != 1 or not isinstance(body[0], ast.Expr):

@@ -36,7 +36,9 @@ from storage.errors import StorageError
 
 SCORERS = 4
 TOGETHER = 8  # requests that one scorer takes at once: with four of them, what the client has under way
-AHEAD = SCORERS * TOGETHER  # requests that wait: as long as they are read, it is noticed when the client goes
+WAITING = (
+    10_000  # requests that are not answered yet; all that comes is read, so that it is noticed when the client goes
+)
 TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
 POLICY_VIOLATION = 1008
@@ -75,7 +77,7 @@ class Conversation:
     async def serve(self) -> None:
         """Scores what comes until the client closes, or sends what cannot be answered."""
         await self._socket.accept()
-        sending, receiving = create_memory_object_stream[Asked](AHEAD)
+        sending, receiving = create_memory_object_stream[Asked](WAITING)
         refusal = ""
         async with create_task_group() as group, sending:
             self._scope = group.cancel_scope
@@ -86,9 +88,13 @@ class Conversation:
             try:
                 while True:
                     asked = await self._next()
-                    self._under_way += 1
-                    self._services.connections.work(self._socket.scope)
-                    await sending.send(asked)
+                    try:
+                        sending.send_nowait(asked)
+                    except WouldBlock:
+                        await self._refuse(asked)
+                    else:
+                        self._under_way += 1
+                        self._services.connections.work(self._socket.scope)
             except (WebSocketDisconnect, BrokenResourceError):
                 self._client.leave()
                 group.cancel_scope.cancel()
@@ -99,6 +105,11 @@ class Conversation:
         elif refusal:  # all that came before is answered
             reason = refusal.encode()[:REASON_BYTES].decode(errors="ignore")
             await self._socket.close(POLICY_VIOLATION, reason)
+
+    async def _refuse(self, asked: Asked) -> None:
+        self._services.memory.let_go(self._socket.scope, len(asked.line))
+        detail = f"{WAITING} requests of this connection wait for their answers: send fewer ahead"
+        await self._send(self._unscored(asked, ProblemError(BUSY, "busy", detail)))
 
     def _wait(self) -> None:
         self._services.connections.wait(self._socket.scope, self._give_way)
