@@ -63,10 +63,11 @@ class UserIds:
                 self._taken.discard(uid)
 
     def close(self) -> None:
-        """Gives back all."""
+        """Gives back all. May be called twice."""
         with self._changing:
-            os.close(self._file)
-            self._file = -1
+            if self._file >= 0:
+                os.close(self._file)
+                self._file = -1
 
     def _lock(self, uid: int, kind: int) -> bool:
         try:

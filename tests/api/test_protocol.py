@@ -182,8 +182,8 @@ def long_outcomes(service: Service) -> str:
     """A batch with 40 MB of outcomes."""
     store = service.store
     batch = accept(store, 10_000, wanted(store, "exact"))
-    for _ in range(10):
-        lease = claim(store)
+    leases = [claim(store) for _ in range(10)]  # all at once: the worker of other tests looks for work now and then
+    for lease in leases:
         long = [msgspec.structs.replace(outcome, reason="x" * 4000) for outcome in outcomes_of(store, lease)]
         assert finish(store, lease, long)
     return batch
