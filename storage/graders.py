@@ -128,7 +128,7 @@ class Graders:
 
         Raises:
             Conflict: the key is taken.
-            QuotaExceeded: the project has as many graders as it may.
+            QuotaExceeded: the project has as many graders as it may, or as many bytes of versions.
             KeyReused: `once` came with another request.
         """
 
@@ -136,6 +136,7 @@ class Graders:
             _free(pipe, project, key)
             self._quotas.check_graders(project, pipe.scard(names.graders(project)))
             version = self._next_version(pipe, project, key, content)
+            self._check_size(pipe, project, version)
             pipe.multi()
             grader = _grader(project, key, name, description, version)
             self._write(pipe, grader, version)
@@ -158,7 +159,7 @@ class Graders:
             NotFound: there is no such grader.
             Locked: it may not be changed.
             Conflict: it is of another kind.
-            QuotaExceeded: the grader has as many versions as it may.
+            QuotaExceeded: the grader has as many versions as it may, or its project as many bytes of them.
             KeyReused: `once` came with another request.
         """
 
@@ -171,6 +172,7 @@ class Graders:
                 return self._describe(pipe, grader, changes) if changes else grader
             self._quotas.check_versions(key, pipe.hlen(names.versions(project, key)))
             version = self._next_version(pipe, project, key, content)
+            self._check_size(pipe, project, version)
             pipe.multi()
             changed = grader.model_copy(update={**_of_version(version), **changes, "updated_at": version.created_at})
             self._write(pipe, changed, version)
@@ -213,6 +215,7 @@ class Graders:
                 pipe.hset(names.numbers(project), _FLOOR, str(forgotten))
             pipe.delete(names.grader(project, key), names.versions(project, key), names.rewards(project, key))
             pipe.srem(names.graders(project), key)
+            pipe.hdel(names.version_bytes(project), key)
             self._audit.write(pipe, project, "grader.delete", key)
 
         self._change(project, key, delete)
@@ -349,10 +352,16 @@ class Graders:
         own, floor = pipe.hmget(names.numbers(project), [key, _FLOOR])
         return max(int(own or 0), int(floor or 0))
 
+    def _check_size(self, pipe: Pipeline, project: str, version: Version) -> None:
+        there = sum(int(size) for size in pipe.hvals(names.version_bytes(project)))
+        self._quotas.check_version_bytes(project, there, len(version.model_dump_json()))
+
     def _write(self, pipe: Pipeline, grader: Grader, version: Version) -> None:
         project, key = grader.project, grader.key
         pipe.hset(names.numbers(project), key, str(version.number))
-        pipe.hset(names.versions(project, key), str(version.number), version.model_dump_json())
+        kept = version.model_dump_json()
+        pipe.hset(names.versions(project, key), str(version.number), kept)
+        pipe.hincrby(names.version_bytes(project), key, len(kept))
         pipe.set(names.grader(project, key), grader.model_dump_json())
         pipe.sadd(names.graders(project), key)
 

@@ -56,6 +56,11 @@ def audit_of_batches(project: str) -> str:
     return f"gradebox:audit:{project}:batches"
 
 
+def version_bytes(project: str) -> str:
+    """How many bytes the versions of each grader take."""
+    return f"gradebox:version-bytes:{project}"
+
+
 def answers(project: str) -> str:
     """The names of a project's kept answers, the oldest first."""
     return f"gradebox:answers:{project}"

@@ -4,7 +4,7 @@ import msgspec
 
 from storage.errors import QuotaExceeded
 
-GIB = 1024**3
+MIB, GIB = 1024**2, 1024**3
 
 
 class Quotas(msgspec.Struct, frozen=True):
@@ -15,6 +15,8 @@ class Quotas(msgspec.Struct, frozen=True):
     """Of a project."""
     versions: int = 1000
     """Of a grader."""
+    version_bytes: int = 1 * GIB
+    """Of the versions of all graders of a project: they lie in Redis."""
     batches: int = 100_000
     """Of a project, those that are over included."""
     spool_bytes: int = 256 * GIB
@@ -42,6 +44,15 @@ class Quotas(msgspec.Struct, frozen=True):
             raise QuotaExceeded(
                 f"grader {key!r} has {there} versions, and at most {self.versions} are kept: delete it and create it "
                 "again, use another key, or have the operator raise GRADEBOX_GRADER_VERSIONS"
+            )
+
+    def check_version_bytes(self, project: str, there: int, more: int) -> None:
+        """Whether so many bytes more fit."""
+        if there + more > self.version_bytes:
+            raise QuotaExceeded(
+                f"the versions of the graders of project {project!r} take {there} bytes, and at most "
+                f"{self.version_bytes} are kept: delete graders that are no longer used, or have the operator raise "
+                "GRADEBOX_PROJECT_SOURCES_MB"
             )
 
     def check_batches(self, project: str, there: int) -> None:

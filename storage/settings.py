@@ -26,6 +26,9 @@ class StorageSettings(BaseSettings):
     projects: int = Field(default=10_000, ge=1, description="of the service")
     project_graders: int = Field(default=2000, ge=1, description="that one project may have")
     grader_versions: int = Field(default=1000, ge=1, description="that one grader may have")
+    project_sources_mb: int = Field(
+        default=1024, ge=1, description="MiB that versions of one project's graders may take"
+    )
     project_batches: int = Field(default=100_000, ge=1, description="that one project may keep")
     project_spool_gb: int = Field(
         default=0, ge=0, description="GiB of threads and outcomes that one project may keep; 0: half of the disk"

@@ -65,6 +65,7 @@ def open_store(settings: StorageSettings) -> Store:
         projects=settings.projects,
         graders=settings.project_graders,
         versions=settings.grader_versions,
+        version_bytes=settings.project_sources_mb * MIB,
         batches=settings.project_batches,
         spool_bytes=settings.project_spool_gb * GIB or spool.half_of_disk() or Quotas().spool_bytes,
     )

@@ -96,3 +96,14 @@ def test_without_a_setting_a_project_may_have_half_of_the_disk(storage_settings:
     with pytest.raises(QuotaExceeded):
         store.backlog.check("default", size=half + 1)
     store.backlog.check("default", size=half)
+
+
+def test_the_versions_of_a_project_are_bounded_in_bytes(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store.graders, "_quotas", Quotas(version_bytes=3000))
+    store.graders.create("default", "a", "a", "", proved("# " + "x" * 1000))
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SOURCES_MB"):
+        store.graders.update("default", "a", proved("# " + "y" * 2000))
+    with pytest.raises(QuotaExceeded, match="delete graders"):
+        store.graders.create("default", "b", "b", "", proved("# " + "y" * 2000))
+    store.graders.delete("default", "a")
+    store.graders.create("default", "b", "b", "", proved("# " + "y" * 2000))
