@@ -274,6 +274,7 @@ def test_a_deleted_batch_leaves_nothing_in_redis_but_counts(store: Store, redis:
         names.grader("default", "a"),
         names.versions("default", "a"),
         names.numbers("default"),
+        names.version_bytes("default"),
         names.TOTALS,
         names.MEASURED,
         names.measures("default:a"),
