@@ -42,7 +42,7 @@ def measure(pid: int) -> Usage:
 
 def wants_processor(pid: int) -> bool:
     """Whether something below this process could run just now: it does, or waits for a processor."""
-    return any(_can_run(task) for one in family(pid)[1:] for task in Path(f"/proc/{one}/task").glob("*/stat"))
+    return any(_can_run(task) for one in family(pid)[1:] for task in _tasks(one))
 
 
 def starved(before: Usage, after: Usage, wanted: float) -> Starved | None:
@@ -66,9 +66,15 @@ def _pressure() -> tuple[float | None, float | None]:
     return None, None  # a kernel without it
 
 
-def _can_run(stat: Path) -> bool:
+def _tasks(pid: int) -> list[Path]:
     with suppress(OSError):  # it has ended meanwhile
-        return stat.read_text().rpartition(")")[2].split()[0] == "R"
+        return [Path(task.path) for task in os.scandir(f"/proc/{pid}/task")]
+    return []
+
+
+def _can_run(task: Path) -> bool:
+    with suppress(OSError):  # it has ended meanwhile
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] == "R"
     return False
 
 

@@ -16,7 +16,7 @@ from sandbox import session, usage
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
-from sandbox.usage import Starved, Usage, measure, starved
+from sandbox.usage import Starved, Usage, measure, starved, wants_processor
 
 pytestmark = pytest.mark.sandbox
 BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
@@ -53,6 +53,13 @@ def usage_of(at: float, processor_s: float, pressure_s: float | None, load: floa
 def test_too_little_of_a_processor_on_a_busy_machine(after: Usage, found: Starved | None) -> None:
     assert starved(usage_of(10.0, 0.0, 5.0), after, 0.9) == found
     assert starved(usage_of(10.0, 0.0, 5.0), after, 0.1) is None  # it waited for something else
+
+
+def test_a_process_that_ends_while_it_is_looked_at_wants_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    monkeypatch.setattr(usage, "family", lambda pid: [pid, gone.pid])
+    assert not wants_processor(os.getpid())
 
 
 def test_the_time_of_processes_that_have_ended_counts() -> None:
