@@ -59,9 +59,11 @@ def test_processes_that_end_while_they_are_looked_at_are_no_error() -> None:
     forks = "import os\nwhile True:\n    if not (pid := os.fork()): os._exit(0)\n    os.waitpid(pid, 0)"
     with subprocess.Popen([sys.executable, "-c", forks]) as parent:
         until = time.monotonic() + 1
-        while time.monotonic() < until:
-            wants_processor(parent.pid)
-        parent.kill()
+        try:
+            while time.monotonic() < until:
+                wants_processor(parent.pid)
+        finally:
+            parent.kill()
 
 
 def test_the_time_of_processes_that_have_ended_counts() -> None:
