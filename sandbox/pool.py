@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from time import monotonic
 from types import TracebackType
@@ -18,7 +18,7 @@ from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.guest.frames import Limits
-from sandbox.limits import limits_of
+from sandbox.limits import MIB, SANDBOX_MIB, limits_of
 from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings
 from sandbox.shares import Shares
@@ -49,6 +49,7 @@ class Pool:
         self._settings = settings
         self._resets_later = resets_later
         self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES")
+        self._memory = Shares(settings.most_memory_mb, "MiB of memory for sandboxes", "GRADEBOX_SANDBOXES_MEMORY_MB")
         self._changed = threading.Condition()
         self._empty: list[Session] = []
         self._idle: list[Session] = []  # loaded; the one used last comes last
@@ -59,6 +60,7 @@ class Pool:
         self._failure = ""  # why no sandbox could be started the last time; empty when one could
         self._failing_since = 0.0
         self._retry_at = 0.0
+        self._weighed_at = 0.0
         self._ended_by = ""
         self._closed = False
         # A sandbox may die with the thread that started it: one that lives as long as the pool starts them all.
@@ -116,7 +118,7 @@ class Pool:
     @contextmanager
     def grading(self, source: GraderSource) -> Iterator[Grading]:
         """A sandbox that loads this grader when it is needed. What cannot be loaded gives outcomes that say so."""
-        place = _Place(self._shares, source.project)
+        place = _Place(self._shares, self._memory, source)
         grading = Grading(lambda stopping: self._loaded(source, place, stopping), self._end)
         self._use(1)
         try:
@@ -271,6 +273,7 @@ class Pool:
     def _keep_building(self) -> None:
         behind_since = inf
         while True:
+            self._weigh()
             with self._changed:
                 behind_since = min(behind_since, monotonic()) if self._is_behind() else inf
                 if not self._closed and not self._is_pressing(behind_since):
@@ -319,6 +322,28 @@ class Pool:
         del idle[: len(outdated)]
         return outdated
 
+    def _weigh(self) -> None:
+        """Ends idle graders, the largest first, until they leave those in use the memory that these may come to want.
+
+        What an idle one holds is measured, not what it may: most graders hold a tenth of that.
+        """
+        with self._changed:
+            if monotonic() - self._weighed_at < _LOOK_S:
+                return
+            idle = [*self._idle]
+        sizes = {session: session.memory_bytes() for session in idle}
+        self._weighed_at = monotonic()
+        surplus = sum(sizes.values()) - (self._memory.most - self._memory.held) * MIB
+        for session in sorted(idle, key=sizes.__getitem__, reverse=True):
+            if surplus <= 0:
+                return
+            surplus -= sizes[session]
+            with self._changed:
+                if session not in self._idle:
+                    continue  # it is in use again
+                self._idle.remove(session)
+            self._end(session, "memory")
+
     def _start_one(self) -> None:
         try:
             session = Session(self._backend.start())
@@ -352,22 +377,27 @@ class Pool:
 class _Place:
     """A project's place for one sandbox: taken when it is first needed, and kept while one sandbox follows another."""
 
-    def __init__(self, shares: Shares, project: str) -> None:
-        self._shares = shares
-        self._project = project
+    def __init__(self, sandboxes: Shares, memory: Shares, source: GraderSource) -> None:
+        self._wanted = ((sandboxes, 1), (memory, source.memory_mb + SANDBOX_MIB))
+        self._project = source.project
+        self._taken = ExitStack()
         self._is_taken = False
 
     def take(self, look: Callable[[], None]) -> None:
         """Waits for it, if need be. Raises Busy, or what `look` raises."""
-        if not self._is_taken:
-            self._shares.enter(self._project, _WAIT_S, look)
-            self._is_taken = True
+        if self._is_taken:
+            return
+        with ExitStack() as taken:
+            for shares, places in self._wanted:
+                shares.enter(self._project, _WAIT_S, look, places)
+                taken.callback(shares.leave, self._project, places)
+            self._taken = taken.pop_all()
+        self._is_taken = True
 
     def leave(self) -> None:
         """Gives it back, where it was taken."""
-        if self._is_taken:
-            self._is_taken = False
-            self._shares.leave(self._project)
+        self._is_taken = False
+        self._taken.close()
 
 
 def _told(error: BaseException) -> str:

@@ -38,11 +38,13 @@ from sandbox.guest.frames import (
     count_records,
     unpack_check,
 )
-from sandbox.limits import SANDBOX_MIB
+from sandbox.limits import MIB, SANDBOX_MIB
+from sandbox.monitor import memory_of
 from sandbox.usage import Starved, Usage, measure, starved, wants_processor
 
 _F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, and is the only one ever
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
+_LITTLE_BYTES = 64 * MIB  # below it, pages that processes share may be counted twice
 _READY_S = 20.0
 _READ_BYTES = 1 << 16
 _MANY = 16  # lines that are yet to be graded, so that nobody waits for
@@ -105,6 +107,12 @@ class Session:
         self._looks: list[bool] = []  # since then, whether something inside could have run
         self._look_at = inf
         self._ask_at = 0.0  # when the caller is to be asked next whether it wants more
+
+    def memory_bytes(self) -> int:
+        """What it holds; what it may hold where this process does not see it. 0 where it ends in this moment."""
+        if self.sandbox.pid:
+            return memory_of(self.sandbox.pid, _LITTLE_BYTES)
+        return (self.source.memory_mb + SANDBOX_MIB) * MIB if self.source else 0
 
     def await_ready(self) -> None:
         """Waits for the guest's first word. Raises InfrastructureError when it does not come."""

@@ -120,9 +120,17 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
     )
     stop_s = options.stop_s + KILL_S
     api = Child("api", rooms.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),))
-    names = [f"worker-{number}" for number in range(1, (options.workers or len(os.sched_getaffinity(0))) + 1)]
+    workers = options.workers or len(os.sched_getaffinity(0))
+    environment = {"GRADEBOX_SANDBOXES_MEMORY_MB": str(_worker_memory_mb(workers)), **environment}
+    names = [f"worker-{number}" for number in range(1, workers + 1)]
     command = rooms.command("worker")
     return [api, *(Child(name, command, environment, folder.log(name), stop_s) for name in names)]
+
+
+def _worker_memory_mb(workers: int) -> int:
+    """What the sandboxes of one worker may take: the API's may take half of the machine, those of all workers the rest."""
+    machine_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+    return max(256, machine_mb // 2 // workers)
 
 
 def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signals, console: Console) -> None:

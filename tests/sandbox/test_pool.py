@@ -522,3 +522,35 @@ def test_who_waits_for_a_sandbox_is_told_when_the_pool_closes() -> None:
         pool.close()
         waiting.join(2)
     assert told == ["the service is stopping"]
+
+
+def test_idle_graders_leave_memory_to_those_in_use() -> None:
+    backend, opened = counted(sandboxes_memory_mb=600)
+    large = "HELD = bytearray(150 << 20)\nHELD[::4096] = b'x' * len(HELD[::4096])\n"
+    with opened as pool:
+        small = grade(pool, source(1))[1]
+        for number in (2, 3):
+            grade(pool, GraderSource(large + source(number).text))
+        assert len(backend.alive()) == 3
+        with pool.grading(source(4)) as grading:  # it may come to want 304 MiB
+            pid_of(grading)
+            assert eventually(lambda: len(backend.alive()) == 3)
+            time.sleep(2)
+            assert len(backend.alive()) == 3  # one large one had to go, and no more
+            assert small in backend.alive()
+
+
+def test_graders_in_use_share_the_memory() -> None:
+    _, opened = counted(sandboxes_memory_mb=1000)
+    late: list[float | None] = []
+    with opened as pool:
+        waiting = threading.Thread(target=lambda: late.append(grade(pool, source(2))[0]))
+        with pool.grading(source(1)) as one:
+            assert pid_of(one)
+            waiting.start()
+            time.sleep(0.5)
+            assert late == []  # 2 x 304 MiB is more than half
+            with pool.grading(GraderSource(source(3).text, project="other")) as other:
+                assert pid_of(other)
+        waiting.join()
+    assert late == [2.0]
