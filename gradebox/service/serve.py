@@ -128,7 +128,7 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
 
 
 def _worker_memory_mb(workers: int) -> int:
-    """What the sandboxes of one worker may take: the API's may take half of the machine, those of all workers the rest."""
+    """What the sandboxes of one worker may take: the API has half of the machine, and all workers together the rest."""
     machine_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
     return max(256, machine_mb // 2 // workers)
 
