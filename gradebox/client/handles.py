@@ -11,7 +11,8 @@ from typing import Any, Self, TypeVar
 
 from pydantic import PrivateAttr
 
-from gradebox.client.scoring import AsyncScoring, Scoring
+from gradebox.client._async.scoring import AsyncScoring
+from gradebox.client._sync.scoring import Scoring
 from gradebox.outcome import Outcome
 from gradebox.rewards import trl, verifiers, verl
 from gradebox.rewards.together import AsyncTogether

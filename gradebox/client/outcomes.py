@@ -3,6 +3,7 @@
 from itertools import takewhile
 
 import msgspec
+from msgspec.structs import replace
 
 from gradebox.errors import ConnectionFailed
 from gradebox.outcome import Outcome
@@ -63,3 +64,8 @@ class OutcomeReader:
         if last != self._index:
             self._index, self._seen = last, 0
         self._seen += sum(1 for _ in takewhile(lambda outcome: outcome.index == last, reversed(fresh)))
+
+
+def moved(outcomes: list[Outcome], first: int) -> list[Outcome]:
+    """The outcomes of a later request, with the positions that their threads have among all."""
+    return [replace(outcome, index=first + outcome.index) for outcome in outcomes] if first else outcomes
