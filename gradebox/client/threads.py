@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.thread import StringThread
 from gradebox.thread_forms import check_role, read
 
@@ -30,8 +31,7 @@ Threads: TypeAlias = Iterable[Thread] | str | os.PathLike[str] | Reader
 """Threads, the path of a file of JSON lines, or such a file opened for reading bytes."""
 
 BLOCK_BYTES = 256 * 1024
-SCORE_THREADS = 1_000  # what one request for synchronous scoring may hold
-SCORE_BYTES = 15 * 1024 * 1024  # 16 MiB, less room for the rest of the body
+LINES_BYTES = REQUEST_BYTES - 1024 * 1024  # of one request: less room for the rest of its body
 
 # ASCII with escapes carries lone surrogates too, which completions do contain; NaN is no JSON.
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
@@ -116,7 +116,7 @@ def pieces(threads: Iterable[Thread]) -> Iterator[tuple[int, list[bytes]]]:
     first, lines, size = 0, list[bytes](), 0
     for number, thread in enumerate(threads):
         line = to_line(thread, number)
-        if lines and (len(lines) == SCORE_THREADS or size + len(line) > SCORE_BYTES):
+        if lines and (len(lines) == REQUEST_THREADS or size + len(line) > LINES_BYTES):
             yield first, lines
             first, lines, size = number, [], 0
         lines.append(line)

@@ -8,9 +8,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gradebox.errors import BatchFailed, WaitTimeout
-from gradebox.schemas import Batch
+from gradebox.schemas import ENDED, Batch
 
-ENDED = {"finished", "cancelled", "failed"}
 ANSWER_S = 0.2  # how long an answer may wait for the end of the batch: meanwhile nothing is seen to move
 UNSEEN_S = 2.0  # the same where nothing is shown: each question costs the service a few milliseconds
 LINE_EVERY_S = 10.0

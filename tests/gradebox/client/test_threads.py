@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebox.client.threads import SCORE_THREADS, Thread, blocks, length, pieces, to_line
+from gradebox.client.threads import Thread, blocks, length, pieces, to_line
+from gradebox.limits import REQUEST_THREADS
 from gradebox.thread import StringThread
 
 
@@ -165,7 +166,7 @@ def test_a_file_opened_as_text_is_refused() -> None:
 
 
 def test_many_threads_are_cut_into_requests() -> None:
-    cut = list(pieces({"completion": "", "id": number} for number in range(2 * SCORE_THREADS + 1)))
+    cut = list(pieces({"completion": "", "id": number} for number in range(2 * REQUEST_THREADS + 1)))
 
     assert [(first, len(lines)) for first, lines in cut] == [(0, 1000), (1000, 1000), (2000, 1)]
 
