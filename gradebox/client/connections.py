@@ -9,7 +9,7 @@ import httpx
 from gradebox.client.rules import Rules
 
 
-class Connections:
+class ClientConnections:
     """The connections of one process. Threads share them."""
 
     def __init__(self, rules: Rules, transport: httpx.BaseTransport | None = None) -> None:
@@ -28,9 +28,9 @@ class Connections:
             self._connect()  # after a fork: the parent goes on using the old connections
         return self._client
 
-    def __reduce__(self) -> tuple[type["Connections"], tuple[Rules]]:
+    def __reduce__(self) -> tuple[type["ClientConnections"], tuple[Rules]]:
         """Another process makes connections of its own. The API key goes along."""
-        return Connections, (self._rules,)
+        return ClientConnections, (self._rules,)
 
     def close(self) -> None:
         """Closes the connections of this process."""
@@ -38,7 +38,7 @@ class Connections:
             self._client.close()
 
 
-class AsyncConnections:
+class AsyncClientConnections:
     """The connections of each event loop: they belong to one."""
 
     def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
@@ -54,9 +54,9 @@ class AsyncConnections:
             self._clients[loop] = httpx.AsyncClient(**self._rules.options(), transport=self._transport)
         return self._clients[loop]
 
-    def __reduce__(self) -> tuple[type["AsyncConnections"], tuple[Rules]]:
-        """As `Connections`."""
-        return AsyncConnections, (self._rules,)
+    def __reduce__(self) -> tuple[type["AsyncClientConnections"], tuple[Rules]]:
+        """As `ClientConnections`."""
+        return AsyncClientConnections, (self._rules,)
 
     async def close(self) -> None:
         """Closes the connections of the running event loop."""

@@ -12,7 +12,7 @@ Function = Callable[..., object] | str
 """A grader function, which is uploaded with what it uses from its module; or source as a string."""
 
 
-class Options(TypedDict, total=False):
+class GraderOptions(TypedDict, total=False):
     """What `create.function` takes besides a key and a function."""
 
     name: str | None

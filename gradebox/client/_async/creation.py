@@ -9,7 +9,7 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, Options, one_of, version_of
+from gradebox.client.versions import Function, GraderOptions, one_of, version_of
 from gradebox.schemas import Isolation
 
 
@@ -54,7 +54,7 @@ class AsyncCreation:
         key: str,
         fn: Callable[..., object] | None = None,
         source: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
         """As `function`, for a grader that was written for OpenAI: `grade(sample, item)`, sync or async.
 

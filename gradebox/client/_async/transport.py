@@ -8,7 +8,7 @@ from typing import TypeVar
 import httpx
 
 from gradebox.client.call import Call
-from gradebox.client.connections import AsyncConnections
+from gradebox.client.connections import AsyncClientConnections
 from gradebox.client.outcomes import OutcomeReader
 from gradebox.client.rules import Rules, error_of, settle
 from gradebox.client.threads import Resend, async_blocks
@@ -22,7 +22,7 @@ class AsyncTransport:
 
     def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.rules = rules
-        self._connections = AsyncConnections(rules, transport)
+        self._connections = AsyncClientConnections(rules, transport)
 
     async def send(self, call: Call[T]) -> T:
         """The answer to a call. Raises GradeboxError."""

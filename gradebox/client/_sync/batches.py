@@ -7,7 +7,7 @@ from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import GraderChoice
 from gradebox.client.threads import Threads
-from gradebox.client.watch import Watch
+from gradebox.client.watch import BatchWatch
 from gradebox.outcome import Outcome
 from gradebox.schemas import Batch, BatchState, Summary
 
@@ -50,7 +50,7 @@ class BatchHandle:
             BatchFailed: it was cancelled, or failed. The outcomes it has can be read.
             WaitTimeout: it did not end in time, and goes on.
         """
-        with Watch(self.status, progress, timeout) as watch:
+        with BatchWatch(self.status, progress, timeout) as watch:
             while (patience := watch.saw(self.status)) is not None:
                 self.refresh(patience)
         return self.status

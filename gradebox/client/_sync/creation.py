@@ -10,7 +10,7 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.handles import GraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, Options, one_of, version_of
+from gradebox.client.versions import Function, GraderOptions, one_of, version_of
 from gradebox.schemas import Isolation
 
 
@@ -55,7 +55,7 @@ class Creation:
         key: str,
         fn: Callable[..., object] | None = None,
         source: str | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[GraderOptions],
     ) -> GraderHandle:
         """As `function`, for a grader that was written for OpenAI: `grade(sample, item)`, sync or async.
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import httpx
 
 from gradebox.client.call import Call
-from gradebox.client.connections import Connections
+from gradebox.client.connections import ClientConnections
 from gradebox.client.outcomes import OutcomeReader
 from gradebox.client.rules import Rules, error_of, settle
 from gradebox.client.threads import Resend, blocks
@@ -23,7 +23,7 @@ class Transport:
 
     def __init__(self, rules: Rules, transport: httpx.BaseTransport | None = None) -> None:
         self.rules = rules
-        self._connections = Connections(rules, transport)
+        self._connections = ClientConnections(rules, transport)
 
     def send(self, call: Call[T]) -> T:
         """The answer to a call. Raises GradeboxError."""
