@@ -9,7 +9,7 @@ import msgspec
 from pydantic import TypeAdapter
 
 from gradebox.client.call import Call, Params, encode, nothing
-from gradebox.client.threads import Thread, Threads, to_line
+from gradebox.client.threads import Thread, Threads, each_of, to_line
 from gradebox.outcome import Outcome
 from gradebox.schemas import ApiKey, AuditLine, Batch, Grader, Isolation, Project, Report, Role, Version
 
@@ -200,7 +200,7 @@ def _to_prove(fields: Mapping[str, Any], threads: Sequence[Thread] | None) -> by
     """A JSON body with a source, and with the threads of its test run where there are some."""
     if threads is None:
         return encode(fields)
-    return _with_threads(encode(fields), [to_line(thread, number) for number, thread in enumerate(threads)])
+    return _with_threads(encode(fields), [to_line(thread, number) for number, thread in enumerate(each_of(threads))])
 
 
 def _with_threads(head: bytes, lines: Sequence[bytes]) -> bytes:

@@ -6,6 +6,7 @@ from typing import TypedDict
 from gradebox.client import calls
 from gradebox.client.call import Call
 from gradebox.client.threads import Thread
+from gradebox.errors import SourceError
 from gradebox.schemas import Grader, Isolation
 
 Function = Callable[..., object] | str
@@ -26,6 +27,8 @@ class GraderOptions(TypedDict, total=False):
 def source_of(fn: Function) -> str:
     """The source to upload. Raises SourceError for a function that cannot stand alone."""
     if isinstance(fn, str):
+        if fn.endswith(".py") and "\n" not in fn:
+            raise SourceError(f"{fn!r} is a path and no source: give what it holds, Path({fn!r}).read_text()")
         return fn
     from gradebox.source import extract  # here, because those who only score need none of it
 

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import GraderChoice
+from gradebox.client.outcomes import Rewards
+from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
 from gradebox.client.watch import BatchWatch
 from gradebox.outcome import Outcome
@@ -58,6 +60,21 @@ class AsyncBatchHandle:
         """The outcomes so far, in the order of the threads; only those with an index above `after`."""
         return self._transport.outcomes(calls.outcomes_path(self.status.project, self.id), after)
 
+    async def rewards(self) -> list[float | None]:
+        """One number for each thread, in order, when the batch has ended: waits for that.
+
+        It is the sum of the graders' scores, each times the weight of its grader: of one grader without a weight, its
+        score. None stands for a thread to which a grader gave no score.
+
+        Raises:
+            BatchFailed: it was cancelled, or failed.
+        """
+        await self.wait(progress=False)
+        rewards = Rewards(self.status)
+        async for outcome in self.outcomes():
+            rewards.add(outcome)
+        return rewards.result()
+
     async def cancel(self) -> Batch:
         """Stops the batch. The outcomes it has can be read."""
         self.status = await self._transport.send(calls.cancel_batch(self.status.project, self.id))
@@ -80,9 +97,15 @@ class AsyncBatches:
         self._transport = transport
         self._project = project
 
-    async def create(self, graders: GraderChoice, threads: Threads) -> AsyncBatchHandle:
-        """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed."""
-        call = calls.create_batch(self._project, graders, threads)
+    async def create(
+        self, graders: GraderChoice, threads: Threads, *, columns: Columns | None = None
+    ) -> AsyncBatchHandle:
+        """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed.
+
+        `columns` is for rows of a dataset. It says which columns are what of a thread, as in
+        `{"question": "prompt", "response": "completion"}`; all others are metadata.
+        """
+        call = calls.create_batch(self._project, graders, with_columns(threads, columns))
         return AsyncBatchHandle(self._transport, await self._transport.send(call))
 
     async def get(self, batch: str) -> AsyncBatchHandle:

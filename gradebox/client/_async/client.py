@@ -10,6 +10,7 @@ from gradebox.client._async.graders import AsyncGraders
 from gradebox.client._async.keys import AsyncKeys, AsyncProjects
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
 from gradebox.outcome import Outcome
@@ -48,12 +49,15 @@ class AsyncClient:
         self.keys = AsyncKeys(self._transport)
         self.projects = AsyncProjects(self._transport)
 
-    async def score(self, key: str, threads: Iterable[Thread], version: int | None = None) -> list[Outcome]:
+    async def score(
+        self, key: str, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
+    ) -> list[Outcome]:
         """Scores threads while the caller waits: an outcome for each, in order.
 
-        Requests hold 1,000 threads each, one after the other: a batch scores many threads faster.
+        Requests hold 1,000 threads each, one after the other: a batch scores many threads faster. `columns` is for
+        rows of a dataset, as in `batches.create`.
         """
-        return await self._scoring.score(key, threads, version)
+        return await self._scoring.score(key, threads, version, columns)
 
     async def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
         """The newest changes of the project, or of API keys and projects for `service`; for keys that manage them.

@@ -1,6 +1,7 @@
 """Graders, as a user handles them."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 from gradebox.client import calls
 from gradebox.client._async.creation import AsyncCreation
@@ -9,6 +10,7 @@ from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, source_of, update_call
+from gradebox.errors import NotFound
 from gradebox.schemas import Grader, Isolation, Report, Version
 
 
@@ -51,6 +53,38 @@ class AsyncGraders:
         """
         version = fn, isolation, timeout_s, memory_mb, threads
         return self._held(await self._transport.send(update_call(self._project, key, name, description, *version)))
+
+    async def put(
+        self,
+        key: str,
+        *,
+        fn: Function,
+        name: str | None = None,
+        description: str | None = None,
+        isolation: Isolation | None = None,
+        timeout_s: float | None = None,
+        memory_mb: int | None = None,
+        threads: Sequence[Thread] | None = None,
+    ) -> AsyncGraderHandle:
+        """Makes the grader, or gives the one that there is a new version: for scripts that run again.
+
+        Raises:
+            SourceError, ValidationError, Conflict: as for `create.function` and `update`.
+        """
+        version = fn, isolation, timeout_s, memory_mb, threads
+        call = update_call(self._project, key, name, description, *version)
+        with suppress(NotFound):
+            return self._held(await self._transport.send(call))
+        return await self.create.function(
+            key=key,
+            fn=fn,
+            name=name,
+            description=description,
+            isolation=isolation,
+            timeout_s=timeout_s,
+            memory_mb=memory_mb,
+            threads=threads,
+        )
 
     async def delete(self, key: str) -> None:
         """Deletes a grader. Batches that run keep the version they began with."""

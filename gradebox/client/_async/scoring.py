@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.outcomes import moved
+from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Thread, pieces
 from gradebox.outcome import Outcome
 
@@ -16,11 +17,13 @@ class AsyncScoring:
         self._transport = transport
         self._project = project
 
-    async def score(self, key: str, threads: Iterable[Thread], version: int | None = None) -> list[Outcome]:
+    async def score(
+        self, key: str, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
+    ) -> list[Outcome]:
         """An outcome for each thread, in order."""
         key, named = calls.split_version(key)
         outcomes = list[Outcome]()
-        for first, lines in pieces(threads):
+        for first, lines in pieces(with_columns(threads, columns)):
             call = calls.score(self._project, key, version or named, lines)
             outcomes += moved(await self._transport.send(call), first)
         return outcomes

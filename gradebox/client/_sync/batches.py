@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import GraderChoice
+from gradebox.client.outcomes import Rewards
+from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
 from gradebox.client.watch import BatchWatch
 from gradebox.outcome import Outcome
@@ -59,6 +61,21 @@ class BatchHandle:
         """The outcomes so far, in the order of the threads; only those with an index above `after`."""
         return self._transport.outcomes(calls.outcomes_path(self.status.project, self.id), after)
 
+    def rewards(self) -> list[float | None]:
+        """One number for each thread, in order, when the batch has ended: waits for that.
+
+        It is the sum of the graders' scores, each times the weight of its grader: of one grader without a weight, its
+        score. None stands for a thread to which a grader gave no score.
+
+        Raises:
+            BatchFailed: it was cancelled, or failed.
+        """
+        self.wait(progress=False)
+        rewards = Rewards(self.status)
+        for outcome in self.outcomes():
+            rewards.add(outcome)
+        return rewards.result()
+
     def cancel(self) -> Batch:
         """Stops the batch. The outcomes it has can be read."""
         self.status = self._transport.send(calls.cancel_batch(self.status.project, self.id))
@@ -81,9 +98,13 @@ class Batches:
         self._transport = transport
         self._project = project
 
-    def create(self, graders: GraderChoice, threads: Threads) -> BatchHandle:
-        """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed."""
-        call = calls.create_batch(self._project, graders, threads)
+    def create(self, graders: GraderChoice, threads: Threads, *, columns: Columns | None = None) -> BatchHandle:
+        """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed.
+
+        `columns` is for rows of a dataset. It says which columns are what of a thread, as in
+        `{"question": "prompt", "response": "completion"}`; all others are metadata.
+        """
+        call = calls.create_batch(self._project, graders, with_columns(threads, columns))
         return BatchHandle(self._transport, self._transport.send(call))
 
     def get(self, batch: str) -> BatchHandle:

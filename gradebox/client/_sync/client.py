@@ -11,6 +11,7 @@ from gradebox.client._sync.graders import Graders
 from gradebox.client._sync.keys import Keys, Projects
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
+from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
 from gradebox.outcome import Outcome
@@ -49,12 +50,15 @@ class Client:
         self.keys = Keys(self._transport)
         self.projects = Projects(self._transport)
 
-    def score(self, key: str, threads: Iterable[Thread], version: int | None = None) -> list[Outcome]:
+    def score(
+        self, key: str, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
+    ) -> list[Outcome]:
         """Scores threads while the caller waits: an outcome for each, in order.
 
-        Requests hold 1,000 threads each, one after the other: a batch scores many threads faster.
+        Requests hold 1,000 threads each, one after the other: a batch scores many threads faster. `columns` is for
+        rows of a dataset, as in `batches.create`.
         """
-        return self._scoring.score(key, threads, version)
+        return self._scoring.score(key, threads, version, columns)
 
     def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
         """The newest changes of the project, or of API keys and projects for `service`; for keys that manage them.

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.outcomes import moved
+from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Thread, pieces
 from gradebox.outcome import Outcome
 
@@ -17,11 +18,13 @@ class Scoring:
         self._transport = transport
         self._project = project
 
-    def score(self, key: str, threads: Iterable[Thread], version: int | None = None) -> list[Outcome]:
+    def score(
+        self, key: str, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
+    ) -> list[Outcome]:
         """An outcome for each thread, in order."""
         key, named = calls.split_version(key)
         outcomes = list[Outcome]()
-        for first, lines in pieces(threads):
+        for first, lines in pieces(with_columns(threads, columns)):
             call = calls.score(self._project, key, version or named, lines)
             outcomes += moved(self._transport.send(call), first)
         return outcomes
