@@ -19,10 +19,9 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from api import bodies, openapi, uploads
 from api.auth import InProject, ManagesIn, ScoresIn, key_of, require
 from api.problems import invalid
-from api.progress import OVER
 from api.repeats import Repeatable
 from api.services import Served, Services
-from gradebox.schemas import Batch
+from gradebox.schemas import ENDED, Batch
 from storage import outcomes
 
 LONGEST_WAIT_S = 30
@@ -81,7 +80,7 @@ async def get(
     ended = asyncio.Event()
     ends = current_time() + wait_s
     with services.store.endings.calling(batch_id, partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)):
-        while (batch := await look()).state not in OVER and current_time() < ends:
+        while (batch := await look()).state not in ENDED and current_time() < ends:
             with move_on_at(ends):
                 await ended.wait()
             ended.clear()
@@ -126,7 +125,7 @@ Known = Annotated[Batch, Depends(_known)]
 @router.get("/{batch_id}/events", response_class=EventSourceResponse)
 async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEvent]:
     """`progress` with the batch as it goes on, and `end` with its summary."""
-    if batch.state in OVER:
+    if batch.state in ENDED:
         batch = await run_sync(services.store.batches.get, batch.project, batch.id)
         yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
         return

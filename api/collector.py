@@ -8,12 +8,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
-from gradebox.schemas import WarningKind
+from gradebox.schemas import ENDED, WarningKind
 from sandbox.counts import ENDS, SECONDS
 from storage.measures import Measures, Reading
 from worker import threads
 
-_ENDED = ("finished", "cancelled", "failed")
 _ROLES = ("api", "worker")
 _REST = "(rest)"  # no key: stands for all that are not told apart
 _PROJECTS = 100
@@ -58,7 +57,7 @@ def _batches(reading: Reading) -> Iterator[Metric]:
     totals = reading.totals
     yield CounterMetricFamily("gradebox_batches_accepted", "Batches accepted.", value=totals.get("accepted", 0))
     ended = CounterMetricFamily("gradebox_batches_ended", "Batches that are over.", labels=["state"])
-    for state in _ENDED:
+    for state in ENDED:
         ended.add_metric([state], totals.get(f"ended:{state}", 0))
     yield ended
     warned = CounterMetricFamily(

@@ -6,8 +6,9 @@ from fastapi import APIRouter, Request, Response
 from api import bodies, openapi
 from api.auth import ScoresIn
 from api.callers import Caller
-from api.proofs import BODY_BYTES, THREADS, VersionNumber
+from api.proofs import VersionNumber
 from api.services import Served, Services
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from sandbox.grader_source import GraderSource
@@ -34,7 +35,7 @@ class _Answer(msgspec.Struct, omit_defaults=True):
 @router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
 async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
     """An outcome for each thread, in order."""
-    body = await bodies.read(request, BODY_BYTES, "send a batch instead")
+    body = await bodies.read(request, REQUEST_BYTES, "send a batch instead")
     answer = await services.grade(request, project, _score, services, key, body)
     return Response(answer, media_type="application/json")
 
@@ -42,7 +43,7 @@ async def score(request: Request, services: Served, project: ScoresIn, key: str)
 def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
     """The answer as JSON: in the event loop, a long one would hold others."""
     wanted = bodies.parse(body, ToScore)
-    lines = bodies.lines(wanted.threads, THREADS, services.line_bytes)
+    lines = bodies.lines(wanted.threads, REQUEST_THREADS, services.line_bytes)
     label, outcomes = score_lines(caller, services, key, wanted.version, lines)
     summary = summary_of(label, 1.0, tally(outcomes))
     if summary is None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gradebox.cli.command import Asking, client_command
+from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import Contract, ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
 from gradebox.cli.output import as_json, fail, say, table
 
@@ -24,10 +24,10 @@ MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the g
 
 
 @client_command(app, "list")
-def list_graders(asking: Asking) -> None:
+def list_graders(invocation: Invocation) -> None:
     """The graders of the project."""
-    graders = asking.client.graders.list()
-    if asking.json:
+    graders = invocation.client.graders.list()
+    if invocation.json:
         return as_json(graders)
     rows = [(g.key, g.kind, str(g.version), g.locked, g.isolation, g.updated_at, g.description) for g in graders]
     return table(["key", "kind", "version", "locked", "isolation", "updated", "description"], rows)
@@ -35,13 +35,15 @@ def list_graders(asking: Asking) -> None:
 
 @client_command(app)
 def show(
-    asking: Asking, key: Key, source: Annotated[bool, typer.Option(help="Print the newest version's source.")] = False
+    invocation: Invocation,
+    key: Key,
+    source: Annotated[bool, typer.Option(help="Print the newest version's source.")] = False,
 ) -> None:
     """One grader and its versions; of one that is only kept, its config."""
     if source:
-        return typer.echo(asking.client.graders.versions(key)[-1].source, nl=False)
-    grader, versions = asking.client.graders.get(key), asking.client.graders.versions(key)
-    if asking.json:
+        return typer.echo(invocation.client.graders.versions(key)[-1].source, nl=False)
+    grader, versions = invocation.client.graders.get(key), invocation.client.graders.versions(key)
+    if invocation.json:
         return as_json({"grader": grader, "versions": versions})
     _describe(grader)
     if grader.kind != "function":
@@ -52,7 +54,7 @@ def show(
 
 @client_command(app)
 def create(
-    asking: Asking,
+    invocation: Invocation,
     key: Key,
     file: GraderFile,
     name: Name = None,
@@ -64,7 +66,7 @@ def create(
     contract: ContractChoice = "gradebox",
 ) -> None:
     """Proves a grader and keeps it as its first version."""
-    grader = asking.client.graders.create.function(
+    grader = invocation.client.graders.create.function(
         key=key,
         fn=_source(file, contract),
         name=name,
@@ -74,12 +76,12 @@ def create(
         memory_mb=memory_mb,
         threads=read_threads(threads) if threads else None,
     )
-    _report(asking, grader, "created")
+    _report(invocation, grader, "created")
 
 
 @client_command(app)
 def update(
-    asking: Asking,
+    invocation: Invocation,
     key: Key,
     file: Annotated[
         Path | None,
@@ -97,7 +99,7 @@ def update(
     if file is None and any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
         options = "--isolation, --timeout-s, --memory-mb and --threads"
         raise typer.BadParameter(f"{options} belong to a version: name its FILE too")
-    grader = asking.client.graders.update(
+    grader = invocation.client.graders.update(
         key,
         fn=_source(file, contract) if file else None,
         name=name,
@@ -107,26 +109,26 @@ def update(
         memory_mb=memory_mb,
         threads=read_threads(threads) if threads else None,
     )
-    _report(asking, grader, "updated")
+    _report(invocation, grader, "updated")
 
 
 @client_command(app)
-def delete(asking: Asking, key: Key) -> None:
+def delete(invocation: Invocation, key: Key) -> None:
     """Deletes a grader and its versions."""
-    asking.client.graders.delete(key)
-    as_json({"deleted": key}) if asking.json else say(f"deleted {key}")
+    invocation.client.graders.delete(key)
+    as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
 
 
 @client_command(app)
-def lock(asking: Asking, key: Key) -> None:
+def lock(invocation: Invocation, key: Key) -> None:
     """Keeps a grader from being changed or deleted."""
-    _report(asking, asking.client.graders.lock(key), "locked")
+    _report(invocation, invocation.client.graders.lock(key), "locked")
 
 
 @client_command(app)
-def unlock(asking: Asking, key: Key) -> None:
+def unlock(invocation: Invocation, key: Key) -> None:
     """Lets a grader be changed and deleted again."""
-    _report(asking, asking.client.graders.lock(key, locked=False), "unlocked")
+    _report(invocation, invocation.client.graders.lock(key, locked=False), "unlocked")
 
 
 def _source(file: Path, contract: Contract) -> str:
@@ -136,8 +138,8 @@ def _source(file: Path, contract: Contract) -> str:
         fail(str(error), 1)
 
 
-def _report(asking: Asking, grader: "Grader", what: str) -> None:
-    as_json(grader) if asking.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
+def _report(invocation: Invocation, grader: "Grader", what: str) -> None:
+    as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
 
 
 def _describe(grader: "Grader") -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from gradebox.cli.command import Asking, client_command
+from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
 from gradebox.cli.output import as_json, console, fail, note, summary
 from gradebox.errors import BatchFailed
@@ -24,7 +24,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def score(
-    asking: Asking,
+    invocation: Invocation,
     grader: Annotated[str, typer.Argument(metavar="GRADER[@VERSION]", help="The grader; its newest version if none.")],
     file: Annotated[
         Path,
@@ -38,13 +38,13 @@ def score(
     to_stdout = output is not None and str(output) == "-"
     with _opened(output) as out:
         with _uploading(file) as threads:
-            batch = asking.client.batches.create(grader, threads)
+            batch = invocation.client.batches.create(grader, threads)
         failure = watch(batch)
         if out is not None:
             write_outcomes(batch.outcomes(), out)
-    if asking.json and not to_stdout:
+    if invocation.json and not to_stdout:
         as_json(batch.status)
-    elif not asking.json:
+    elif not invocation.json:
         summary(batch.status, stderr=to_stdout)
     if failure:
         fail(failure, 1)

@@ -8,15 +8,14 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gradebox.errors import BatchFailed, WaitTimeout
-from gradebox.schemas import Batch
+from gradebox.schemas import ENDED, Batch
 
-ENDED = {"finished", "cancelled", "failed"}
 ANSWER_S = 0.2  # how long an answer may wait for the end of the batch: meanwhile nothing is seen to move
 UNSEEN_S = 2.0  # the same where nothing is shown: each question costs the service a few milliseconds
 LINE_EVERY_S = 10.0
 
 
-class Watch:
+class BatchWatch:
     """Is told each state of a batch, and says how long the answer to the next question may wait for its end."""
 
     def __init__(self, batch: Batch, progress: bool, timeout: float | None) -> None:
@@ -24,7 +23,7 @@ class Watch:
         self._done_before = _scored(batch)
         self._timeout = timeout
         self._answer_s = ANSWER_S if progress else UNSEEN_S
-        self._display: _Bar | _Lines | None = _display(batch) if progress else None
+        self._display: _ProgressBar | _ProgressLines | None = _display(batch) if progress else None
 
     def __enter__(self) -> Self:
         return self
@@ -54,7 +53,7 @@ class Watch:
         return max(0.001, min(self._answer_s, self._timeout - elapsed))
 
 
-class _Bar:
+class _ProgressBar:
     """A progress bar on a terminal or in a notebook."""
 
     def __init__(self, batch: Batch, console: Console) -> None:
@@ -77,7 +76,7 @@ class _Bar:
         self._progress.stop()
 
 
-class _Lines:
+class _ProgressLines:
     """A line now and then, for logs."""
 
     def __init__(self, console: Console) -> None:
@@ -96,9 +95,9 @@ class _Lines:
         pass
 
 
-def _display(batch: Batch) -> _Bar | _Lines:
+def _display(batch: Batch) -> _ProgressBar | _ProgressLines:
     console = Console(stderr=True)
-    return _Bar(batch, console) if console.is_terminal or console.is_jupyter else _Lines(console)
+    return _ProgressBar(batch, console) if console.is_terminal or console.is_jupyter else _ProgressLines(console)
 
 
 def _label(batch: Batch) -> str:

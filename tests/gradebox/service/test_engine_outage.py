@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gradebox.client.batches import BatchHandle
+from gradebox.client import BatchHandle
 from tests.engine import engine
 from tests.gradebox.conftest import serving
 from tests.sandbox.test_pool import eventually

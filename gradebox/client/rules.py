@@ -1,23 +1,15 @@
-"""What sends calls: once for code that blocks and once for code that awaits, with one set of rules for both."""
+"""The rules that both clients send by: where the service is, with which key, and what is tried again."""
 
-import asyncio
-import os
 import random
-import time
-from collections.abc import AsyncIterator, Generator, Iterator
+from collections.abc import Generator
 from functools import lru_cache
-from itertools import count
 from typing import Any, TypeVar
-from weakref import WeakKeyDictionary
 
 import httpx
 
 from gradebox.access import FoundKey, Listeners, find_key, is_local, service_url
 from gradebox.client.call import Call, problem_of, refusal
-from gradebox.client.outcomes import OutcomeReader
-from gradebox.client.threads import Resend, async_blocks, blocks
 from gradebox.errors import ConnectionFailed, GradeboxError
-from gradebox.outcome import Outcome
 
 T = TypeVar("T")
 
@@ -123,154 +115,17 @@ class Bearer(httpx.Auth):
             self._listeners.forget()
 
 
-class Transport:
-    """Sends calls and blocks until they are answered."""
-
-    def __init__(self, rules: Rules, transport: httpx.BaseTransport | None = None) -> None:
-        self.rules = rules
-        self._transport = transport
-        self._connect()
-
-    def _connect(self) -> None:
-        self._pid = os.getpid()
-        self._client = httpx.Client(**self.rules.options(), transport=self._transport)
-
-    @property
-    def _http(self) -> httpx.Client:
-        if self._pid != os.getpid():
-            self._connect()  # after a fork: the parent goes on using the old connections
-        return self._client
-
-    def __reduce__(self) -> tuple[type["Transport"], tuple[Rules]]:
-        """Another process makes connections of its own. The API key goes along."""
-        return Transport, (self.rules,)
-
-    def send(self, call: Call[T]) -> T:
-        """The answer to a call. Raises GradeboxError."""
-        resend = Resend(call.threads)
-        for attempt in count():
-            body = {"content": blocks(call.threads)} if call.threads is not None else {}
-            failure: httpx.Response | httpx.HTTPError
-            try:
-                failure = self._http.request(**self.rules.request(call) | body)
-            except httpx.HTTPError as error:
-                failure = error
-            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
-            if pause is None:
-                break
-            time.sleep(pause)
-            resend.rewind()
-        return _settle(call, failure, self.rules, attempt)
-
-    def outcomes(self, path: str, after: int | None) -> Iterator[Outcome]:
-        """The outcomes of a batch as they arrive, read on from where a connection broke."""
-        reader, attempt = OutcomeReader(after), 0
-        while True:
-            failure: httpx.Response | httpx.HTTPError
-            try:
-                with self._http.stream("GET", path, params=reader.params) as response:
-                    self.rules.reached = True
-                    if response.is_success:
-                        for block in response.iter_bytes():
-                            attempt = 0
-                            yield from reader.feed(block)
-                        yield from reader.end()
-                        return
-                    response.read()
-                    failure = response
-            except httpx.HTTPError as error:
-                failure = error
-            pause = self.rules.pause(attempt, True, failure)
-            if pause is None:
-                raise _error(failure, self.rules)
-            time.sleep(pause)
-            attempt += 1
-
-    def close(self) -> None:
-        """Closes the connections."""
-        if self._pid == os.getpid():
-            self._client.close()
-
-
-class AsyncTransport:
-    """Sends calls and awaits their answers."""
-
-    def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self.rules = rules
-        self._transport = transport
-        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
-
-    @property
-    def _http(self) -> httpx.AsyncClient:
-        """Of the running event loop: connections belong to one."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            self._clients[loop] = httpx.AsyncClient(**self.rules.options(), transport=self._transport)
-        return self._clients[loop]
-
-    def __reduce__(self) -> tuple[type["AsyncTransport"], tuple[Rules]]:
-        """As `Transport`."""
-        return AsyncTransport, (self.rules,)
-
-    async def send(self, call: Call[T]) -> T:
-        """The answer to a call. Raises GradeboxError."""
-        resend = Resend(call.threads)
-        for attempt in count():
-            body = {"content": async_blocks(call.threads)} if call.threads is not None else {}
-            failure: httpx.Response | httpx.HTTPError
-            try:
-                failure = await self._http.request(**self.rules.request(call) | body)
-            except httpx.HTTPError as error:
-                failure = error
-            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
-            if pause is None:
-                break
-            await asyncio.sleep(pause)
-            resend.rewind()
-        return _settle(call, failure, self.rules, attempt)
-
-    async def outcomes(self, path: str, after: int | None) -> AsyncIterator[Outcome]:
-        """The outcomes of a batch as they arrive, read on from where a connection broke."""
-        reader, attempt = OutcomeReader(after), 0
-        while True:
-            failure: httpx.Response | httpx.HTTPError
-            try:
-                async with self._http.stream("GET", path, params=reader.params) as response:
-                    self.rules.reached = True
-                    if response.is_success:
-                        async for block in response.aiter_bytes():
-                            attempt = 0
-                            for outcome in reader.feed(block):
-                                yield outcome
-                        for outcome in reader.end():
-                            yield outcome
-                        return
-                    await response.aread()
-                    failure = response
-            except httpx.HTTPError as error:
-                failure = error
-            pause = self.rules.pause(attempt, True, failure)
-            if pause is None:
-                raise _error(failure, self.rules)
-            await asyncio.sleep(pause)
-            attempt += 1
-
-    async def close(self) -> None:
-        """Closes the connections of the running event loop."""
-        client = self._clients.pop(asyncio.get_running_loop(), None)
-        if client is not None:
-            await client.aclose()
-
-
-def _settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:
+def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:
+    """What the last try of a call gives. Raises GradeboxError."""
     if isinstance(failure, httpx.Response):
         if call.gone_is_done and attempt > 0 and failure.status_code == httpx.codes.NOT_FOUND:
             return call.read(b"")
         return call.answer(failure)
-    raise _error(failure, rules)
+    raise error_of(failure, rules)
 
 
-def _error(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> GradeboxError:
+def error_of(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> GradeboxError:
+    """The exception for a try that was the last."""
     if isinstance(failure, httpx.Response):
         return refusal(failure)
     error = rules.unreachable(failure)

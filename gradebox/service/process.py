@@ -12,7 +12,7 @@ SHORTEST_DELAY_S, LONGEST_DELAY_S = 0.5, 5.0
 STEADY_S = 10.0  # a process that lived so long was well, and is started again at once
 
 
-class Child:
+class ServiceProcess:
     """Keeps one process running, its output in a log.
 
     Attributes:

@@ -10,8 +10,8 @@ import pytest
 from jupyter_client.kernelspec import KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 
-import gradebox.source
-from tests.gradebox.extracted import run
+import gradebox
+from tests.gradebox.source.extracted import run
 
 
 def execute(folder: Path, *cells: str) -> str:
@@ -19,7 +19,7 @@ def execute(folder: Path, *cells: str) -> str:
     spec = folder / "kernels" / "here"
     spec.mkdir(parents=True)
     argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    env = {"PYTHONPATH": str(Path(gradebox.source.__file__).parents[1]), "IPYTHONDIR": str(folder / "ipython")}
+    env = {"PYTHONPATH": str(Path(gradebox.__file__).parents[1]), "IPYTHONDIR": str(folder / "ipython")}
     spec.joinpath("kernel.json").write_text(json.dumps({"argv": argv, "display_name": "here", "env": env}))
     empty: dict[str, object] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
     written = {

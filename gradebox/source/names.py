@@ -64,6 +64,7 @@ def names_of(node: ast.stmt, text: str, features: str) -> Names:
 
 
 def is_definition(node: ast.AST) -> TypeGuard[Definition]:
+    """Whether this is a `def` or a `class`."""
     return isinstance(node, Definition)
 
 

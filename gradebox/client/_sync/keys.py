@@ -1,9 +1,10 @@
+# Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
 """API keys and projects: for keys that manage every project."""
 
 from collections.abc import Sequence
 
 from gradebox.client import calls
-from gradebox.client.transport import AsyncTransport, Transport
+from gradebox.client._sync.transport import Transport
 from gradebox.schemas import ApiKey, Project, Role
 
 
@@ -42,37 +43,3 @@ class Projects:
     def list(self) -> list[Project]:
         """The projects there are."""
         return self._transport.send(calls.list_projects())
-
-
-class AsyncKeys:
-    """The API keys of the service, for code that awaits: as `Keys`."""
-
-    def __init__(self, transport: AsyncTransport) -> None:
-        self._transport = transport
-
-    async def create(self, name: str, projects: Sequence[str] = ("default",), role: Role = "manage") -> ApiKey:
-        """As `Keys.create`."""
-        return await self._transport.send(calls.create_key(name, projects, role))
-
-    async def list(self) -> list[ApiKey]:
-        """As `Keys.list`."""
-        return await self._transport.send(calls.list_keys())
-
-    async def revoke(self, key: str) -> None:
-        """As `Keys.revoke`."""
-        await self._transport.send(calls.revoke_key(key))
-
-
-class AsyncProjects:
-    """The projects that the API key covers, for code that awaits: as `Projects`."""
-
-    def __init__(self, transport: AsyncTransport) -> None:
-        self._transport = transport
-
-    async def create(self, key: str) -> Project:
-        """As `Projects.create`."""
-        return await self._transport.send(calls.create_project(key))
-
-    async def list(self) -> list[Project]:
-        """As `Projects.list`."""
-        return await self._transport.send(calls.list_projects())

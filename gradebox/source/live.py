@@ -4,9 +4,9 @@ import ast
 from collections.abc import Iterable, Iterator
 from types import FunctionType, ModuleType
 
-from gradebox._source_module import Module, Statement
-from gradebox._source_names import is_definition
 from gradebox.errors import SourceError
+from gradebox.source.module import Module, Statement
+from gradebox.source.names import is_definition
 
 _VALUES = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, FunctionType)
 _RESTART = "Start Python (or the kernel) again, or pass the source as a string"

@@ -5,14 +5,13 @@ import re
 from collections.abc import Callable
 from types import FunctionType
 
-from gradebox import _source_imports as imports
-from gradebox._source_closure import Closure, Need, refuse_imports
-from gradebox._source_function import original
-from gradebox._source_module import Module, Statement
-from gradebox._source_names import Definition, is_definition, names_of
 from gradebox.errors import SourceError
-
-MAX_BYTES = 64 * 1024
+from gradebox.limits import SOURCE_BYTES
+from gradebox.source import imports
+from gradebox.source.closure import Closure, Need, refuse_imports
+from gradebox.source.function import original
+from gradebox.source.module import Module, Statement
+from gradebox.source.names import Definition, is_definition, names_of
 
 _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
@@ -86,9 +85,9 @@ def _text(statement: Statement, names: set[str]) -> str:
 
 def _check(source: str, name: str) -> None:
     size = len(source.encode())
-    if size > MAX_BYTES:
+    if size > SOURCE_BYTES:
         raise SourceError(
-            f"{name} and what it uses come to {size:,} bytes, and a grader may have {MAX_BYTES:,}: "
+            f"{name} and what it uses come to {size:,} bytes, and a grader may have {SOURCE_BYTES:,}: "
             "make its constants smaller, or send what differs by sample in the metadata"
         )
     try:

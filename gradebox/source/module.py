@@ -11,8 +11,8 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
-from gradebox._source_names import Definition, Names, first_line, is_definition, names_of
 from gradebox.errors import SourceError
+from gradebox.source.names import Definition, Names, first_line, is_definition, names_of
 
 # Cell magics whose body runs in the notebook's own namespace.
 _BODY_MAGICS = {"time", "capture", "timeit", "prun"}
@@ -28,6 +28,7 @@ class Text:
 
     @functools.cached_property
     def lines(self) -> list[bytes]:
+        """As the compiler counts columns: in bytes."""
         return [line.encode() for line in self.source.split("\n")]
 
     @functools.cached_property
@@ -49,6 +50,7 @@ class Statement:
 
     @property
     def where(self) -> str:
+        """The file or cell with the line, for messages."""
         return f"{self.text.label}, line {self.node.lineno}"
 
 

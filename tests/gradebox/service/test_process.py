@@ -7,25 +7,27 @@ from pathlib import Path
 
 import pytest
 
-from gradebox.service.child import Child
+from gradebox.service.process import ServiceProcess
 
-Spawn = Callable[[str], Child]
+Spawn = Callable[[str], ServiceProcess]
 
 
 @pytest.fixture
 def spawn(tmp_path: Path) -> Iterator[Spawn]:
-    children = list[Child]()
+    processes = list[ServiceProcess]()
 
-    def start(code: str) -> Child:
+    def start(code: str) -> ServiceProcess:
         (tmp_path / "logs").mkdir(exist_ok=True)
-        child = Child("worker-1", [sys.executable, "-c", code], dict(os.environ), tmp_path / "logs" / "w.log", 1.0)
-        child.start()
-        children.append(child)
-        return child
+        process = ServiceProcess(
+            "worker-1", [sys.executable, "-c", code], dict(os.environ), tmp_path / "logs" / "w.log", 1.0
+        )
+        process.start()
+        processes.append(process)
+        return process
 
     yield start
-    for child in children:
-        child.kill()
+    for process in processes:
+        process.kill()
 
 
 def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -36,41 +38,41 @@ def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> None:
 
 
 def test_a_process_that_dies_is_told_of_and_started_again(spawn: Spawn) -> None:
-    child = spawn("print('no room'); raise SystemExit(7)")
-    wait_for(lambda: child.exit_code is not None)
+    process = spawn("print('no room'); raise SystemExit(7)")
+    wait_for(lambda: process.exit_code is not None)
 
-    line = child.tend()
+    line = process.tend()
 
     assert line is not None
     assert line.startswith("worker-1 ended with exit code 7 and starts again in 0.5 s; no room (see ")
-    assert child.tend() is None
-    wait_for(lambda: child.tend() is None and child.running)
-    assert child.deaths == 1
+    assert process.tend() is None
+    wait_for(lambda: process.tend() is None and process.running)
+    assert process.deaths == 1
 
 
 def test_a_signal_is_named(spawn: Spawn) -> None:
-    child = spawn("import os; os.kill(os.getpid(), 9)")
-    wait_for(lambda: child.exit_code is not None)
-    assert "was ended by SIGKILL" in (child.tend() or "")
+    process = spawn("import os; os.kill(os.getpid(), 9)")
+    wait_for(lambda: process.exit_code is not None)
+    assert "was ended by SIGKILL" in (process.tend() or "")
 
 
 def test_what_dies_again_and_again_is_started_less_and_less_often(spawn: Spawn) -> None:
-    child = spawn("raise SystemExit(1)")
+    process = spawn("raise SystemExit(1)")
     lines = list[str]()
-    wait_for(lambda: lines.append(line) if (line := child.tend()) else len(lines) == 3)
+    wait_for(lambda: lines.append(line) if (line := process.tend()) else len(lines) == 3)
     assert [line.split(" in ")[1].split(" s;")[0] for line in lines] == ["0.5", "1", "2"]
 
 
 def test_a_process_is_asked_to_stop(spawn: Spawn) -> None:
-    child = spawn("import time; time.sleep(60)")
-    child.ask_to_stop()
-    wait_for(lambda: not child.running)
-    assert child.exit_code == -signal.SIGTERM
+    process = spawn("import time; time.sleep(60)")
+    process.ask_to_stop()
+    wait_for(lambda: not process.running)
+    assert process.exit_code == -signal.SIGTERM
 
 
 def test_ctrl_c_reaches_it_only_through_the_service(spawn: Spawn) -> None:
-    child = spawn("import os; print(os.getpgid(0) == os.getpid(), flush=True); import time; time.sleep(60)")
-    wait_for(lambda: child.said() == "True")
+    process = spawn("import os; print(os.getpgid(0) == os.getpid(), flush=True); import time; time.sleep(60)")
+    wait_for(lambda: process.said() == "True")
 
 
 def test_the_log_of_an_earlier_run_is_not_taken_for_its_own(spawn: Spawn) -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import gradebox.source
+import gradebox
 from gradebox.errors import SourceError
 from gradebox.source import extract
-from tests.gradebox.extracted import load, run, same
+from tests.gradebox.source.extracted import load, run, same
 
 
 def test_a_function_alone_is_renamed_and_nothing_else(tmp_path: Path) -> None:
@@ -374,7 +374,7 @@ def test_more_than_64_kib_is_too_large(tmp_path: Path) -> None:
 
 
 def _run(arguments: list[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(Path(gradebox.source.__file__).parents[1])}
+    env = {**os.environ, "PYTHONPATH": str(Path(gradebox.__file__).parents[1])}
     return subprocess.run(
         [sys.executable, *arguments], input=stdin, capture_output=True, text=True, check=False, env=env
     )

@@ -12,7 +12,7 @@ import pytest
 
 from gradebox.errors import SourceError
 from gradebox.source import extract
-from tests.gradebox.extracted import load, same
+from tests.gradebox.source.extracted import load, same
 
 
 class Holder:

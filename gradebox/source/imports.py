@@ -87,6 +87,7 @@ def full_names(nodes: Iterable[ast.stmt]) -> dict[str, str]:
 
 
 def is_missing(node: Import) -> bool:
+    """Whether the import fails in a sandbox."""
     return any(True for _ in missing(node))
 
 

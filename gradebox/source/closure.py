@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from gradebox import _source_imports as imports
-from gradebox._source_literal import literal, written
-from gradebox._source_live import changes, check_definition, own_contents, wraps
-from gradebox._source_module import Module, Statement
-from gradebox._source_names import Names, is_definition
 from gradebox.errors import SourceError
+from gradebox.source import imports
+from gradebox.source.literal import literal, written
+from gradebox.source.live import changes, check_definition, own_contents, wraps
+from gradebox.source.module import Module, Statement
+from gradebox.source.names import Names, is_definition
 
 _FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
 _MISSING = object()
