@@ -9,9 +9,9 @@ from prometheus_client.registry import Collector
 from redis.exceptions import RedisError
 
 from gradebox.schemas import WarningKind
+from runtime import threads
 from sandbox.counts import ENDS, SECONDS
 from storage.measures import Measures, Reading
-from worker import threads
 
 _ENDED = ("finished", "cancelled", "failed")
 _ROLES = ("api", "worker")

@@ -9,11 +9,11 @@ from types import FrameType
 from api.server import server
 from api.services import Services
 from api.settings import ApiSettings
+from runtime import tracing
+from runtime.starting import start, wait_for
 from sandbox.pool import Pool, open_pool
 from storage.settings import StorageSettings
 from storage.store import Store, first_start, open_store
-from worker import tracing
-from worker.starting import start, wait_for
 
 FILES = 65_536
 

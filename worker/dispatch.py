@@ -9,12 +9,12 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
+from runtime import tracing
 from storage.answers import Once
 from storage.chunks import Chunk
 from storage.connection import lua, text
 from storage.plans import Wanted
 from storage.store import Store
-from worker import tracing
 
 QUEUE = "gradebox"
 _DRAIN = "worker.jobs.drain"

@@ -5,11 +5,12 @@ from functools import partial
 
 import structlog
 
+from runtime import tracing
+from runtime.starting import start, wait_for
 from sandbox.pool import Pool, open_pool
 from storage.janitor import Janitor
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
-from worker import tracing
 from worker.dispatch import Dispatch
 from worker.express import Express
 from worker.heartbeat import Heartbeat
@@ -18,7 +19,6 @@ from worker.process import Process
 from worker.publisher import Publisher
 from worker.runtime import Runtime, use
 from worker.settings import WorkerSettings
-from worker.starting import start, wait_for
 
 _log = structlog.get_logger("worker")
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import structlog
 from redis.exceptions import RedisError
 
+from runtime import threads
 from sandbox.counts import Counts
 from sandbox.pool import Pool
 from storage.measures import TELL_S, Process
 from storage.store import Store
-from worker import threads
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 

@@ -8,13 +8,13 @@ import msgspec
 import structlog
 
 from gradebox.outcome import Outcome, OutcomeError
+from runtime import tracing
 from sandbox.errors import InfrastructureError
 from storage.chunks import Chunk
 from storage.leases import Lease
 from storage.plans import Scorer
 from storage.store import Store
 from storage.tally import Tally, tally
-from worker import tracing
 from worker.bench import Bench, Loaded
 from worker.runtime import Runtime
 from worker.watch import Watch
