@@ -45,7 +45,7 @@ class Dispatch:
         As `Batches.accept`, and it may raise the same.
         """
         units = len(wanted) * len(chunks)
-        workers = max(1, len(self._store.measures.workers()))
+        workers = max(1, len(self._store.processes.workers()))
 
         def enqueue(pipe: Pipeline) -> None:
             for _ in range(min(units, workers)):

@@ -107,6 +107,7 @@ def _tails(children: Sequence[Child], folder: DataFolder, settings: LogSettings)
 
 
 def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[Child]:
+    folder.forget_metrics()
     environment = rooms.environment(
         {
             "redis_url": options.redis_url or redis_url(folder),
@@ -116,13 +117,19 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "socket_fd": listener.fileno(),
             "supervised": os.getpid(),
             "log_format": "json",  # they are read here
+            "metrics_dir": folder.metrics,
+            "metrics_port": 0,  # whoever asks the API hears of the workers too
         }
     )
     stop_s = options.stop_s + KILL_S
     api = Child("api", rooms.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),))
     names = [f"worker-{number}" for number in range(1, (options.workers or len(os.sched_getaffinity(0))) + 1)]
     command = rooms.command("worker")
-    return [api, *(Child(name, command, environment, folder.log(name), stop_s) for name in names)]
+    workers = []
+    for name in names:
+        own = {**environment, "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom")}
+        workers.append(Child(name, command, own, folder.log(name), stop_s))
+    return [api, *workers]
 
 
 def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signals, console: Console) -> None:
