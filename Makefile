@@ -23,10 +23,11 @@ scale: $(READY)  ## one batch of a million completions: memory, files and proces
 soak: $(READY)  ## ten minutes beside a hostile project: others' work goes on, as fast as half; SOAK="--seconds 60"
 	@.venv/bin/python -m tests.chaos.soak $(SOAK)
 
-lint: $(READY)  ## ruff and mypy
+lint: $(READY)  ## ruff, mypy, and the direction of imports
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-logo --no-cache
 
 bench: $(READY)  ## how fast, against bare Python in the same run: table and plots in benchmarks/results
 	@scripts/dockerd run .venv/bin/python -m benchmarks

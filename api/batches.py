@@ -156,6 +156,8 @@ def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
     """Ends a batch that is not over; its outcomes so far can be read. Another key's batch needs the role manage."""
     now = services.store.batches.cancel(project, batch.id)
     if now.state == "cancelled":
+        if batch.finished_at is None:
+            services.metrics.ended.labels("cancelled").inc()
         _log.info("batch cancelled", batch=batch.id, project=project, completions=now.done)
     return now
 
@@ -163,7 +165,8 @@ def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
 @router.delete("/{batch_id}", status_code=204)
 def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
     """Forgets a batch with its threads and outcomes."""
-    services.store.batches.delete(project, batch_id)
+    if services.store.batches.delete(project, batch_id).finished_at is None:
+        services.metrics.ended.labels("cancelled").inc()
     services.store.spool.remove(batch_id)
 
 

@@ -12,9 +12,8 @@ from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from sandbox.grader_source import GraderSource
-from storage.measures import COMPLETED
 from storage.summary import NOT_MADE, summary_of
-from storage.tally import Tally, tally
+from storage.tally import tally
 
 router = APIRouter(tags=["graders"])
 
@@ -66,14 +65,8 @@ def score_lines(
     label = f"{key}@{version.number}"
     with services.pool.grading(GraderSource.of_version(caller.project, version)) as grading:
         outcomes = grading.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
-    _count(services, f"{COMPLETED}{caller.project}:{key}", tally(outcomes))
+    counted = tally(outcomes)
+    services.metrics.completions.add(caller.project, key, counted.scored, counted.errors, counted.run_ms)
     if len(outcomes) < len(lines):
         raise caller.why(f"{len(outcomes)} of {len(lines)} threads were scored")
     return label, outcomes
-
-
-def _count(services: Services, name: str, counted: Tally) -> None:
-    services.counts.add(f"{name}:scored", counted.scored)
-    services.counts.add(f"{name}:run_ms", counted.run_ms)
-    for kind, errors in counted.errors.items():
-        services.counts.add(f"{name}:error:{kind}", errors)

@@ -39,12 +39,15 @@ class Pool:
     """Thread-safe. A sandbox holds one grader ever; after anything odd it is made anew.
 
     Attributes:
-        counts: loads by whether one was there already, starts, and ends by why.
+        counts: loads by whether one was there already, starts, and ends by why, for metrics.
     """
 
-    def __init__(self, backend: Backend, settings: SandboxSettings, resets_later: bool = False) -> None:
+    def __init__(
+        self, backend: Backend, settings: SandboxSettings, resets_later: bool = False, counts: Counts | None = None
+    ) -> None:
         """`resets_later`: whoever is done with a grader goes on at once, and the owner calls `reset` a moment later."""
-        self.counts = Counts()
+        self.counts = counts or Counts()
+        self.counts.watch(lambda: self._alive)
         self._backend = backend
         self._settings = settings
         self._resets_later = resets_later
@@ -150,9 +153,9 @@ class Pool:
         began = monotonic()
         place.take(lambda: self._look(stopping))
         if session := self._take_idle(source, stopping):
-            self.counts.add("pool:hit")
+            self.counts.hits.inc()
             return session
-        self.counts.add("pool:miss")
+        self.counts.misses.inc()
         for _ in range(_TRIES):
             session = self._take_living(began, stopping)
             began = monotonic()
@@ -199,7 +202,7 @@ class Pool:
                 break
             self._end(session, "crash")
             session = self._take_empty(stopping)
-        self.counts.observe("sandbox_wait", monotonic() - began)
+        self.counts.wait.observe(monotonic() - began)
         return session
 
     def _take_empty(self, stopping: Stopping | None) -> Session:
@@ -252,9 +255,9 @@ class Pool:
         try:
             session.end()
         except Exception:  # noqa: BLE001  # whatever it is, the scores that it gave count, and others are still started
-            self.counts.add("sandbox:end-failed")
+            self.counts.ends_failed.inc()
             _log.exception("a sandbox could not be ended, something of it may be left")
-        self.counts.add(f"sandbox:end:{why}")
+        self.counts.ended[why].inc()
         with self._changed:
             self._alive -= 1
             self._changed.notify_all()
@@ -350,7 +353,7 @@ class Pool:
         except Exception as error:  # noqa: BLE001  # whatever it is: who waits is told, and the next try may succeed
             self._fail(error)
             return
-        self.counts.add("sandbox:start")
+        self.counts.started.inc()
         with self._changed:
             self._failure = ""
             if not self._closed:
@@ -361,7 +364,7 @@ class Pool:
 
     def _fail(self, error: Exception) -> None:
         """Notes that a sandbox could not be started."""
-        self.counts.add("sandbox:start-failed")
+        self.counts.starts_failed.inc()
         known = isinstance(error, InfrastructureError)
         _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)
         with self._changed:
@@ -404,11 +407,13 @@ def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def open_pool(settings: SandboxSettings | None = None, resets_later: bool = False) -> Pool:
-    """A pool on the backend that the settings name; `resets_later` as `Pool` takes it.
+def open_pool(
+    settings: SandboxSettings | None = None, resets_later: bool = False, counts: Counts | None = None
+) -> Pool:
+    """A pool on the backend that the settings name; `resets_later` and `counts` as `Pool` takes them.
 
     Raises:
         IsolationUnavailable: it is not safe here; the message says how to make it so.
     """
     settings = settings or SandboxSettings()
-    return Pool(choose(settings), settings, resets_later)
+    return Pool(choose(settings), settings, resets_later, counts)

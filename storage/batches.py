@@ -150,14 +150,17 @@ class Batches:
             self._run(project, batch_id, "cancel", _now())
         return self.get(project, batch_id)
 
-    def delete(self, project: str, batch_id: str) -> None:
+    def delete(self, project: str, batch_id: str) -> Batch:
         """Forgets a batch; its files are the spool's to remove, and `garbage` names them until they are gone.
+
+        Returns the batch as it was.
 
         Raises:
             NotFound: there is none in this project.
         """
-        self.get(project, batch_id, summary=False)
+        was = self.get(project, batch_id, summary=False)
         self._run(project, batch_id, "delete", str(time.time() + _SWEEP_AGAIN_S), _now())
+        return was
 
     def keep(self, project: str, batch_id: str, kept: bool) -> Batch:
         """Keeps a batch beyond its time, or no longer.
@@ -301,7 +304,6 @@ def _write(
     # As text: a Redis that was started again meanwhile would not know it by its hash.
     pipe.eval(lua("enter"), 0, batch_id, fields["total"], fields["bytes"])
     pipe.sadd(names.OPEN, batch_id)
-    pipe.hincrby(names.TOTALS, "accepted", 1)
     pipe.zrem(names.UPLOADS, batch_id)
     return _batch(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
 

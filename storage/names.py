@@ -19,8 +19,6 @@ SPOOL = "gradebox:spool"
 SOURCES = "gradebox:sources"
 HOLDS = "gradebox:holds"
 OPEN = "gradebox:open"
-TOTALS = "gradebox:totals"
-MEASURED = "gradebox:measured"
 PROCESSES = "gradebox:processes"
 ENDINGS = "gradebox:endings"
 """The channel on which the id of each batch that ends is told."""
@@ -124,8 +122,3 @@ def returned(batch_id: str) -> str:
 def rewards(project: str, key: str) -> str:
     """What a grader gave in its last finished batches, as `version:scored:mean:m2`."""
     return f"gradebox:rewards:{project}:{key}"
-
-
-def measures(name: str) -> str:
-    """The completions that one grader has scored, for metrics; `name` is `project:key`, or what stands for the rest."""
-    return f"gradebox:measures:{name}"

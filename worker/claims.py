@@ -38,6 +38,7 @@ class Claims:
         """A unit that is not scored to its end: another worker may take it. As `Leases.release`."""
         release = self._runtime.store.leases.release
         kept = patiently(self._runtime, lambda: release(lease, tried=tried, outcomes=outcomes))
+        self._runtime.metrics.given_back.inc()
         self.drop(lease)
         return kept
 

@@ -9,12 +9,12 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
+from runtime import tracing
 from storage.answers import Once
 from storage.chunks import Chunk
 from storage.connection import lua, text
 from storage.plans import Wanted
 from storage.store import Store
-from worker import tracing
 
 QUEUE = "gradebox"
 _DRAIN = "worker.jobs.drain"
@@ -45,7 +45,7 @@ class Dispatch:
         As `Batches.accept`, and it may raise the same.
         """
         units = len(wanted) * len(chunks)
-        workers = max(1, len(self._store.measures.workers()))
+        workers = max(1, len(self._store.processes.workers()))
 
         def enqueue(pipe: Pipeline) -> None:
             for _ in range(min(units, workers)):

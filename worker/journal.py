@@ -5,7 +5,7 @@ from datetime import datetime
 import structlog
 from redis.exceptions import RedisError
 
-from sandbox.counts import Counts
+from runtime.metrics import Metrics
 from storage.leases import Completed
 from storage.store import Store
 from worker.unit import Scored
@@ -13,9 +13,12 @@ from worker.unit import Scored
 _log = structlog.get_logger(__name__)
 
 
-def tell_chunk(counts: Counts, scored: Scored, completed: Completed) -> None:
+def tell_chunk(metrics: Metrics, scored: Scored, completed: Completed) -> None:
     """Tells that a chunk was scored."""
-    counts.observe("chunk", scored.seconds)
+    metrics.chunk.observe(scored.seconds)
+    if completed:
+        counted = scored.counted
+        metrics.completions.add(scored.project, scored.grader, counted.scored, counted.errors, counted.run_ms)
     _log.info(
         "chunk scored",
         batch=scored.lease.batch,
@@ -29,8 +32,9 @@ def tell_chunk(counts: Counts, scored: Scored, completed: Completed) -> None:
     )
 
 
-def tell_finished(store: Store, counts: Counts, batch_id: str) -> None:
+def tell_finished(store: Store, metrics: Metrics, batch_id: str) -> None:
     """Tells that a batch is finished, and what is odd about its scores."""
+    metrics.ended.labels("finished").inc()
     try:
         batch = store.batches.find(batch_id)
     except RedisError as error:
@@ -40,8 +44,8 @@ def tell_finished(store: Store, counts: Counts, batch_id: str) -> None:
         return
     started = batch.started_at or batch.finished_at
     wait_s, run_s = _between(batch.created_at, started), _between(started, batch.finished_at)
-    counts.observe("batch_wait", wait_s)
-    counts.observe("batch_run", run_s)
+    metrics.batch_wait.observe(wait_s)
+    metrics.batch_run.observe(run_s)
     _log.info(
         "batch finished",
         batch=batch_id,
@@ -54,7 +58,7 @@ def tell_finished(store: Store, counts: Counts, batch_id: str) -> None:
     )
     for summary in batch.summary:
         for kind, warning in zip(summary.warning_kinds, summary.warnings, strict=True):
-            counts.add(f"warned:{kind}")
+            metrics.warned.labels(kind).inc()
             _log.warning(
                 "dead reward", batch=batch_id, project=batch.project, grader=summary.grader, kind=kind, warning=warning
             )

@@ -3,7 +3,7 @@
 import threading
 from dataclasses import dataclass, field
 
-from sandbox.counts import Counts
+from runtime.metrics import Metrics
 from sandbox.pool import Pool
 from storage.store import Store
 from worker.dispatch import Dispatch
@@ -14,7 +14,7 @@ _current: list["Runtime"] = []
 
 @dataclass
 class Runtime:
-    """One worker process. `counts` are for metrics.
+    """One worker process.
 
     Attributes:
         stopping: is set once it has been told to stop.
@@ -26,7 +26,7 @@ class Runtime:
     pool: Pool
     dispatch: Dispatch
     heartbeat: Heartbeat
-    counts: Counts = field(default_factory=Counts)
+    metrics: Metrics = field(default_factory=lambda: Metrics("worker"))
     stopping: threading.Event = field(default_factory=threading.Event)
     stop_s: float = 8.0
     starving: threading.Event = field(default_factory=threading.Event)

@@ -141,7 +141,7 @@ class Settler:
         completed = patiently(self._runtime, lambda: store.leases.complete_all(told))
         for one, counts in zip(units, completed, strict=True):
             self._claims.drop(one.lease)
-            tell_chunk(self._runtime.counts, one, counts)
+            tell_chunk(self._runtime.metrics, one, counts)
         if Completed.FINISHED in completed:
             self._finish(units[0].lease.batch)
         for one, counts in zip(units, completed, strict=True):
@@ -150,7 +150,7 @@ class Settler:
     def _finish(self, batch: str) -> None:
         """What is told of a finished batch is worth less than the outcomes that wait behind it."""
         try:
-            tell_finished(self._runtime.store, self._runtime.counts, batch)
+            tell_finished(self._runtime.store, self._runtime.metrics, batch)
         except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
             _log.exception("what came of a finished batch could not be told", batch=batch)
         try:

@@ -8,13 +8,13 @@ import msgspec
 import structlog
 
 from gradebox.outcome import Outcome, OutcomeError
+from runtime import tracing
 from sandbox.errors import InfrastructureError
 from storage.chunks import Chunk
 from storage.leases import Lease
 from storage.plans import Scorer
 from storage.store import Store
 from storage.tally import Tally, tally
-from worker import tracing
 from worker.bench import Bench, Loaded
 from worker.runtime import Runtime
 from worker.watch import Watch
@@ -36,6 +36,9 @@ class Scored(msgspec.Struct, frozen=True):
 
     lease: Lease
     grader_number: int
+    project: str
+    grader: str
+    """The grader's key."""
     label: str
     """What the outcomes call the grader."""
     lines: bytes
@@ -80,7 +83,7 @@ def score(runtime: Runtime, bench: Bench, lease: Lease, watch: Watch) -> Scored 
         return None
     lines, counted = kept + _encoder.encode_lines(outcomes[before:]), tally(outcomes)
     whole = len(outcomes) == chunk.lines
-    return Scored(lease, number, scorer.label, lines, counted, monotonic() - began, whole)
+    return Scored(lease, number, plan.project, scorer.key, scorer.label, lines, counted, monotonic() - began, whole)
 
 
 def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:

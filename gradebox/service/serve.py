@@ -107,6 +107,7 @@ def _tails(processes: Sequence[ServiceProcess], folder: DataFolder, settings: Lo
 
 
 def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[ServiceProcess]:
+    folder.forget_metrics()
     environment = rooms.environment(
         {
             "redis_url": options.redis_url or redis_url(folder),
@@ -116,17 +117,22 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "socket_fd": listener.fileno(),
             "supervised": os.getpid(),
             "log_format": "json",  # they are read here
+            "metrics_dir": folder.metrics,
+            "metrics_port": 0,  # whoever asks the API hears of the workers too
         }
     )
     stop_s = options.stop_s + KILL_S
     api = ServiceProcess(
         "api", rooms.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),)
     )
-    workers = options.workers or len(os.sched_getaffinity(0))
-    environment = {"GRADEBOX_SANDBOXES_MEMORY_MB": str(_worker_memory_mb(workers)), **environment}
-    names = [f"worker-{number}" for number in range(1, workers + 1)]
+    number = options.workers or len(os.sched_getaffinity(0))
+    environment = {"GRADEBOX_SANDBOXES_MEMORY_MB": str(_worker_memory_mb(number)), **environment}
     command = rooms.command("worker")
-    return [api, *(ServiceProcess(name, command, environment, folder.log(name), stop_s) for name in names)]
+    workers = []
+    for name in (f"worker-{one}" for one in range(1, number + 1)):
+        own = {**environment, "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom")}
+        workers.append(ServiceProcess(name, command, own, folder.log(name), stop_s))
+    return [api, *workers]
 
 
 def _worker_memory_mb(workers: int) -> int:

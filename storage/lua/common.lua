@@ -5,7 +5,7 @@ local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:
 local STORED, UNFROZEN = 'gradebox:stored', 'gradebox:unfrozen'
 local SOURCES, HOLDS = 'gradebox:sources', 'gradebox:holds'
 
-local OPEN, TOTALS, MEASURED = 'gradebox:open', 'gradebox:totals', 'gradebox:measured'
+local OPEN = 'gradebox:open'
 
 local function batch_key(id) return 'gradebox:batch:' .. id end
 local function frozen_key(id) return 'gradebox:frozen:' .. id end
@@ -77,7 +77,6 @@ local function give_back(id, unit)
     redis.call('HSET', batch .. ':underway', unit, kept)
     redis.call('HSET', batch, 'retried', 1)
     redis.call('RPUSH', batch .. ':returned', unit)
-    redis.call('HINCRBY', TOTALS, 'given_back', 1)
     rotate(id, batch)
   end
 end
@@ -121,21 +120,6 @@ local function end_batch(id, batch, state, at)
   end
   release_sources(batch)
   redis.call('SREM', OPEN, id)
-  redis.call('HINCRBY', TOTALS, 'ended:' .. state, 1)
   redis.call('PUBLISH', 'gradebox:endings', id)
-end
-
--- Where the completions of one grader are counted for metrics. At most 200 graders are told apart, and one that has
--- been still for a day makes room for another; what finds no room is counted together.
-local function measures_key(project, grader)
-  local name, now = project .. ':' .. grader, now_ms() / 1000
-  if not redis.call('ZSCORE', MEASURED, name) and redis.call('ZCARD', MEASURED) >= 200 then
-    local oldest = redis.call('ZRANGE', MEASURED, 0, 0, 'WITHSCORES')
-    if now - oldest[2] < 86400 then return 'gradebox:measures:rest' end
-    redis.call('ZREM', MEASURED, oldest[1])
-    redis.call('DEL', 'gradebox:measures:' .. oldest[1])
-  end
-  redis.call('ZADD', MEASURED, now, name)
-  return 'gradebox:measures:' .. name
 end
 

@@ -53,14 +53,6 @@ local function count_values(values, from, to)
   for _, pair in ipairs(coarse) do redis.call('HINCRBY', values, pair[1], pair[2]) end
 end
 
--- For metrics.
-local function measure(project, scorer, scored)
-  local key = measures_key(project, scorer.key)
-  if scored > 0 then redis.call('HINCRBY', key, 'scored', scored) end
-  redis.call('HINCRBYFLOAT', key, 'run_ms', ARGV[13])
-  for i = 15, 13 + 2 * tonumber(ARGV[14]), 2 do redis.call('HINCRBY', key, 'error:' .. ARGV[i], ARGV[i + 1]) end
-end
-
 -- The summary compares each grader with its last ten batches, which are kept with the batch for that; then this batch
 -- is one of them. Batches of a few scores say nothing of a mean (storage/rewards.py names the same number).
 local function remember(batch, project, scorers)
@@ -101,7 +93,6 @@ local project, scorers = unpack(redis.call('HMGET', batch, 'project', 'graders')
 scorers = cjson.decode(scorers)
 count(project, -outcomes, 0)
 store(project, ARGV[6])
-measure(project, scorers[grader + 1], scored)
 if redis.call('HINCRBY', batch, 'done', outcomes) == tonumber(redis.call('HGET', batch, 'total')) then
   remember(batch, project, scorers)
   end_batch(id, batch, 'finished', ARGV[5])

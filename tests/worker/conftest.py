@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from gradebox.schemas import Batch
+from runtime.metrics import Metrics
 from sandbox.pool import Pool
 from storage import outcomes
 from storage.plans import Wanted
@@ -43,7 +44,7 @@ def dispatch(store: Store) -> Dispatch:
 def runtime(store: Store) -> Runtime:
     """The runtime of a worker that has no sandboxes and whose heart does not beat."""
     dispatch = Dispatch(store)
-    return Runtime(store, cast(Pool, None), dispatch, Heartbeat(store, dispatch))
+    return Runtime(store, cast(Pool, None), dispatch, Heartbeat(store, dispatch, Metrics("worker")))
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def scored(claims: Claims, first: int) -> Scored:
     lease = claims.next()
     assert lease is not None
     made = [Outcome(first + number, "g@1", 1.0, 0.1) for number in range(1000)]
-    return Scored(lease, 0, "g@1", msgspec.json.Encoder().encode_lines(made), tally(made), 0.01)
+    return Scored(lease, 0, "default", "g", "g@1", msgspec.json.Encoder().encode_lines(made), tally(made), 0.01)
 
 
 def test_units_that_come_together_count_each_once(store: Store, runtime: Runtime) -> None:

@@ -6,6 +6,7 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
+from runtime.metrics import Metrics
 from sandbox.errors import InfrastructureError
 from sandbox.grading import Grading
 from sandbox.pool import Pool
@@ -32,7 +33,7 @@ SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return f
 @pytest.fixture
 def runtime(store: Store, pool: Pool) -> Runtime:
     dispatch = Dispatch(store)
-    return Runtime(store, pool, dispatch, Heartbeat(store, dispatch))
+    return Runtime(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
 
 
 def wanted(store: Store, source: str, key: str = "g") -> Wanted:

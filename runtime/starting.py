@@ -3,21 +3,19 @@
 import os
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import structlog
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gradebox.service.logs import configure
-from sandbox.errors import IsolationUnavailable
-from storage.errors import UnknownFormat
-from storage.store import Store
-from worker import threads, tracing
-from worker.supervised import stop_with_parent
+from runtime import threads, tracing
+from runtime.errors import CannotStart
+from runtime.supervised import stop_with_parent
 
-UNSAFE_HERE = 3
-UNKNOWN_FORMAT = 4
 _REDIS_WAIT_S = 1.0
 
+_Store = TypeVar("_Store")
 _log = structlog.get_logger(__name__)
 
 
@@ -30,17 +28,14 @@ def start(role: str, run: Callable[[], None]) -> int:
     tracing.start(role)
     try:
         run()
-    except IsolationUnavailable as error:
-        _log.error(f"no sandbox is safe here: {error}")
-        return UNSAFE_HERE
-    except UnknownFormat as error:
-        _log.error(str(error))
-        return UNKNOWN_FORMAT
+    except CannotStart as error:
+        _log.error(f"{error.what}: {error}")
+        return error.exit_code
     return 0
 
 
-def wait_for(open_store: Callable[[], Store]) -> Store:
-    """The store, when Redis answers. Raises UnknownFormat."""
+def wait_for(open_store: Callable[[], _Store]) -> _Store:
+    """The store, when Redis answers. Raises what `open_store` raises, but for a Redis that does not answer yet."""
     while True:
         try:
             return open_store()

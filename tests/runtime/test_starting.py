@@ -9,7 +9,7 @@ _STARTS = """
 import sys
 from sandbox.errors import IsolationUnavailable
 from storage.errors import UnknownFormat
-from worker.starting import start
+from runtime.starting import start
 
 def run():
     {body}
@@ -18,7 +18,7 @@ sys.exit(start("worker", run))
 """
 _WAITS = """
 from redis.exceptions import ConnectionError
-from worker import starting
+from runtime import starting
 
 starting._REDIS_WAIT_S = 0.01
 answers = iter([ConnectionError("refused"), ConnectionError("refused"), "the store"])

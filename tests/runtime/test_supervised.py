@@ -9,7 +9,7 @@ import pytest
 
 CHILD = """
 import time
-from worker.supervised import stop_with_parent
+from runtime.supervised import stop_with_parent
 stop_with_parent()
 print("up", flush=True)
 time.sleep(60)

@@ -97,7 +97,7 @@ def test_a_request_its_batch_and_its_chunks_are_one_trace(
 
 def test_nothing_of_it_is_imported_when_it_is_off() -> None:
     program = (
-        "import sys; from worker import tracing; tracing.start('worker'); "
+        "import sys; from runtime import tracing; tracing.start('worker'); "
         "block = tracing.span('a'); assert block is tracing.span('b'); "
         "assert tracing.current() == ''; "
         "assert not any(name.startswith('opentelemetry') for name in sys.modules)"
