@@ -26,6 +26,26 @@ settings.register_profile("gradebox", deadline=None)
 settings.load_profile("gradebox")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes run the tests, those of a file share one, and with it what they start.
+
+    Files with slow tests begin first, so that none of them is still running when the others have ended.
+    """
+    groups = [_group(item) for item in items]
+    slow = {group for group, item in zip(groups, items, strict=True) if item.get_closest_marker("slow")}
+    for group, item in zip(groups, items, strict=True):
+        item.add_marker(pytest.mark.xdist_group(group))
+    items[:] = [item for _, item in sorted(zip(groups, items, strict=True), key=lambda one: one[0] not in slow)]
+
+
+def _group(item: pytest.Item) -> str:
+    """The file of a test; of tests that are run against each backend, also which."""
+    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    backend = parameters.get("attacked") or parameters.get("backend")
+    return f"{item.path.parent if backend else item.path} {backend or ''}"
+
+
 @contextmanager
 def redis_server(folder: Path) -> Iterator[str]:
     """The URL of a Redis with an append-only file in this folder; it is killed when the block ends."""
