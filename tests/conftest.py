@@ -28,22 +28,30 @@ settings.load_profile("gradebox")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes run the tests, those of a file share one, and with it what they start.
+    """Where several processes run the tests, those of a group share one, and with it what they start.
 
-    Files with slow tests begin first, so that none of them is still running when the others have ended.
+    Groups with slow tests begin first and then large ones, so that none is still running when all others have ended.
     """
-    groups = [_group(item) for item in items]
-    slow = {group for group, item in zip(groups, items, strict=True) if item.get_closest_marker("slow")}
-    for group, item in zip(groups, items, strict=True):
-        item.add_marker(pytest.mark.xdist_group(group))
-    items[:] = [item for _, item in sorted(zip(groups, items, strict=True), key=lambda one: one[0] not in slow)]
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(_group(item), []).append(item)
+    for group, members in groups.items():
+        for item in members:
+            item.add_marker(pytest.mark.xdist_group(group))
+    items[:] = [item for members in sorted(groups.values(), key=_begins) for item in members]
 
 
 def _group(item: pytest.Item) -> str:
-    """The file of a test; of tests that are run against each backend, also which."""
-    parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-    backend = parameters.get("attacked") or parameters.get("backend")
-    return f"{item.path.parent if backend else item.path} {backend or ''}"
+    """What the test names, or its file; of the contract, which every backend keeps, the backend."""
+    if named := item.get_closest_marker("xdist_group"):
+        return str(named.args[0])
+    if item.path.parent.name == "contract" and isinstance(item, pytest.Function) and "backend" in item.fixturenames:
+        return f"contract {item.callspec.params['backend']}"
+    return str(item.path)
+
+
+def _begins(members: list[pytest.Item]) -> tuple[bool, int]:
+    return not any(item.get_closest_marker("slow") for item in members), -len(members)
 
 
 @contextmanager
