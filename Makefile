@@ -12,7 +12,7 @@ demo: $(READY)  ## start the service, score 1,200 completions with six graders, 
 	@.venv/bin/python -m examples.demo $(DEMO)
 
 test: $(READY)  ## every test that this machine can run
-	@scripts/dockerd run .venv/bin/pytest $(TESTS)
+	@scripts/dockerd run scripts/tests $(TESTS)
 
 chaos: $(READY)  ## 200 random kills while 100,000 completions are scored; CHAOS="--seed 7" repeats a run's choices
 	@.venv/bin/python -m tests.chaos $(CHAOS)

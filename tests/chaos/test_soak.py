@@ -5,6 +5,7 @@ import pytest
 from tests.chaos.soak import Plan, run
 
 
+@pytest.mark.alone
 @pytest.mark.service
 @pytest.mark.sandbox
 @pytest.mark.slow

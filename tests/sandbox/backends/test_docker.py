@@ -142,6 +142,7 @@ def test_a_killed_service_leaves_nothing_that_runs(made: Docker) -> None:
         ("", "running", 9999, False),
         ("garbage", "exited", 9999, True),
     ],
+    ids=["ours", "of our pid", "of another machine", "being made there", "left there", "nobody's", "unreadable"],
 )
 def test_whose_a_container_is(owner: str, state: str, age_s: float, stale: bool) -> None:
     told = {"Labels": {leftovers.OWNER: owner}, "State": state, "Created": time.time() - age_s}
