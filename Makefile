@@ -11,7 +11,7 @@ $(READY): requirements.lock pyproject.toml scripts/setup
 demo: $(READY)  ## start the service, score 1,200 completions with six graders, stop
 	@.venv/bin/python -m examples.demo $(DEMO)
 
-test: $(READY)  ## every test that this machine can run
+test: $(READY)  ## every test that this machine can run; TESTS="tests/storage -k spool" chooses among them
 	@scripts/dockerd run scripts/tests $(TESTS)
 
 chaos: $(READY)  ## 200 random kills while 100,000 completions are scored; CHAOS="--seed 7" repeats a run's choices

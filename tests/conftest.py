@@ -112,7 +112,7 @@ def store(redis: Redis, storage_settings: StorageSettings) -> Store:
 
 @pytest.fixture
 def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A disk of 16 MiB, or as many as `parametrize` says."""
+    """A disk of 16 MiB, or as many as `parametrize` says. For tests that run alone: others look for mounts left."""
     path = tmp_path / "disk"
     path.mkdir()
     options = f"size={getattr(request, 'param', 16)}m"

@@ -240,7 +240,7 @@ def test_closing_leaves_no_process() -> None:
         grade(pool, GraderSource(_LEAVES_THINGS, "batch"))
         grade(pool, source(1))
         assert eventually(lambda: len(backend.alive()) == 4)
-    assert eventually(lambda: backend.alive() == [], 2.0)
+    assert eventually(lambda: backend.alive() == [], 20.0)
     with pytest.raises(InfrastructureError, match="stopping"):
         grade(pool, source(2))
 
@@ -254,7 +254,7 @@ def test_a_backend_that_starts_nothing_is_told_and_heals(error: Exception, warm:
         began = time.monotonic()
         with pytest.raises(InfrastructureError, match=r"no sandbox could be started for 0 s: .*no more processes"):
             grade(pool, source(1))
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 20  # a sandbox that is awaited is awaited for a minute
         assert "no more processes" in str(pool.trouble())
         assert told(pool, "sandbox_starts_failed") >= 1
         backend.broken = None
@@ -291,7 +291,7 @@ def test_a_builder_that_ends_is_told() -> None:
             ):
                 grade(pool, source(1))
         assert "SystemExit" in str(pool.trouble())
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
 
 
 def test_a_sandbox_that_cannot_be_ended_costs_no_score(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -501,7 +501,7 @@ def test_one_project_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> 
         for number in range(3):
             began = time.monotonic()
             assert grade(pool, source(number, f"other{number}"))[0] == float(number)
-            assert time.monotonic() - began < 1.5
+            assert time.monotonic() - began < 20
         assert eventually(lambda: len(ends) == 2)
         assert "this project has had all 2 sandboxes" in ends[0]
         over.set()

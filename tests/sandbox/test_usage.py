@@ -97,6 +97,7 @@ def kinds(outcomes: list[Outcome]) -> list[tuple[str, bool] | float | None]:
     return [(one.error.kind, one.error.retryable) if one.error else one.score for one in outcomes]
 
 
+@pytest.mark.alone  # it keeps all processors busy
 @BOTH
 def test_a_completion_that_got_no_processor_is_graded_again(
     isolation: Literal["batch", "completion"], pool: Pool
@@ -142,4 +143,4 @@ def test_one_that_sleeps_or_has_the_processor_is_told_at_once(
     with pool.grading(GraderSource(_WORKS, isolation, timeout_s=0.5)) as grading:
         outcomes = grading.score(line(completion), 0, "g@1")
     assert kinds(outcomes) == [("timeout", False)]
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 6  # `sleep` and `loop` go on for nine seconds

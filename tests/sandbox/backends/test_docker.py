@@ -109,6 +109,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.alone  # any start of the backend, in any process, removes it
 def test_what_a_killed_service_left_is_removed_at_the_next_start(made: Docker) -> None:
     mine = made.start()
     killed = subprocess.run([sys.executable, "-c", _KILLED], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
