@@ -192,7 +192,7 @@ def run(source: str, path: Path, given: Names) -> ModuleType:
     return module
 
 
-def test_the_pages_with_python_are_all_run() -> None:
+def test_each_page_with_python_has_a_check() -> None:
     assert {block.page for block in of("python")} == RUN.keys()
 
 
@@ -229,9 +229,10 @@ def test_each_line_of_json_is_a_thread(block: Block) -> None:
 
 
 @pytest.mark.parametrize("block", of("yaml"), ids=lambda block: block.id)
-def test_yaml_is_of_prometheus(block: Block) -> None:
-    (job,) = yaml.safe_load(block.text)["scrape_configs"]
-    assert job["static_configs"][0]["targets"]
+def test_yaml_is_a_configuration_of_prometheus(block: Block) -> None:
+    for job in yaml.safe_load(block.text)["scrape_configs"]:
+        assert job["job_name"]
+        assert [*job.get("static_configs", []), *job.get("dns_sd_configs", [])]
 
 
 # Commands
