@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -59,7 +60,24 @@ class LeaseWorker(SimpleWorker):
     """RQ's in-process worker. A process each job would cost five times what the job does."""
 
     log_result_lifespan = False
+    on_signal: Callable[[], None] | None = None
+    """What SIGTERM and SIGINT do, where it is set: RQ's own handler takes locks that the main thread may hold."""
+    stops = False
+    """Whether the job at hand is the last one."""
     _registration: Registration | None = None
+
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:
+        """RQ has signals call this."""
+        if self.on_signal is None:
+            super().request_stop(signum, frame)
+        else:
+            self.on_signal()
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        """Executes a job, and stops where that was asked for meanwhile."""
+        super().execute_job(job, queue)
+        if self.stops:
+            raise StopRequested
 
     def perform_job(self, job: Job, queue: Queue) -> bool:
         """Performs a job, which may take hours."""
@@ -83,9 +101,6 @@ class LeaseWorker(SimpleWorker):
         """RQ would log the exception's words, and they may quote a tenant."""
         _log.error("a job failed", job=job.id, exc_info=exc_info)
 
-    def _install_signal_handlers(self) -> None:
-        """Nothing: the process has its own."""
-
 
 class Process:
     """Runs RQ's loop until a signal ends it. Redis may go away meanwhile: the loop is entered again.
@@ -106,7 +121,7 @@ class Process:
         signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
         threading.Thread(target=self._await_signal, args=(woken,), name="signals", daemon=True).start()
         for number in _STOPPING:
-            signal.signal(number, self._on_signal)
+            signal.signal(number, lambda _number, _frame: self._on_signal())
         while not self._told:
             try:
                 self._work()
@@ -119,13 +134,14 @@ class Process:
     def _work(self) -> None:
         redis = connect(self._redis_url, blocking=True)
         self._worker = LeaseWorker([QUEUE], connection=redis, serializer=JSONSerializer, log_job_description=False)
+        self._worker.on_signal = self._on_signal
         try:
             self._worker.work(logging_level="WARNING")
         finally:
             self._worker = None
             redis.close()
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self) -> None:
         """A worker that waits for a job stops at once. The main thread may hold any lock here, so none is taken: the
         thread that `_await_signal` runs in tells the others.
         """
@@ -134,7 +150,7 @@ class Process:
         self._told = True
         worker = self._worker
         if worker is not None:
-            worker._stop_requested = True
+            worker.stops = True
             if worker.get_state() != WorkerStatus.BUSY:
                 raise StopRequested
 
