@@ -8,7 +8,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from worker.lane import Lane
-from worker.patience import patiently
+from worker.redis_retry import retry_redis
 from worker.runtime import Runtime, current
 
 TURN_S = 60.0
@@ -27,7 +27,7 @@ def drain() -> None:
         while not runtime.stopping.is_set():
             if lane.work():
                 if time.monotonic() > ends:
-                    patiently(runtime, runtime.dispatch.call)
+                    retry_redis(runtime, runtime.dispatch.call)
                     return
                 continue
             lane.flush()
@@ -43,7 +43,7 @@ def _called_again(runtime: Runtime, lane: Lane) -> bool:
     """Waits a moment for the next call: to RQ, starting and ending a job is as much work as a small batch."""
     if _called(runtime, _READ_S):
         return True
-    lane.bench.put_away()  # not at once: whoever waited for the batch now reads its outcomes
+    lane.cache.unload()  # not at once: whoever waited for the batch now reads its outcomes
     return _called(runtime, _LINGER_S)
 
 
@@ -51,7 +51,7 @@ def _called(runtime: Runtime, wait_s: float) -> bool:
     """Whether there is another call for a worker within so many seconds; it is answered then."""
     ends = time.monotonic() + wait_s
     while not runtime.stopping.is_set() and (left := ends - time.monotonic()) > 0:
-        job = patiently(runtime, partial(runtime.dispatch.answer, min(left, _STOP_S)))
+        job = retry_redis(runtime, partial(runtime.dispatch.answer, min(left, _STOP_S)))
         if job is not None:
             runtime.dispatch.forget(job)
             return True

@@ -19,7 +19,7 @@ from worker.dispatch import Dispatch
 from worker.express import Express
 from worker.heartbeat import Heartbeat
 from worker.janitor import JanitorThread
-from worker.process import Process
+from worker.process import WorkerProcess
 from worker.runtime import Runtime, use
 from worker.settings import WorkerSettings
 
@@ -59,7 +59,7 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     janitor.start()
     _log.info("waiting for batches")
     try:
-        Process(runtime, settings.redis_url).run()
+        WorkerProcess(runtime, settings.redis_url).run()
     finally:
         runtime.stopping.set()
         express.end()

@@ -69,7 +69,7 @@ class LeaseWorker(SimpleWorker):
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         """RQ has signals call this."""
         if self.on_signal is None:
-            super().request_stop(signum, frame)
+            super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
         else:
             self.on_signal()
 
@@ -102,7 +102,7 @@ class LeaseWorker(SimpleWorker):
         _log.error("a job failed", job=job.id, exc_info=exc_info)
 
 
-class Process:
+class WorkerProcess:
     """Runs RQ's loop until a signal ends it. Redis may go away meanwhile: the loop is entered again.
 
     The chunks at hand may still take the runtime's `stop_s` then, less than a supervisor waits before it kills.

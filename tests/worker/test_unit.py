@@ -16,13 +16,13 @@ from storage.plans import Wanted
 from storage.store import Store
 from tests.storage.making import accept, claim, proved
 from worker import watch as watches
-from worker.bench import Bench
-from worker.claims import Claims
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
+from worker.loaded_grader import GraderCache
+from worker.result_writer import ResultWriter
 from worker.runtime import Runtime
-from worker.settler import Settler
 from worker.unit import Scored, score
+from worker.unit_queue import UnitQueue
 from worker.watch import Watch
 
 pytestmark = pytest.mark.sandbox
@@ -42,13 +42,13 @@ def wanted(store: Store, source: str, key: str = "g") -> Wanted:
 
 
 def scored(runtime: Runtime, lease: Lease) -> Scored | None:
-    with Bench(runtime.store, runtime.pool) as bench:
-        return score(runtime, bench, lease, Watch(runtime, lease))
+    with GraderCache(runtime.store, runtime.pool) as cache:
+        return score(runtime, cache, lease, Watch(runtime, lease))
 
 
 def settled(runtime: Runtime, unit: Scored) -> None:
-    with Settler(runtime, Claims(runtime)) as settler:
-        settler.add(unit)
+    with ResultWriter(runtime, UnitQueue(runtime)) as writer:
+        writer.add(unit)
 
 
 def scores(unit: Scored) -> list[float | None]:

@@ -4,11 +4,11 @@ from types import TracebackType
 from typing import Self
 
 from storage.leases import Lease
-from worker.patience import patiently
+from worker.redis_retry import retry_redis
 from worker.runtime import Runtime
 
 
-class Claims:
+class UnitQueue:
     """Leases that the heartbeat keeps until the unit counts, is given back, or the block ends.
 
     `starving`: takes units only of projects that have no lease.
@@ -28,7 +28,7 @@ class Claims:
 
     def next(self) -> Lease | None:
         """A unit, or None where none waits."""
-        lease = patiently(self._runtime, lambda: self._runtime.store.leases.claim(starving=self._starving))
+        lease = retry_redis(self._runtime, lambda: self._runtime.store.leases.claim(starving=self._starving))
         if lease is not None:
             self._held.add(lease)
             self._runtime.heartbeat.leases.add(lease)
@@ -37,7 +37,7 @@ class Claims:
     def give_back(self, lease: Lease, *, tried: bool, outcomes: int = 0) -> bool:
         """A unit that is not scored to its end: another worker may take it. As `Leases.release`."""
         release = self._runtime.store.leases.release
-        kept = patiently(self._runtime, lambda: release(lease, tried=tried, outcomes=outcomes))
+        kept = retry_redis(self._runtime, lambda: release(lease, tried=tried, outcomes=outcomes))
         self._runtime.metrics.given_back.inc()
         self.drop(lease)
         return kept

@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 _log = structlog.get_logger(__name__)
 
 
-def patiently(runtime: Runtime, ask: Callable[[], _T]) -> _T:
+def retry_redis(runtime: Runtime, ask: Callable[[], _T]) -> _T:
     """Asks until Redis answers, and writes again where its memory or disk was full.
 
     Raises:
