@@ -10,10 +10,10 @@ from structlog.contextvars import bound_contextvars
 from sandbox.errors import InfrastructureError
 from storage.errors import PayloadLost
 from storage.leases import Lease
+from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache
 from worker.redis_retry import retry_redis
 from worker.result_writer import ResultWriter
-from worker.runtime import Runtime
 from worker.unit import score
 from worker.unit_queue import UnitQueue
 from worker.watch import Watch
@@ -26,11 +26,11 @@ _log = structlog.get_logger(__name__)
 class Lane:
     """One of a worker process. `starving`: for projects alone that have no lease."""
 
-    def __init__(self, runtime: Runtime, *, starving: bool = False) -> None:
-        self._runtime = runtime
-        self.cache = GraderCache(runtime.store, runtime.pool)
-        self._queue = UnitQueue(runtime, starving=starving)
-        self._writer = ResultWriter(runtime, self._queue)
+    def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
+        self._context = context
+        self.cache = GraderCache(context.store, context.pool)
+        self._queue = UnitQueue(context, starving=starving)
+        self._writer = ResultWriter(context, self._queue)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
@@ -48,7 +48,7 @@ class Lane:
     def work(self) -> bool:
         """Scores the next unit; False where none waits, or the worker is to stop."""
         self._await_sandboxes()
-        if self._runtime.stopping.is_set():
+        if self._context.stopping.is_set():
             return False
         lease = self._queue.next()
         if lease is None:
@@ -61,10 +61,10 @@ class Lane:
 
     def _await_sandboxes(self) -> None:
         """A worker that can have no sandbox takes no unit: others may have some."""
-        while (trouble := self._runtime.pool.trouble()) is not None:
+        while (trouble := self._context.pool.trouble()) is not None:
             _log.error("no units are taken: no sandbox can be had", again_in_s=_LONGEST_PAUSE_S, trouble=trouble)
             self.cache.unload()
-            if self._runtime.stopping.wait(_LONGEST_PAUSE_S):
+            if self._context.stopping.wait(_LONGEST_PAUSE_S):
                 return
 
     def _score(self, lease: Lease) -> None:
@@ -72,15 +72,15 @@ class Lane:
 
         A payload that is lost does not come back, so that is not waited for: other batches are.
         """
-        watch = Watch(self._runtime, lease)
+        watch = Watch(self._context, lease)
         try:
-            scored = retry_redis(self._runtime, lambda: score(self._runtime, self.cache, lease, watch))
+            scored = retry_redis(self._context, lambda: score(self._context, self.cache, lease, watch))
         except (InfrastructureError, PayloadLost, OSError) as error:
             pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.tries, _LONGEST_PAUSE_S)
             _log.warning("a chunk could not be scored and is given back", next_after_s=pause, error=str(error))
             self.cache.unload()
-            self._queue.give_back(lease, tried=not self._runtime.stopping.is_set())
-            self._runtime.stopping.wait(pause)
+            self._queue.give_back(lease, tried=not self._context.stopping.is_set())
+            self._context.stopping.wait(pause)
             return
         if scored is None:
             self._queue.give_back(lease, tried=not watch.leaving)

@@ -19,8 +19,8 @@ from rq.worker import WorkerStatus
 from rq.worker_registration import register
 
 from storage.connection import connect
+from worker.context import WorkerContext
 from worker.dispatch import QUEUE
-from worker.runtime import Runtime
 
 _REDIS_WAIT_S = 1.0
 _FIRST_S = 2.0
@@ -105,11 +105,11 @@ class LeaseWorker(SimpleWorker):
 class WorkerProcess:
     """Runs RQ's loop until a signal ends it. Redis may go away meanwhile: the loop is entered again.
 
-    The chunks at hand may still take the runtime's `stop_s` then, less than a supervisor waits before it kills.
+    The chunks at hand may still take the context's `stop_s` then, less than a supervisor waits before it kills.
     """
 
-    def __init__(self, runtime: Runtime, redis_url: str) -> None:
-        self._runtime = runtime
+    def __init__(self, context: WorkerContext, redis_url: str) -> None:
+        self._context = context
         self._redis_url = redis_url
         self._worker: LeaseWorker | None = None
         self._told = False
@@ -129,7 +129,7 @@ class WorkerProcess:
                 _log.warning("Redis does not answer, trying again", error=str(error))
             except StopRequested:
                 return
-            self._runtime.stopping.wait(_REDIS_WAIT_S)
+            self._context.stopping.wait(_REDIS_WAIT_S)
 
     def _work(self) -> None:
         redis = connect(self._redis_url, blocking=True)
@@ -157,15 +157,15 @@ class WorkerProcess:
     def _await_signal(self, woken: int) -> None:
         while os.read(woken, 1)[0] not in _STOPPING:
             pass
-        self._runtime.stopping.set()
-        time.sleep(self._runtime.stop_s)
+        self._context.stopping.set()
+        time.sleep(self._context.stop_s)
         self._give_up()
 
     def _give_up(self) -> None:
         """The units take too long: other workers are to have them now, not when the leases run out."""
         try:
-            for lease in list(self._runtime.heartbeat.leases):
-                self._runtime.store.leases.release(lease, tried=False)
+            for lease in list(self._context.heartbeat.leases):
+                self._context.store.leases.release(lease, tried=False)
         except RedisError as error:
             _log.warning("chunks could not be given back, they come back when their leases run out", error=str(error))
         finally:

@@ -12,9 +12,9 @@ from redis.exceptions import RedisError
 
 from storage.leases import Completed
 from storage.spool import MIB, is_full
+from worker.context import WorkerContext
 from worker.logs import log_chunk, log_finished
 from worker.redis_retry import retry_redis
-from worker.runtime import Runtime
 from worker.unit import Scored
 from worker.unit_queue import UnitQueue
 
@@ -29,8 +29,8 @@ _log = structlog.get_logger(__name__)
 class ResultWriter:
     """Writes while the next unit is graded: it waits for the disk, and what has come meanwhile is written together."""
 
-    def __init__(self, runtime: Runtime, queue: UnitQueue) -> None:
-        self._runtime = runtime
+    def __init__(self, context: WorkerContext, queue: UnitQueue) -> None:
+        self._context = context
         self._queue = queue
         self._changed = threading.Condition()
         self._waiting: deque[Scored] = deque()
@@ -91,7 +91,7 @@ class ResultWriter:
             self._write(batch, units)
         except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
             _log.exception("outcomes could not be made to count, and their chunks are given back", batch=batch)
-            self._give_back(units, tried=not self._runtime.stopping.is_set())
+            self._give_back(units, tried=not self._context.stopping.is_set())
 
     def _give_back(self, units: Sequence[Scored], *, tried: bool) -> None:
         for one in units:
@@ -103,7 +103,7 @@ class ResultWriter:
 
     def _write(self, batch: str, units: Sequence[Scored]) -> None:
         files = {(one.lease.unit, one.lease.attempt): one.lines for one in units}
-        stopping = self._runtime.stopping
+        stopping = self._context.stopping
         while (error := self._failure(batch, files)) is not None:
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
             if stopping.wait(_PAUSE_S) or not is_full(error):
@@ -117,7 +117,7 @@ class ResultWriter:
     def _failure(self, batch: str, files: Mapping[tuple[int, int], bytes]) -> OSError | None:
         """Writes the outcomes. A disk that is full is waited for: nothing that was scored is to be scored again."""
         try:
-            self._runtime.store.spool.write_outcomes(batch, files)
+            self._context.store.spool.write_outcomes(batch, files)
         except OSError as error:
             return error
         return None
@@ -136,12 +136,12 @@ class ResultWriter:
         """Idempotent. Deletes the outcome files of attempts that did not win."""
         if not units:
             return
-        store = self._runtime.store
+        store = self._context.store
         told = [(one.lease, one.grader_number, one.counted, len(one.lines)) for one in units]
-        completed = retry_redis(self._runtime, lambda: store.leases.complete_all(told))
+        completed = retry_redis(self._context, lambda: store.leases.complete_all(told))
         for one, counts in zip(units, completed, strict=True):
             self._queue.drop(one.lease)
-            log_chunk(self._runtime.metrics, one, counts)
+            log_chunk(self._context.metrics, one, counts)
         if Completed.FINISHED in completed:
             self._finish(units[0].lease.batch)
         for one, counts in zip(units, completed, strict=True):
@@ -150,11 +150,11 @@ class ResultWriter:
     def _finish(self, batch: str) -> None:
         """What is told of a finished batch is worth less than the outcomes that wait behind it."""
         try:
-            log_finished(self._runtime.store, self._runtime.metrics, batch)
+            log_finished(self._context.store, self._context.metrics, batch)
         except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
             _log.exception("what came of a finished batch could not be told", batch=batch)
         try:
-            self._runtime.store.freezer.freeze(batch)
+            self._context.store.freezer.freeze(batch)
         except Exception:  # noqa: BLE001  # the janitor tries again
             _log.exception("a finished batch takes more room than it needs to, for now", batch=batch)
 
@@ -171,7 +171,7 @@ class ResultWriter:
 
     def _remove(self, one: Scored, attempt: int) -> None:
         try:
-            self._runtime.store.spool.remove_outcomes(one.lease.batch, one.lease.unit, attempt)
+            self._context.store.spool.remove_outcomes(one.lease.batch, one.lease.unit, attempt)
         except OSError as error:
             _log.warning("a file that does not count is left for the janitor", error=str(error), **_place(one))
 

@@ -15,8 +15,8 @@ from storage.leases import Lease
 from storage.plans import Scorer
 from storage.store import Store
 from storage.tally import Tally, tally
+from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache, LoadedGrader
-from worker.runtime import Runtime
 from worker.watch import Watch
 
 _encoder = msgspec.json.Encoder()
@@ -49,7 +49,7 @@ class Scored(msgspec.Struct, frozen=True):
     """Whether these are all outcomes of the unit; else the next attempt goes on behind them."""
 
 
-def score(runtime: Runtime, cache: GraderCache, lease: Lease, watch: Watch) -> Scored | None:
+def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: Watch) -> Scored | None:
     """Scores a unit, or as much of it as `watch` allows. None where nothing is to be kept that was not kept before: its
     batch is over, the lease was lost, or the worker is stopping.
 
@@ -71,13 +71,13 @@ def score(runtime: Runtime, cache: GraderCache, lease: Lease, watch: Watch) -> S
         "gradebox.grader": scorer.label,
     }
     with tracing.span("score chunk", "consumer", plan.trace, values):
-        kept, outcomes = _kept(runtime.store, lease)
+        kept, outcomes = _kept(context.store, lease)
         before = len(outcomes)
-        if lease.tries > runtime.store.leases.attempts:
-            outcomes += _given_up(scorer, chunk, before, _TRIED.format(tries=runtime.store.leases.attempts))
-        elif not runtime.store.backlog.has_room(plan.project):
+        if lease.tries > context.store.leases.attempts:
+            outcomes += _given_up(scorer, chunk, before, _TRIED.format(tries=context.store.leases.attempts))
+        elif not context.store.backlog.has_room(plan.project):
             outcomes += _given_up(scorer, chunk, before, _NO_ROOM)
-        elif not _score_rest(runtime, cache, lease, scorer, chunk, watch, outcomes):
+        elif not _score_rest(context, cache, lease, scorer, chunk, watch, outcomes):
             return None
     if len(outcomes) == before < chunk.lines:
         return None
@@ -104,7 +104,7 @@ def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:
 
 
 def _score_rest(
-    runtime: Runtime,
+    context: WorkerContext,
     cache: GraderCache,
     lease: Lease,
     scorer: Scorer,
@@ -116,7 +116,7 @@ def _score_rest(
     loaded = cache.load(lease, scorer)
     if loaded is None:
         return False
-    payload = runtime.store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
+    payload = context.store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
     done = len(outcomes)
     for first, lines, piece in _slices(loaded, payload, chunk, done):
         stop = partial(_is_enough, watch, first)
