@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import structlog
 from redis.client import Pipeline
 from rq import Queue
+from rq.exceptions import DequeueTimeout
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
@@ -50,7 +51,7 @@ class Dispatch:
         def enqueue(pipe: Pipeline) -> None:
             for _ in range(min(units, workers)):
                 self._enqueue(pipe)
-            pipe.eval(lua("calm"), 0, self._queue.key, workers)
+            pipe.eval(lua("calm"), 0, self._queue.key, workers, Job.key_for(""))
             if trace := tracing.current():
                 self._store.batches.note_trace(pipe, batch_id, trace)
 
@@ -71,8 +72,12 @@ class Dispatch:
 
         Returns the job's id, which is to be forgotten, or None where none came within so many seconds.
         """
-        found = self._store.redis.blpop([self._queue.key], timeout=wait_s)
-        return None if found is None else text(found[1])
+        try:
+            # RQ means whole seconds; Redis takes fractions.
+            _, job_id = Queue.lpop([self._queue.key], wait_s, self._store.redis)  # type: ignore[arg-type]
+        except DequeueTimeout:
+            return None
+        return text(job_id)
 
     def forget(self, job_id: str) -> None:
         """Removes what is left of a job that was answered."""

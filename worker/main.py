@@ -15,12 +15,12 @@ from storage.janitor import Janitor
 from storage.processes import Presence
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
+from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
 from worker.express import Express
 from worker.heartbeat import Heartbeat
 from worker.janitor import JanitorThread
-from worker.process import Process
-from worker.runtime import Runtime, use
+from worker.process import WorkerProcess
 from worker.settings import WorkerSettings
 
 _log = structlog.get_logger("worker")
@@ -45,11 +45,11 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     metrics.registry.register(pool.counts.registry)
     dispatch = Dispatch(store)
     heartbeat = Heartbeat(store, dispatch, metrics)
-    runtime = Runtime(store, pool, dispatch, heartbeat, metrics, stop_s=own.stop_s)
-    use(runtime)
+    context = WorkerContext(store, pool, dispatch, heartbeat, metrics, stop_s=own.stop_s)
+    use(context)
     presence = Presence(store.processes, "worker", lambda: pool.trouble() or heartbeat.trouble())
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
-    express = Express(runtime)
+    express = Express(context)
     express.start()
     heartbeat.start()
     presence.start()
@@ -59,9 +59,9 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     janitor.start()
     _log.info("waiting for batches")
     try:
-        Process(runtime, settings.redis_url).run()
+        WorkerProcess(context, settings.redis_url).run()
     finally:
-        runtime.stopping.set()
+        context.stopping.set()
         express.end()
         janitor.end()
         heartbeat.end()

@@ -1,5 +1,6 @@
 """What a health check says of a real worker, and that asking changes nothing."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -85,7 +86,12 @@ def test_rq_knows_a_worker_whose_job_outlives_its_record(
     known: list[int] = []
     counts.append(lambda: known.append(Worker.count(queue=queue)))
     counts.append(lambda: clean_worker_registry(queue))
-    worker.work(burst=True, logging_level="ERROR")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        worker.work(burst=True, logging_level="ERROR")
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     assert known == [1, 1, 1, 1]
     assert not redis.keys("rq:job:*") and not redis.keys("rq:execution*")
 

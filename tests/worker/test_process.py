@@ -92,14 +92,14 @@ def test_a_signal_takes_no_lock_that_the_main_thread_may_hold() -> None:
 import os, signal, threading, types
 from worker.process import Process
 
-runtime = types.SimpleNamespace(stopping=threading.Event(), stop_s=60.0)
-process = Process(runtime, "unix:///nowhere.sock")
-held = runtime.stopping._cond
+context = types.SimpleNamespace(stopping=threading.Event(), stop_s=60.0)
+process = Process(context, "unix:///nowhere.sock")
+held = context.stopping._cond
 
 def work():
     with held:  # as Event.wait does
         os.kill(os.getpid(), signal.SIGTERM)
-    assert runtime.stopping.wait(5)
+    assert context.stopping.wait(5)
 
 process._work = work
 process.run()

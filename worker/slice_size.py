@@ -6,7 +6,7 @@ _GROWTH = 4
 _MOST = 4096  # more than a chunk has
 
 
-class Pace:
+class SliceSize:
     """As many lines as take about half a second: what is kept of a unit that is left in the middle is told at the
     end of such a slice at the latest.
 

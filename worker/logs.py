@@ -13,7 +13,7 @@ from worker.unit import Scored
 _log = structlog.get_logger(__name__)
 
 
-def tell_chunk(metrics: Metrics, scored: Scored, completed: Completed) -> None:
+def log_chunk(metrics: Metrics, scored: Scored, completed: Completed) -> None:
     """Tells that a chunk was scored."""
     metrics.chunk.observe(scored.seconds)
     if completed:
@@ -32,7 +32,7 @@ def tell_chunk(metrics: Metrics, scored: Scored, completed: Completed) -> None:
     )
 
 
-def tell_finished(store: Store, metrics: Metrics, batch_id: str) -> None:
+def log_finished(store: Store, metrics: Metrics, batch_id: str) -> None:
     """Tells that a batch is finished, and what is odd about its scores."""
     metrics.ended.labels("finished").inc()
     try:

@@ -1,4 +1,4 @@
-"""Makes outcomes count: on disk first, then in Redis."""
+"""Writes the outcomes of units: to the spool first, then to Redis, from when on they count."""
 
 import threading
 from collections import deque
@@ -12,11 +12,11 @@ from redis.exceptions import RedisError
 
 from storage.leases import Completed
 from storage.spool import MIB, is_full
-from worker.claims import Claims
-from worker.journal import tell_chunk, tell_finished
-from worker.patience import patiently
-from worker.runtime import Runtime
+from worker.context import WorkerContext
+from worker.logs import log_chunk, log_finished
+from worker.redis_retry import retry_redis
 from worker.unit import Scored
+from worker.unit_queue import UnitQueue
 
 _MOST_BYTES = 64 * MIB  # of outcomes that wait in memory; one unit alone may have more
 _GATHER_S = 0.06  # a wait for the disk costs CPU too: units that take a few milliseconds are written together
@@ -26,19 +26,19 @@ _LAST_ATTEMPTS = 10
 _log = structlog.get_logger(__name__)
 
 
-class Settler:
+class ResultWriter:
     """Writes while the next unit is graded: it waits for the disk, and what has come meanwhile is written together."""
 
-    def __init__(self, runtime: Runtime, claims: Claims) -> None:
-        self._runtime = runtime
-        self._claims = claims
+    def __init__(self, context: WorkerContext, queue: UnitQueue) -> None:
+        self._context = context
+        self._queue = queue
         self._changed = threading.Condition()
         self._waiting: deque[Scored] = deque()
         self._bytes = 0  # of those that wait, and those that are being written
         self._units = 0
         self._flushing = False
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="settler")
+        self._thread = threading.Thread(target=self._run, name="result-writer")
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -70,7 +70,7 @@ class Settler:
     def _run(self) -> None:
         while taken := self._take():
             for batch, units in groupby(taken, key=lambda one: one.lease.batch):
-                self._settle_or_give_back(batch, list(units))
+                self._write_or_give_back(batch, list(units))
             with self._changed:
                 self._units -= len(taken)
                 self._bytes -= sum(len(one.lines) for one in taken)
@@ -85,25 +85,25 @@ class Settler:
             self._waiting.clear()
             return taken
 
-    def _settle_or_give_back(self, batch: str, units: Sequence[Scored]) -> None:
+    def _write_or_give_back(self, batch: str, units: Sequence[Scored]) -> None:
         """Whatever goes wrong with one batch, the others that were added with it are settled."""
         try:
-            self._settle(batch, units)
+            self._write(batch, units)
         except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
             _log.exception("outcomes could not be made to count, and their chunks are given back", batch=batch)
-            self._give_back(units, tried=not self._runtime.stopping.is_set())
+            self._give_back(units, tried=not self._context.stopping.is_set())
 
     def _give_back(self, units: Sequence[Scored], *, tried: bool) -> None:
         for one in units:
             try:
-                self._claims.give_back(one.lease, tried=tried)
+                self._queue.give_back(one.lease, tried=tried)
             except RedisError as error:
-                self._claims.drop(one.lease)
+                self._queue.drop(one.lease)
                 _log.warning("a chunk comes back when its lease runs out", lease=str(one.lease), error=str(error))
 
-    def _settle(self, batch: str, units: Sequence[Scored]) -> None:
+    def _write(self, batch: str, units: Sequence[Scored]) -> None:
         files = {(one.lease.unit, one.lease.attempt): one.lines for one in units}
-        stopping = self._runtime.stopping
+        stopping = self._context.stopping
         while (error := self._failure(batch, files)) is not None:
             _log.warning("outcomes cannot be written", batch=batch, again_in_s=_PAUSE_S, error=str(error))
             if stopping.wait(_PAUSE_S) or not is_full(error):
@@ -117,7 +117,7 @@ class Settler:
     def _failure(self, batch: str, files: Mapping[tuple[int, int], bytes]) -> OSError | None:
         """Writes the outcomes. A disk that is full is waited for: nothing that was scored is to be scored again."""
         try:
-            self._runtime.store.spool.write_outcomes(batch, files)
+            self._context.store.spool.write_outcomes(batch, files)
         except OSError as error:
             return error
         return None
@@ -125,7 +125,7 @@ class Settler:
     def _keep(self, one: Scored) -> None:
         """Gives a unit back that was left in the middle: the next attempt goes on from its file."""
         lease = one.lease
-        kept = self._claims.give_back(lease, tried=False, outcomes=one.counted.count)
+        kept = self._queue.give_back(lease, tried=False, outcomes=one.counted.count)
         if not kept:
             self._remove(one, lease.attempt)
         elif lease.part is not None:
@@ -133,15 +133,15 @@ class Settler:
         _log.info("chunk given back with what is done", completions=one.counted.count, kept=kept, **_place(one))
 
     def _count(self, units: Sequence[Scored]) -> None:
-        """Once however often it is asked; of all attempts' files the one that counts stays."""
+        """Idempotent. Deletes the outcome files of attempts that did not win."""
         if not units:
             return
-        store = self._runtime.store
+        store = self._context.store
         told = [(one.lease, one.grader_number, one.counted, len(one.lines)) for one in units]
-        completed = patiently(self._runtime, lambda: store.leases.complete_all(told))
+        completed = retry_redis(self._context, lambda: store.leases.complete_all(told))
         for one, counts in zip(units, completed, strict=True):
-            self._claims.drop(one.lease)
-            tell_chunk(self._runtime.metrics, one, counts)
+            self._queue.drop(one.lease)
+            log_chunk(self._context.metrics, one, counts)
         if Completed.FINISHED in completed:
             self._finish(units[0].lease.batch)
         for one, counts in zip(units, completed, strict=True):
@@ -150,11 +150,11 @@ class Settler:
     def _finish(self, batch: str) -> None:
         """What is told of a finished batch is worth less than the outcomes that wait behind it."""
         try:
-            tell_finished(self._runtime.store, self._runtime.metrics, batch)
+            log_finished(self._context.store, self._context.metrics, batch)
         except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
             _log.exception("what came of a finished batch could not be told", batch=batch)
         try:
-            self._runtime.store.freezer.freeze(batch)
+            self._context.store.freezer.freeze(batch)
         except Exception:  # noqa: BLE001  # the janitor tries again
             _log.exception("a finished batch takes more room than it needs to, for now", batch=batch)
 
@@ -171,7 +171,7 @@ class Settler:
 
     def _remove(self, one: Scored, attempt: int) -> None:
         try:
-            self._runtime.store.spool.remove_outcomes(one.lease.batch, one.lease.unit, attempt)
+            self._context.store.spool.remove_outcomes(one.lease.batch, one.lease.unit, attempt)
         except OSError as error:
             _log.warning("a file that does not count is left for the janitor", error=str(error), **_place(one))
 

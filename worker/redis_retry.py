@@ -7,7 +7,7 @@ import structlog
 from redis.exceptions import RedisError
 
 from storage.connection import is_away
-from worker.runtime import Runtime
+from worker.context import WorkerContext
 
 _REDIS_WAIT_S = 1.0
 
@@ -15,7 +15,7 @@ _T = TypeVar("_T")
 _log = structlog.get_logger(__name__)
 
 
-def patiently(runtime: Runtime, ask: Callable[[], _T]) -> _T:
+def retry_redis(context: WorkerContext, ask: Callable[[], _T]) -> _T:
     """Asks until Redis answers, and writes again where its memory or disk was full.
 
     Raises:
@@ -28,5 +28,5 @@ def patiently(runtime: Runtime, ask: Callable[[], _T]) -> _T:
             if not is_away(error):
                 raise
             _log.warning("Redis does not answer or write, trying again", error=str(error))
-            if runtime.stopping.wait(_REDIS_WAIT_S):
+            if context.stopping.wait(_REDIS_WAIT_S):
                 raise

@@ -9,11 +9,11 @@ from storage.store import Store
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
 
-_current: list["Runtime"] = []
+_current: list["WorkerContext"] = []
 
 
 @dataclass
-class Runtime:
+class WorkerContext:
     """One worker process.
 
     Attributes:
@@ -32,13 +32,13 @@ class Runtime:
     starving: threading.Event = field(default_factory=threading.Event)
 
 
-def use(runtime: Runtime) -> None:
-    """Makes this the runtime of the process."""
-    _current[:] = [runtime]
+def use(context: WorkerContext) -> None:
+    """Makes this the context of the process."""
+    _current[:] = [context]
 
 
-def current() -> Runtime:
-    """The runtime of this process.
+def current() -> WorkerContext:
+    """The context of this process.
 
     Raises:
         RuntimeError: the process is no worker of gradebox, but RQ's own.

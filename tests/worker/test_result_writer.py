@@ -13,49 +13,51 @@ from storage import names, outcomes
 from storage.store import Store
 from storage.tally import tally
 from tests.storage.making import accept, wanted
-from worker import settler
-from worker.claims import Claims
-from worker.runtime import Runtime
-from worker.settler import Settler
+from worker import result_writer
+from worker.context import WorkerContext
+from worker.result_writer import ResultWriter
 from worker.unit import Scored
+from worker.unit_queue import UnitQueue
 
 
-def scored(claims: Claims, first: int) -> Scored:
-    lease = claims.next()
+def scored(queue: UnitQueue, first: int) -> Scored:
+    lease = queue.next()
     assert lease is not None
     made = [Outcome(first + number, "g@1", 1.0, 0.1) for number in range(1000)]
     return Scored(lease, 0, "default", "g", "g@1", msgspec.json.Encoder().encode_lines(made), tally(made), 0.01)
 
 
-def test_units_that_come_together_count_each_once(store: Store, runtime: Runtime) -> None:
+def test_units_that_come_together_count_each_once(store: Store, context: WorkerContext) -> None:
     batch = accept(store, 3000)
-    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
         for number in range(3):
-            settling.add(scored(claims, 1000 * number))
-        settling.flush()
-        assert runtime.heartbeat.leases == set()
+            writer.add(scored(queue, 1000 * number))
+        writer.flush()
+        assert context.heartbeat.leases == set()
     found = store.batches.get("default", batch)
     assert (found.state, found.done, found.scored) == ("finished", 3000, 3000)
     lines = b"".join(outcomes.read(store.batches, store.spool, batch)).splitlines()
     assert [json.loads(line)["index"] for line in lines] == list(range(3000))
 
 
-def test_what_cannot_be_written_is_given_back(store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(settler, "_PAUSE_S", 0.01)
+def test_what_cannot_be_written_is_given_back(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(result_writer, "_PAUSE_S", 0.01)
     batch = accept(store, 1000)
     in_the_way = Path(store.spool._root) / "outcomes"
     in_the_way.write_bytes(b"a file where the folder is to be")
-    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
-        settling.add(scored(claims, 0))
-        settling.flush()
+    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
+        writer.add(scored(queue, 0))
+        writer.flush()
         assert store.batches.get("default", batch).done == 0
         in_the_way.unlink()
-        settling.add(scored(claims, 0))
+        writer.add(scored(queue, 0))
     assert store.batches.get("default", batch).state == "finished"
 
 
 def test_what_goes_wrong_with_one_batch_loses_nothing_of_the_others(
-    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact = wanted(store, "exact")
     batches = [accept(store, 1000, exact) for _ in range(5)]
@@ -66,43 +68,45 @@ def test_what_goes_wrong_with_one_batch_loses_nothing_of_the_others(
             raise RuntimeError("a fault of ours")
         write(batch, files)
 
-    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
         with monkeypatch.context() as patched:
             patched.setattr(store.spool, "write_outcomes", fails_for_the_third)
-            for unit in [scored(claims, 0) for _ in range(5)]:
-                settling.add(unit)
-            settling.flush()
+            for unit in [scored(queue, 0) for _ in range(5)]:
+                writer.add(unit)
+            writer.flush()
         states = [store.batches.get("default", batch).state for batch in batches]
         assert states == ["finished", "finished", "running", "finished", "finished"]
-        again = scored(claims, 0)
+        again = scored(queue, 0)
         assert (again.lease.batch, again.lease.tries) == (batches[2], 2)
-        settling.add(again)
+        writer.add(again)
     assert store.batches.get("default", batches[2]).state == "finished"
 
 
 def test_a_finished_batch_that_cannot_be_told_of_or_frozen_counts(
-    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, redis: Redis
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch, redis: Redis
 ) -> None:
     exact = wanted(store, "exact")
     first, second = accept(store, 1000, exact), accept(store, 1000, exact)
-    monkeypatch.setattr(settler, "tell_finished", lambda *_: 1 / 0)
+    monkeypatch.setattr(result_writer, "log_finished", lambda *_: 1 / 0)
     monkeypatch.setattr(store.freezer, "freeze", lambda batch: 1 / 0)
-    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
+    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
         for _ in range(2):
-            settling.add(scored(claims, 0))
+            writer.add(scored(queue, 0))
     assert [store.batches.get("default", batch).state for batch in (first, second)] == ["finished", "finished"]
     assert redis.zcard(names.UNFROZEN) == 2  # the janitor's now
 
 
-def test_a_finished_batch_is_frozen(store: Store, runtime: Runtime, redis: Redis) -> None:
+def test_a_finished_batch_is_frozen(store: Store, context: WorkerContext, redis: Redis) -> None:
     batch = accept(store, 1000)
-    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
-        settling.add(scored(claims, 0))
+    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
+        writer.add(scored(queue, 0))
     assert redis.exists(names.frozen(batch))
     assert not redis.exists(names.batch(batch), names.UNFROZEN, names.UNTIDY)
 
 
-def test_what_waits_is_bounded_by_its_bytes(store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_waits_is_bounded_by_its_bytes(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
     writing, may_write = threading.Event(), threading.Event()
     write = store.spool.write_outcomes
 
@@ -112,15 +116,15 @@ def test_what_waits_is_bounded_by_its_bytes(store: Store, runtime: Runtime, monk
         write(batch, files)
 
     accept(store, 4000)
-    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
-        units = [scored(claims, 1000 * number) for number in range(4)]
-        monkeypatch.setattr(settler, "_MOST_BYTES", 2 * len(units[3].lines) + 500)
+    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
+        units = [scored(queue, 1000 * number) for number in range(4)]
+        monkeypatch.setattr(result_writer, "_MOST_BYTES", 2 * len(units[3].lines) + 500)
         monkeypatch.setattr(store.spool, "write_outcomes", write_when_told)
         added: list[int] = []
 
         def add_all() -> None:
             for number, unit in enumerate(units):
-                settling.add(unit)
+                writer.add(unit)
                 added.append(number)
 
         adding = threading.Thread(target=add_all)
@@ -135,7 +139,7 @@ def test_what_waits_is_bounded_by_its_bytes(store: Store, runtime: Runtime, monk
 
 
 def test_units_that_are_quick_wait_for_none_that_is_written(
-    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = store.spool.write_outcomes
 
@@ -143,15 +147,15 @@ def test_units_that_are_quick_wait_for_none_that_is_written(
         time.sleep(0.1)
         write(batch, files)
 
-    monkeypatch.setattr(settler, "_GATHER_S", 0.1)
+    monkeypatch.setattr(result_writer, "_GATHER_S", 0.1)
     monkeypatch.setattr(store.spool, "write_outcomes", write_slowly)
     accept(store, 60_000)
-    with Claims(runtime) as claims, Settler(runtime, claims) as settling:
-        units = [scored(claims, 1000 * number) for number in range(50)]
+    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
+        units = [scored(queue, 1000 * number) for number in range(50)]
         waits = []
         for unit in units:
             began = time.monotonic()
-            settling.add(unit)
+            writer.add(unit)
             waits.append(time.monotonic() - began)
             time.sleep(0.03)
         assert max(waits) < 0.05  # seven come while one is written, and there is room for them

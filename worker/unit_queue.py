@@ -4,18 +4,18 @@ from types import TracebackType
 from typing import Self
 
 from storage.leases import Lease
-from worker.patience import patiently
-from worker.runtime import Runtime
+from worker.context import WorkerContext
+from worker.redis_retry import retry_redis
 
 
-class Claims:
+class UnitQueue:
     """Leases that the heartbeat keeps until the unit counts, is given back, or the block ends.
 
     `starving`: takes units only of projects that have no lease.
     """
 
-    def __init__(self, runtime: Runtime, *, starving: bool = False) -> None:
-        self._runtime = runtime
+    def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
+        self._context = context
         self._starving = starving
         self._held: set[Lease] = set()
 
@@ -28,21 +28,21 @@ class Claims:
 
     def next(self) -> Lease | None:
         """A unit, or None where none waits."""
-        lease = patiently(self._runtime, lambda: self._runtime.store.leases.claim(starving=self._starving))
+        lease = retry_redis(self._context, lambda: self._context.store.leases.claim(starving=self._starving))
         if lease is not None:
             self._held.add(lease)
-            self._runtime.heartbeat.leases.add(lease)
+            self._context.heartbeat.leases.add(lease)
         return lease
 
     def give_back(self, lease: Lease, *, tried: bool, outcomes: int = 0) -> bool:
         """A unit that is not scored to its end: another worker may take it. As `Leases.release`."""
-        release = self._runtime.store.leases.release
-        kept = patiently(self._runtime, lambda: release(lease, tried=tried, outcomes=outcomes))
-        self._runtime.metrics.given_back.inc()
+        release = self._context.store.leases.release
+        kept = retry_redis(self._context, lambda: release(lease, tried=tried, outcomes=outcomes))
+        self._context.metrics.given_back.inc()
         self.drop(lease)
         return kept
 
     def drop(self, lease: Lease) -> None:
         """A lease that is no longer to be kept."""
         self._held.discard(lease)
-        self._runtime.heartbeat.leases.discard(lease)
+        self._context.heartbeat.leases.discard(lease)
