@@ -5,9 +5,11 @@ import time
 from collections.abc import Callable
 
 import structlog
+from pydantic import ValidationError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gradebox.service.logs import configure
+from gradebox.service.settings import fault_of
 from sandbox.errors import IsolationUnavailable
 from storage.errors import UnknownFormat
 from storage.store import Store
@@ -16,6 +18,7 @@ from worker.supervised import stop_with_parent
 
 UNSAFE_HERE = 3
 UNKNOWN_FORMAT = 4
+WRONG_SETTING = 5
 _REDIS_WAIT_S = 1.0
 
 _log = structlog.get_logger(__name__)
@@ -36,6 +39,11 @@ def start(role: str, run: Callable[[], None]) -> int:
     except UnknownFormat as error:
         _log.error(str(error))
         return UNKNOWN_FORMAT
+    except ValidationError as error:
+        if not error.title.endswith("Settings"):
+            raise
+        _log.error(fault_of(error))
+        return WRONG_SETTING
     return 0
 
 

@@ -33,7 +33,7 @@ class BatchWatch:
         if self._display:
             self._display.close()
         if isinstance(error, KeyboardInterrupt):
-            error.add_note(f"batch {self._id} goes on: client.batches.get({self._id!r}) has it, to wait for or to cancel")
+            error.add_note(f"batch {self._id} goes on: wait for it or cancel it by client.batches.get({self._id!r})")
 
     def saw(self, batch: Batch) -> float | None:
         """Seconds that the next answer may take, or None when the batch has finished.
