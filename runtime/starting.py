@@ -6,13 +6,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import structlog
+from pydantic import ValidationError
 from redis.exceptions import ConnectionError as RedisConnectionError
 
 from gradebox.service.logs import configure
+from gradebox.service.settings import fault_of
 from runtime import threads, tracing
 from runtime.errors import CannotStart
 from runtime.supervised import stop_with_parent
 
+WRONG_SETTING = 5
 _REDIS_WAIT_S = 1.0
 
 _Store = TypeVar("_Store")
@@ -31,6 +34,11 @@ def start(role: str, run: Callable[[], None]) -> int:
     except CannotStart as error:
         _log.error(f"{error.what}: {error}")
         return error.exit_code
+    except ValidationError as error:
+        if not error.title.endswith("Settings"):
+            raise
+        _log.error(fault_of(error))
+        return WRONG_SETTING
     return 0
 
 

@@ -23,6 +23,6 @@ def audit(
     lines = invocation.client.audit(limit, before, service=service)
     if invocation.json:
         return as_json(lines)
-    columns = ["id", "at", "key", "action", "object", "detail", "address", "request"]
+    columns = ["id", "at (UTC)", "key", "action", "object", "detail", "address", "request"]
     rows = [(one.id, one.at, one.key, one.action, one.object, one.detail, one.address, one.request_id) for one in lines]
     return table(columns, rows)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.output import as_json, cell, errors, fail, say, summary, table
+from gradebox.cli.output import as_json, cell, errors, fail, note, say, summary, table
 
 if TYPE_CHECKING:
     from gradebox.schemas import Batch
@@ -27,7 +27,7 @@ def list_batches(
     if invocation.json:
         return as_json(batches)
     rows = [(b.id, b.state, _graders(b), b.done, b.total, errors(b.errors), b.created_at) for b in batches]
-    return table(["id", "state", "graders", "done", "total", "errors", "created"], rows)
+    return table(["id", "state", "graders", "done", "total", "errors", "created (UTC)"], rows)
 
 
 @client_command(app)
@@ -51,7 +51,12 @@ def watch(invocation: Invocation, batch: Id) -> None:
 @client_command(app)
 def cancel(invocation: Invocation, batch: Id) -> None:
     """Stops a batch; the outcomes that it has can be read."""
-    _show(invocation, invocation.client.batches.get(batch).cancel())
+    from gradebox.schemas import ENDED
+
+    handle = invocation.client.batches.get(batch)
+    if handle.state in ENDED:
+        note(f"batch {batch} was {handle.state} already")
+    _show(invocation, handle.cancel())
 
 
 @client_command(app)
@@ -83,6 +88,30 @@ def outcomes(
     from gradebox.cli.score import write_outcomes
 
     write_outcomes(invocation.client.batches.get(batch).outcomes(after), sys.stdout.buffer)
+
+
+@client_command(app, "errors")
+def list_errors(
+    invocation: Invocation,
+    batch: Id,
+    kind: Annotated[str | None, typer.Option(help="Only errors of this kind, such as exception.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 20,
+) -> None:
+    """The errors of a batch: each message with how often it came, the most frequent first."""
+    from gradebox.cli.errors import ErrorCounts
+
+    counts = ErrorCounts(kind)
+    for outcome in invocation.client.batches.get(batch).outcomes():
+        counts.add(outcome)
+    groups = counts.most_frequent(limit)
+    left_out = counts.total - sum(group.count for group in groups)
+    if invocation.json:
+        return as_json({"errors": [group.as_dict() for group in groups], "left_out": left_out})
+    rows = [(g.first.grader, g.kind, g.count, g.first.index, g.first.id, g.message) for g in groups]
+    table(["grader", "kind", "count", "first thread", "its id", "message"], rows)
+    if left_out:
+        note(f"{left_out:,} errors with other messages are left out: --limit shows more")
+    return None
 
 
 def _show(invocation: Invocation, batch: "Batch") -> None:

@@ -30,7 +30,16 @@ def _shared(
         str | None,
         typer.Option("--api-key", help="The API key. [GRADEBOX_API_KEY, or that of a service on this machine]"),
     ] = None,
-    project: Annotated[str, typer.Option("--project", help="The project.")] = "default",
+    project: Annotated[
+        str,
+        typer.Option(
+            "--project",
+            envvar="GRADEBOX_PROJECT",
+            show_envvar=False,
+            show_default=False,
+            help="The project. [GRADEBOX_PROJECT, or default]",
+        ),
+    ] = "default",
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> Invocation:
     from gradebox.client import Client

@@ -40,7 +40,7 @@ def list_keys(invocation: Invocation) -> None:
     if invocation.json:
         return as_json(keys)
     rows = [(key.id, key.name, ", ".join(key.projects), key.role, key.revoked, key.created_at) for key in keys]
-    return table(["id", "name", "projects", "role", "revoked", "created"], rows)
+    return table(["id", "name", "projects", "role", "revoked", "created (UTC)"], rows)
 
 
 @client_command(app)

@@ -26,4 +26,4 @@ def list_projects(invocation: Invocation) -> None:
     projects = invocation.client.projects.list()
     if invocation.json:
         return as_json(projects)
-    return table(["key", "created"], [(project.key, project.created_at) for project in projects])
+    return table(["key", "created (UTC)"], [(project.key, project.created_at) for project in projects])

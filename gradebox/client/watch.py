@@ -19,6 +19,7 @@ class BatchWatch:
     """Is told each state of a batch, and says how long the answer to the next question may wait for its end."""
 
     def __init__(self, batch: Batch, progress: bool, timeout: float | None) -> None:
+        self._id = batch.id
         self._started = time.monotonic()
         self._done_before = _scored(batch)
         self._timeout = timeout
@@ -31,6 +32,8 @@ class BatchWatch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._display:
             self._display.close()
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(f"batch {self._id} goes on: wait for it or cancel it by client.batches.get({self._id!r})")
 
     def saw(self, batch: Batch) -> float | None:
         """Seconds that the next answer may take, or None when the batch has finished.
@@ -70,7 +73,7 @@ class _ProgressBar:
         self._progress.start()
 
     def show(self, batch: Batch, rate: float) -> None:
-        self._progress.update(self._task, completed=_scored(batch), rate=f"{rate:,.0f}/s", errors=_errors(batch))
+        self._progress.update(self._task, completed=_scored(batch), rate=_per_second(rate), errors=_errors(batch))
 
     def close(self) -> None:
         self._progress.stop()
@@ -88,7 +91,7 @@ class _ProgressLines:
         if now < self._next and batch.state not in ENDED:
             return
         self._next = now + LINE_EVERY_S
-        parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", f"{rate:,.0f}/s", _errors(batch)]
+        parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", _per_second(rate), _errors(batch)]
         self._console.print(", ".join(filter(None, parts)), highlight=False, markup=False, soft_wrap=True)
 
     def close(self) -> None:
@@ -102,6 +105,11 @@ def _display(batch: Batch) -> _ProgressBar | _ProgressLines:
 
 def _label(batch: Batch) -> str:
     return " + ".join(grader.key for grader in batch.graders) if len(batch.graders) < 4 else batch.id
+
+
+def _per_second(rate: float) -> str:
+    """Nothing for a batch that was over before."""
+    return f"{rate:,.0f}/s" if rate else ""
 
 
 def _errors(batch: Batch) -> str:

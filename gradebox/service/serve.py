@@ -22,13 +22,15 @@ from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
 from gradebox.service.process import ServiceProcess
 from gradebox.service.redis import redis_answers, redis_process, redis_url
+from gradebox.service.settings import fault_of
 from gradebox.service.tail import Tail
 
 READY_S = 60.0
 TICK_S = 0.05  # while somebody waits for it to start or to stop
 WATCH_S = 0.2  # while it runs: each look costs an idle machine something
 KILL_S = 2.0  # so long after the time to stop is over
-FINAL = {3, 4}  # exit codes: there is no safe sandbox on this machine; what is kept was written by a newer gradebox
+# Exit codes: there is no safe sandbox on this machine; what is kept was written by a newer gradebox; a wrong setting.
+FINAL = {3, 4, 5}
 DEATHS_BEFORE_READY = 3
 
 
@@ -252,5 +254,4 @@ def _log_settings() -> LogSettings:
     try:
         return LogSettings()
     except ValidationError as error:
-        fault = error.errors()[0]
-        raise CannotServe(f"GRADEBOX_{str(fault['loc'][0]).upper()} is not as it should be: {fault['msg']}") from error
+        raise CannotServe(fault_of(error)) from error

@@ -260,16 +260,12 @@ def test_rewards_of_graders_with_weights(client: Client, contains: str) -> None:
     length = client.graders.put("length", fn="async def grade(thread): return len(thread.completion())")
     assert [outcome.score for outcome in length.score([thread("four")])] == [4.0]
 
-    batch = client.batches.create(
-        {contains: 10, "length": 0.5}, rows, columns={"question": "prompt", "said": "completion"}
-    )
+    columns = {"question": "prompt", "said": "completion"}
+    batch = client.batches.create({contains: 10, "length": 0.5}, rows, columns=columns)
 
     assert batch.rewards() == [0.0, 10.5, 11.0]
-    assert [outcome.score for outcome in client.score(contains, rows, columns=columns)] == [
-        0.0,
-        1.0,
-        1.0,
-    ]
+    outcomes = client.score(contains, rows, columns=columns)
+    assert [outcome.score for outcome in outcomes] == [0.0, 1.0, 1.0]
 
 
 def test_rewards_that_are_awaited(service: Service, contains: str) -> None:

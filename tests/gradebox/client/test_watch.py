@@ -91,3 +91,16 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     shown = capsys.readouterr().err
     assert "1000/1000" in shown
     assert "1 error" in shown
+
+
+def test_ctrl_c_says_how_to_take_the_batch_up_again() -> None:
+    with pytest.raises(KeyboardInterrupt) as raised, BatchWatch(batch(0), progress=False, timeout=None):
+        raise KeyboardInterrupt
+    assert "client.batches.get('b1')" in raised.value.__notes__[0]
+
+
+def test_a_batch_that_was_over_before_has_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    over = batch(1_000, "finished")
+    with BatchWatch(over, progress=True, timeout=None) as watch:
+        watch.saw(over)
+    assert capsys.readouterr().err == "exact-match: 1,000 of 1,000\n"

@@ -87,10 +87,10 @@ def ready(service: Service) -> bool:
         return False
 
 
-def refused(folder: Path, *arguments: str, path: str | None = None) -> str:
+def refused(folder: Path, *arguments: str, path: str | None = None, **settings: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "gradebox", "serve", "--data-dir", str(folder), *arguments],
-        env=os.environ | {"XDG_STATE_HOME": str(folder / "state")} | ({"PATH": path} if path else {}),
+        env=os.environ | {"XDG_STATE_HOME": str(folder / "state")} | ({"PATH": path} if path else {}) | settings,
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -271,3 +271,18 @@ def test_a_redis_of_ones_own_is_used(tmp_path: Path, redis_url: str) -> None:
     with serving(tmp_path, "--workers", "1", "--redis-url", redis_url) as service:
         assert not any("redis-server" in command for command in family(service.process.pid).values())
         assert ready(service)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("GRADEBOX_RESERVE_MB", "abc", "GRADEBOX_RESERVE_MB is not as it should be: Input should be a valid integer"),
+        (
+            "GRADEBOX_LOG_LEVEL",
+            "loud",
+            "GRADEBOX_LOG_LEVEL is not as it should be: Input should be 'debug', 'info', 'warning' or",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_named_and_ends_the_start(tmp_path: Path, name: str, value: str, said: str) -> None:
+    assert said in refused(tmp_path, "--port", "0", **{name: value})
