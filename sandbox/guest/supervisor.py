@@ -12,7 +12,7 @@ from typing import NoReturn
 from sandbox.guest import lockdown, scratch
 from sandbox.guest.channel import Channel, take_channel
 from sandbox.guest.chunk import Chunk
-from sandbox.guest.family import Child, Family, Loaded, Lost
+from sandbox.guest.family import ChildEnds, Family, Loaded, Lost
 from sandbox.guest.frames import (
     BATCH,
     CHECK,
@@ -25,7 +25,6 @@ from sandbox.guest.frames import (
     LIMITS,
     LOAD,
     LOADED,
-    MAX_REPLY,
     NOT_LOADED,
     READY,
     RECORDS,
@@ -33,8 +32,10 @@ from sandbox.guest.frames import (
     TAINTED,
     CheckResult,
     Limits,
+    Records,
     encode,
     pack_check,
+    pack_records,
 )
 from sandbox.guest.marking import Marking, how_it_ended, too_many_files
 from sandbox.guest.parser import fast_parser
@@ -59,7 +60,7 @@ class Supervisor:
         self._channel = channel
         self._family: Family | None = None
         self._waiting: Waiting | None = None
-        self._child: Child | None = None
+        self._child: ChildEnds | None = None
         self._limits: Limits
         self._resting = False
         self._unused = False
@@ -177,9 +178,8 @@ class Supervisor:
         self._child = marking.grade(child)
         self._say(DONE)
 
-    def _pass_on(self, records: bytes) -> None:
-        for start in range(0, len(records), MAX_REPLY):
-            self._say(RECORDS, records[start : start + MAX_REPLY])
+    def _pass_on(self, records: Records) -> None:
+        self._say(RECORDS, pack_records(records))
 
     def _wake(self) -> None:
         self._unused = False
