@@ -11,7 +11,7 @@ if redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1) == mark then
 end
 local held = redis.call('ZREM', LEASES, id .. ':' .. ARGV[2] .. ':' .. ARGV[3]) == 1
 if redis.call('HGET', batch, 'state') ~= 'running' then
-  if redis.call('EXISTS', batch, frozen_key(id)) > 0 then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
+  if is_known(id) then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
   return 3
 end
 if not held then return 0 end

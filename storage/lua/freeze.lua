@@ -2,8 +2,8 @@
 local id, batch = ARGV[1], batch_key(ARGV[1])
 if redis.call('EXISTS', batch) == 1 then
   if is_active(batch) or ARGV[2] == '' then return end
-  local project, bytes = owner_of(id)
-  redis.call('SET', frozen_key(id), project .. ':' .. bytes .. '\n' .. ARGV[2])
+  local project, bytes, ended = head_of(id)
+  redis.call('HSET', FROZEN, id, project .. ':' .. bytes .. ':' .. ended .. '\n' .. ARGV[2])
   forget_record(batch)
 end
 redis.call('ZREM', UNFROZEN, id)

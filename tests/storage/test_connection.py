@@ -1,5 +1,6 @@
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,12 @@ import pytest
 from redis import Redis
 
 from storage import names
-from storage.connection import FORMAT, check_format, load_scripts, lua
+from storage.answers import Once, once
+from storage.chunks import Chunk
+from storage.connection import FORMAT, check_format, load_scripts, lua, text
 from storage.errors import UnknownFormat
 from storage.store import Store
-from tests.storage.making import claim, finish
+from tests.storage.making import accept, claim, ended, finish, wanted
 
 
 @pytest.fixture
@@ -61,8 +64,56 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
     for batch, threads in ((format_1["over"], 10), (format_1["running"], 2500), (format_1["queued"], 1500)):
         found = store.batches.get("default", batch)
         assert (found.state, found.done, found.scored) == ("finished", threads, threads)
-    assert set(redis.zrange(names.ENDED, 0, -1)) == {format_1[name].encode() for name in ("over", "running", "queued")}
+    assert list(ended(redis)) == [format_1[name] for name in ("over", "running", "queued")]
     assert not redis.exists(names.TURNS, names.WAITING, names.ACTIVE, "gradebox:rotation")
+
+
+def to_format_3(redis: Redis, once: Once) -> None:
+    """Brings what is kept of frozen batches, of their ends and of answers back to how format 3 had it."""
+    over = ended(redis)
+    redis.delete(names.ENDED)
+    redis.zadd(names.ENDED, {batch: int(entry.partition("-")[0]) / 1000 for batch, entry in over.items()})
+    kept: Any = redis.hgetall(names.FROZEN)
+    for batch, value in kept.items():
+        head, _, record = value.partition(b"\n")
+        redis.set(f"gradebox:frozen:{text(batch)}", head.rpartition(b":")[0] + b"\n" + record)
+    redis.delete(names.FROZEN)
+    digest = hashlib.sha256(b"key").hexdigest()[:32]
+    redis.rename(once.name, f"gradebox:answer:default:0123:{digest}")
+    redis.lset(names.answers("default"), 0, f"gradebox:answer:default:0123:{digest}")
+    redis.set(names.FORMAT, 3)
+
+
+def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, store: Store) -> None:
+    asked = once("default", "0123", "key", "fingerprint", 3600)
+    exact = [wanted(store, "exact")]
+    first = store.batches.accept(
+        store.leftovers.begin(), "default", exact, [Chunk(0, 3, 0, 1)], lambda pipe: None, once=asked
+    )
+    finish(store, claim(store))
+    others = []
+    for _ in range(3):
+        others.append(accept(store, 20, *exact))
+        finish(store, claim(store))
+    kept, _, unfrozen = others
+    store.batches.keep("default", kept, True)
+    for batch in (first.id, *others):
+        if batch != unfrozen:
+            store.freezer.freeze(batch)
+    before, over = store.batches.newest("default", 9), list(ended(redis))
+    to_format_3(redis, asked)
+
+    check_format(redis)
+
+    assert redis.keys("gradebox:frozen:*") == redis.keys("gradebox:answer:default*") == []
+    assert store.batches.newest("default", 9) == before
+    assert list(ended(redis)) == over
+    assert store.batches.answered(asked) == first
+    assert redis.ttl(asked.name) > 3000
+    assert redis.lrange(names.answers("default"), 0, -1) == [asked.digest.encode()]
+    assert store.batches.expire(time.time() + 1, 100) == 3
+    assert [batch.id for batch in store.batches.newest("default", 9)] == [kept]
+    assert redis.xlen(names.ENDED) == 0
 
 
 def test_a_batch_of_an_older_gradebox_starts_with_a_lease_still_held(

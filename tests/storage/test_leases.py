@@ -276,6 +276,7 @@ def test_a_deleted_batch_leaves_nothing_in_redis_but_counts(store: Store, redis:
         names.numbers("default"),
         names.version_bytes("default"),
         names.TOTALS,
+        names.ENDED,  # empty
         names.MEASURED,
         names.measures("default:a"),
     }

@@ -98,7 +98,7 @@ def test_a_finished_batch_is_frozen(store: Store, runtime: Runtime, redis: Redis
     batch = accept(store, 1000)
     with Claims(runtime) as claims, Settler(runtime, claims) as settling:
         settling.add(scored(claims, 0))
-    assert redis.exists(names.frozen(batch))
+    assert redis.hexists(names.FROZEN, batch)
     assert not redis.exists(names.batch(batch), names.UNFROZEN, names.UNTIDY)
 
 
