@@ -1,6 +1,7 @@
 """The records of batches: accepting, reading, cancelling and deleting them. What workers do is in leases.py."""
 
 import hashlib
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from redis import Redis
 from redis.client import Pipeline
 
 from gradebox.schemas import Batch, BatchGrader, Summary, Version
-from storage import accepted, names
+from storage import accepted, names, tallies
 from storage.answers import MOST, Once, answered, read
 from storage.answers import pack as idempotent
 from storage.audit import Audit
@@ -24,11 +25,13 @@ from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
 from storage.frozen import Frozen, part
 from storage.leftovers import Leftovers
 from storage.plans import Plan, Scorer, Wanted
-from storage.rewards import read_past
+from storage.rewards import Past, entry, read_past
 from storage.spool import Spool
 from storage.summary import NOT_MADE, summary_of, weighted_mean
-from storage.tally import Tally, error_counts, from_redis
+from storage.tallies import Tallies
+from storage.tally import Tally, error_counts
 
+_log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{20}")
 _SWEEP_AGAIN_S = 60  # a worker that had a unit of a deleted batch may write its outcomes until then
 
@@ -67,6 +70,7 @@ class Batches:
         self._leftovers = leftovers
         self._accept_script = script(redis, "accept")
         self._expire = script(redis, "expire")
+        self._tallies = Tallies(redis)
 
     def accept(
         self,
@@ -271,21 +275,59 @@ class Batches:
         standing = self.standing(batch_id)
         return standing[1] if standing else []
 
+    def rewards(self, batch: Batch) -> list[str]:
+        """What is remembered of a batch, as it is frozen: key of a grader, entry, …. Nothing where it was cancelled."""
+        if batch.state != "finished" or self._redis.hexists(names.batch(batch.id), "past:0"):
+            return []
+        counted = self._tallies.of(batch.id, len(batch.graders))
+        entries = [(one.key, entry(one.version, of)) for one, of in zip(batch.graders, counted, strict=True)]
+        return [part for key, kept in entries if kept is not None for part in (key, kept)]
+
     def _read(self, batch_id: str, summary: bool) -> Batch | None:
         with self._redis.pipeline() as pipe:
             _ask_record(pipe, batch_id)
             if summary:  # most batches have one grader: its part comes with the same question
-                _ask_statistics(pipe, batch_id, 0)
-            record, underway, frozen, *statistics = pipe.execute()
-            if summary and record and int(record[b"grader_count"]) > 1:
-                for number in range(1, int(record[b"grader_count"])):
-                    _ask_statistics(pipe, batch_id, number)
+                self._tallies.ask(pipe, batch_id, 0)
+            record, underway, frozen, *kept = pipe.execute()
+        if not summary or frozen is not None or not record:
+            return _standing(batch_id, record, underway, frozen, summary=summary)
+        fields = _texts(record)
+        scorers = _scorers(record[b"graders"], fields["sources"])
+        rewards: list[list[bytes]] = [[] for _ in scorers]
+        if len(scorers) > 1 or fields["state"] == "finished":
+            with self._redis.pipeline() as pipe:
+                for number in range(1, len(scorers)):
+                    self._tallies.ask(pipe, batch_id, number)
+                for scorer in scorers:
+                    pipe.lrange(names.rewards(fields["project"], scorer.key), 0, -1)
                 pipe.exists(names.batch(batch_id))
-                *more, is_there = pipe.execute()
-                if not is_there:  # it was frozen meanwhile, or deleted
-                    return self._read(batch_id, summary)
-                statistics += more
-        return _standing(batch_id, record, underway, frozen, statistics, summary=summary)
+                *found, is_there = pipe.execute()
+            if not is_there:  # it was frozen meanwhile, or deleted
+                return self._read(batch_id, summary)
+            kept, rewards = [*kept, *found[: -len(scorers)]], found[-len(scorers) :]
+        made = [
+            _summary(scorer, kept[number], _past(fields, number, rewards[number]))
+            for number, scorer in enumerate(scorers)
+        ]
+        return _batch(batch_id, fields, sum(map(int, underway)), made)
+
+
+def _summary(scorer: Scorer, kept: Sequence[bytes], past: Sequence[Past]) -> Summary | None:
+    """Of the tallies that are kept of one grader; None where it cannot be made, which is logged."""
+    try:
+        counted = tallies.read(kept)
+    except msgspec.DecodeError:
+        _log.exception("the statistics of %s cannot be read", scorer.label)
+        return None
+    return summary_of(scorer.label, scorer.weight, counted, past)
+
+
+def _past(fields: Mapping[str, str], number: int, rewards: Sequence[bytes]) -> list[Past]:
+    """What the scores of a grader are compared with, once its batch is finished."""
+    if fields["state"] != "finished":
+        return []
+    kept = fields.get(f"past:{number}")  # of a batch that an earlier gradebox finished
+    return read_past(" ".join(map(text, rewards)) if kept is None else kept)
 
 
 def _ask_record(pipe: Pipeline, batch_id: str) -> None:
@@ -299,30 +341,15 @@ def _standing(
     record: Mapping[bytes | str, bytes | str],
     underway: Sequence[bytes],
     frozen: bytes | None,
-    statistics: Sequence[Mapping[bytes | str, bytes | str]] = (),
     *,
     summary: bool,
 ) -> Batch | None:
-    """A batch from what `_ask_record` was answered, or None where it is gone."""
+    """A batch from what `_ask_record` was answered, with a summary where it is frozen, or None where it is gone."""
     if frozen is not None:
         return Frozen(frozen).batch(batch_id, summary=summary)
     if not record:
         return None
-    fields = _texts(record)
-    return _batch(batch_id, fields, sum(map(int, underway)), _summaries(fields, statistics) if summary else [])
-
-
-def _ask_statistics(pipe: Pipeline, batch_id: str, grader_number: int) -> None:
-    pipe.hgetall(names.stats(batch_id, grader_number))
-    pipe.hgetall(names.values(batch_id, grader_number))
-
-
-def _summaries(fields: dict[str, str], statistics: Sequence[Mapping[bytes | str, bytes | str]]) -> list[Summary | None]:
-    scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
-    return [
-        summary_of(scorer.label, scorer.weight, from_redis(stats, values), read_past(text(stats.get(b"past", b""))))
-        for scorer, stats, values in zip(scorers, statistics[::2], statistics[1::2], strict=True)
-    ]
+    return _batch(batch_id, _texts(record), sum(map(int, underway)), [])
 
 
 def _scorers(graders: bytes, sources: str) -> list[Scorer]:

@@ -97,14 +97,9 @@ def underway(batch_id: str) -> str:
     return f"gradebox:batch:{batch_id}:underway"
 
 
-def stats(batch_id: str, grader_number: int) -> str:
-    """The mergeable statistics of one grader of a batch."""
-    return f"gradebox:batch:{batch_id}:stats:{grader_number}"
-
-
-def values(batch_id: str, grader_number: int) -> str:
-    """How often each rounded score was given by one grader of a batch."""
-    return f"gradebox:batch:{batch_id}:values:{grader_number}"
+def tallies(batch_id: str, grader_number: int) -> str:
+    """What the units of one grader of a batch come to, packed; the first are merged into one."""
+    return f"gradebox:batch:{batch_id}:tallies:{grader_number}"
 
 
 def parts(batch_id: str) -> str:

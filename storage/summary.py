@@ -32,7 +32,7 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
     `past` are the grader's last finished batches, known once this one is finished.
     """
     found = concerns(grader, counted, past)
-    scores = sorted((_inside(float(value), counted), count) for value, count in counted.values.items())
+    scores = sorted((_inside(value, counted), count) for value, count in counted.values.items())
     some = counted.scored > 0
     return Summary(
         grader=grader,

@@ -8,6 +8,7 @@ local SOURCES, HOLDS = 'gradebox:sources', 'gradebox:holds'
 local OPEN, TOTALS, MEASURED = 'gradebox:open', 'gradebox:totals', 'gradebox:measured'
 
 local function batch_key(id) return 'gradebox:batch:' .. id end
+local function tallies_key(id, grader) return batch_key(id) .. ':tallies:' .. grader end
 local function batches_key(project) return 'gradebox:batches:' .. project end
 local function turns_key(project) return 'gradebox:turns:' .. project end
 
@@ -117,7 +118,7 @@ end
 
 local function forget_record(batch)
   for grader = 0, redis.call('HGET', batch, 'grader_count') - 1 do
-    redis.call('DEL', batch .. ':stats:' .. grader, batch .. ':values:' .. grader)
+    redis.call('DEL', batch .. ':tallies:' .. grader)
   end
   redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
 end

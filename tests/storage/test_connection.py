@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from gradebox.outcome import Outcome
 from storage import names
 from storage.answers import Once, once
 from storage.chunks import Chunk
 from storage.connection import FORMAT, check_format, load_scripts, lua, text
 from storage.errors import UnknownFormat
 from storage.store import Store
-from tests.storage.making import accept, claim, ended, finish, wanted
+from tests.storage.making import accept, claim, ended, failed, finish, outcomes_of, wanted
 
 
 @pytest.fixture
@@ -61,6 +62,11 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
     store.leases.beat([])
     while lease := store.leases.claim():
         assert finish(store, lease)
+    for name, mean in (("running", 1249.5), ("queued", 749.5)):
+        (summary,) = store.batches.get("default", format_1[name]).summary
+        assert (summary.mean, summary.minimum, summary.maximum) == (mean, 0.0, 2 * mean)
+        assert sum(part.count for part in summary.histogram) == summary.scored == 2 * mean + 1
+        assert summary.run_ms_mean == 0.5
     for batch, threads in ((format_1["over"], 10), (format_1["running"], 2500), (format_1["queued"], 1500)):
         found = store.batches.get("default", batch)
         assert (found.state, found.done, found.scored) == ("finished", threads, threads)
@@ -114,6 +120,41 @@ def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, s
     assert store.batches.expire(time.time() + 1, 100) == 3
     assert [batch.id for batch in store.batches.newest("default", 9)] == [kept]
     assert redis.xlen(names.ENDED) == 0
+
+
+def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> None:
+    batch = accept(store, 40, wanted(store, "a"), wanted(store, "b"))
+    for _ in range(2):
+        lease = claim(store)
+        made = outcomes_of(store, lease)
+        label = made[0].grader
+        scores = [Outcome(one.index, label, 0.1 * one.index - 1e-7, 0.5) for one in made[:30]]
+        finish(store, lease, [*scores, *[failed(one.index, label) for one in made[30:]]])
+    before = store.batches.get("default", batch)
+    for number in range(2):  # as format 3 had them
+        counted = store.batches._tallies.of(batch, 2)[number]
+        named = ("count", "scored", "mean", "m2", "minimum", "maximum", "run_ms")
+        fields: dict[Any, Any] = {name: repr(getattr(counted, name)) for name in named}
+        redis.hset(f"gradebox:batch:{batch}:stats:{number}", mapping={**fields, "error:exception": "10"})
+        redis.hset(f"gradebox:batch:{batch}:stats:{number}", "past", "1:50:99.0:1.5 1:50:99.0:1.5 1:50:99.0:1.5")
+        values: dict[Any, Any] = {f"{value:.3g}": count for value, count in counted.values.items()}
+        redis.hset(f"gradebox:batch:{batch}:values:{number}", mapping=values)
+        redis.delete(names.tallies(batch, number))
+    redis.delete(names.ENDED)
+    redis.set(names.FORMAT, 3)
+
+    check_format(redis)
+
+    found = store.batches.get("default", batch)
+    assert [one.warning_kinds for one in found.summary] == [["jump"], ["jump"]]  # by what they were compared with
+    plain = {"warnings", "warning_kinds"}
+    assert [one.model_dump(exclude=plain) for one in found.summary] == [
+        one.model_dump(exclude=plain) for one in before.summary
+    ]
+    store.freezer.freeze(batch)
+    assert store.batches.get("default", batch) == found.model_copy(update={"kept": True})  # it was not in `ended`
+    assert not redis.exists(names.rewards("default", "a"))  # they were remembered when it ended
+    assert not redis.keys(f"gradebox:batch:{batch}*")
 
 
 def test_a_batch_of_an_older_gradebox_starts_with_a_lease_still_held(

@@ -132,14 +132,14 @@ def test_what_reads_while_a_batch_is_frozen_sees_it_whole(store: Store) -> None:
 
 def test_a_batch_whose_summary_cannot_be_made_stays_and_says_so(store: Store, redis: Redis) -> None:
     batch = finished(store, 20)
-    redis.hset(names.values(batch, 0), "no number", 1)
+    redis.rpush(names.tallies(batch, 0), b"no tally")
     store.freezer.freeze(batch)
     found = store.batches.get("default", batch)
     assert (found.state, found.summary, found.weighted_mean) == ("finished", [], None)
     assert found.summary_error is not None
     assert redis.exists(names.batch(batch))
     assert len(read(store, batch).splitlines()) == 20
-    redis.hdel(names.values(batch, 0), "no number")  # the fault is mended
+    redis.rpop(names.tallies(batch, 0))  # the fault is mended
     store.freezer.freeze(batch)
     assert store.batches.get("default", batch).summary_error is None
     assert redis.hexists(names.FROZEN, batch)
