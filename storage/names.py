@@ -12,6 +12,7 @@ GARBAGE = "gradebox:garbage"
 UPLOADS = "gradebox:uploads"
 UNTIDY = "gradebox:untidy"
 UNFROZEN = "gradebox:unfrozen"
+FROZEN = "gradebox:frozen"
 STORED = "gradebox:stored"
 JANITOR = "gradebox:janitor"
 ORPHANS = "gradebox:orphans"
@@ -60,13 +61,13 @@ def version_bytes(project: str) -> str:
 
 
 def answers(project: str) -> str:
-    """The names of a project's kept answers, the oldest first."""
+    """The digests of the requests whose answers a project keeps, the oldest first."""
     return f"gradebox:answers:{project}"
 
 
-def answer(project: str, key_id: str, digest: str) -> str:
-    """What was answered to the request of an API key with this Idempotency-Key, by its SHA-256."""
-    return f"gradebox:answer:{project}:{key_id}:{digest}"
+def answer(digest: str) -> str:
+    """What was answered to one request with an Idempotency-Key."""
+    return f"gradebox:answer:{digest}"
 
 
 def batches(project: str) -> str:
@@ -77,11 +78,6 @@ def batches(project: str) -> str:
 def batch(batch_id: str) -> str:
     """The state and counts of one batch."""
     return f"gradebox:batch:{batch_id}"
-
-
-def frozen(batch_id: str) -> str:
-    """What is kept of one batch that is over, in the place of its record."""
-    return f"gradebox:frozen:{batch_id}"
 
 
 def chunks(batch_id: str) -> str:
@@ -99,14 +95,9 @@ def underway(batch_id: str) -> str:
     return f"gradebox:batch:{batch_id}:underway"
 
 
-def stats(batch_id: str, grader_number: int) -> str:
-    """The mergeable statistics of one grader of a batch."""
-    return f"gradebox:batch:{batch_id}:stats:{grader_number}"
-
-
-def values(batch_id: str, grader_number: int) -> str:
-    """How often each rounded score was given by one grader of a batch."""
-    return f"gradebox:batch:{batch_id}:values:{grader_number}"
+def tallies(batch_id: str, grader_number: int) -> str:
+    """What the units of one grader of a batch come to, packed; the first are merged into one."""
+    return f"gradebox:batch:{batch_id}:tallies:{grader_number}"
 
 
 def parts(batch_id: str) -> str:

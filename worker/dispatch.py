@@ -52,11 +52,10 @@ class Dispatch:
             for _ in range(min(units, workers)):
                 self._enqueue(pipe)
             pipe.eval(lua("calm"), 0, self._queue.key, workers, Job.key_for(""))
-            if trace := tracing.current():
-                self._store.batches.note_trace(pipe, batch_id, trace)
 
         with tracing.span("accept batch", values={"gradebox.batch": batch_id, "gradebox.project": project}):
-            batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once)
+            trace = tracing.current()
+            batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once, trace)
         graders = [f"{grader.key}@{grader.version}" for grader in batch.graders]
         known = "batch accepted" if batch.id == batch_id else "batch was accepted before"
         _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)

@@ -275,6 +275,7 @@ def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> 
         names.versions("default", "a"),
         names.numbers("default"),
         names.version_bytes("default"),
+        names.ENDED,  # empty
     }
 
 

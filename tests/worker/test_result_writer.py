@@ -100,7 +100,7 @@ def test_a_finished_batch_is_frozen(store: Store, context: WorkerContext, redis:
     batch = accept(store, 1000)
     with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
         writer.add(scored(queue, 0))
-    assert redis.exists(names.frozen(batch))
+    assert redis.hexists(names.FROZEN, batch)
     assert not redis.exists(names.batch(batch), names.UNFROZEN, names.UNTIDY)
 
 
