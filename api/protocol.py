@@ -6,11 +6,13 @@ import json
 import sys
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
 from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from api.observe import Refusals
 from api.reading import Reading
 
 HEAD_BYTES = 64 * 1024
@@ -28,9 +30,11 @@ class BoundedProtocol(HttpToolsProtocol):
     Attributes:
         most: connections at once. One more takes the place of one that waits for its next request, the longest first;
             else of one without an API key that does not read its answers, or sends requests ahead.
+        refusals: where requests are counted that are refused before the application sees them.
     """
 
     most = 1000
+    refusals: Refusals
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -65,6 +69,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Its timers end with it."""
         super().connection_lost(exc)
+        if self._running is not None:  # uvicorn tells the last request alone, which may be one that was sent ahead
+            self._running.disconnected = True
+            self._running.message_event.set()
         self._reading.stop()
         for timer in (self._timer, self.timeout_keep_alive_task):
             if timer is not None:
@@ -130,10 +137,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """A websocket is asked for. One whose head `websockets` cannot read would be answered by nobody."""
+        if not all(text.isascii() for text in (self.url, *chain.from_iterable(self.headers))):
+            self._refuse(400, "invalid-request", "this is no handshake of a websocket: send ASCII in its head alone")
+            return
         super().handle_websocket_upgrade()
         if not getattr(self.transport.get_protocol(), "handshake_initiated", True):
             self.transport.write(
-                _problem(400, "invalid-request", "this is no handshake of a websocket: check its head")
+                problem_bytes(400, "invalid-request", "this is no handshake of a websocket: check its head")
             )
             self.transport.close()
 
@@ -197,7 +207,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.idle or self.transport.is_closing() or self._is_lingering:
             self._close()
             return
-        self.transport.write(_problem(status, name, detail))
+        self.refusals.note(status)
+        self.transport.write(problem_bytes(status, name, detail))
         if len(self.connections) > self.most:
             self._close()
         else:
@@ -265,12 +276,18 @@ class _Closing:
     """Where one answer is written to. uvicorn closes the connection by it."""
 
     def __init__(self, protocol: BoundedProtocol, connection: Transport) -> None:
-        self.write = connection.write
+        self._connection = connection
         self.is_closing = connection.is_closing
         self.close = protocol.close_when_answered
 
+    def write(self, data: bytes) -> None:
+        """What comes after the end of a connection is for nobody."""
+        if not self._connection.is_closing():
+            self._connection.write(data)
 
-def _problem(status: int, name: str, detail: str) -> bytes:
+
+def problem_bytes(status: int, name: str, detail: str) -> bytes:
+    """A whole answer that ends its connection, from below the application."""
     phrase = HTTPStatus(status).phrase
     # Whoever sees this has no request's id: there was no request.
     members = {"type": f"urn:gradebox:problem:{name}", "title": phrase, "status": status, "detail": detail}
