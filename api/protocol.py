@@ -12,6 +12,7 @@ from typing import Any
 from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from api.memory import BodyMemory, key_of
 from api.observe import Refusals
 from api.reading import Reading
 
@@ -31,10 +32,12 @@ class BoundedProtocol(HttpToolsProtocol):
         most: connections at once. One more takes the place of one that waits for its next request, the longest first;
             else of one without an API key that does not read its answers, or sends requests ahead.
         refusals: where requests are counted that are refused before the application sees them.
+        unread: where bytes are counted that were written and not read, by the API key that asked for them.
     """
 
     most = 1000
     refusals: Refusals
+    unread: BodyMemory
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -47,6 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._running: RequestResponseCycle | None = None  # `cycle` may be one that was sent ahead
         self._is_lingering = False
         self._discarded = 0  # bytes of a request that is answered already
+        self._unread, self._reader = 0, ""  # as counted, and whose they are
 
     @property
     def idle(self) -> bool:
@@ -73,6 +77,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._running.disconnected = True
             self._running.message_event.set()
         self._reading.stop()
+        self._count_unread(0)
         for timer in (self._timer, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
@@ -182,10 +187,13 @@ class BoundedProtocol(HttpToolsProtocol):
         """The client is behind with reading."""
         super().pause_writing()
         self._reading.watch()
+        self._reader = "" if self._running is None else key_of(self._running.scope)
+        self._count_unread(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """It has caught up."""
         super().resume_writing()
+        self._count_unread(0)
         if not self.transport.is_closing():
             self._reading.stop()
 
@@ -232,6 +240,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def _close(self) -> None:
         self.transport.close()
         self._reading.watch()
+
+    def _count_unread(self, size: int) -> None:
+        """Until all is read it is counted whole: nothing more is written meanwhile."""
+        self.unread.count(size - self._unread, self._reader)
+        self._unread = size
 
     def _await(self, seconds: float | None) -> None:
         """Gives the client so long to send what is to come; None where nothing is waited for."""

@@ -22,6 +22,7 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
     class Protocol(BoundedProtocol):
         most = services.settings.connections
         refusals = services.requests.refusals
+        unread = services.large_answers.unread
 
     class WebSocket(BoundedWebSocket):
         memory = services.memory

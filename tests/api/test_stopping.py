@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx
@@ -121,12 +121,12 @@ def test_each_route_that_waits_says_that_the_service_stops(
                 said(asked.result())
 
 
-@pytest.mark.parametrize("at", [-0.2, 0.0, 0.15, 0.6, 1.0])
+@pytest.mark.parametrize("at", [-0.2, 0.2, 1.0])
 def test_many_at_once_and_at_each_moment_of_stopping(
     redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None, at: float
 ) -> None:
     """Connections are there before; what they ask comes so long after the stop began, or before it."""
-    many = 60
+    many = 40
     with stoppable(redis_url, pool, tmp_path) as (service, secret):
         sleeper(service, secret)
         with ThreadPoolExecutor(many) as threads:
@@ -140,10 +140,9 @@ def test_many_at_once_and_at_each_moment_of_stopping(
             for asked in first:
                 said(asked.result())
             for asked in later:
-                try:
+                # Nobody listens any more, or none of it had come when the connection was closed.
+                with suppress(httpx.TransportError):
                     said(asked.result())
-                except httpx.TransportError:
-                    pass  # nobody listens any more, or none of it had come when the connection was closed
 
 
 def test_streams_are_broken_off_and_websockets_told(
