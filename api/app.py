@@ -22,6 +22,7 @@ from api.observe import Observed
 from api.query import known_alone
 from api.request_id import RequestId
 from api.services import Release, Services
+from api.unfinished import Unfinished
 
 _STRICT = [Depends(known_alone)]  # other services' clients may send more than is read, and so may checks of health
 
@@ -38,6 +39,7 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(router, dependencies=_STRICT)
     for router in (health.router, metrics.router, docs.router, *spoken):
         app.include_router(router)
+    app.add_middleware(Unfinished)
     app.add_middleware(Release, services=services)
     app.add_middleware(Observed, requests=services.requests)
     app.add_middleware(RequestId)

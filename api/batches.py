@@ -15,6 +15,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import TypeAdapter
 
 from api import bodies, openapi, uploads
 from api.auth import InProject, ManagesIn, ScoresIn, key_of, require
@@ -28,6 +29,7 @@ LONGEST_WAIT_S = 30
 PAGE = 50
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
+_BATCHES = TypeAdapter(list[Batch])
 _log = structlog.get_logger(__name__)
 router = APIRouter(prefix="/batches", tags=["batches"])
 
@@ -58,12 +60,21 @@ async def create(
     raise bodies.unsupported(request, "application/x-ndjson", "application/json")
 
 
-@router.get("")
-def list_newest(
-    services: Served, project: InProject, limit: Annotated[int, Query(ge=1, le=200)] = PAGE, before: str | None = None
-) -> list[Batch]:
+@router.get("", response_model=list[Batch])
+async def list_newest(
+    request: Request,
+    services: Served,
+    project: InProject,
+    limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
+    before: str | None = None,
+) -> Response:
     """The newest batches first, without their summaries; `before` goes on after the batch of that id."""
-    return services.store.batches.newest(project, limit, before)
+    return await services.large_answers.make(request, _newest, services, project, limit, before)
+
+
+def _newest(services: Services, project: str, limit: int, before: str | None) -> Response:
+    found = services.store.batches.newest(project, limit, before)
+    return Response(_BATCHES.dump_json(found), media_type="application/json")
 
 
 @router.get("/{batch_id}")
@@ -89,6 +100,7 @@ async def get(
 
 @router.get("/{batch_id}/outcomes", response_class=StreamingResponse, responses={200: {"content": openapi.JSON_LINES}})
 async def read_outcomes(
+    request: Request,
     services: Served,
     project: InProject,
     batch_id: str,
@@ -97,11 +109,12 @@ async def read_outcomes(
 ) -> Response:
     """The outcomes as JSON lines in input order, as far as all threads up to there are done."""
     gzip = _takes_gzip(accept_encoding)
-    found = await run_sync(_outcomes, services, project, batch_id, after, gzip)
+    found = await services.large_answers.make(request, _outcomes, services, project, batch_id, after, gzip)
     headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if gzip else {})}
     if isinstance(found, bytes):
         return Response(found, headers=headers, media_type="application/x-ndjson")
-    return StreamingResponse(found, headers=headers, media_type="application/x-ndjson")
+    blocks = services.large_answers.stream(request, found)
+    return StreamingResponse(blocks, headers=headers, media_type="application/x-ndjson")
 
 
 def _outcomes(services: Services, project: str, batch_id: str, after: int, gzip: bool) -> bytes | Iterator[bytes]:

@@ -100,6 +100,7 @@ async def watched(request: Request) -> AsyncIterator[Client]:
         yield client
     finally:
         watching.cancel()
+        client.leave()  # also where the request was cancelled, since the service stops: then its thread is to end
 
 
 class Caller:

@@ -6,6 +6,7 @@ import msgspec
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Path, Query, Request, Response
 from msgspec.structs import asdict
+from pydantic import TypeAdapter
 
 from api import bodies, openapi
 from api.auth import InProject, ManagesIn
@@ -27,6 +28,9 @@ DESCRIPTION_CHARACTERS = 10_000
 Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
 Description = Annotated[str, msgspec.Meta(max_length=DESCRIPTION_CHARACTERS)]
+
+_GRADERS = TypeAdapter(list[Grader])
+_VERSIONS = TypeAdapter(list[Version])
 
 router = APIRouter(prefix="/graders", tags=["graders"])
 
@@ -71,18 +75,25 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
     return await services.grade(request, project, update_function, services, key, sent, new, once)
 
 
-@router.get("")
-def list_all(
+@router.get("", response_model=list[Grader])
+async def list_all(
+    request: Request,
     services: Served,
     project: InProject,
-    response: Response,
     after: Annotated[str, Query(max_length=64, description="only graders of a later key")] = "",
-) -> list[Grader]:
+) -> Response:
     """The graders of the project, by key: all, or some megabytes and a `Link` to the next ones."""
+    return await services.large_answers.make(request, _list, services, project, after)
+
+
+def _list(services: Services, project: str, after: str) -> Response:
     graders, has_more = services.store.graders.page(project, after)
-    if has_more:
-        response.headers["Link"] = f'<?after={graders[-1].key}>; rel="next"'
-    return graders
+    return _page(_GRADERS.dump_json(graders), graders[-1].key if has_more else None)
+
+
+def _page(body: bytes, following: str | int | None) -> Response:
+    headers = {} if following is None else {"Link": f'<?after={following}>; rel="next"'}
+    return Response(body, headers=headers, media_type="application/json")
 
 
 @router.get("/{key}")
@@ -105,19 +116,21 @@ def delete(services: Served, project: ManagesIn, key: str) -> None:
     services.store.graders.delete(project, key)
 
 
-@router.get("/{key}/versions")
-def versions(
+@router.get("/{key}/versions", response_model=list[Version])
+async def versions(
+    request: Request,
     services: Served,
     project: InProject,
     key: str,
-    response: Response,
     after: Annotated[int, Query(ge=0, description="only versions of a higher number")] = 0,
-) -> list[Version]:
+) -> Response:
     """The versions, oldest first, with their sources: all, or some megabytes and a `Link` to the next ones."""
+    return await services.large_answers.make(request, _versions, services, project, key, after)
+
+
+def _versions(services: Services, project: str, key: str, after: int) -> Response:
     page = services.store.graders.versions(project, key, after)
-    if page.following is not None:
-        response.headers["Link"] = f'<?after={page.following}>; rel="next"'
-    return page.versions
+    return _page(_VERSIONS.dump_json(page.versions), page.following)
 
 
 @router.get("/{key}/versions/{number}")

@@ -2,7 +2,9 @@
 
 import logging
 from http import HTTPStatus
+from typing import NoReturn
 
+from anyio.to_thread import run_sync
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.requests import HTTPConnection
@@ -10,6 +12,8 @@ from fastapi.responses import JSONResponse, Response
 from redis.exceptions import RedisError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.websockets import WebSocketDisconnect
+from uvicorn.protocols.utils import ClientDisconnected
 
 from api.observe import route_template
 from api.request_id import HEADER, request_id
@@ -99,12 +103,14 @@ def answer(request: HTTPConnection, problem: ProblemError) -> Response:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Makes every error of this app a problem."""
+    """Makes every error of this app a problem. The handlers are coroutines: others take a thread each."""
     app.add_exception_handler(ProblemError, _on_refusal)
     app.add_exception_handler(StorageError, _on_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    app.add_exception_handler(WebSocketDisconnect, _on_leaving)
+    app.add_exception_handler(ClientDisconnected, _on_leaving)
     for away in AWAY:
         app.add_exception_handler(away, _on_away)
     app.add_exception_handler(Exception, _on_bug)
@@ -133,17 +139,17 @@ def problem_of(error: Exception) -> ProblemError:
     return ProblemError(500, "internal", detail)
 
 
-def _on_refusal(request: Request, error: Exception) -> Response:
+async def _on_refusal(request: Request, error: Exception) -> Response:
     return answer(request, problem_of(error))
 
 
-def _on_invalid(request: Request, error: Exception) -> Response:
+async def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()]
     return answer(request, invalid("; ".join(faults)))
 
 
-def _on_http(request: Request, error: Exception) -> Response:
+async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {
         404: "there is nothing at this path: /docs lists all there is",
@@ -153,7 +159,7 @@ def _on_http(request: Request, error: Exception) -> Response:
     detail = details.get(error.status_code, str(error.detail))
     headers: dict[str, str] = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers |= _allowed(request)
+        headers |= await run_sync(_allowed, request)  # the first makes the description of the API
     return answer(request, ProblemError(error.status_code, name, detail, headers))
 
 
@@ -164,16 +170,21 @@ def _allowed(request: Request) -> dict[str, str]:
     return {"Allow": ", ".join(sorted(names))} if methods else {}
 
 
-def _on_disconnect(request: Request, _: Exception) -> Response:
+async def _on_disconnect(request: Request, _: Exception) -> Response:
     """Nobody reads this; without it the log would call every broken upload a bug."""
     return answer(request, ProblemError(400, "disconnected", "the connection closed before the body had arrived"))
 
 
-def _on_away(request: Request, error: Exception) -> Response:
+async def _on_leaving(_: Request, error: Exception) -> NoReturn:
+    """A websocket's client has gone, and nobody is there to be answered: the server logs nothing then."""
+    raise ClientDisconnected from error
+
+
+async def _on_away(request: Request, error: Exception) -> Response:
     _log.error("request %s met what is away", request_id(request.scope), exc_info=error)
     return answer(request, problem_of(error))
 
 
-def _on_bug(request: Request, error: Exception) -> Response:
+async def _on_bug(request: Request, error: Exception) -> Response:
     """The server logs the traceback."""
     return answer(request, problem_of(error))

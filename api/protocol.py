@@ -6,11 +6,14 @@ import json
 import sys
 from asyncio import TimerHandle, Transport
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
 from httptools import HttpRequestParser
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
+from api.memory import BodyMemory, key_of
+from api.observe import Refusals
 from api.reading import Reading
 
 HEAD_BYTES = 64 * 1024
@@ -28,9 +31,13 @@ class BoundedProtocol(HttpToolsProtocol):
     Attributes:
         most: connections at once. One more takes the place of one that waits for its next request, the longest first;
             else of one without an API key that does not read its answers, or sends requests ahead.
+        refusals: where requests are counted that are refused before the application sees them.
+        unread: where bytes are counted that were written and not read, by the API key that asked for them.
     """
 
     most = 1000
+    refusals: Refusals
+    unread: BodyMemory
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -43,6 +50,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._running: RequestResponseCycle | None = None  # `cycle` may be one that was sent ahead
         self._is_lingering = False
         self._discarded = 0  # bytes of a request that is answered already
+        self._unread, self._reader = 0, ""  # as counted, and whose they are
 
     @property
     def idle(self) -> bool:
@@ -65,7 +73,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Its timers end with it."""
         super().connection_lost(exc)
+        if self._running is not None:  # uvicorn tells the last request alone, which may be one that was sent ahead
+            self._running.disconnected = True
+            self._running.message_event.set()
         self._reading.stop()
+        self._count_unread(0)
         for timer in (self._timer, self.timeout_keep_alive_task):
             if timer is not None:
                 timer.cancel()
@@ -130,10 +142,13 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def handle_websocket_upgrade(self) -> None:
         """A websocket is asked for. One whose head `websockets` cannot read would be answered by nobody."""
+        if not all(text.isascii() for text in (self.url, *chain.from_iterable(self.headers))):
+            self._refuse(400, "invalid-request", "this is no handshake of a websocket: send ASCII in its head alone")
+            return
         super().handle_websocket_upgrade()
         if not getattr(self.transport.get_protocol(), "handshake_initiated", True):
             self.transport.write(
-                _problem(400, "invalid-request", "this is no handshake of a websocket: check its head")
+                problem_bytes(400, "invalid-request", "this is no handshake of a websocket: check its head")
             )
             self.transport.close()
 
@@ -172,10 +187,13 @@ class BoundedProtocol(HttpToolsProtocol):
         """The client is behind with reading."""
         super().pause_writing()
         self._reading.watch()
+        self._reader = "" if self._running is None else key_of(self._running.scope)
+        self._count_unread(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
         """It has caught up."""
         super().resume_writing()
+        self._count_unread(0)
         if not self.transport.is_closing():
             self._reading.stop()
 
@@ -197,7 +215,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self.idle or self.transport.is_closing() or self._is_lingering:
             self._close()
             return
-        self.transport.write(_problem(status, name, detail))
+        self.refusals.note(status)
+        self.transport.write(problem_bytes(status, name, detail))
         if len(self.connections) > self.most:
             self._close()
         else:
@@ -221,6 +240,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def _close(self) -> None:
         self.transport.close()
         self._reading.watch()
+
+    def _count_unread(self, size: int) -> None:
+        """Until all is read it is counted whole: nothing more is written meanwhile."""
+        self.unread.count(size - self._unread, self._reader)
+        self._unread = size
 
     def _await(self, seconds: float | None) -> None:
         """Gives the client so long to send what is to come; None where nothing is waited for."""
@@ -265,12 +289,18 @@ class _Closing:
     """Where one answer is written to. uvicorn closes the connection by it."""
 
     def __init__(self, protocol: BoundedProtocol, connection: Transport) -> None:
-        self.write = connection.write
+        self._connection = connection
         self.is_closing = connection.is_closing
         self.close = protocol.close_when_answered
 
+    def write(self, data: bytes) -> None:
+        """What comes after the end of a connection is for nobody."""
+        if not self._connection.is_closing():
+            self._connection.write(data)
 
-def _problem(status: int, name: str, detail: str) -> bytes:
+
+def problem_bytes(status: int, name: str, detail: str) -> bytes:
+    """A whole answer that ends its connection, from below the application."""
     phrase = HTTPStatus(status).phrase
     # Whoever sees this has no request's id: there was no request.
     members = {"type": f"urn:gradebox:problem:{name}", "title": phrase, "status": status, "detail": detail}

@@ -11,18 +11,22 @@ from api.services import Services
 from api.websocket import BoundedWebSocket
 
 KEEP_ALIVE_S = 75  # longer than the minute for which load balancers keep a connection
+_UNTOLD = ('%s - "WebSocket', "Invalid HTTP request received.", "connection open", "connection rejected")
 LINE_FRAME_BYTES = 64  # that a message may be longer as a line
 
 
 def server(services: Services, host: str, port: int) -> uvicorn.Server:
     """A server that does not run yet. It logs no paths: tenants choose parts of them."""
-    logging.getLogger("uvicorn.error").addFilter(_names_no_path)
+    logging.getLogger("uvicorn.error").addFilter(_is_told)
 
     class Protocol(BoundedProtocol):
         most = services.settings.connections
+        refusals = services.requests.refusals
+        unread = services.large_answers.unread
 
     class WebSocket(BoundedWebSocket):
         memory = services.memory
+        refusals = services.requests.refusals
 
     config = uvicorn.Config(
         create_app(services),
@@ -45,5 +49,6 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def _names_no_path(record: logging.LogRecord) -> bool:
-    return "WebSocket" not in str(record.msg)
+def _is_told(record: logging.LogRecord) -> bool:
+    """Not what names paths, nor what is a line for each connection that a stranger makes: `Refusals` sums those up."""
+    return not str(record.msg).startswith(_UNTOLD)

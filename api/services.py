@@ -16,6 +16,7 @@ from api.collector import Stored
 from api.connections import Connections
 from api.exposition import Exposition
 from api.failed_keys import FailedKeys
+from api.large_answers import LargeAnswers
 from api.memory import BodyMemory
 from api.observe import Requests
 from api.problems import problem_of
@@ -58,6 +59,7 @@ class Services:
         self.exposition = Exposition(registry if folder is None else Together(registry, folder))
         self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
         self.connections = Connections(self.settings.connections)
+        self.large_answers = LargeAnswers(self.settings.answer_memory_mb * 1024 * 1024)
         self._grading = Shares(GRADING_AT_ONCE, "calls that grade")
         self._threads = CapacityLimiter(GRADING_AT_ONCE)
 

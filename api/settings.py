@@ -28,6 +28,7 @@ class ApiSettings(BaseSettings):
     score_s: float = Field(default=600.0, gt=0, description="seconds that a call may take which grades while it waits")
     connections: int = Field(default=1000, ge=1, description="at once")
     body_memory_mb: int = Field(default=512, ge=64, description="MiB that bodies of all requests may take in memory")
+    answer_memory_mb: int = Field(default=256, ge=64, description="MiB of answers that all clients may leave unread")
     proxies: str = Field(default="", description="whose X-Forwarded-For is believed: addresses or networks, or *")
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=("adaptive", "openai", "reward"), description="other services' clients that are answered"

@@ -9,10 +9,13 @@ from collections import deque
 from typing import Any
 
 from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
+from uvicorn.protocols.utils import ClientDisconnected
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.frames import Frame
+from websockets.frames import CloseCode, Frame
 
 from api.memory import BodyMemory, key_of
+from api.observe import Refusals
+from api.protocol import problem_bytes
 from api.reading import Reading
 
 MESSAGE_S = 120.0  # from the first byte of a message to its last
@@ -29,9 +32,11 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
     Attributes:
         memory: where what has come is counted, until the application has taken it.
+        refusals: where websockets are counted that were refused, and no API key was identified for.
     """
 
     memory: BodyMemory
+    refusals: Refusals
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -84,12 +89,24 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        """A message is whole."""
+        """A message is whole. Nothing more is read until it is taken."""
         self._frames = 0
-        waiting, size = self.queue.qsize(), sum(map(len, self.frames))
-        super().send_receive_event_to_app()
-        if self.queue.qsize() > waiting:
-            self._sizes.append(size)
+        data, self.frames = b"".join(self.frames), []
+        if self.close_sent:
+            return  # the rest is read for the client's own close frame alone
+        if self.curr_msg_data_type == "text":
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:  # uvicorn logs a traceback for it
+                self._end(CloseCode.INVALID_DATA, "a text message is no UTF-8: send it as UTF-8")
+                return
+            self.queue.put_nowait({"type": "websocket.receive", "text": text})
+        else:
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+        self._sizes.append(len(data))
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
 
     async def receive(self) -> ASGIReceiveEvent:
         """The next message. More is read when it was the last, unless the client has to read first."""
@@ -103,10 +120,40 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         return message
 
     async def send(self, message: ASGISendEvent) -> None:
-        """A client that is to try again later need not agree to the end first: its connection is another's by then."""
+        """A client that is to try again later need not agree to the end first: its connection is another's by then.
+
+        Raises ClientDisconnected where nobody reads it any more.
+        """
+        await self.writable.wait()
+        if self.transport.is_closing():
+            raise ClientDisconnected
         await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # it was refused, which is an answer too
+            if "key" not in self.scope["state"]:
+                self.refusals.note(self.initial_response[0])
         if message["type"] == "websocket.close" and message.get("code") == TRY_AGAIN_LATER:
             self.transport.close()
+
+    def handle_parser_exception(self) -> None:
+        """What came is no frame. Before the handshake is answered, no frame can say so."""
+        if self.conn.close_sent is not None:
+            super().handle_parser_exception()
+            return
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": CloseCode.ABNORMAL_CLOSURE})
+        self.transport.close()
+
+    def send_500_response(self) -> None:
+        """The application ended without an answer to the handshake, which is logged."""
+        self._refuse(500, "internal", "the service has a fault: report it")
+
+    def shutdown(self) -> None:
+        """The service stops."""
+        self._refuse(503, "unavailable", "the service stops: connect again in a moment")
+        if self.transport.is_closing():
+            self.stop_keepalive()  # nothing can be said to it any more
+        else:
+            super().shutdown()
 
     def pause_writing(self) -> None:
         """The client is behind with reading: nothing more is read of it, since that would be answered too."""
@@ -187,6 +234,14 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
     def _too_late(self) -> None:
         self._unfinished = None
         self._end(_POLICY_VIOLATION, f"a message did not come to its end within {MESSAGE_S:g} s: send it faster")
+
+    def _refuse(self, status: int, name: str, detail: str) -> None:
+        """Answers a handshake that is not answered yet, and closes."""
+        if self.handshake_complete or self.initial_response is not None or self.transport.is_closing():
+            return
+        self.handshake_complete = True
+        self.transport.write(problem_bytes(status, name, detail))
+        self.transport.close()
 
     def _end(self, code: int, reason: str) -> None:
         """Says why, and closes."""

@@ -8,8 +8,6 @@ import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from anyio import CapacityLimiter
-from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, Response
 
 from api import bodies
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 BODY_BYTES = bodies.MIB
 MESSAGE_CHARACTERS = 20_000  # a failed check with its traceback is shorter
 
-_READERS = CapacityLimiter(4)  # at once: each may hold an answer of ANSWER_BYTES, as objects and as bytes
 _TAKES_LONG = re.compile(r"validateFunctionGrader|createGrader|updateGrader|testRemoteEnv")  # in the text of a query
 
 router = APIRouter(prefix="/api/graphql", tags=["adaptive"])
@@ -57,7 +54,8 @@ async def graphql(request: Request, services: Served) -> Response:
             answer = await services.grade(request, _place_of(key), _answer, services, key, asked, number)
         else:
             caller = Caller(Client(), "", 0.0)
-            answer = await run_sync(_answer, caller, services, key, asked, number, limiter=_READERS)
+            make = services.large_answers.make
+            answer = await make(request, _answer, caller, services, key, asked, number)
     except (ProblemError, StorageError, *AWAY) as error:
         answer = msgspec.json.encode({"data": None, "errors": [_told(number, error)]})
     return Response(answer, media_type="application/json")

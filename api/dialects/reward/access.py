@@ -1,7 +1,6 @@
 """Who asks a reward server. RewardClient can send no header: what it has is the `user:password@` of its URL."""
 
 import base64
-import binascii
 from collections.abc import Awaitable, Callable
 from typing import Annotated, NamedTuple
 
@@ -70,7 +69,7 @@ def _sent(connection: HTTPConnection) -> _Sent:
         return _Sent("", "")
     try:
         user, _, password = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
-    except (binascii.Error, UnicodeDecodeError):
+    except ValueError:  # no base64, no ASCII or no UTF-8
         return _Sent("", "")
     return _Sent(user, password or user)
 

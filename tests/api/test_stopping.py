@@ -1,0 +1,189 @@
+"""What a client hears that waits while the service stops."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+from redis import Redis
+
+from api.services import Services
+from api.settings import ApiSettings
+from sandbox.pool import Pool
+from storage.settings import StorageSettings
+from storage.spool import Spool
+from storage.store import Store, first_start
+from tests.api.conftest import PROJECT, Service, serving
+from tests.api.test_leaving import websocket_head
+from tests.api.test_protocol import connected, rest
+
+pytestmark = pytest.mark.sandbox
+SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return 1.0\n"
+AT_LOAD = "import time\ntime.sleep(8)\nasync def grade(thread):\n    return 1.0\n"
+THREAD = {"messages": [{"role": "assistant", "content": "4"}]}
+STOP_S = 1.0
+
+Ask = Callable[[httpx.Client], httpx.Response]
+
+
+@contextmanager
+def stoppable(redis_url: str, pool: Pool, folder: Path, stop_s: float = STOP_S) -> Iterator[tuple[Service, str]]:
+    """A service of its own with a grader that sleeps, and its API key. It is stopped by the test."""
+    settings = StorageSettings(redis_url=redis_url, data_dir=folder, spool_url="")
+    redis = Redis.from_url(redis_url)
+    redis.flushdb()
+    store = Store(redis, Spool(settings.spool))
+    first_start(store, settings)
+    secret = (folder / "api-key").read_text().strip()
+    with serving(Services(store, pool, ApiSettings(stop_s=stop_s)), settings) as service:
+        yield service, secret
+
+
+def sleeper(service: Service, secret: str) -> None:
+    """A grader whose completions sleep where they say so: the test run of the checks does not."""
+    source = SLEEPS.replace("20", "20 if thread.metadata.get('sleeps') else 0")
+    with httpx.Client(base_url=service.url, headers={"Authorization": f"Bearer {secret}"}, timeout=60) as client:
+        body = {"key": "sleeps", "source": source, "timeout_s": 60}
+        assert client.post(f"{PROJECT}/graders", json=body).status_code == 201
+
+
+def score(client: httpx.Client) -> httpx.Response:
+    thread = {**THREAD, "metadata": {"sleeps": True}}
+    return client.post(f"{PROJECT}/graders/sleeps/score", json={"threads": [thread]})
+
+
+def reward(client: httpx.Client) -> httpx.Response:
+    body = {"turns": THREAD["messages"], "metadata": {"sleeps": True}}
+    return client.post("/reward/default/sleeps/score", json=body)
+
+
+def validate(client: httpx.Client) -> httpx.Response:
+    return client.post(f"{PROJECT}/validate", json={"source": AT_LOAD})
+
+
+def create(client: httpx.Client) -> httpx.Response:
+    return client.post(f"{PROJECT}/graders", json={"key": "other", "source": AT_LOAD})
+
+
+def run(client: httpx.Client) -> httpx.Response:
+    grader = {"type": "python", "name": "a", "source": "import time\ndef grade(sample, item):\n    time.sleep(20)\n"}
+    body = {"grader": grader, "model_sample": "4", "item": {}}
+    return client.post("/openai/v1/fine_tuning/alpha/graders/run", json=body)
+
+
+def wait_for_batch(client: httpx.Client) -> httpx.Response:
+    batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "sleeps"}], "threads": [THREAD]}).json()
+    return client.get(f"{PROJECT}/batches/{batch['id']}?wait_s=30")
+
+
+def unfinished_body(client: httpx.Client) -> httpx.Response:
+    def body() -> Iterator[bytes]:
+        yield b"{}\n"
+        time.sleep(4)
+
+    kind = {"Content-Type": "application/x-ndjson"}
+    return client.post(f"{PROJECT}/batches?grader=sleeps", content=body(), headers=kind)
+
+
+WAITS: list[Ask] = [score, reward, validate, create, run, wait_for_batch, unfinished_body]
+
+
+def said(answer: httpx.Response) -> None:
+    """Each is told that the service stops, as a problem, and when to ask again."""
+    assert (answer.status_code, answer.headers.get("retry-after")) == (503, "1"), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.json()["type"] == "urn:gradebox:problem:unavailable"
+    assert answer.json()["request_id"] == answer.headers["x-request-id"]
+
+
+@pytest.fixture
+def no_traceback(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    yield
+    found = [one for one in caplog.get_records("call") if one.exc_info and one.exc_info[0]]
+    assert not found, [(one.name, one.getMessage(), one.exc_info) for one in found]
+
+
+def test_each_route_that_waits_says_that_the_service_stops(
+    redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None
+) -> None:
+    with stoppable(redis_url, pool, tmp_path) as (service, secret):
+        sleeper(service, secret)
+        with ThreadPoolExecutor(len(WAITS)) as threads:
+            found = [threads.submit(_ask, service, secret, wait) for wait in WAITS]
+            time.sleep(2)
+            service.serving.should_exit = True
+            for asked in found:
+                said(asked.result())
+
+
+@pytest.mark.parametrize("at", [-0.2, 0.2, 1.0])
+def test_many_at_once_and_at_each_moment_of_stopping(
+    redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None, at: float
+) -> None:
+    """Connections are there before; what they ask comes so long after the stop began, or before it."""
+    many = 40
+    with stoppable(redis_url, pool, tmp_path) as (service, secret):
+        sleeper(service, secret)
+        with ThreadPoolExecutor(many) as threads:
+            first = [threads.submit(_ask, service, secret, score) for _ in range(many // 2)]
+            while len(service.serving.server_state.tasks) < many // 2:
+                time.sleep(0.02)
+            stopper = threading.Timer(0.3, setattr, (service.serving, "should_exit", True))
+            stopper.start()
+            time.sleep(0.3 + at)
+            later = [threads.submit(_ask, service, secret, score) for _ in range(many // 2)]
+            for asked in first:
+                said(asked.result())
+            for asked in later:
+                # Nobody listens any more, or none of it had come when the connection was closed.
+                with suppress(httpx.TransportError):
+                    said(asked.result())
+
+
+def test_streams_are_broken_off_and_websockets_told(
+    redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    with stoppable(redis_url, pool, tmp_path) as (service, secret):
+        sleeper(service, secret)
+        headers = {"Authorization": f"Bearer {secret}"}
+        with httpx.Client(base_url=service.url, headers=headers, timeout=60) as client, connected(service) as ws:
+            batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "sleeps"}], "threads": [THREAD]})
+            ws.sendall(websocket_head(secret, "/reward/default/sleeps/ws"))
+            assert ws.recv(65_536).startswith(b"HTTP/1.1 101")
+            with client.stream("GET", f"{PROJECT}/batches/{batch.json()['id']}/events") as events:
+                service.serving.should_exit = True
+                with pytest.raises(httpx.RemoteProtocolError):
+                    list(events.iter_raw())
+            assert rest(ws)[2:4] == (1012).to_bytes(2, "big")
+
+
+def test_a_websocket_whose_key_is_looked_up_is_told(
+    redis_url: str, pool: Pool, tmp_path: Path, no_traceback: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with stoppable(redis_url, pool, tmp_path) as (service, secret):
+        sleeper(service, secret)
+        find = service.store.api_keys.find
+
+        def slowly(token: str, project: str | None = None) -> object:
+            time.sleep(2)
+            return find(token, project)
+
+        monkeypatch.setattr(service.store.api_keys, "find", slowly)
+        with connected(service) as ws:
+            ws.sendall(websocket_head(secret, "/reward/default/sleeps/ws"))
+            time.sleep(0.3)
+            service.serving.should_exit = True
+            answer = rest(ws).lower()
+        assert answer.startswith(b"http/1.1 503") and b"retry-after: 1" in answer and b"problem+json" in answer
+
+
+def _ask(service: Service, secret: str, ask: Ask) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {secret}"}
+    with httpx.Client(base_url=service.url, headers=headers, timeout=60, verify=False) as client:
+        return ask(client)
