@@ -143,7 +143,7 @@ class Leases:
         with self._redis.pipeline(transaction=False) as pipe:
             for lease, grader_number, counted, size in units:
                 told: list[str | int | float | bytes] = [lease.batch, lease.unit, lease.attempt, grader_number, _now()]
-                told += [size, pack(counted), counted.count, counted.scored, counted.run_ms]
+                told += [size, pack(counted), counted.count, counted.scored]
                 for error in counted.errors.items():
                     told += error
                 self._complete(args=told, client=pipe)

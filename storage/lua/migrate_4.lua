@@ -1,5 +1,6 @@
--- From format 3 to 4: frozen batches are in one hash, those that are over in a stream, answers have short names, and the
--- statistics of batches that are not frozen are a packed tally (storage/tally.py) and no hashes.
+-- From format 3 to 4: frozen batches are in one hash, those that are over in a stream, answers have short names, the
+-- statistics of batches that are not frozen are a packed tally (storage/tally.py) and no hashes, and nothing is counted for
+-- metrics: each process does that for itself.
 if redis.call('GET', 'gradebox:format') ~= '3' then return end -- another process was first
 
 local function float(value) return struct.pack('>Bd', 0xcb, tonumber(value)) end
@@ -57,4 +58,8 @@ for _, project in ipairs(redis.call('HKEYS', 'gradebox:projects')) do
     redis.call('LSET', answers, i - 1, digest)
   end
 end
+for _, name in ipairs(redis.call('ZRANGE', 'gradebox:measured', 0, -1)) do
+  redis.call('DEL', 'gradebox:measures:' .. name)
+end
+redis.call('DEL', 'gradebox:measures:rest', 'gradebox:measured', 'gradebox:totals')
 redis.call('SET', 'gradebox:format', 4)
