@@ -128,6 +128,10 @@ def _of_graders(_: Names, client: Client) -> None:
     assert client.graders.get("contains-answer").version == 1
 
 
+def _of_threads(names: Names, client: Client) -> None:
+    assert names["score"](client, [{"question": "q", "response": "42", "answer": "42"}]) == [1.0]
+
+
 def _of_others(_: Names, client: Client) -> None:
     assert client.graders.get("promptfoo-assert").version == 1
 
@@ -148,6 +152,7 @@ RUN = {
     "docs/python.md": Page(_of_python),
     "docs/reward.md": Page(_of_reward, ("exact-match",)),
     "docs/rl.md": Page(_of_rl, ("has-answer",)),
+    "docs/threads.md": Page(_of_threads, ("has-answer",)),
 }
 
 
