@@ -14,7 +14,7 @@ _HONEST = GraderSource("async def grade(thread):\n    return float(thread.comple
 
 def is_of_time(fault: str) -> bool:
     """Whether a fault may come of a machine that had too much to do."""
-    return " took " in fault or " came to timeout" in fault
+    return any(told in fault for told in (" took ", " came to timeout", " takes longer than "))
 
 
 def attempt(case: Case, pool: Pool, canaries: dict[str, str]) -> list[str]:
