@@ -19,7 +19,10 @@ from sandbox.guest.output import Output
 from validators import BEFORE_TEST_RUN
 from validators.candidate import MODULE, Candidate
 
-_LINE = b'{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}], "metadata": {}}\n'
+_LINE = (
+    b'{"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}], '
+    b'"metadata": {}}\n'
+)
 _SOURCE = b"""
 import re
 
