@@ -72,7 +72,7 @@ class Ends(NamedTuple):
     slots: int = -1
 
 
-class Child:
+class GradingLoop:
     """Grades the lines that come, and writes a record of each."""
 
     def __init__(self, grader: Grader, limits: Limits, reader: Reader, output: Output) -> None:

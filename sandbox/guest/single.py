@@ -14,7 +14,7 @@ from resource import RLIMIT_CPU, setrlimit
 from struct import Struct
 from typing import NoReturn
 
-from sandbox.guest.child import Child
+from sandbox.guest.child import GradingLoop
 from sandbox.guest.frames import Limits
 from sandbox.guest.output import Output
 from sandbox.guest.reaping import reap_all
@@ -40,7 +40,7 @@ _ZEROS = memoryview(bytes(LINE.size + PIECE))
 class Single:
     """What receives lines and forks."""
 
-    def __init__(self, control: socket, limits: Limits, child: Child, output: Output, handlers: Handlers) -> None:
+    def __init__(self, control: socket, limits: Limits, child: GradingLoop, output: Output, handlers: Handlers) -> None:
         self._control = control
         self._handlers = handlers
         self._child = child
