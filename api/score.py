@@ -12,8 +12,8 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from sandbox.grader_source import GraderSource
 from storage.measures import COMPLETED
+from storage.statistics import Tally, tally
 from storage.summary import NOT_MADE, summary_of
-from storage.tally import Tally, tally
 
 router = APIRouter(tags=["graders"])
 

@@ -15,21 +15,21 @@ from redis.client import Pipeline
 
 from gradebox.schemas import Batch, BatchGrader, Summary, Version
 from storage import accepted, names, tallies
-from storage.answers import MOST, Once, answered, read
-from storage.answers import pack as idempotent
 from storage.audit import Audit
 from storage.backlog import Backlog, Bounds, Usage, Waiting
+from storage.batch_plan import Plan, Scorer, Wanted
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
 from storage.frozen import Frozen, part
-from storage.leftovers import Leftovers
-from storage.plans import Plan, Scorer, Wanted
-from storage.rewards import Past, entry, read_past
+from storage.idempotency import MOST, Once, answered, read
+from storage.idempotency import pack as idempotent
+from storage.orphan_files import OrphanFiles
+from storage.reward_drift import Past, entry, read_past
 from storage.spool import Spool
+from storage.statistics import Tally, error_counts
 from storage.summary import NOT_MADE, summary_of, weighted_mean
 from storage.tallies import Tallies
-from storage.tally import Tally, error_counts
 
 _log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{20}")
@@ -62,12 +62,12 @@ class _New(msgspec.Struct, omit_defaults=True):
 class Batches:
     """The batches of all projects."""
 
-    def __init__(self, redis: Redis, spool: Spool, backlog: Backlog, leftovers: Leftovers, audit: Audit) -> None:
+    def __init__(self, redis: Redis, spool: Spool, backlog: Backlog, orphan_files: OrphanFiles, audit: Audit) -> None:
         self._redis = redis
         self._spool = spool
         self._audit = audit
         self._backlog = backlog
-        self._leftovers = leftovers
+        self._orphan_files = orphan_files
         self._accept_script = script(redis, "accept")
         self._expire = script(redis, "expire")
         self._tallies = Tallies(redis)
@@ -102,13 +102,13 @@ class Batches:
         try:
             answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)
         except (Refused, QuotaExceeded, KeyReused):
-            self._leftovers.condemn(batch_id)
+            self._orphan_files.condemn(batch_id)
             raise
         if answer is None:
             return batch
         before = accepted.read(answer)
         if before.id != batch_id:
-            self._leftovers.condemn(batch_id)
+            self._orphan_files.condemn(batch_id)
         return before
 
     def _accept(

@@ -13,10 +13,10 @@ from redis.exceptions import WatchError
 
 from gradebox.schemas import Grader, Isolation, Kind, Report, Version
 from storage import names
-from storage.answers import Once, answered, keep
 from storage.audit import Audit
 from storage.connection import text
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
+from storage.idempotency import Once, answered, keep
 from storage.quotas import Quotas
 
 CONFIG_BYTES = 256 * 1024

@@ -9,10 +9,10 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
-from storage.answers import Once
+from storage.batch_plan import Wanted
 from storage.chunks import Chunk
 from storage.connection import lua, text
-from storage.plans import Wanted
+from storage.idempotency import Once
 from storage.store import Store
 from worker import tracing
 

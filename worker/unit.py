@@ -9,11 +9,11 @@ import structlog
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError
+from storage.batch_plan import Scorer
 from storage.chunks import Chunk
 from storage.leases import Lease
-from storage.plans import Scorer
+from storage.statistics import Tally, tally
 from storage.store import Store
-from storage.tally import Tally, tally
 from worker import tracing
 from worker.bench import Bench, Loaded
 from worker.runtime import Runtime

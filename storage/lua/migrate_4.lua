@@ -1,5 +1,5 @@
 -- From format 3 to 4: frozen batches are in one hash, those that are over in a stream, answers have short names, and the
--- statistics of batches that are not frozen are a packed tally (storage/tally.py) and no hashes.
+-- statistics of batches that are not frozen are a packed tally (storage/statistics.py) and no hashes.
 if redis.call('GET', 'gradebox:format') ~= '3' then return end -- another process was first
 
 local function float(value) return struct.pack('>Bd', 0xcb, tonumber(value)) end
