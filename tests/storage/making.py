@@ -12,7 +12,7 @@ from storage import names
 from storage.batch_plan import Wanted
 from storage.chunks import CHUNK_LINES, Cutter
 from storage.connection import text
-from storage.graders import Proved
+from storage.grader_content import Proved
 from storage.leases import Completed, Lease
 from storage.statistics import tally
 from storage.store import Store
