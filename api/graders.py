@@ -18,9 +18,9 @@ from api.services import Served, Services
 from gradebox.schemas import KEY_PATTERN, Grader, Version
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
-from storage.answers import Once
 from storage.errors import Conflict
-from storage.graders import Proved
+from storage.grader_content import Proved
+from storage.idempotency import Once
 
 NAME_CHARACTERS = 200
 DESCRIPTION_CHARACTERS = 10_000

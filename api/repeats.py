@@ -10,7 +10,7 @@ from api.auth import key_of
 from api.problems import invalid
 from api.services import Services
 from gradebox.schemas import ApiKey
-from storage.answers import Once, once
+from storage.idempotency import Once, once
 
 _KEY = re.compile(r"[!-~]{1,255}")
 

@@ -12,8 +12,8 @@ from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from sandbox.grader_source import GraderSource
+from storage.statistics import tally
 from storage.summary import NOT_MADE, summary_of
-from storage.tally import tally
 
 router = APIRouter(tags=["graders"])
 

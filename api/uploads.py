@@ -15,8 +15,8 @@ from api.proofs import VersionNumber
 from api.repeats import Repeat
 from api.services import Services
 from gradebox.schemas import Batch
+from storage.batch_plan import Wanted
 from storage.chunks import BATCH_BYTES, BATCH_LINES
-from storage.plans import Wanted
 from storage.uploads import Upload
 
 JSON_BYTES = 64 * bodies.MIB

@@ -5,8 +5,8 @@ from datetime import datetime
 import msgspec
 
 from gradebox.schemas import Batch, BatchGrader
+from storage.statistics import Tally
 from storage.summary import summarise
-from storage.tally import Tally
 
 
 class _Accepted(msgspec.Struct, array_like=True):

@@ -4,7 +4,7 @@ import hashlib
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
@@ -13,23 +13,23 @@ import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
-from gradebox.schemas import Batch, BatchGrader, Summary, Version
-from storage import accepted, names, tallies
-from storage.answers import MOST, Once, answered, read
-from storage.answers import pack as idempotent
+from gradebox.schemas import Batch, Version
+from storage import accepted, batch_record, names
 from storage.audit import Audit
 from storage.backlog import Backlog, Bounds, Usage, Waiting
+from storage.batch_plan import Plan, Scorer, Wanted
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
 from storage.frozen import Frozen, part
-from storage.leftovers import Leftovers
-from storage.plans import Plan, Scorer, Wanted
-from storage.rewards import Past, entry, read_past
+from storage.idempotency import MOST, Once, answered, read
+from storage.idempotency import pack as idempotent
+from storage.orphan_files import OrphanFiles
+from storage.reward_drift import entry
 from storage.spool import Spool
-from storage.summary import NOT_MADE, summary_of, weighted_mean
+from storage.statistics import Tally
+from storage.summary import summary_of
 from storage.tallies import Tallies
-from storage.tally import Tally, error_counts
 
 _log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{20}")
@@ -62,12 +62,12 @@ class _New(msgspec.Struct, omit_defaults=True):
 class Batches:
     """The batches of all projects."""
 
-    def __init__(self, redis: Redis, spool: Spool, backlog: Backlog, leftovers: Leftovers, audit: Audit) -> None:
+    def __init__(self, redis: Redis, spool: Spool, backlog: Backlog, orphan_files: OrphanFiles, audit: Audit) -> None:
         self._redis = redis
         self._spool = spool
         self._audit = audit
         self._backlog = backlog
-        self._leftovers = leftovers
+        self._orphan_files = orphan_files
         self._accept_script = script(redis, "accept")
         self._expire = script(redis, "expire")
         self._tallies = Tallies(redis)
@@ -97,18 +97,18 @@ class Batches:
             KeyReused: `once` came with another request.
         """
         scorers = [_scorer(one) for one in wanted]
-        fields = _fields(project, scorers, chunks, by, trace)
-        batch = _batch(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
+        fields = batch_record.new_record(project, scorers, chunks, by, trace)
+        batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
             answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)
         except (Refused, QuotaExceeded, KeyReused):
-            self._leftovers.condemn(batch_id)
+            self._orphan_files.condemn(batch_id)
             raise
         if answer is None:
             return batch
         before = accepted.read(answer)
         if before.id != batch_id:
-            self._leftovers.condemn(batch_id)
+            self._orphan_files.condemn(batch_id)
         return before
 
     def _accept(
@@ -124,7 +124,7 @@ class Batches:
         """What the same request was answered before, or None where the batch is accepted now."""
         if (answer := answered(self._redis, once)) is not None:
             return answer
-        size = _size(chunks)
+        size = batch_record.size_of(chunks)
         self._backlog.check(batch.project, batch.total, size)  # what does not fit calls no worker
         new = _New(
             batch.id,
@@ -183,10 +183,10 @@ class Batches:
         ids = [text(one) for one in found]
         with self._redis.pipeline() as pipe:
             for batch_id in ids:
-                _ask_record(pipe, batch_id)
+                batch_record.ask(pipe, batch_id)
             answers = pipe.execute()
         records = zip(ids, zip(*[iter(answers)] * 3, strict=True), strict=True)
-        batches = (_standing(batch_id, *record, summary=False) for batch_id, record in records)
+        batches = (batch_record.standing(batch_id, *record, summary=False) for batch_id, record in records)
         return [batch for batch in batches if batch is not None]
 
     def cancel(self, project: str, batch_id: str) -> Batch:
@@ -250,7 +250,8 @@ class Batches:
             return self._standing_when_over(batch_id, Frozen(frozen))
         if scorers is None or table is None:
             return None
-        return Plan(text(project), _scorers(scorers, text(sources)), unpack(table), text(trace or "")), _attempts(done)
+        graders = batch_record.scorers_of(scorers, text(sources))
+        return Plan(text(project), graders, unpack(table), text(trace or "")), batch_record.attempts_of(done)
 
     def _standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
         table = frozen.table
@@ -260,7 +261,7 @@ class Batches:
             if self._redis.hexists(names.FROZEN, batch_id):
                 raise
             return None  # it was deleted meanwhile
-        return Plan(frozen.project, frozen.scorers, unpack(chunks)), _attempts(done)
+        return Plan(frozen.project, frozen.scorers, unpack(chunks)), batch_record.attempts_of(done)
 
     def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:
         """The chunks of a batch that is not frozen, and what counts of its units, packed."""
@@ -288,14 +289,14 @@ class Batches:
 
     def _read(self, batch_id: str, summary: bool) -> Batch | None:
         with self._redis.pipeline() as pipe:
-            _ask_record(pipe, batch_id)
+            batch_record.ask(pipe, batch_id)
             if summary:  # most batches have one grader: its part comes with the same question
                 self._tallies.ask(pipe, batch_id, 0)
             record, underway, frozen, *kept = pipe.execute()
         if not summary or frozen is not None or not record:
-            return _standing(batch_id, record, underway, frozen, summary=summary)
-        fields = _texts(record)
-        scorers = _scorers(record[b"graders"], fields["sources"])
+            return batch_record.standing(batch_id, record, underway, frozen, summary=summary)
+        fields = batch_record.texts(record)
+        scorers = batch_record.scorers_of(record[b"graders"], fields["sources"])
         rewards: list[list[bytes]] = [[] for _ in scorers]
         if len(scorers) > 1 or fields["state"] == "finished":
             with self._redis.pipeline() as pipe:
@@ -309,123 +310,16 @@ class Batches:
                 return self._read(batch_id, summary)
             kept, rewards = [*kept, *found[: -len(scorers)]], found[-len(scorers) :]
         made = [
-            _summary(scorer, kept[number], _past(fields, number, rewards[number]))
+            batch_record.kept_summary(scorer, kept[number], batch_record.past_of(fields, number, rewards[number]))
             for number, scorer in enumerate(scorers)
         ]
-        return _batch(batch_id, fields, sum(map(int, underway)), made)
-
-
-def _summary(scorer: Scorer, kept: Sequence[bytes], past: Sequence[Past]) -> Summary | None:
-    """Of the tallies that are kept of one grader; None where it cannot be made, which is logged."""
-    try:
-        counted = tallies.read(kept)
-    except msgspec.DecodeError:
-        _log.exception("the statistics of %s cannot be read", scorer.label)
-        return None
-    return summary_of(scorer.label, scorer.weight, counted, past)
-
-
-def _past(fields: Mapping[str, str], number: int, rewards: Sequence[bytes]) -> list[Past]:
-    """What the scores of a grader are compared with, once its batch is finished."""
-    if fields["state"] != "finished":
-        return []
-    kept = fields.get(f"past:{number}")  # of a batch that an earlier gradebox finished
-    return read_past(" ".join(map(text, rewards)) if kept is None else kept)
-
-
-def _ask_record(pipe: Pipeline, batch_id: str) -> None:
-    pipe.hgetall(names.batch(batch_id))
-    pipe.hvals(names.underway(batch_id))
-    pipe.hget(names.FROZEN, batch_id)
-
-
-def _standing(
-    batch_id: str,
-    record: Mapping[bytes | str, bytes | str],
-    underway: Sequence[bytes],
-    frozen: bytes | None,
-    *,
-    summary: bool,
-) -> Batch | None:
-    """A batch from what `_ask_record` was answered, with a summary where it is frozen, or None where it is gone."""
-    if frozen is not None:
-        return Frozen(frozen).batch(batch_id, summary=summary)
-    if not record:
-        return None
-    return _batch(batch_id, _texts(record), sum(map(int, underway)), [])
-
-
-def _scorers(graders: bytes, sources: str) -> list[Scorer]:
-    found = msgspec.json.decode(graders, type=list[Scorer])
-    return [msgspec.structs.replace(one, source=of) for one, of in zip(found, sources.split(), strict=True)]
-
-
-def _attempts(packed: bytes | None) -> list[int]:
-    packed = packed or b""
-    return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
+        return batch_record.shown(batch_id, fields, sum(map(int, underway)), made)
 
 
 def _scorer(wanted: Wanted) -> Scorer:
     """What the grader scores with is kept until the batch is over, also if the grader is deleted before."""
     source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
     return Scorer(wanted.key, wanted.version.number, wanted.weight, source)
-
-
-def _threads(chunks: list[Chunk]) -> int:
-    return chunks[-1].first_index + chunks[-1].lines
-
-
-def _size(chunks: list[Chunk]) -> int:
-    return chunks[-1].offset + chunks[-1].length
-
-
-def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None, trace: str) -> dict[str, str]:
-    """The record of a new batch. Values of more than 64 bytes would make Redis keep it in four times the room."""
-    threads = _threads(chunks)
-    graders = [msgspec.structs.replace(scorer, source="") for scorer in scorers]
-    return {
-        "project": project,
-        "state": "queued",
-        "graders": msgspec.json.encode(graders).decode(),
-        "grader_count": str(len(scorers)),
-        "sources": " ".join(scorer.source for scorer in scorers),
-        "threads": str(threads),
-        "bytes": str(_size(chunks)),
-        "total": str(threads * len(scorers)),
-        "done": "0",
-        "scored": "0",
-        "units": str(len(chunks) * len(scorers)),
-        "next": "0",
-        "created_at": _now(),
-        **({"created_by": by} if by else {}),
-        **({"trace": trace} if trace else {}),
-    }
-
-
-def _batch(batch_id: str, fields: dict[str, str], underway: int, made: Sequence[Summary | None]) -> Batch:
-    scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
-    summaries = [summary for summary in made if summary is not None]
-    return Batch.model_validate(
-        {
-            **{
-                name: fields.get(name)
-                for name in ("project", "state", "created_by", "created_at", "started_at", "finished_at")
-            },
-            **{name: int(fields[name]) for name in ("threads", "total", "done", "scored")},
-            "id": batch_id,
-            "kept": "kept" in fields,
-            "underway": underway,
-            "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
-            "errors": error_counts(fields),
-            "weighted_mean": weighted_mean(summaries) if len(summaries) == len(scorers) else None,
-            "summary": summaries,
-            "summary_error": NOT_MADE if len(summaries) < len(made) else None,
-        }
-    )
-
-
-def _texts(fields: Mapping[bytes | str, bytes | str]) -> dict[str, str]:
-    return {text(name): text(value) for name, value in fields.items()}
 
 
 def _now() -> str:

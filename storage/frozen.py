@@ -9,8 +9,8 @@ from functools import cached_property
 import msgspec
 
 from gradebox.schemas import Batch, BatchGrader, BatchState, Summary, WarningKind
+from storage.batch_plan import Scorer
 from storage.connection import text
-from storage.plans import Scorer
 from storage.summary import QUANTILES, bins, weighted_mean
 
 KEPT_TABLE_BYTES = 1024  # a longer one is a file of the spool

@@ -1,109 +1,29 @@
 """Graders and their versions. A version is written once and never changed; its number is never given again."""
 
-import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import WatchError
 
-from gradebox.schemas import Grader, Isolation, Kind, Report, Version
+from gradebox.schemas import Grader, Kind, Version
 from storage import names
-from storage.answers import Once, answered, keep
 from storage.audit import Audit
 from storage.connection import text
-from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
+from storage.errors import Conflict, Locked, NotFound, NotRunnable
+from storage.grader_content import Declared, Proved
+from storage.idempotency import Once, answered, keep
 from storage.quotas import Quotas
 
-CONFIG_BYTES = 256 * 1024
 PAGE_BYTES = 4 * 1024 * 1024  # of versions in one answer, and as many more as are read at once
 _AT_ONCE = 16
 _KEPT_NUMBERS = 2000  # of graders that were deleted
 _FLOOR = ""  # among the numbers: the highest of those that are no longer kept
 
 _T = TypeVar("_T")
-
-
-class Proved(msgspec.Struct, frozen=True):
-    """A source that passed the five checks, with what it was proved under. Times are in seconds, memory in MiB."""
-
-    source: str
-    isolation: Isolation
-    timeout_s: float
-    memory_mb: int
-    report: Report
-
-    @property
-    def kind(self) -> Kind:
-        """What has a source is a function."""
-        return "function"
-
-    @property
-    def sha256(self) -> str:
-        """Of the source, as UTF-8."""
-        return hashlib.sha256(self.source.encode()).hexdigest()
-
-    def is_version(self, version: Version) -> bool:
-        """Whether it is this version already."""
-        mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb)
-        return mine == (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb)
-
-    def version(self, number: int) -> Version:
-        """It, as the version of this number."""
-        if self.report.isolation is None:
-            raise ValueError("a valid report says which isolation is in force")
-        return Version(
-            number=number,
-            sha256=self.sha256,
-            source=self.source,
-            isolation=self.report.isolation,
-            isolation_asked=self.isolation,
-            timeout_s=self.timeout_s,
-            memory_mb=self.memory_mb,
-            created_at=datetime.now(UTC),
-            warnings=self.report.warnings,
-        )
-
-
-class Declared(msgspec.Struct, frozen=True):
-    """A grader that is kept and handed back, and not run: its kind, and its config as it was sent."""
-
-    kind: Kind
-    config: dict[str, Any]
-
-    @property
-    def sha256(self) -> str:
-        """Of the config, as JSON."""
-        return hashlib.sha256(msgspec.json.encode(self.config, order="sorted")).hexdigest()
-
-    def is_version(self, version: Version) -> bool:
-        """Whether it is this version already."""
-        return self.sha256 == version.sha256
-
-    def version(self, number: int) -> Version:
-        """It, as the version of this number; what it would run under means nothing yet.
-
-        Raises:
-            TooLarge: the config is longer than is kept.
-        """
-        if (size := len(msgspec.json.encode(self.config))) > CONFIG_BYTES:
-            raise TooLarge(f"the config is {size} bytes long as JSON, and at most {CONFIG_BYTES} are kept: shorten it")
-        return Version(
-            number=number,
-            kind=self.kind,
-            sha256=self.sha256,
-            source="",
-            config=self.config,
-            isolation="completion",
-            isolation_asked="auto",
-            timeout_s=0.0,
-            memory_mb=0,
-            created_at=datetime.now(UTC),
-        )
 
 
 class Page(NamedTuple):

@@ -44,7 +44,7 @@ class Janitor:
             return False
         try:
             self._expire()
-            self._store.leftovers.condemn_overdue()
+            self._store.orphan_files.condemn_overdue()
             self._look_for_orphans()
             self._sweep()
             self._tidy()
@@ -62,16 +62,16 @@ class Janitor:
 
     def _sweep(self) -> None:
         """Removes the files of what is condemned. What cannot be removed now does not stand in the way of the rest."""
-        leftovers = self._store.leftovers
-        while ids := leftovers.due():
+        orphans = self._store.orphan_files
+        while ids := orphans.due():
             for batch_id in ids:
                 try:
                     self._store.spool.remove(batch_id)
                 except OSError as error:
-                    leftovers.postpone(batch_id, _AGAIN_S)
+                    orphans.postpone(batch_id, _AGAIN_S)
                     _log.warning("files cannot be removed", batch=batch_id, again_in_s=_AGAIN_S, error=str(error))
                 else:
-                    leftovers.swept(batch_id)
+                    orphans.swept(batch_id)
             self._go_on()
 
     def _freeze(self) -> None:
@@ -122,7 +122,7 @@ class Janitor:
         before = time.time() - OLD_S
         ids = [batch_id for batch_id in sorted(self._store.spool.batches()) if int(batch_id[:8], 16) < before]
         for start in range(0, len(ids), _AT_ONCE):
-            if condemned := self._store.leftovers.condemn_orphans(ids[start : start + _AT_ONCE]):
+            if condemned := self._store.orphan_files.condemn_orphans(ids[start : start + _AT_ONCE]):
                 _log.warning("files of no batch are removed", ids=condemned)
             self._go_on()
 

@@ -10,8 +10,8 @@ from redis import Redis
 from redis.exceptions import RedisError
 
 from storage.connection import script
+from storage.statistics import Tally, pack
 from storage.tallies import MOST, Tallies
-from storage.tally import Tally, pack
 
 _log = logging.getLogger(__name__)
 LEASE_MS = 15_000

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain, islice
 
+from storage.batch_plan import Plan
 from storage.batches import Batches
 from storage.chunks import Chunk, holding
-from storage.plans import Plan
 from storage.spool import Spool
 
 BLOCK_BYTES = 256 * 1024

@@ -5,13 +5,13 @@ from redis import Redis
 from storage.api_keys import ApiKeys
 from storage.audit import LINES, Audit
 from storage.backlog import MOST_WAITING, Backlog, Waiting
+from storage.batch_end_events import BatchEndEvents
 from storage.batches import Batches
 from storage.connection import check_format, connect, load_scripts
-from storage.endings import Endings
 from storage.freezer import Freezer
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
-from storage.leftovers import Leftovers
+from storage.orphan_files import OrphanFiles
 from storage.processes import Processes
 from storage.projects import DEFAULT, Projects
 from storage.queue import Queue
@@ -42,11 +42,11 @@ class Store:
         self.graders = Graders(redis, self.audit, quotas)
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()
-        self.leftovers = Leftovers(redis)
-        self.batches = Batches(redis, spool, self.backlog, self.leftovers, self.audit)
+        self.orphan_files = OrphanFiles(redis)
+        self.batches = Batches(redis, spool, self.backlog, self.orphan_files, self.audit)
         self.freezer = Freezer(redis, self.batches, spool)
         self.leases = Leases(redis, attempts)
-        self.endings = Endings(redis)
+        self.endings = BatchEndEvents(redis)
         self.processes = Processes(redis)
         self.queue = Queue(redis)
 

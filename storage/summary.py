@@ -8,8 +8,8 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from gradebox.schemas import HistogramBin, Summary
-from storage.rewards import Past, concerns
-from storage.tally import Tally
+from storage.reward_drift import Past, concerns
+from storage.statistics import Tally
 
 BINS = 10
 QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}

@@ -8,7 +8,7 @@ from redis.client import Pipeline
 
 from storage import names
 from storage.connection import script
-from storage.tally import Tally, merged, pack, unpack
+from storage.statistics import Tally, merged, pack, unpack
 
 MOST = 8  # of one grader of a batch; then they are merged into one
 

@@ -26,7 +26,7 @@ class Upload:
     def __init__(self, store: Store, line_bytes: int = LINE_BYTES, project: str = "") -> None:
         self._project = project
         self._counted = 0  # bytes of it, as under way
-        self.batch_id = store.leftovers.begin()
+        self.batch_id = store.orphan_files.begin()
         self._store = store
         self._renewed = monotonic()
         self._unchecked = 0
@@ -67,7 +67,7 @@ class Upload:
         if monotonic() - self._renewed > _RENEW_S:
             self._renewed = monotonic()
             with suppress(RedisError):  # it is asked again, at the latest when the upload has arrived
-                self._store.leftovers.renew(self.batch_id)
+                self._store.orphan_files.renew(self.batch_id)
 
     def finish(self) -> list[Chunk]:
         """The chunks; the payload is on disk then.
@@ -77,7 +77,7 @@ class Upload:
         """
         chunks = self._cutter.finish()
         self._open.close()
-        if not self._store.leftovers.renew(self.batch_id):
+        if not self._store.orphan_files.renew(self.batch_id):
             raise Refused("the upload stood still for an hour: send it faster, or in several batches")
         self._finished = True
         self._forget()
@@ -91,4 +91,4 @@ class Upload:
         with suppress(OSError):  # a disk that is full takes the last bytes no more, and they are not wanted
             self._open.close()
         self._store.spool.remove(self.batch_id)
-        self._store.leftovers.swept(self.batch_id)
+        self._store.orphan_files.swept(self.batch_id)

@@ -11,10 +11,10 @@ from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
 from runtime import tracing
-from storage.answers import Once
+from storage.batch_plan import Wanted
 from storage.chunks import Chunk
 from storage.connection import lua, text
-from storage.plans import Wanted
+from storage.idempotency import Once
 from storage.store import Store
 
 QUEUE = "gradebox"

@@ -8,8 +8,8 @@ from typing import Self
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.pool import Pool
+from storage.batch_plan import Plan, Scorer
 from storage.leases import Lease
-from storage.plans import Plan, Scorer
 from storage.store import Store
 from worker.slice_size import SliceSize
 

@@ -10,11 +10,11 @@ import structlog
 from gradebox.outcome import Outcome, OutcomeError
 from runtime import tracing
 from sandbox.errors import InfrastructureError
+from storage.batch_plan import Scorer
 from storage.chunks import Chunk
 from storage.leases import Lease
-from storage.plans import Scorer
+from storage.statistics import Tally, tally
 from storage.store import Store
-from storage.tally import Tally, tally
 from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache, LoadedGrader
 from worker.watch import Watch

@@ -1,5 +1,5 @@
 -- From format 3 to 4: frozen batches are in one hash, those that are over in a stream, answers have short names, the
--- statistics of batches that are not frozen are a packed tally (storage/tally.py) and no hashes, and nothing is counted for
+-- statistics of batches that are not frozen are a packed tally (storage/statistics.py) and no hashes, and nothing is counted for
 -- metrics: each process does that for itself.
 if redis.call('GET', 'gradebox:format') ~= '3' then return end -- another process was first
 

@@ -1,7 +1,7 @@
 import httpx
 import pytest
 
-from storage.graders import Declared
+from storage.grader_content import Declared
 from storage.quotas import Quotas
 from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 

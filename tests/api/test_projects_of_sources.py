@@ -11,8 +11,8 @@ import pytest
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.pool import Pool
+from storage.batch_plan import Wanted
 from storage.leases import Lease
-from storage.plans import Wanted
 from storage.store import Store
 from tests.api.conftest import GOOD, Service
 from tests.storage.making import accept, proved

@@ -9,13 +9,13 @@ from redis import Redis
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Check, Report
 from storage import names
+from storage.batch_plan import Wanted
 from storage.chunks import CHUNK_LINES, Cutter
 from storage.connection import text
-from storage.graders import Proved
+from storage.grader_content import Proved
 from storage.leases import Completed, Lease
-from storage.plans import Wanted
+from storage.statistics import tally
 from storage.store import Store
-from storage.tally import tally
 
 SOURCE = "async def grade(thread):\n    return 1.0\n"
 
@@ -36,7 +36,7 @@ def wanted(store: Store, key: str, weight: float = 1.0) -> Wanted:
 def accept(store: Store, lines: int, *graders: Wanted, project: str = "default") -> str:
     """A batch of this many threads, accepted."""
     payload = b"".join(b'{"turns": [["assistant", "%d"]]}\n' % number for number in range(lines))
-    batch_id = store.leftovers.begin()
+    batch_id = store.orphan_files.begin()
     cutter = Cutter(first_lines=CHUNK_LINES)
     cutter.feed(payload)
     with store.spool.writing_payload(batch_id) as file:

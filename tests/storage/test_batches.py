@@ -10,9 +10,9 @@ from storage import names
 from storage.chunks import Chunk
 from storage.errors import NotFound, PayloadLost
 from storage.janitor import Janitor
+from storage.statistics import unpack
 from storage.store import Store
 from storage.tallies import Tallies
-from storage.tally import unpack
 from tests.storage.making import accept, claim, failed, finish, outcomes_of, wanted
 
 
@@ -28,7 +28,7 @@ def test_what_is_enqueued_with_a_batch_is_in_the_same_transaction(store: Store, 
         raise RuntimeError("no jobs today")
 
     graders = [wanted(store, "a")]
-    batch_id = store.leftovers.begin()
+    batch_id = store.orphan_files.begin()
     with pytest.raises(RuntimeError):
         store.batches.accept(batch_id, "default", graders, [Chunk(0, 3, 0, 1)], fails)
     assert not redis.exists(names.batch(batch_id), names.TURNS, names.SOURCES)
@@ -130,7 +130,7 @@ def test_cancelling_what_is_over_changes_nothing(store: Store) -> None:
 
 def test_an_upload_that_broke_off_is_swept_away(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     kept = accept(store, 1)
-    batch_id = store.leftovers.begin()
+    batch_id = store.orphan_files.begin()
     with store.spool.writing_payload(batch_id) as file:
         file.write(b"{}\n")
     Janitor(store, None).look()
@@ -141,4 +141,4 @@ def test_an_upload_that_broke_off_is_swept_away(store: Store, monkeypatch: pytes
     with pytest.raises(PayloadLost):
         store.spool.read_payload(batch_id, 0, 3)
     assert store.spool.read_payload(kept, 0, 1) == b"{"
-    assert store.leftovers.due() == []
+    assert store.orphan_files.due() == []

@@ -10,10 +10,10 @@ from redis import Redis
 
 from gradebox.outcome import Outcome
 from storage import names
-from storage.answers import Once, once
 from storage.chunks import Chunk
 from storage.connection import FORMAT, check_format, load_scripts, lua, text
 from storage.errors import UnknownFormat
+from storage.idempotency import Once, once
 from storage.store import Store
 from tests.storage.making import accept, claim, ended, failed, finish, outcomes_of, wanted
 
@@ -94,7 +94,7 @@ def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, s
     asked = once("default", "0123", "key", "fingerprint", 3600)
     exact = [wanted(store, "exact")]
     first = store.batches.accept(
-        store.leftovers.begin(), "default", exact, [Chunk(0, 3, 0, 1)], lambda pipe: None, once=asked
+        store.orphan_files.begin(), "default", exact, [Chunk(0, 3, 0, 1)], lambda pipe: None, once=asked
     )
     finish(store, claim(store))
     others = []

@@ -8,8 +8,8 @@ from redis import Redis
 from gradebox.outcome import Outcome
 from gradebox.schemas import Batch
 from storage import frozen, names, outcomes
+from storage.batch_plan import Wanted
 from storage.errors import NotFound
-from storage.plans import Wanted
 from storage.store import Store
 from tests.storage.making import accept, claim, failed, finish, outcomes_of, wanted
 
@@ -110,7 +110,7 @@ def test_a_frozen_batch_can_be_kept_and_let_go_and_deleted(store: Store, redis: 
     store.batches.delete("default", batch)
     with pytest.raises(NotFound):
         store.batches.get("default", batch)
-    store.leftovers.swept(batch)
+    store.orphan_files.swept(batch)
     assert redis.keys(f"*{batch}*") == []
     assert not redis.exists(names.STORED)
     assert read(store, batch) == b""

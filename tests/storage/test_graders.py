@@ -5,7 +5,7 @@ import pytest
 from gradebox.schemas import Grader
 from storage import graders
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
-from storage.graders import CONFIG_BYTES, Declared
+from storage.grader_content import CONFIG_BYTES, Declared
 from storage.store import Store
 from tests.storage.making import SOURCE, proved
 

@@ -162,7 +162,7 @@ def test_files_of_a_frozen_batch_are_no_orphans(store: Store, folder: Path, monk
     store.freezer.freeze(batch)
     monkeypatch.setattr(janitors, "OLD_S", -DAY_S)  # everything is old enough
     Janitor(store, None).look()
-    assert store.leftovers.due() == []
+    assert store.orphan_files.due() == []
     assert files(folder) == {batch}
 
 
@@ -208,12 +208,12 @@ def test_an_upload_is_either_condemned_or_renewed(store: Store, redis: Redis) ->
     upload = Upload(store)
     upload.write(b"{}\n")
     redis.zadd(names.UPLOADS, {upload.batch_id: time.time() - 1})
-    assert store.leftovers.renew(upload.batch_id)
-    store.leftovers.condemn_overdue()
-    assert store.leftovers.due() == []
+    assert store.orphan_files.renew(upload.batch_id)
+    store.orphan_files.condemn_overdue()
+    assert store.orphan_files.due() == []
     redis.zadd(names.UPLOADS, {upload.batch_id: time.time() - 1})
-    store.leftovers.condemn_overdue()
-    assert not store.leftovers.renew(upload.batch_id)
+    store.orphan_files.condemn_overdue()
+    assert not store.orphan_files.renew(upload.batch_id)
     Janitor(store, None).look()
     with pytest.raises(PayloadLost):
         store.spool.read_payload(upload.batch_id, 0, 1)

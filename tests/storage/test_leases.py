@@ -8,8 +8,8 @@ from storage import names
 from storage.backlog import Waiting
 from storage.connection import text
 from storage.leases import Completed, Lease, Leases, Part, Standing
+from storage.statistics import tally
 from storage.store import Store
-from storage.tally import tally
 from tests.storage.making import accept, claim, complete_again, finish, outcomes_of, wanted
 
 
@@ -268,7 +268,7 @@ def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> 
     store.leases.release(late)
     store.batches.delete("default", batch)
     assert not store.leases.complete(lease, 0, tally(outcomes))
-    store.leftovers.swept(batch)
+    store.orphan_files.swept(batch)
     assert {text(key) for key in set(redis.keys()) - before} == {
         names.graders("default"),
         names.grader("default", "a"),

@@ -7,11 +7,11 @@ import pytest
 from redis import Redis
 
 from gradebox.schemas import Grader, Project
-from storage import answers, names
+from storage import idempotency, names
 from storage.backlog import Waiting
+from storage.batch_plan import Wanted
 from storage.chunks import Chunk
 from storage.errors import QuotaExceeded, StorageError
-from storage.plans import Wanted
 from storage.quotas import Quotas
 from storage.settings import StorageSettings
 from storage.spool import Spool
@@ -169,17 +169,17 @@ def test_batches_that_come_at_once_do_not_pass_a_bound_together(
 
 def test_the_same_request_that_comes_many_times_at_once_is_done_once(store: Store) -> None:
     exact = [wanted(store, "exact")]
-    once = answers.once("default", "0123", "key", "fingerprint", 3600)
+    once = idempotency.once("default", "0123", "key", "fingerprint", 3600)
     chunks = [Chunk(0, 3, 0, 1)]
 
     def send(_: int) -> object:
-        batch_id = store.leftovers.begin()
+        batch_id = store.orphan_files.begin()
         return store.batches.accept(batch_id, "default", exact, chunks, lambda pipe: None, once=once)
 
     made = at_once(send, 16)
     assert all(one == made[0] for one in made)
     assert store.redis.zcard(names.batches("default")) == 1
-    assert len(store.leftovers.due(100)) == 15
+    assert len(store.orphan_files.due(100)) == 15
 
 
 def test_graders_and_versions_that_come_at_once_do_not_pass_a_bound_together(

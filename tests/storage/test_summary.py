@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
 from storage import summary as summaries
+from storage.statistics import Tally, tally
 from storage.summary import summarise
-from storage.tally import Tally, tally
 from tests.storage.making import failed
 
 

@@ -16,10 +16,10 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from gradebox.outcome import ErrorKind, Outcome, OutcomeError
 from gradebox.schemas import Summary
 from storage import names, tallies
+from storage.statistics import MOST_VALUES, Tally, merged, pack, tally, unpack
 from storage.store import Store
 from storage.summary import summarise
 from storage.tallies import MOST, Tallies
-from storage.tally import MOST_VALUES, Tally, merged, pack, tally, unpack
 from tests.storage.making import accept, claim, finish, outcomes_of, wanted
 
 KINDS: tuple[ErrorKind, ...] = ("exception", "timeout", "memory")

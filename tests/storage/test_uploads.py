@@ -30,7 +30,7 @@ def test_nothing_is_left_of_one_that_is_abandoned(store: Store, redis: Redis) ->
 def test_one_that_was_swept_away_meanwhile_is_refused(store: Store) -> None:
     upload = Upload(store)
     upload.write(b"{}\n")
-    store.leftovers.swept(upload.batch_id)
+    store.orphan_files.swept(upload.batch_id)
     with pytest.raises(Refused, match="stood still"):
         upload.finish()
 

@@ -45,7 +45,7 @@ def test_what_would_never_fit_says_so(small: Store) -> None:
 def test_nothing_of_a_refused_batch_stays(small: Store, storage_settings: StorageSettings) -> None:
     with pytest.raises(TooLarge):
         accept(small, 3001, wanted(small, "a"))
-    assert small.leftovers.due()
+    assert small.orphan_files.due()
     Janitor(small, None).look()
     assert not list((storage_settings.data_dir / "spool" / "payloads").iterdir())
 

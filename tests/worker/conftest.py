@@ -16,7 +16,7 @@ from gradebox.schemas import Batch
 from runtime.metrics import Metrics
 from sandbox.pool import Pool
 from storage import outcomes
-from storage.plans import Wanted
+from storage.batch_plan import Wanted
 from storage.settings import StorageSettings
 from storage.store import Store
 from storage.uploads import Upload

@@ -10,8 +10,8 @@ from redis import Redis
 
 from gradebox.outcome import Outcome
 from storage import names, outcomes
+from storage.statistics import tally
 from storage.store import Store
-from storage.tally import tally
 from tests.storage.making import accept, wanted
 from worker import result_writer
 from worker.context import WorkerContext

@@ -11,8 +11,8 @@ from sandbox.errors import InfrastructureError
 from sandbox.grading import Grading
 from sandbox.pool import Pool
 from storage import names
+from storage.batch_plan import Wanted
 from storage.leases import Lease, Part
-from storage.plans import Wanted
 from storage.store import Store
 from tests.storage.making import accept, claim, proved
 from worker import watch as watches

@@ -16,7 +16,7 @@ from api.dialects.adaptive.inputs import (
 from api.dialects.adaptive.scalars import timestamp
 from api.problems import invalid
 from gradebox.schemas import Grader, Kind, Project, Version
-from storage.graders import Declared
+from storage.grader_content import Declared
 
 Config = JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput | CustomConfigInput | FunctionConfigInput
 

@@ -5,9 +5,9 @@ import pytest
 from gradebox.outcome import Outcome
 from storage import names
 from storage.connection import text
-from storage.rewards import Concern, Past, concerns
+from storage.reward_drift import Concern, Past, concerns
+from storage.statistics import tally
 from storage.store import Store
-from storage.tally import tally
 from tests.storage.making import accept, claim, complete_again, failed, finish, outcomes_of, wanted
 
 

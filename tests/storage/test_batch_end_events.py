@@ -5,7 +5,7 @@ from pathlib import Path
 
 from redis import Redis
 
-from storage.endings import Endings
+from storage.batch_end_events import BatchEndEvents
 from storage.store import Store
 from tests.conftest import redis_server
 from tests.storage.making import accept, claim, finish, wanted
@@ -14,7 +14,7 @@ SECONDS = 10.0
 
 
 @contextmanager
-def waiting(endings: Endings, batch: str) -> Iterator[threading.Event]:
+def waiting(endings: BatchEndEvents, batch: str) -> Iterator[threading.Event]:
     called = threading.Event()
     with endings.calling(batch, called.set):
         called.wait(0.5)  # the call that comes when it starts to listen
@@ -48,7 +48,7 @@ def test_whoever_no_longer_waits_is_not_called(store: Store) -> None:
 
 def test_all_are_called_when_redis_comes_back(tmp_path: Path) -> None:
     with redis_server(tmp_path) as url:
-        endings = Endings(Redis.from_url(url))
+        endings = BatchEndEvents(Redis.from_url(url))
         called = threading.Event()
         with endings.calling("b1", called.set):
             assert called.wait(SECONDS)

@@ -18,7 +18,7 @@ _LISTEN_S = 5.0
 _AGAIN_S = 1.0
 
 
-class Endings(threading.Thread):
+class BatchEndEvents(threading.Thread):
     """Listens on one connection for all who wait.
 
     A word can be missed while Redis is away: then all are called, and look for themselves.

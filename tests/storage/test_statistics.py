@@ -3,7 +3,7 @@ import statistics
 import pytest
 
 from gradebox.outcome import Outcome
-from storage.tally import tally
+from storage.statistics import tally
 from tests.storage.making import failed
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from gradebox.schemas import WarningKind
-from storage.tally import Tally
+from storage.statistics import Tally
 
 EQUAL_SCORES = 10  # fewer equal scores than this say nothing
 JUDGED_SCORES = 30  # batches with fewer scores have no mean to speak of, and are not remembered

@@ -14,7 +14,7 @@ _FRACTIONS = 1 << 20  # of a second, as five digits
 UPLOAD_S = 3600  # an upload that nobody has renewed for so long is dead
 
 
-class Leftovers:
+class OrphanFiles:
     """The ids of them. One that is condemned stays so until its files are gone, whatever is killed meanwhile."""
 
     def __init__(self, redis: Redis) -> None:

@@ -6,10 +6,10 @@ import pytest
 from redis import Redis
 
 from gradebox.schemas import Grader
-from storage import answers, graders, names
-from storage.answers import once
+from storage import graders, idempotency, names
 from storage.chunks import Chunk
 from storage.errors import KeyReused
+from storage.idempotency import once
 from storage.store import Store
 from tests.storage.making import proved, wanted
 
@@ -23,20 +23,20 @@ def test_an_answer_is_kept_with_the_batch_or_not_at_all(store: Store, redis: Red
 
     exact = [wanted(store, "exact")]
     with pytest.raises(RuntimeError):
-        store.batches.accept(store.leftovers.begin(), "default", exact, CHUNKS, fails, once=ONE)
+        store.batches.accept(store.orphan_files.begin(), "default", exact, CHUNKS, fails, once=ONE)
     assert not redis.exists(ONE.name)
     assert store.batches.newest("default", 10) == []
 
-    made = store.batches.accept(store.leftovers.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
+    made = store.batches.accept(store.orphan_files.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
     assert store.batches.answered(ONE) == made == store.batches.get("default", made.id)
 
 
 def test_the_files_of_a_batch_that_came_second_are_swept_away(store: Store) -> None:
     exact = [wanted(store, "exact")]
-    first = store.batches.accept(store.leftovers.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
-    late = store.leftovers.begin()
+    first = store.batches.accept(store.orphan_files.begin(), "default", exact, CHUNKS, lambda pipe: None, once=ONE)
+    late = store.orphan_files.begin()
     assert store.batches.accept(late, "default", exact, CHUNKS, lambda pipe: None, once=ONE) == first
-    assert store.leftovers.due() == [late]
+    assert store.orphan_files.due() == [late]
 
 
 def test_an_answer_is_for_the_same_request_alone(store: Store) -> None:
@@ -49,7 +49,7 @@ def test_an_answer_is_for_the_same_request_alone(store: Store) -> None:
 def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look = answers.answered
+    look = idempotency.answered
     made: list[Grader] = []
 
     def late(*arguments: Any) -> Any:
@@ -69,7 +69,7 @@ def test_an_answer_runs_out(store: Store, redis: Redis) -> None:
 
 def test_an_answer_that_an_earlier_version_kept_is_given_again(store: Store, redis: Redis) -> None:
     batch = store.batches.accept(
-        store.leftovers.begin(), "default", [wanted(store, "exact")], CHUNKS, lambda pipe: None, once=ONE
+        store.orphan_files.begin(), "default", [wanted(store, "exact")], CHUNKS, lambda pipe: None, once=ONE
     )
     redis.set(ONE.name, ONE.fingerprint + b"\n" + batch.model_dump_json().encode())
     assert store.batches.answered(ONE) == batch
@@ -78,12 +78,19 @@ def test_an_answer_that_an_earlier_version_kept_is_given_again(store: Store, red
 def test_of_many_answers_of_a_project_the_oldest_give_way(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "MOST", 2)
+    monkeypatch.setattr(idempotency, "MOST", 2)
     asked = [once(project, "0123", str(number), "same", 3600) for number in range(4) for project in ("a", "b")]
     for request in asked:
         with redis.pipeline() as pipe:
-            answers.keep(pipe, request, b"answer")
+            idempotency.keep(pipe, request, b"answer")
             pipe.execute()
-    kept = [answers.answered(redis, request) is not None for request in asked]
+    kept = [idempotency.answered(redis, request) is not None for request in asked]
     assert kept == [False] * 4 + [True] * 4
     assert redis.llen(names.answers("a")) == redis.llen(names.answers("b")) == 2
+
+
+def test_a_batch_that_is_accepted_again_under_its_own_id_keeps_its_files(store: Store) -> None:
+    exact, batch_id = [wanted(store, "exact")], store.orphan_files.begin()
+    made = [store.batches.accept(batch_id, "default", exact, CHUNKS, lambda pipe: None, once=ONE) for _ in range(2)]
+    assert made[0] == made[1]
+    assert store.orphan_files.due() == []

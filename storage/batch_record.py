@@ -1,0 +1,133 @@
+"""A batch that is not frozen: its record in Redis, and what is shown of it."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from redis.client import Pipeline
+
+from gradebox.schemas import Batch, BatchGrader, Summary
+from storage import names, tallies
+from storage.batch_plan import Scorer
+from storage.chunks import Chunk
+from storage.connection import text
+from storage.frozen import Frozen
+from storage.reward_drift import Past, read_past
+from storage.statistics import error_counts
+from storage.summary import NOT_MADE, summary_of, weighted_mean
+
+_log = logging.getLogger(__name__)
+
+
+def new_record(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None, trace: str) -> dict[str, str]:
+    """The record of a new batch. Values of more than 64 bytes would make Redis keep it in four times the room."""
+    threads = _threads(chunks)
+    graders = [msgspec.structs.replace(scorer, source="") for scorer in scorers]
+    return {
+        "project": project,
+        "state": "queued",
+        "graders": msgspec.json.encode(graders).decode(),
+        "grader_count": str(len(scorers)),
+        "sources": " ".join(scorer.source for scorer in scorers),
+        "threads": str(threads),
+        "bytes": str(size_of(chunks)),
+        "total": str(threads * len(scorers)),
+        "done": "0",
+        "scored": "0",
+        "units": str(len(chunks) * len(scorers)),
+        "next": "0",
+        "created_at": datetime.now(UTC).isoformat(),
+        **({"created_by": by} if by else {}),
+        **({"trace": trace} if trace else {}),
+    }
+
+
+def ask(pipe: Pipeline, batch_id: str) -> None:
+    """Asks in `pipe` for what `standing` takes."""
+    pipe.hgetall(names.batch(batch_id))
+    pipe.hvals(names.underway(batch_id))
+    pipe.hget(names.FROZEN, batch_id)
+
+
+def standing(
+    batch_id: str,
+    record: Mapping[bytes | str, bytes | str],
+    underway: Sequence[bytes],
+    frozen: bytes | None,
+    *,
+    summary: bool,
+) -> Batch | None:
+    """A batch from what `ask` was answered, with a summary where it is frozen, or None where it is gone."""
+    if frozen is not None:
+        return Frozen(frozen).batch(batch_id, summary=summary)
+    if not record:
+        return None
+    return shown(batch_id, texts(record), sum(map(int, underway)), [])
+
+
+def shown(batch_id: str, fields: dict[str, str], underway: int, made: Sequence[Summary | None]) -> Batch:
+    """A batch from its record. `made` are its summaries, None for those that could not be made."""
+    scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
+    summaries = [summary for summary in made if summary is not None]
+    return Batch.model_validate(
+        {
+            **{
+                name: fields.get(name)
+                for name in ("project", "state", "created_by", "created_at", "started_at", "finished_at")
+            },
+            **{name: int(fields[name]) for name in ("threads", "total", "done", "scored")},
+            "id": batch_id,
+            "kept": "kept" in fields,
+            "underway": underway,
+            "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
+            "errors": error_counts(fields),
+            "weighted_mean": weighted_mean(summaries) if len(summaries) == len(scorers) else None,
+            "summary": summaries,
+            "summary_error": NOT_MADE if len(summaries) < len(made) else None,
+        }
+    )
+
+
+def kept_summary(scorer: Scorer, kept: Sequence[bytes], past: Sequence[Past]) -> Summary | None:
+    """Of the tallies that are kept of one grader; None where it cannot be made, which is logged."""
+    try:
+        counted = tallies.read(kept)
+    except msgspec.DecodeError:
+        _log.exception("the statistics of %s cannot be read", scorer.label)
+        return None
+    return summary_of(scorer.label, scorer.weight, counted, past)
+
+
+def past_of(fields: Mapping[str, str], number: int, rewards: Sequence[bytes]) -> list[Past]:
+    """What the scores of a grader are compared with, once its batch is finished."""
+    if fields["state"] != "finished":
+        return []
+    kept = fields.get(f"past:{number}")  # of a batch that an earlier gradebox finished
+    return read_past(" ".join(map(text, rewards)) if kept is None else kept)
+
+
+def scorers_of(graders: bytes, sources: str) -> list[Scorer]:
+    """The graders of a record, from two of its fields."""
+    found = msgspec.json.decode(graders, type=list[Scorer])
+    return [msgspec.structs.replace(one, source=of) for one, of in zip(found, sources.split(), strict=True)]
+
+
+def attempts_of(packed: bytes | None) -> list[int]:
+    """For each unit the attempt whose outcomes count."""
+    packed = packed or b""
+    return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
+
+
+def _threads(chunks: list[Chunk]) -> int:
+    return chunks[-1].first_index + chunks[-1].lines
+
+
+def size_of(chunks: list[Chunk]) -> int:
+    """How many bytes the threads of a batch take."""
+    return chunks[-1].offset + chunks[-1].length
+
+
+def texts(fields: Mapping[bytes | str, bytes | str]) -> dict[str, str]:
+    """A record as Redis gave it."""
+    return {text(name): text(value) for name, value in fields.items()}

@@ -1,0 +1,90 @@
+"""What a version of a grader is made from."""
+
+import hashlib
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from gradebox.schemas import Isolation, Kind, Report, Version
+from storage.errors import TooLarge
+
+CONFIG_BYTES = 256 * 1024
+
+
+class Proved(msgspec.Struct, frozen=True):
+    """A source that passed the five checks, with what it was proved under. Times are in seconds, memory in MiB."""
+
+    source: str
+    isolation: Isolation
+    timeout_s: float
+    memory_mb: int
+    report: Report
+
+    @property
+    def kind(self) -> Kind:
+        """What has a source is a function."""
+        return "function"
+
+    @property
+    def sha256(self) -> str:
+        """Of the source, as UTF-8."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+    def is_version(self, version: Version) -> bool:
+        """Whether it is this version already."""
+        mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb)
+        return mine == (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb)
+
+    def version(self, number: int) -> Version:
+        """It, as the version of this number."""
+        if self.report.isolation is None:
+            raise ValueError("a valid report says which isolation is in force")
+        return Version(
+            number=number,
+            sha256=self.sha256,
+            source=self.source,
+            isolation=self.report.isolation,
+            isolation_asked=self.isolation,
+            timeout_s=self.timeout_s,
+            memory_mb=self.memory_mb,
+            created_at=datetime.now(UTC),
+            warnings=self.report.warnings,
+        )
+
+
+class Declared(msgspec.Struct, frozen=True):
+    """A grader that is kept and handed back, and not run: its kind, and its config as it was sent."""
+
+    kind: Kind
+    config: dict[str, Any]
+
+    @property
+    def sha256(self) -> str:
+        """Of the config, as JSON."""
+        return hashlib.sha256(msgspec.json.encode(self.config, order="sorted")).hexdigest()
+
+    def is_version(self, version: Version) -> bool:
+        """Whether it is this version already."""
+        return self.sha256 == version.sha256
+
+    def version(self, number: int) -> Version:
+        """It, as the version of this number; what it would run under means nothing yet.
+
+        Raises:
+            TooLarge: the config is longer than is kept.
+        """
+        if (size := len(msgspec.json.encode(self.config))) > CONFIG_BYTES:
+            raise TooLarge(f"the config is {size} bytes long as JSON, and at most {CONFIG_BYTES} are kept: shorten it")
+        return Version(
+            number=number,
+            kind=self.kind,
+            sha256=self.sha256,
+            source="",
+            config=self.config,
+            isolation="completion",
+            isolation_asked="auto",
+            timeout_s=0.0,
+            memory_mb=0,
+            created_at=datetime.now(UTC),
+        )
