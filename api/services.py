@@ -25,6 +25,7 @@ from api.problems import problem_of
 from api.progress import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings
+from api.strangers import Strangers
 from sandbox.counts import Counts
 from sandbox.errors import Busy, Stopped
 from sandbox.pool import Pool
@@ -48,6 +49,7 @@ class Services:
         self.pool = pool
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
+        self.strangers = Strangers(self.settings.strangers)
         self.counts = Counts()
         self.publisher = Publisher("api", store, pool, self.counts)
         self.watching = Watching(store)
