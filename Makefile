@@ -11,8 +11,8 @@ $(READY): requirements.lock pyproject.toml scripts/setup
 demo: $(READY)  ## start the service, score 1,200 completions with six graders, stop
 	@.venv/bin/python -m examples.demo $(DEMO)
 
-test: $(READY)  ## every test that this machine can run
-	@scripts/dockerd run .venv/bin/pytest $(TESTS)
+test: $(READY)  ## every test that this machine can run; TESTS="tests/storage -k spool" chooses among them
+	@scripts/dockerd run scripts/tests $(TESTS)
 
 chaos: $(READY)  ## 200 random kills while 100,000 completions are scored; CHAOS="--seed 7" repeats a run's choices
 	@.venv/bin/python -m tests.chaos $(CHAOS)
@@ -23,10 +23,11 @@ scale: $(READY)  ## one batch of a million completions: memory, files and proces
 soak: $(READY)  ## ten minutes beside a hostile project: others' work goes on, as fast as half; SOAK="--seconds 60"
 	@.venv/bin/python -m tests.chaos.soak $(SOAK)
 
-lint: $(READY)  ## ruff and mypy
+lint: $(READY)  ## ruff, mypy, and the direction of imports
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
+	@.venv/bin/lint-imports --no-logo --no-cache
 
 bench: $(READY)  ## how fast, against bare Python in the same run: table and plots in benchmarks/results
 	@scripts/dockerd run .venv/bin/python -m benchmarks

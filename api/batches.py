@@ -20,10 +20,9 @@ from pydantic import TypeAdapter
 from api import bodies, openapi, uploads
 from api.auth import InProject, ManagesIn, ScoresIn, key_of, require
 from api.problems import invalid
-from api.progress import OVER
 from api.repeats import Repeatable
 from api.services import Served, Services
-from gradebox.schemas import Batch
+from gradebox.schemas import ENDED, Batch
 from storage import outcomes
 
 LONGEST_WAIT_S = 30
@@ -92,7 +91,7 @@ async def get(
     ended = asyncio.Event()
     ends = current_time() + wait_s
     with services.store.endings.calling(batch_id, partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)):
-        while (batch := await look()).state not in OVER and current_time() < ends:
+        while (batch := await look()).state not in ENDED and current_time() < ends:
             with move_on_at(ends):
                 await ended.wait()
             ended.clear()
@@ -144,7 +143,7 @@ Known = Annotated[Batch, Depends(_known)]
 @router.get("/{batch_id}/events", response_class=EventSourceResponse)
 async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEvent]:
     """`progress` with the batch as it goes on, and `end` with its summary."""
-    if batch.state in OVER:
+    if batch.state in ENDED:
         batch = await run_sync(services.store.batches.get, batch.project, batch.id)
         yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
         return
@@ -175,6 +174,8 @@ def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
     """Ends a batch that is not over; its outcomes so far can be read. Another key's batch needs the role manage."""
     now = services.store.batches.cancel(project, batch.id)
     if now.state == "cancelled":
+        if batch.finished_at is None:
+            services.metrics.ended.labels("cancelled").inc()
         _log.info("batch cancelled", batch=batch.id, project=project, completions=now.done)
     return now
 
@@ -182,7 +183,8 @@ def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
 @router.delete("/{batch_id}", status_code=204)
 def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
     """Forgets a batch with its threads and outcomes."""
-    services.store.batches.delete(project, batch_id)
+    if services.store.batches.delete(project, batch_id).finished_at is None:
+        services.metrics.ended.labels("cancelled").inc()
     services.store.spool.remove(batch_id)
 
 

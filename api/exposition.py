@@ -1,20 +1,19 @@
 """What /metrics answers. It takes milliseconds to make and may need no key, so it is made once a second at most."""
 
 import threading
-from collections.abc import Callable
 from time import monotonic
 
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import generate_latest
+from prometheus_client.registry import Collector
 
 KEPT_S = 1.0
 
 
 class Exposition:
-    """Thread-safe. `tell` is called before the registry is read."""
+    """Thread-safe."""
 
-    def __init__(self, registry: CollectorRegistry, tell: Callable[[], None]) -> None:
-        self._registry = registry
-        self._tell = tell
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
         self._lock = threading.Lock()
         self._text = b""
         self._made_at = float("-inf")
@@ -23,6 +22,5 @@ class Exposition:
         """Prometheus' text format, at most a second old."""
         with self._lock:
             if monotonic() - self._made_at >= KEPT_S:
-                self._tell()
-                self._text, self._made_at = generate_latest(self._registry), monotonic()
+                self._text, self._made_at = generate_latest(self._collector), monotonic()
             return self._text

@@ -58,7 +58,7 @@ class LargeAnswers:
 
 
 class _Turns(Shares):
-    def busy(self, project: str, waited_s: float) -> Busy:
+    def busy(self, project: str, waited_s: float, places: int = 1) -> Busy:
         """`project` is an API key here."""
         detail = f"others of this API key or of the service were made for {waited_s:g} s: ask for fewer at once"
         return Busy(f"there was no turn for a large answer, {detail}", is_own=True)

@@ -9,11 +9,12 @@ from types import FrameType
 from api.server import server
 from api.services import Services
 from api.settings import ApiSettings
+from runtime import tracing
+from runtime.starting import start, wait_for
+from sandbox.counts import Counts
 from sandbox.pool import Pool, open_pool
 from storage.settings import StorageSettings
 from storage.store import Store, first_start, open_store
-from worker import tracing
-from worker.starting import start, wait_for
 
 FILES = 65_536
 
@@ -25,7 +26,7 @@ def main() -> int:
 
 def _run() -> None:
     _allow_files()
-    with open_pool(resets_later=True) as pool:
+    with open_pool(resets_later=True, counts=Counts("api")) as pool:
         _serve(ApiSettings(), wait_for(_open_store), pool)
 
 
@@ -49,10 +50,10 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     # uvicorn raises the signals that stopped it once more when it is done; a stop in good order is to exit with 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    services.publisher.start()
+    services.presence.start()
     serving.run(sockets=passed)
     services.requests.refusals.tell()
-    services.publisher.end()
+    services.presence.end()
     tracing.stop()
 
 

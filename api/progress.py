@@ -8,14 +8,13 @@ from anyio import CapacityLimiter, move_on_after
 from anyio.to_thread import run_sync
 from redis.exceptions import RedisError
 
-from gradebox.schemas import Batch
+from gradebox.schemas import ENDED, Batch
 from storage.errors import NotFound
 from storage.store import Store
 
 POLL_S = 0.25
 EACH_S = 0.005  # with many batches each is asked for less often: together they are some 200 questions a second
 THREADS = 4  # of their own, so that streams take none of those in which API keys are looked up
-OVER = ("finished", "cancelled", "failed")
 
 
 class Progress:
@@ -104,7 +103,7 @@ class Watching:
     async def _ask(self, progress: Progress) -> None:
         try:
             batch = await self._get(progress.batch, summary=False)
-            if batch.state in OVER:
+            if batch.state in ENDED:
                 progress.end(await self._get(batch, summary=True))
             else:
                 progress.show(batch)

@@ -11,16 +11,15 @@ from api import bodies, sources
 from api.callers import Caller
 from api.problems import invalid
 from api.services import Services
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
 from gradebox.schemas import Isolation, Report
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
 from sandbox.source_bytes import from_bytes
 
-BODY_BYTES = 16 * bodies.MIB
 FILE_BYTES = bodies.MIB  # more than any source: what is over 64 KiB still gets a report, not only a refusal
-THREADS = 1000
-_TOO_LONG = "a source is at most 65536 bytes long"
+_TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
 
 Timeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
 VersionNumber = Annotated[int, msgspec.Meta(ge=1)]
@@ -66,7 +65,7 @@ async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:
         names = ", ".join(sorted(request.query_params))
         raise invalid(f"only a source file has its options in the query: send {names} in the body")
     if kind == "application/json":
-        body = await bodies.read(request, BODY_BYTES)
+        body = await bodies.read(request, REQUEST_BYTES)
         services: Services = request.app.state.services
         return await bodies.worked_on(len(body), _read, body, options, services.line_bytes)
     if kind in ("text/x-python", "text/plain"):
@@ -82,7 +81,7 @@ def _read(body: bytes, options: type[_T], longest: int) -> tuple[Sent, _T]:
     source, threads = bytes(found.source), bytes(found.threads)
     if not source:
         raise invalid("there is no source: send it as the member `source`")
-    lines = None if threads in (b"", b"null") else bodies.lines(threads, THREADS, longest)
+    lines = None if threads in (b"", b"null") else bodies.lines(threads, REQUEST_THREADS, longest)
     return Sent(source, is_json=True, threads=lines), found
 
 

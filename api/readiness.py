@@ -6,9 +6,9 @@ import time
 
 from redis.exceptions import RedisError
 
+from runtime import threads
 from sandbox.pool import Pool
 from storage.store import Store
-from worker import threads
 
 LOOK_S = 1.0
 LATE_S = 10.0  # a look that takes longer, as at a file system that hangs, is no good sign

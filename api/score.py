@@ -6,14 +6,14 @@ from fastapi import APIRouter, Request, Response
 from api import bodies, openapi
 from api.auth import ScoresIn
 from api.callers import Caller
-from api.proofs import BODY_BYTES, THREADS, VersionNumber
+from api.proofs import VersionNumber
 from api.services import Served, Services
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from sandbox.grader_source import GraderSource
-from storage.measures import COMPLETED
 from storage.summary import NOT_MADE, summary_of
-from storage.tally import Tally, tally
+from storage.tally import tally
 
 router = APIRouter(tags=["graders"])
 
@@ -34,7 +34,7 @@ class _Answer(msgspec.Struct, omit_defaults=True):
 @router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
 async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
     """An outcome for each thread, in order."""
-    body = await bodies.read(request, BODY_BYTES, "send a batch instead")
+    body = await bodies.read(request, REQUEST_BYTES, "send a batch instead")
     answer = await services.grade(request, project, _score, services, key, body)
     return Response(answer, media_type="application/json")
 
@@ -42,7 +42,7 @@ async def score(request: Request, services: Served, project: ScoresIn, key: str)
 def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
     """The answer as JSON: in the event loop, a long one would hold others."""
     wanted = bodies.parse(body, ToScore)
-    lines = bodies.lines(wanted.threads, THREADS, services.line_bytes)
+    lines = bodies.lines(wanted.threads, REQUEST_THREADS, services.line_bytes)
     label, outcomes = score_lines(caller, services, key, wanted.version, lines)
     summary = summary_of(label, 1.0, tally(outcomes))
     if summary is None:
@@ -65,14 +65,8 @@ def score_lines(
     label = f"{key}@{version.number}"
     with services.pool.grading(GraderSource.of_version(caller.project, version)) as grading:
         outcomes = grading.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
-    _count(services, f"{COMPLETED}{caller.project}:{key}", tally(outcomes))
+    counted = tally(outcomes)
+    services.metrics.completions.add(caller.project, key, counted.scored, counted.errors, counted.run_ms)
     if len(outcomes) < len(lines):
         raise caller.why(f"{len(outcomes)} of {len(lines)} threads were scored")
     return label, outcomes
-
-
-def _count(services: Services, name: str, counted: Tally) -> None:
-    services.counts.add(f"{name}:scored", counted.scored)
-    services.counts.add(f"{name}:run_ms", counted.run_ms)
-    for kind, errors in counted.errors.items():
-        services.counts.add(f"{name}:error:{kind}", errors)

@@ -2,7 +2,6 @@
 
 from asyncio import get_running_loop
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from typing import Annotated, Concatenate, ParamSpec, TypeVar
 
@@ -10,11 +9,10 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Depends, Request
 from fastapi.requests import HTTPConnection
-from redis.exceptions import RedisError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.callers import Caller, Client, watched
-from api.collector import registry
+from api.collector import Stored
 from api.connections import Connections
 from api.exposition import Exposition
 from api.failed_keys import FailedKeys
@@ -26,13 +24,14 @@ from api.progress import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings
 from api.strangers import Strangers
-from sandbox.counts import Counts
+from runtime.metrics import Metrics
+from runtime.metrics_files import Together
 from sandbox.errors import Busy, Stopped
 from sandbox.pool import Pool
 from sandbox.shares import Shares
+from storage.processes import Presence
 from storage.store import Store
 from worker.dispatch import Dispatch
-from worker.publisher import Publisher
 
 GRADING_AT_ONCE = 32
 
@@ -50,13 +49,16 @@ class Services:
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
         self.strangers = Strangers(self.settings.strangers)
-        self.counts = Counts()
-        self.publisher = Publisher("api", store, pool, self.counts)
+        self.presence = Presence(store.processes, "api", pool.trouble)
         self.watching = Watching(store)
         self.readiness = Readiness(store, pool)
-        self.registry = registry(store.measures)
-        self.requests = Requests(self.registry)
-        self.exposition = Exposition(self.registry, self.tell_counts)
+        self.metrics = Metrics("api")
+        registry = self.metrics.registry
+        registry.register(pool.counts.registry)
+        registry.register(Stored(store))
+        self.requests = Requests(registry)
+        folder = self.settings.metrics_dir
+        self.exposition = Exposition(registry if folder is None else Together(registry, folder))
         self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
         self.connections = Connections(self.settings.connections)
         self.large_answers = LargeAnswers(self.settings.answer_memory_mb * 1024 * 1024)
@@ -67,11 +69,6 @@ class Services:
     def line_bytes(self) -> int:
         """How long a thread may be."""
         return self.pool.line_bytes
-
-    def tell_counts(self) -> None:
-        """Tells Redis what this process counted, so that whoever reads the metrics now sees it."""
-        with suppress(RedisError):
-            self.publisher.tell()
 
     async def grade(
         self,

@@ -1,5 +1,6 @@
 """What the API is told by the environment: `GRADEBOX_HOST` and so on."""
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -38,4 +39,7 @@ class ApiSettings(BaseSettings):
     )
     metrics: Literal["local", "key", "all"] = Field(
         default="local", description="who reads /metrics: this machine, keys for every project alone, or all"
+    )
+    metrics_dir: Path | None = Field(
+        default=None, description="a folder of files with the metrics of workers, told along with the API's own"
     )

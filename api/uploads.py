@@ -128,7 +128,10 @@ class Arrival(NamedTuple):
     def _accept(self, wanted: list[Wanted], upload: Upload) -> Batch:
         chunks = upload.finish()
         once = self.repeat.once if self.repeat else None
-        return self.services.dispatch.accept(upload.batch_id, self.project, wanted, chunks, self.by, once)
+        batch = self.services.dispatch.accept(upload.batch_id, self.project, wanted, chunks, self.by, once)
+        if batch.id == upload.batch_id:  # else it is one that was accepted before
+            self.services.metrics.accepted.inc()
+        return batch
 
     def _is_answered(self) -> bool:
         """Whether the request came before: nothing is kept of it then."""

@@ -21,7 +21,8 @@ from benchmarks.speed import LAYER
 _OURS, _OTHERS, _DARK, _PALE = "#2a6f97", "#b8b8b8", "#333333", "#dddddd"
 _FOOT = 0.25  # inches
 _LINES = ("#2a6f97", "#e07a3f", "#6a994e", "#8e5ea2", "#444444")
-_NAMES = {"exact_match": "exact match", "regex": "regex", "json_shape": "JSON shape", "difflib_ratio": "difflib"}
+_NAMES = {"exact_match": "exact match", "regex": "regex", "json_shape": "JSON shape", "difflib_ratio": "difflib",
+          "regex_reason": "regex, with reasons", "regex_print": "regex, with prints"}  # fmt: skip
 
 
 def draw(results: Results) -> None:

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 
 GRADERS = ("exact_match", "regex", "json_shape", "difflib_ratio")
+SAYING = {"regex_reason": "regex", "regex_print": "regex"}  # the same scores as these, and something said with each
 FOLDER = Path(__file__).parent / "graders"
 
 Thread = dict[str, object]
@@ -45,12 +46,12 @@ def folder() -> Path:
     return Path(_temporary().name)
 
 
-def file(count: int, grader: str = "regex", with_ids: bool = True) -> Path:
+def file(count: int, grader: str = "regex") -> Path:
     """A file of so many threads as JSON lines, for this grader; it is made once."""
-    path = folder() / f"{'json' if grader == 'json_shape' else 'text'}-{count}-{with_ids}.jsonl"
+    path = folder() / f"{'json' if grader == 'json_shape' else 'text'}-{count}.jsonl"
     if not path.exists():
         with path.open("w", encoding="utf-8") as lines:
-            lines.writelines(_lines(count, grader, with_ids))
+            lines.writelines(_lines(count, grader))
     return path
 
 
@@ -59,13 +60,12 @@ def some(count: int, grader: str = "regex") -> list[Thread]:
     return [json.loads(line) for line in _lines(count, grader)]
 
 
-def _lines(count: int, grader: str, with_ids: bool = True) -> Iterator[str]:
+def _lines(count: int, grader: str) -> Iterator[str]:
     """They come round again after 2,000, each with an id of its own: no two are equal."""
     chance = random.Random(1)
     made = [_thread(chance, grader == "json_shape") for _ in range(min(count, 2000))]
     for number in range(count):
-        identity = {"id": _identity(number)} if with_ids else {}
-        yield json.dumps({**identity, **made[number % len(made)]}, ensure_ascii=False) + "\n"
+        yield json.dumps({"id": _identity(number), **made[number % len(made)]}, ensure_ascii=False) + "\n"
 
 
 def _identity(number: int) -> str:

@@ -1,4 +1,4 @@
-"""The code tasks of completions.jsonl: small functions, and what models answer when asked for one."""
+"""The code tasks of completions.jsonl: small functions, and typical model answers."""
 
 import random
 from typing import Any
@@ -63,7 +63,7 @@ FUNCTIONS: list[Task] = [
         [("gcd(12, 18)", 6), ("gcd(7, 5)", 1), ("gcd(0, 9)", 9)],
     ),
 ]
-# What models also answer: {name} and {parameters} are those of the function that was asked for.
+# Other typical answers. {name} and {parameters} are those of the requested function.
 ODD_CODE = [
     "import sys\nsys.exit(0)\n\ndef {name}({parameters}):\n    return None",
     "import os\nprint('all tests passed')\nos._exit(0)",
@@ -73,7 +73,7 @@ ODD_CODE = [
     "class Always:\n    def __eq__(self, other): return True\n\ndef {name}({parameters}):\n    return Always()",
     "print('{{\"value\": 1}}')\nassert True\n\ndef {name}({parameters}):\n    print('PASSED')",
 ]
-# These stand in the file once, or twice.
+# Each of these is in the file once or twice.
 RARE_CODE = [
     "def {name}({parameters}):\n    while True:\n        pass",
     "import socket\nsocket.create_connection(('192.0.2.1', 80), timeout=1)\n\ndef {name}({parameters}):\n    return 1",
@@ -83,7 +83,7 @@ RARE_CODE = [
 
 
 def code(rng: random.Random) -> Sample:
-    """A small function to be written: right, wrong, broken, or up to something."""
+    """A request for a small function, with a right, wrong, broken or hostile answer."""
     task = rng.choice(FUNCTIONS)
     name, parameters, body, wrong_body, _ = task
     right, wrong = (f"def {name}({parameters}):\n    {text}" for text in (body, wrong_body))

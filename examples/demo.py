@@ -1,7 +1,7 @@
-"""The whole of gradebox in a minute: `make demo`, or `python -m examples.demo`.
+"""A demo of gradebox that takes a minute: `make demo`, or `python -m examples.demo`.
 
-Starts the service in a fresh folder, uploads the example graders, scores the bundled completions with all of them,
-shows what came of it, and leaves nothing behind.
+Starts the service in a new folder, uploads the example graders, scores the bundled completions with all of them,
+prints the results, and removes everything.
 """
 
 import argparse
@@ -44,7 +44,7 @@ console = Console(highlight=False)
 
 
 class DemoFailed(Exception):
-    """The demo could not be shown; the message says what is wrong."""
+    """The demo failed; the message says why."""
 
 
 def main() -> int:
@@ -52,7 +52,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="demo", description="Shows the whole of gradebox on this machine.")
     parser.add_argument("--backend", choices=["auto", "bubblewrap", "docker"], default="auto")
     backend = parser.parse_args().backend
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what was started is stopped
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # runs the finally blocks, which stop the service
     try:
         with service(backend) as (url, key), gradebox.Client(url=url, api_key=key) as client:
             show(client)
@@ -66,7 +66,7 @@ def main() -> int:
 
 @contextmanager
 def service(backend: str) -> Iterator[tuple[str, str]]:
-    """A service of its own on a free port, with its URL and API key; gone afterwards, with all that it kept."""
+    """Runs a service on a free port; gives its URL and API key. Stops it and removes its data at the end."""
     folder = Path(tempfile.mkdtemp(prefix="gradebox-demo-"))
     try:
         with (folder / "log").open("w+") as log:
@@ -87,7 +87,7 @@ def wait_until_ready(process: "subprocess.Popen[bytes]", log: Path) -> str:
     """The URL that the service prints once it is ready.
 
     Raises:
-        DemoFailed: it ended, or was not ready in time.
+        DemoFailed: the service ended, or was not ready in time.
     """
     until = time.monotonic() + START_S
     while time.monotonic() < until:
@@ -102,7 +102,7 @@ def wait_until_ready(process: "subprocess.Popen[bytes]", log: Path) -> str:
 
 
 def stop(process: "subprocess.Popen[bytes]") -> None:
-    """Ends the service in good order, or at once where it takes too long."""
+    """Stops the service; kills it if that takes too long."""
     process.terminate()
     try:
         process.wait(STOP_S)
@@ -113,7 +113,7 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def show(client: gradebox.Client) -> None:
-    """The demo itself."""
+    """Runs all steps of the demo."""
     heading("Uploading graders: each is proved in a sandbox before it is kept")
     keys = [upload(client, name) for name in GRADERS]
     heading("A grader that is not right is told so, and nothing of it is kept")
@@ -134,9 +134,9 @@ def upload(client: gradebox.Client, name: str) -> str:
     module = import_module(f"examples.graders.{name}")
     key = name.replace("_", "-")
     description = (module.__doc__ or "").splitlines()[0]
-    # One sample has a pattern that takes for ever: this is how long that one sample may hold up the batch.
+    # One sample has a pattern that never ends. It delays the batch by this time.
     timeout_s = ENDLESS_REGEX_S if name == "regex_match" else None
-    with COMPLETIONS.open() as lines:  # the grader reads metadata, so it is proved on threads that have some
+    with COMPLETIONS.open() as lines:  # the grader reads metadata, so the test run needs threads with metadata
         threads = [json.loads(line) for line in islice(lines, TEST_RUN_THREADS)]
     grader = client.graders.create.function(
         key=key, fn=module.grade, description=description, timeout_s=timeout_s, threads=threads
@@ -147,7 +147,7 @@ def upload(client: gradebox.Client, name: str) -> str:
 
 
 def reject(client: gradebox.Client) -> None:
-    """Uploads a grader that returns words in place of numbers."""
+    """Uploads a grader that returns strings instead of numbers, which must fail."""
     console.print(Text(REJECTED, style="dim"))
     try:
         client.graders.create.function(key="rejected", fn=REJECTED)
@@ -158,7 +158,7 @@ def reject(client: gradebox.Client) -> None:
 
 
 def table(summaries: list[gradebox.Summary]) -> Table:
-    """The scores of each grader in a line."""
+    """A table with a row for each grader."""
     drawn = Table(
         "grader", *(Column(name, justify="right") for name in ("count", "mean", "p50", "errors", "time each"))
     )
@@ -171,7 +171,7 @@ def table(summaries: list[gradebox.Summary]) -> Table:
 
 
 def show_outcomes(outcomes: Iterator[gradebox.Outcome]) -> None:
-    """A few outcomes of each grader that have something to say, and all errors."""
+    """Prints all errors and, for each grader, a few outcomes with a reason."""
     shown: dict[str, int] = {}
     for outcome in outcomes:
         if outcome.error is not None:
@@ -186,7 +186,7 @@ def show_outcomes(outcomes: Iterator[gradebox.Outcome]) -> None:
 
 
 def line(text: Text) -> None:
-    """Prints what fits into one line."""
+    """Prints one line, cut at the terminal's width."""
     console.print(text, no_wrap=True, overflow="ellipsis")
 
 

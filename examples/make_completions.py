@@ -1,6 +1,6 @@
-"""Writes completions.jsonl: 1,200 made-up completions of maths, extraction, e-mail and code tasks.
+"""Writes completions.jsonl: 1,200 synthetic completions of maths, extraction, e-mail and code tasks.
 
-The same file each time: `python -m examples.make_completions`. Each line has metadata for all of the example graders.
+`python -m examples.make_completions` writes the same file each time. Each line has metadata for all example graders.
 """
 
 import json
@@ -27,7 +27,7 @@ ENDLESS_PATTERN = r"^(\w+[.-]?)+@example\.com$"
 
 
 def maths(rng: random.Random) -> Sample:
-    """A word problem, solved with steps as GSM8K writes them: mostly right, sometimes not."""
+    """A word problem in the style of GSM8K, with a mostly right solution."""
     name, thing = rng.choice(NAMES), rng.choice(THINGS)
     boxes, each, given = rng.randint(3, 90), rng.randint(4, 120), rng.randint(1, 60)
     price, made = rng.randint(2, 19), boxes * each
@@ -78,7 +78,7 @@ def maths(rng: random.Random) -> Sample:
 
 
 def extraction(rng: random.Random) -> Sample:
-    """A person to be described as JSON, with the faults that such JSON has."""
+    """A person to describe as JSON, with typical faults of such JSON."""
     hobbies = rng.sample(HOBBIES, rng.randint(1, 3))
     person = {
         "name": rng.choice(NAMES),
@@ -129,7 +129,7 @@ def extraction(rng: random.Random) -> Sample:
 
 
 def email(rng: random.Random) -> Sample:
-    """An e-mail address to be found in a text."""
+    """An e-mail address to find in a text."""
     company, role = rng.choice(COMPANIES), rng.choice(["support", "billing", "press", "jobs", "hello"])
     address = f"{role}@{company}.{rng.choice(['example', 'example.org', 'example.com'])}"
     text = f"{company.title()} has its office in {rng.choice(CITIES)}. For {role}, write to {address}, or call."
@@ -178,7 +178,7 @@ def samples() -> list[Sample]:
 
 
 def _make_rare(made: list[Sample]) -> None:
-    """Puts the few samples in that a run has to survive."""
+    """Inserts the few hostile or endless samples."""
     codes = [n for n, sample in enumerate(made) if sample["metadata"]["task"] == "code"]
     for n, text in zip(codes, RARE_CODE, strict=False):
         task = FUNCTIONS[n % len(FUNCTIONS)]

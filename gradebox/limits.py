@@ -1,3 +1,6 @@
-"""Limits that hold on both sides of the sandbox and in the store."""
+"""Limits that more than one of client, service, store and sandbox know."""
 
+SOURCE_BYTES = 64 * 1024  # of one grader
+REQUEST_THREADS = 1000  # of synchronous scoring, and of a test run
+REQUEST_BYTES = 16 * 1024 * 1024  # of a body that is no batch
 LINE_BYTES = 4 * 1024 * 1024  # of one thread, unless GRADEBOX_LINE_BYTES says otherwise

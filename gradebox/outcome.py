@@ -13,7 +13,6 @@ ErrorKind = Literal[
     "timeout",  # grade() took longer than timeout_s
     "memory",  # grade() wanted more than memory_mb
     "crash",  # the process ended: os._exit, a segmentation fault, a signal
-    "output",  # what grade() gave back was larger than what is kept
     "bad_input",  # the line is no thread: grade() was not called
     "infrastructure",  # ours: no sandbox could be had, however often it was tried
 ]

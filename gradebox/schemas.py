@@ -10,6 +10,7 @@ CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution"
 Isolation = Literal["auto", "batch", "completion"]
 Kind = Literal["function", "judge", "prebuilt", "external", "custom"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
+ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 Role = Literal["read", "score", "manage"]
 ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each may do what those before it may
 WarningKind = Literal["equal", "errors", "jump"]

@@ -1,39 +1,52 @@
-"""What one process has done since it last told anybody, by name. Whoever keeps such counts adds them up."""
+"""What a pool of sandboxes counts, for Prometheus."""
 
-import threading
-from collections.abc import Mapping
+from collections.abc import Callable
 
-SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
-"""The upper ends of the buckets that durations are counted in."""
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from runtime.metrics import SECONDS
+
 ENDS = ("unused", "refused", "closed", "abandoned", "tainted", "memory", "timeout", "crash")
 """Why a sandbox may end."""
 
 
 class Counts:
-    """Thread-safe."""
+    """Of one pool. `role` is that of the process, whose metrics are to have this registry among them."""
 
-    def __init__(self) -> None:
-        self._counts: dict[str, float] = {}
-        self._lock = threading.Lock()
+    def __init__(self, role: str = "") -> None:
+        self.registry = registry = CollectorRegistry()
+        loads = Counter(
+            "gradebox_pool_loads",
+            "Graders asked of the pool: hit where one was loaded already.",
+            ["role", "result"],
+            registry=registry,
+        )
+        self.hits, self.misses = loads.labels(role, "hit"), loads.labels(role, "miss")
+        self.wait = Histogram(
+            "gradebox_sandbox_wait_seconds",
+            "Waiting for an empty sandbox to load a grader into.",
+            ["role"],
+            buckets=SECONDS,
+            registry=registry,
+        ).labels(role)
+        self.started = Counter("gradebox_sandboxes_started", "Sandboxes started.", ["role"], registry=registry).labels(
+            role
+        )
+        self.starts_failed = Counter(
+            "gradebox_sandbox_starts_failed", "Sandboxes that did not start.", ["role"], registry=registry
+        ).labels(role)
+        self.ends_failed = Counter(
+            "gradebox_sandbox_ends_failed",
+            "Sandboxes that could not be ended properly: something of them may be left.",
+            ["role"],
+            registry=registry,
+        ).labels(role)
+        ended = Counter("gradebox_sandboxes_ended", "Sandboxes ended, and why.", ["role", "why"], registry=registry)
+        self.ended = {why: ended.labels(role, why) for why in ENDS}
+        self._alive = Gauge(
+            "gradebox_sandboxes_alive", "Sandboxes that there are.", ["role"], registry=registry
+        ).labels(role)
 
-    def add(self, name: str, by: float = 1) -> None:
-        """Counts something that happened, `by` times or units."""
-        with self._lock:
-            self._counts[name] = self._counts.get(name, 0) + by
-
-    def observe(self, name: str, seconds: float) -> None:
-        """Counts a duration: `name:sum`, and `name:` with the bucket that it falls into."""
-        bucket = next((end for end in SECONDS if seconds <= end), None)
-        self.add(f"{name}:sum", max(seconds, 0.0))
-        self.add(f"{name}:{'more' if bucket is None else f'{bucket:g}'}")
-
-    def take(self) -> dict[str, float]:
-        """All counts, which begin anew."""
-        with self._lock:
-            taken, self._counts = self._counts, {}
-        return taken
-
-    def put_back(self, counts: Mapping[str, float]) -> None:
-        """Adds what was taken and could not be told."""
-        for name, by in counts.items():
-            self.add(name, by)
+    def watch(self, alive: Callable[[], int]) -> None:
+        """Has the number of sandboxes told that there are."""
+        self._alive.set_function(alive)

@@ -7,13 +7,18 @@ SandboxError
 └── Stopped                the caller wants no more of what it asked for
 """
 
+from runtime.errors import CannotStart
+
 
 class SandboxError(Exception):
     """The root of all that the sandbox raises on purpose."""
 
 
-class IsolationUnavailable(SandboxError):
+class IsolationUnavailable(SandboxError, CannotStart):
     """A layer that safety needs cannot be had here."""
+
+    exit_code = 3
+    what = "no sandbox is safe here"
 
 
 class InfrastructureError(SandboxError):

@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError, Stopped
-from sandbox.guest.frames import Malformed
 from sandbox.outcomes import Decoder
 from sandbox.session import Ended, Loaded, Session, Stopping, after, count_lines
 
@@ -106,8 +105,8 @@ class Grading:
                 return
             try:
                 call.score(session)
-            except (Ended, Malformed) as error:
-                is_tainted = isinstance(error, Ended) and error.tainted
+            except Ended as error:
+                is_tainted = error.tainted
                 done = len(call.outcomes)
                 tries = tries + 1 if last == done else int(not is_tainted)  # what it gave up over is done
                 last = done
@@ -126,7 +125,7 @@ class Grading:
                 return
             try:
                 call.score_starved(session)
-            except (Ended, Malformed) as error:
+            except Ended as error:
                 _log.warning("a sandbox ended over completions that were graded again: %s", error)
                 self._let_go("crash")
 
@@ -225,12 +224,12 @@ class _Call:
             self.fail_next(error)
 
 
-def _verdict(session: Session, error: Exception, tries: int) -> OutcomeError | None:
+def _verdict(session: Session, error: Ended, tries: int) -> OutcomeError | None:
     """What the thread that was being graded comes to; None where it deserves another sandbox."""
     if session.sandbox.ran_out_of_memory():
         # It may be what the thread before left behind that was too much: by itself this one is tried again.
         return OutcomeError("memory", _MEMORY) if tries >= _TRIES else None
-    if isinstance(error, Ended) and error.overdue:
+    if error.overdue:
         # The guest ends a completion long before that: here it did not run, or was held up.
         return OutcomeError("timeout", _OVERDUE, retryable=True) if tries >= _TRIES else None
     return OutcomeError("crash", _CRASH) if tries >= _TRIES else None

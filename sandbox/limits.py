@@ -3,18 +3,17 @@
 from sandbox.grader_source import GraderSource
 from sandbox.guest.frames import AUTO, BATCH, COMPLETION, Limits
 
-KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+KIB, MIB = 1 << 10, 1 << 20
 
-SOURCE_BYTES = 64 * KIB
 TIMEOUT_S, MAX_TIMEOUT_S = 5.0, 120.0
 MEMORY_MB, MIN_MEMORY_MB, MAX_MEMORY_MB = 256, 32, 2048
 LOAD_S, MAX_LOAD_S = 10.0, 120.0
-PROCESSES, MAX_PROCESSES = 32, 64
+PROCESSES = 32
 SCRATCH_BYTES, MAX_SCRATCH_BYTES = 16 * MIB, 256 * MIB
 SCRATCH_FILES = 1024
-SHARED_MEMORY_BYTES = 1 * MIB  # /dev/shm: enough for the locks of multiprocessing
+SHARED_MEMORY_BYTES = 5 * MIB // 4  # /dev/shm: records, and the locks of multiprocessing
 STDOUT_BYTES, MAX_STDOUT_BYTES = 4 * KIB, 64 * KIB
-TEXT_BYTES, MAX_TEXT_BYTES = 4 * KIB, 16 * KIB
+TEXT_BYTES = 4 * KIB
 MAX_LINE_BYTES = 16 * MIB
 DEPTH = 201  # as deep as jiter reads; it must not read deeper
 OPEN_FILES = 128

@@ -23,7 +23,7 @@ from sandbox.guest.frames import (
     TRACE,
     Limits,
     Malformed,
-    is_plain,
+    Records,
     most_of_fields,
     unpack_fields,
 )
@@ -38,6 +38,7 @@ KINDS: dict[int, ErrorKind] = {
 }
 _INFINITY = float("inf")
 _SCORED = MARK | SCORED
+_SPOILED = "the completion wrote to the memory that carries its result, and spoiled it"
 _NOT_FINITE = OutcomeError("bad_return", "the score that came out of the sandbox is not finite")
 _OUT_OF_MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 
@@ -55,54 +56,43 @@ class Decoder:
         self._ran_out_of_memory = ran_out_of_memory
         self.traces: dict[int, str] = {}
 
-    def decode(self, data: bytes, first_index: int) -> list[Outcome]:
-        """The outcomes of whole records.
-
-        Raises:
-            Malformed: these are no records.
+    def decode(self, records: Records, first_index: int) -> list[Outcome]:
+        """The outcomes of whole records. One whose fields are spoiled is a crash of its own completion: where it begins
+        and ends is the supervisor's word, and what lies between is a child's.
         """
-        label = self._label
-        if is_plain(data, len(data)):
-            outcomes = [
-                Outcome(index, label, score, micros / 1000)
-                for index, (micros, score, _, kind) in enumerate(RECORD.iter_unpack(data), first_index)
-                if kind == _SCORED and -_INFINITY < score < _INFINITY
-            ]
-            if len(outcomes) * RECORD.size == len(data):
-                return outcomes
-        return self._decode_each(data, first_index)
-
-    def _decode_each(self, data: bytes, first_index: int) -> list[Outcome]:
+        label, bodies = self._label, records.bodies
         outcomes: list[Outcome] = []
         position = 0
-        while position < len(data):
-            micros, score, length, kind = RECORD.unpack_from(data, position)
-            position += RECORD.size
-            fields = unpack_fields(data[position : position + length], self._most)
+        for index, (micros, score, length, kind) in enumerate(RECORD.iter_unpack(records.heads), first_index):
+            if not length and kind == _SCORED and -_INFINITY < score < _INFINITY:
+                outcomes.append(Outcome(index, label, score, micros / 1000))
+                continue
+            body = bodies[position : position + length]
             position += length
-            outcomes.append(self._outcome(first_index + len(outcomes), kind ^ MARK, micros, score, fields))
+            try:
+                outcomes.append(self._outcome(index, kind ^ MARK, micros, score, unpack_fields(body, self._most)))
+            except Malformed as problem:
+                error = OutcomeError("crash", f"{_SPOILED} ({problem})")
+                outcomes.append(Outcome(index, label, None, micros / 1000, error=error))
         return outcomes
 
     def _outcome(self, index: int, kind: int, micros: int, score: float, fields: dict[int, bytes]) -> Outcome:
-        error = None
+        reason = fields.get(REASON)
+        printed = fields.get(STDOUT)
+        stdout = None if printed is None else printed.decode("utf-8", "replace")
+        if kind == SCORED and -_INFINITY < score < _INFINITY:
+            said = None if reason is None else reason.decode("utf-8", "replace")
+            return Outcome(index, self._label, score, micros / 1000, _identity(fields), said, None, stdout)
+        identity = _identity(fields)
         if kind == SCORED:
-            error = None if -_INFINITY < score < _INFINITY else _NOT_FINITE
+            error = _NOT_FINITE
         elif kind in KINDS:
             error = self._error(kind, _text(fields.get(MESSAGE)) or "")
             if trace := _text(fields.get(TRACE)):
                 self.traces[index] = trace
         else:
             raise Malformed(f"a record of kind {kind}")
-        return Outcome(
-            index,
-            self._label,
-            None if error else score,
-            micros / 1000,
-            id=_identity(fields),
-            reason=None if error else _text(fields.get(REASON)),
-            error=error,
-            stdout=_text(fields.get(STDOUT)),
-        )
+        return Outcome(index, self._label, None, micros / 1000, identity, None, error, stdout)
 
     def _error(self, kind: int, message: str) -> OutcomeError:
         if kind == CRASH and self._ran_out_of_memory():

@@ -3,7 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from math import inf
 from time import monotonic
 from types import TracebackType
@@ -18,7 +18,7 @@ from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.guest.frames import Limits
-from sandbox.limits import limits_of
+from sandbox.limits import MIB, SANDBOX_MIB, limits_of
 from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings
 from sandbox.shares import Shares
@@ -39,16 +39,20 @@ class Pool:
     """Thread-safe. A sandbox holds one grader ever; after anything odd it is made anew.
 
     Attributes:
-        counts: loads by whether one was there already, starts, and ends by why.
+        counts: loads by whether one was there already, starts, and ends by why, for metrics.
     """
 
-    def __init__(self, backend: Backend, settings: SandboxSettings, resets_later: bool = False) -> None:
+    def __init__(
+        self, backend: Backend, settings: SandboxSettings, resets_later: bool = False, counts: Counts | None = None
+    ) -> None:
         """`resets_later`: whoever is done with a grader goes on at once, and the owner calls `reset` a moment later."""
-        self.counts = Counts()
+        self.counts = counts or Counts()
+        self.counts.watch(lambda: self._alive)
         self._backend = backend
         self._settings = settings
         self._resets_later = resets_later
         self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES")
+        self._memory = Shares(settings.most_memory_mb, "MiB of memory for sandboxes", "GRADEBOX_SANDBOXES_MEMORY_MB")
         self._changed = threading.Condition()
         self._empty: list[Session] = []
         self._idle: list[Session] = []  # loaded; the one used last comes last
@@ -59,6 +63,7 @@ class Pool:
         self._failure = ""  # why no sandbox could be started the last time; empty when one could
         self._failing_since = 0.0
         self._retry_at = 0.0
+        self._weighed_at = 0.0
         self._ended_by = ""
         self._closed = False
         # A sandbox may die with the thread that started it: one that lives as long as the pool starts them all.
@@ -116,7 +121,7 @@ class Pool:
     @contextmanager
     def grading(self, source: GraderSource) -> Iterator[Grading]:
         """A sandbox that loads this grader when it is needed. What cannot be loaded gives outcomes that say so."""
-        place = _Place(self._shares, source.project)
+        place = _Place(self._shares, self._memory, source)
         grading = Grading(lambda stopping: self._loaded(source, place, stopping), self._end)
         self._use(1)
         try:
@@ -148,9 +153,9 @@ class Pool:
         began = monotonic()
         place.take(lambda: self._look(stopping))
         if session := self._take_idle(source, stopping):
-            self.counts.add("pool:hit")
+            self.counts.hits.inc()
             return session
-        self.counts.add("pool:miss")
+        self.counts.misses.inc()
         for _ in range(_TRIES):
             session = self._take_living(began, stopping)
             began = monotonic()
@@ -197,7 +202,7 @@ class Pool:
                 break
             self._end(session, "crash")
             session = self._take_empty(stopping)
-        self.counts.observe("sandbox_wait", monotonic() - began)
+        self.counts.wait.observe(monotonic() - began)
         return session
 
     def _take_empty(self, stopping: Stopping | None) -> Session:
@@ -250,9 +255,9 @@ class Pool:
         try:
             session.end()
         except Exception:  # noqa: BLE001  # whatever it is, the scores that it gave count, and others are still started
-            self.counts.add("sandbox:end-failed")
+            self.counts.ends_failed.inc()
             _log.exception("a sandbox could not be ended, something of it may be left")
-        self.counts.add(f"sandbox:end:{why}")
+        self.counts.ended[why].inc()
         with self._changed:
             self._alive -= 1
             self._changed.notify_all()
@@ -271,6 +276,7 @@ class Pool:
     def _keep_building(self) -> None:
         behind_since = inf
         while True:
+            self._weigh()
             with self._changed:
                 behind_since = min(behind_since, monotonic()) if self._is_behind() else inf
                 if not self._closed and not self._is_pressing(behind_since):
@@ -319,13 +325,35 @@ class Pool:
         del idle[: len(outdated)]
         return outdated
 
+    def _weigh(self) -> None:
+        """Ends idle graders, the largest first, until they leave those in use the memory that these may come to want.
+
+        What an idle one holds is measured, not what it may: most graders hold a tenth of that.
+        """
+        with self._changed:
+            if monotonic() - self._weighed_at < _LOOK_S:
+                return
+            idle = [*self._idle]
+        sizes = {session: session.memory_bytes() for session in idle}
+        self._weighed_at = monotonic()
+        surplus = sum(sizes.values()) - (self._memory.most - self._memory.held) * MIB
+        for session in sorted(idle, key=sizes.__getitem__, reverse=True):
+            if surplus <= 0:
+                return
+            surplus -= sizes[session]
+            with self._changed:
+                if session not in self._idle:
+                    continue  # it is in use again
+                self._idle.remove(session)
+            self._end(session, "memory")
+
     def _start_one(self) -> None:
         try:
             session = Session(self._backend.start())
         except Exception as error:  # noqa: BLE001  # whatever it is: who waits is told, and the next try may succeed
             self._fail(error)
             return
-        self.counts.add("sandbox:start")
+        self.counts.started.inc()
         with self._changed:
             self._failure = ""
             if not self._closed:
@@ -336,7 +364,7 @@ class Pool:
 
     def _fail(self, error: Exception) -> None:
         """Notes that a sandbox could not be started."""
-        self.counts.add("sandbox:start-failed")
+        self.counts.starts_failed.inc()
         known = isinstance(error, InfrastructureError)
         _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)
         with self._changed:
@@ -352,33 +380,40 @@ class Pool:
 class _Place:
     """A project's place for one sandbox: taken when it is first needed, and kept while one sandbox follows another."""
 
-    def __init__(self, shares: Shares, project: str) -> None:
-        self._shares = shares
-        self._project = project
+    def __init__(self, sandboxes: Shares, memory: Shares, source: GraderSource) -> None:
+        self._wanted = ((sandboxes, 1), (memory, source.memory_mb + SANDBOX_MIB))
+        self._project = source.project
+        self._taken = ExitStack()
         self._is_taken = False
 
     def take(self, look: Callable[[], None]) -> None:
         """Waits for it, if need be. Raises Busy, or what `look` raises."""
-        if not self._is_taken:
-            self._shares.enter(self._project, _WAIT_S, look)
-            self._is_taken = True
+        if self._is_taken:
+            return
+        with ExitStack() as taken:
+            for shares, places in self._wanted:
+                shares.enter(self._project, _WAIT_S, look, places)
+                taken.callback(shares.leave, self._project, places)
+            self._taken = taken.pop_all()
+        self._is_taken = True
 
     def leave(self) -> None:
         """Gives it back, where it was taken."""
-        if self._is_taken:
-            self._is_taken = False
-            self._shares.leave(self._project)
+        self._is_taken = False
+        self._taken.close()
 
 
 def _told(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def open_pool(settings: SandboxSettings | None = None, resets_later: bool = False) -> Pool:
-    """A pool on the backend that the settings name; `resets_later` as `Pool` takes it.
+def open_pool(
+    settings: SandboxSettings | None = None, resets_later: bool = False, counts: Counts | None = None
+) -> Pool:
+    """A pool on the backend that the settings name; `resets_later` and `counts` as `Pool` takes them.
 
     Raises:
         IsolationUnavailable: it is not safe here; the message says how to make it so.
     """
     settings = settings or SandboxSettings()
-    return Pool(choose(settings), settings, resets_later)
+    return Pool(choose(settings), settings, resets_later, counts)

@@ -35,14 +35,17 @@ from sandbox.guest.frames import (
     CheckResult,
     Limits,
     Malformed,
-    count_records,
+    Records,
     unpack_check,
+    unpack_records,
 )
-from sandbox.limits import SANDBOX_MIB
+from sandbox.limits import MIB, SANDBOX_MIB
+from sandbox.monitor import memory_of
 from sandbox.usage import Starved, Usage, measure, starved, wants_processor
 
 _F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, and is the only one ever
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
+_LITTLE_BYTES = 64 * MIB  # below it, pages that processes share may be counted twice
 _READY_S = 20.0
 _READ_BYTES = 1 << 16
 _MANY = 16  # lines that are yet to be graded, so that nobody waits for
@@ -105,6 +108,12 @@ class Session:
         self._looks: list[bool] = []  # since then, whether something inside could have run
         self._look_at = inf
         self._ask_at = 0.0  # when the caller is to be asked next whether it wants more
+
+    def memory_bytes(self) -> int:
+        """What it holds; what it may hold where this process does not see it. 0 where it ends in this moment."""
+        if self.sandbox.pid:
+            return memory_of(self.sandbox.pid, _LITTLE_BYTES)
+        return (self.source.memory_mb + SANDBOX_MIB) * MIB if self.source else 0
 
     def await_ready(self) -> None:
         """Waits for the guest's first word. Raises InfrastructureError when it does not come."""
@@ -198,7 +207,7 @@ class Session:
         warnings = [line for line in loaded[1:].decode("utf-8", "replace").split("\n") if line]
         return Loaded(checks, "batch" if loaded[:1] == bytes([BATCH]) else "completion", warnings)
 
-    def grade(self, payload: bytes, lines: int, stopping: Stopping | None = None) -> Iterator[bytes]:
+    def grade(self, payload: bytes, lines: int, stopping: Stopping | None = None) -> Iterator[Records]:
         """Whole records, as they come; in all, one for each line.
 
         Raises:
@@ -216,7 +225,6 @@ class Session:
             self._send(GRADE, head + payload, stopping)
         patience = self.limits.timeout_ms / 1000 + self.limits.load_ms / 1000 + _GRACE_S + _SLACK_S
         slow = self.loaded is not None and self.loaded.isolation == "completion"
-        pending = bytearray()
         done = 0
         deadline = monotonic() + patience
         moment = min(_LOOK_S, self.limits.timeout_ms / 4000)
@@ -227,27 +235,24 @@ class Session:
             kind, data = self._receive(deadline, stopping)
             if kind == DONE:
                 self._look_at = inf
-                if done != lines or pending:
+                if done != lines:
                     raise Ended(f"the guest told {done} outcomes for {lines} threads")
                 return
-            if kind != RECORDS or not data:
+            if kind != RECORDS:
                 raise Ended(f"the guest said {kind} while it graded: {data[:200]!r}")
-            pending += data
             try:
-                count, length = count_records(pending)
+                records = unpack_records(data)
             except Malformed as error:
                 raise Ended(str(error)) from error
-            done += count
-            if done > lines:
+            done += records.number
+            if done > lines or not records.number:
                 raise Ended(f"the guest told {done} outcomes for {lines} threads")
-            if count:
-                if self._before is not None:  # else these come right behind others, and what was found then holds
-                    wanted = sum(self._looks) / max(1, len(self._looks))
-                    self.starved = starved(self._before, measure(self.sandbox.pid), wanted)
-                yield bytes(pending[:length])
-                del pending[:length]
-                deadline = monotonic() + patience
-                self._wait_for_records(moment)
+            if self._before is not None:  # else these come right behind others, and what was found then holds
+                wanted = sum(self._looks) / max(1, len(self._looks))
+                self.starved = starved(self._before, measure(self.sandbox.pid), wanted)
+            yield records
+            deadline = monotonic() + patience
+            self._wait_for_records(moment)
 
     def _wait_for_records(self, moment: float) -> None:
         """Has usage measured a moment from now, if nothing comes until then."""

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gradebox.limits import LINE_BYTES
 from sandbox import limits
+from sandbox.cgroups import machine_memory_bytes
 
 
 def _image_dir() -> Path:
@@ -30,6 +31,9 @@ class SandboxSettings(BaseSettings):
     warm_sandboxes: int = Field(2, ge=0, le=64, description="empty sandboxes kept ready, for each process")
     loaded_sandboxes: int = Field(8, ge=0, le=256, description="graders kept loaded, for each process")
     most_sandboxes: int = Field(16, ge=1, le=512, description="sandboxes at once, for each process")
+    sandboxes_memory_mb: int | None = Field(
+        None, ge=64, description="MiB for graders in use and loaded, for each process; by default half of the machine's"
+    )
     idle_s: float = Field(60.0, gt=0, description="after which a loaded grader that nobody uses is closed")
     load_s: float = Field(
         limits.LOAD_S, gt=0, le=limits.MAX_LOAD_S, description="for the checks and the module body of a grader"
@@ -62,3 +66,8 @@ class SandboxSettings(BaseSettings):
         2.0, gt=0, le=64, description="processors that one of bubblewrap's sandboxes may use, by control groups"
     )
     docker_cpus: float = Field(2.0, gt=0, le=64, description="processors that one of Docker's sandboxes may use")
+
+    @property
+    def most_memory_mb(self) -> int:
+        """What the sandboxes of one process may come to want together, in MiB."""
+        return self.sandboxes_memory_mb or max(64, machine_memory_bytes() // limits.MIB // 2)

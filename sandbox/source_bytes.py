@@ -1,7 +1,7 @@
 """A grader's source as it comes in. Only its bytes are looked at: Python is parsed in a sandbox, never here."""
 
+from gradebox.limits import SOURCE_BYTES
 from gradebox.schemas import Check, Report
-from sandbox.limits import SOURCE_BYTES
 
 
 class SourceRefused(Exception):
@@ -21,7 +21,7 @@ def from_bytes(data: bytes) -> str:
     """
     if len(data) > SOURCE_BYTES:
         raise SourceRefused(
-            f"the source is {len(data)} bytes long, and at most {SOURCE_BYTES} (64 KiB) are taken: "
+            f"the source is {len(data)} bytes long, and at most {SOURCE_BYTES} ({SOURCE_BYTES // 1024} KiB) are taken: "
             "move data out of it, into the threads' metadata"
         )
     if b"\0" in data:

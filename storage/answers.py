@@ -18,18 +18,27 @@ MOST = 2000  # of a project; the oldest give way, for their requests are hardly 
 
 
 class Once(NamedTuple):
-    """A request that is to be done once: where its answer is kept for how long, and what tells it from others."""
+    """A request that is to be done once: what its answer is kept under and for how long, and what tells it from others
+    that come with the same key.
+    """
 
-    name: str
+    digest: str
     fingerprint: bytes
     keep_s: int
     project: str
 
+    @property
+    def name(self) -> str:
+        """Where its answer is kept."""
+        return names.answer(self.digest)
+
 
 def once(project: str, key_id: str, idempotency_key: str, fingerprint: str, keep_s: int) -> Once:
     """A request of an API key in a project, with its Idempotency-Key."""
-    digest = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32]  # a collision is of one's own keys alone
-    return Once(names.answer(project, key_id, digest), fingerprint.encode(), keep_s, project)
+    own = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32]
+    # What a caller cannot choose comes first, so a collision that it finds is one of its own requests.
+    digest = hashlib.sha1(f"{project}:{key_id}:{own}".encode(), usedforsecurity=False).hexdigest()[:24]
+    return Once(digest, fingerprint.encode(), keep_s, project)
 
 
 def answered(redis: Redis, request: Once | None) -> bytes | None:
@@ -39,7 +48,12 @@ def answered(redis: Redis, request: Once | None) -> bytes | None:
         KeyReused: the key came with another request.
     """
     value = redis.get(request.name) if request else None
-    if request is None or not isinstance(value, bytes):
+    return read(request, value if isinstance(value, bytes) else None)
+
+
+def read(request: Once | None, value: bytes | None) -> bytes | None:
+    """The answer in what is kept under the name of a request, or None. Raises KeyReused."""
+    if request is None or not value:
         return None
     fingerprint, _, answer = value.partition(b"\n")
     if fingerprint != request.fingerprint:
@@ -53,6 +67,11 @@ def answered(redis: Redis, request: Once | None) -> bytes | None:
 def keep(pipe: Pipeline, request: Once | None, answer: bytes) -> None:
     """Adds the answer to the transaction of what it tells of; `pipe` must have watched its name."""
     if request is not None:
-        pipe.set(request.name, request.fingerprint + b"\n" + answer, ex=request.keep_s)
         # As text: a Redis that was started again meanwhile would not know it by its hash.
-        pipe.eval(lua("remember_answer"), 0, names.answers(request.project), request.name, MOST, request.keep_s)
+        kept = pack(request, answer)
+        pipe.eval(lua("remember_answer"), 0, request.project, request.digest, kept, MOST, request.keep_s)
+
+
+def pack(request: Once, answer: bytes) -> bytes:
+    """What is kept under the name of a request."""
+    return request.fingerprint + b"\n" + answer

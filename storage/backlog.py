@@ -19,6 +19,24 @@ class Waiting(msgspec.Struct, frozen=True):
 MOST_WAITING = Waiting(20_000_000, 10_000)
 
 
+class Usage(msgspec.Struct, frozen=True):
+    """What a project has: waiting to be scored, and kept in all."""
+
+    waiting: Waiting
+    batches: int
+    """Those that are over included."""
+    spool_bytes: int
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """The most of each that a project may have, as the script `accept` takes it."""
+
+    completions: int
+    waiting_batches: int
+    batches: int
+    spool_bytes: int
+
+
 class Backlog:
     """Of all projects. `most` is what one of them may have waiting, `quotas` what it may keep."""
 
@@ -36,17 +54,27 @@ class Backlog:
         return Waiting(int(completions or 0), int(batches or 0))
 
     def check(self, project: str, completions: int = 1, size: int = 0) -> None:
-        """Whether the project may have one more batch waiting, of so many completions and bytes.
-
-        The bound is a soft one: of several that are accepted in the same moment, all may still fit.
+        """Whether the project may have one more batch, of so many completions and bytes. Others may be accepted before
+        it is, so `Batches.accept` looks again.
 
         Raises:
             TooLarge: it is more than a project may ever have waiting.
             QueueFull: it does not fit now.
             QuotaExceeded: the project keeps as much as it may.
         """
-        self._check_kept(project, size)
-        now, most = self.of(project), self.most
+        self.refuse(project, self._usage(project), completions, size)
+
+    @property
+    def bounds(self) -> Bounds:
+        """What the script `accept` holds a project to."""
+        most, quotas = self.most, self._quotas
+        return Bounds(most.completions, most.batches, quotas.batches, quotas.spool_bytes)
+
+    def refuse(self, project: str, usage: Usage, completions: int, size: int) -> None:
+        """Raises what `check` raises where a batch does not fit beside what the project has."""
+        self._quotas.check_batches(project, usage.batches)
+        self._quotas.check_bytes(project, usage.spool_bytes, size)
+        now, most = usage.waiting, self.most
         if completions > most.completions:
             raise TooLarge(
                 f"the batch has {completions} completions, counted for each grader, and a project may have "
@@ -66,10 +94,11 @@ class Backlog:
         """Whether so many bytes of uploads that are under way fit. Raises QuotaExceeded."""
         self._quotas.check_bytes(project, int(self._redis.hget(names.STORED, project) or 0), size)
 
-    def _check_kept(self, project: str, size: int) -> None:
+    def _usage(self, project: str) -> Usage:
         with self._redis.pipeline(transaction=False) as pipe:
+            pipe.hget(names.WAITING, project)
+            pipe.hget(names.ACTIVE, project)
             pipe.zcard(names.batches(project))
             pipe.hget(names.STORED, project)
-            batches, stored = pipe.execute()
-        self._quotas.check_batches(project, batches)
-        self._quotas.check_bytes(project, int(stored or 0), size)
+            completions, active, batches, stored = pipe.execute()
+        return Usage(Waiting(int(completions or 0), int(active or 0)), batches, int(stored or 0))

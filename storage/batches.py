@@ -1,36 +1,62 @@
 """The records of batches: accepting, reading, cancelling and deleting them. What workers do is in leases.py."""
 
 import hashlib
+import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import msgspec
 from redis import Redis
 from redis.client import Pipeline
-from redis.exceptions import WatchError
 
 from gradebox.schemas import Batch, BatchGrader, Summary, Version
-from storage import accepted, names
-from storage.answers import Once, answered, keep
+from storage import accepted, names, tallies
+from storage.answers import MOST, Once, answered, read
+from storage.answers import pack as idempotent
 from storage.audit import Audit
-from storage.backlog import Backlog
+from storage.backlog import Backlog, Bounds, Usage, Waiting
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
 from storage.frozen import Frozen, part
 from storage.leftovers import Leftovers
 from storage.plans import Plan, Scorer, Wanted
-from storage.rewards import read_past
+from storage.rewards import Past, entry, read_past
 from storage.spool import Spool
 from storage.summary import NOT_MADE, summary_of, weighted_mean
-from storage.tally import Tally, error_counts, from_redis
+from storage.tallies import Tallies
+from storage.tally import Tally, error_counts
 
+_log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{20}")
 _SWEEP_AGAIN_S = 60  # a worker that had a unit of a deleted batch may write its outcomes until then
+
+
+class _Answer(msgspec.Struct):
+    digest: str
+    most: int
+    keep_s: int
+
+
+class _New(msgspec.Struct, omit_defaults=True):
+    """A new batch, as the script `accept` takes it."""
+
+    id: str
+    project: str
+    total: int
+    size: int
+    most: Bounds
+    fields: list[str]
+    """Of its record: name, value, name, ...."""
+    sources: dict[str, str]
+    """What is scored with, by what names it."""
+    holds: list[str]
+    audit: list[str]
+    once: _Answer | None = None
 
 
 class Batches:
@@ -42,7 +68,9 @@ class Batches:
         self._audit = audit
         self._backlog = backlog
         self._leftovers = leftovers
-        self._delete = script(redis, "delete")
+        self._accept_script = script(redis, "accept")
+        self._expire = script(redis, "expire")
+        self._tallies = Tallies(redis)
 
     def accept(
         self,
@@ -53,11 +81,14 @@ class Batches:
         also: Callable[[Pipeline], None],
         by: str | None = None,
         once: Once | None = None,
+        trace: str = "",
     ) -> Batch:
-        """Makes the batch known, and does `also`, which enqueues the jobs, in the same transaction.
+        """Makes the batch known, and does `also`, which calls workers, in the same transaction. Where another
+        took the room in the same moment, a worker is called for a batch that is refused, and finds nothing to do.
 
-        `by` is the id of the API key that it was made with. Where the request was done already, what it was answered
-        then is answered again. The files of a batch that is not accepted are swept away.
+        `by` is the id of the API key that it was made with, `trace` the `traceparent` of its request. Where the request
+        was done already, what it was answered then is answered again. The files of a batch that is not accepted are
+        swept away.
 
         Raises:
             TooLarge: it is more than a project may ever have waiting.
@@ -65,43 +96,61 @@ class Batches:
             QuotaExceeded: the project keeps as much as it may.
             KeyReused: `once` came with another request.
         """
+        scorers = [_scorer(one) for one in wanted]
+        fields = _fields(project, scorers, chunks, by, trace)
+        batch = _batch(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
-            self._backlog.check(project, _threads(chunks) * len(wanted), _size(chunks))
-            batch = self._accept(batch_id, project, wanted, chunks, also, by, once)
+            answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)
         except (Refused, QuotaExceeded, KeyReused):
             self._leftovers.condemn(batch_id)
             raise
-        if batch.id != batch_id:
+        if answer is None:
+            return batch
+        before = accepted.read(answer)
+        if before.id != batch_id:
             self._leftovers.condemn(batch_id)
-        return batch
+        return before
 
     def _accept(
         self,
-        batch_id: str,
-        project: str,
+        batch: Batch,
         wanted: Sequence[Wanted],
+        scorers: list[Scorer],
+        fields: dict[str, str],
         chunks: list[Chunk],
         also: Callable[[Pipeline], None],
-        by: str | None,
         once: Once | None,
-    ) -> Batch:
-        while True:
-            with self._redis.pipeline() as pipe, suppress(WatchError):
-                if once:
-                    pipe.watch(once.name)  # type: ignore[no-untyped-call]  # in redis-py
-                    if (answer := answered(pipe, once)) is not None:
-                        return accepted.read(answer)
-                pipe.multi()
-                batch = _write(pipe, batch_id, project, wanted, chunks, by)
-                self._audit.write(pipe, project, "batch.create", batch_id, ", ".join(one.label for one in wanted))
-                keep(pipe, once, accepted.pack(batch))
-                also(pipe)
-                pipe.execute()
-                return batch
-
-    def note_trace(self, pipe: Pipeline, batch_id: str, trace: str) -> None:
-        """Notes with a batch that is accepted in this transaction which trace it belongs to."""
-        pipe.hset(names.batch(batch_id), "trace", trace)
+    ) -> bytes | None:
+        """What the same request was answered before, or None where the batch is accepted now."""
+        if (answer := answered(self._redis, once)) is not None:
+            return answer
+        size = _size(chunks)
+        self._backlog.check(batch.project, batch.total, size)  # what does not fit calls no worker
+        new = _New(
+            batch.id,
+            batch.project,
+            batch.total,
+            size,
+            self._backlog.bounds,
+            list(chain.from_iterable(fields.items())),
+            {scorer.source: one.version.model_dump_json() for scorer, one in zip(scorers, wanted, strict=True)},
+            [scorer.source for scorer in scorers],
+            self._audit.arguments(batch.project, "batch.create", batch.id, ", ".join(one.label for one in wanted)),
+            once and _Answer(once.digest, MOST, once.keep_s),
+        )
+        kept = idempotent(once, accepted.pack(batch)) if once else b""
+        with self._redis.pipeline() as pipe:
+            pipe.multi()
+            self._accept_script(args=[msgspec.msgpack.encode(new), pack(chunks), kept], client=pipe)
+            also(pipe)
+            (answer, is_new, *has), *_ = pipe.execute()
+        if not is_new:
+            if (before := read(once, answer)) is not None:
+                return before
+            completions, active, batches, stored = has
+            self._backlog.refuse(batch.project, Usage(Waiting(completions, active), batches, stored), batch.total, size)
+            raise AssertionError(f"batch {batch.id} was refused and fits")
+        return None
 
     def has_answered(self, once: Once) -> bool:
         """Whether a request with this Idempotency-Key was answered before, be it the same one or another."""
@@ -136,7 +185,7 @@ class Batches:
             for batch_id in ids:
                 _ask_record(pipe, batch_id)
             answers = pipe.execute()
-        records = zip(ids, zip(*[iter(answers)] * 4, strict=True), strict=True)
+        records = zip(ids, zip(*[iter(answers)] * 3, strict=True), strict=True)
         batches = (_standing(batch_id, *record, summary=False) for batch_id, record in records)
         return [batch for batch in batches if batch is not None]
 
@@ -150,14 +199,17 @@ class Batches:
             self._run(project, batch_id, "cancel", _now())
         return self.get(project, batch_id)
 
-    def delete(self, project: str, batch_id: str) -> None:
+    def delete(self, project: str, batch_id: str) -> Batch:
         """Forgets a batch; its files are the spool's to remove, and `garbage` names them until they are gone.
+
+        Returns the batch as it was.
 
         Raises:
             NotFound: there is none in this project.
         """
-        self.get(project, batch_id, summary=False)
+        was = self.get(project, batch_id, summary=False)
         self._run(project, batch_id, "delete", str(time.time() + _SWEEP_AGAIN_S), _now())
+        return was
 
     def keep(self, project: str, batch_id: str, kept: bool) -> Batch:
         """Keeps a batch beyond its time, or no longer.
@@ -177,10 +229,8 @@ class Batches:
 
     def expire(self, before: float, limit: int) -> int:
         """Forgets batches that were over before this time, the kept ones aside; how many."""
-        found: list[Any] = self._redis.zrangebyscore(names.ENDED, "-inf", f"({before}", start=0, num=limit)
-        for batch_id in found:
-            self._delete(args=[batch_id, time.time() + _SWEEP_AGAIN_S, _now(), before])
-        return len(found)
+        found: int = self._expire(args=[int(before * 1000), limit, time.time() + _SWEEP_AGAIN_S, _now()])
+        return found
 
     def plan(self, batch_id: str) -> Plan | None:
         """What the batch consists of, or None where it is gone."""
@@ -192,22 +242,22 @@ class Batches:
         entry, where there is none yet. None where the batch is gone.
         """
         with self._redis.pipeline() as pipe:
-            pipe.hmget(names.batch(batch_id), "project", "graders", "trace")
-            pipe.mget(names.chunks(batch_id), names.done(batch_id), names.frozen(batch_id))
-            (project, scorers, trace), (table, done, frozen) = pipe.execute()
+            pipe.hmget(names.batch(batch_id), "project", "graders", "sources", "trace")
+            pipe.mget(names.chunks(batch_id), names.done(batch_id))
+            pipe.hget(names.FROZEN, batch_id)
+            (project, scorers, sources, trace), (table, done), frozen = pipe.execute()
         if frozen is not None:
             return self._standing_when_over(batch_id, Frozen(frozen))
         if scorers is None or table is None:
             return None
-        graders = msgspec.json.decode(scorers, type=list[Scorer])
-        return Plan(text(project), graders, unpack(table), text(trace or "")), _attempts(done)
+        return Plan(text(project), _scorers(scorers, text(sources)), unpack(table), text(trace or "")), _attempts(done)
 
     def _standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
         table = frozen.table
         try:
             chunks, done = part(self._spool.read_table(batch_id) if table is None else table)
         except FileNotFoundError:
-            if self._redis.exists(names.frozen(batch_id)):
+            if self._redis.hexists(names.FROZEN, batch_id):
                 raise
             return None  # it was deleted meanwhile
         return Plan(frozen.project, frozen.scorers, unpack(chunks)), _attempts(done)
@@ -228,28 +278,65 @@ class Batches:
         standing = self.standing(batch_id)
         return standing[1] if standing else []
 
+    def rewards(self, batch: Batch) -> list[str]:
+        """What is remembered of a batch, as it is frozen: key of a grader, entry, …. Nothing where it was cancelled."""
+        if batch.state != "finished" or self._redis.hexists(names.batch(batch.id), "past:0"):
+            return []
+        counted = self._tallies.of(batch.id, len(batch.graders))
+        entries = [(one.key, entry(one.version, of)) for one, of in zip(batch.graders, counted, strict=True)]
+        return [part for key, kept in entries if kept is not None for part in (key, kept)]
+
     def _read(self, batch_id: str, summary: bool) -> Batch | None:
         with self._redis.pipeline() as pipe:
             _ask_record(pipe, batch_id)
             if summary:  # most batches have one grader: its part comes with the same question
-                _ask_statistics(pipe, batch_id, 0)
-            record, underway, frozen, ended, *statistics = pipe.execute()
-            if summary and record and int(record[b"grader_count"]) > 1:
-                for number in range(1, int(record[b"grader_count"])):
-                    _ask_statistics(pipe, batch_id, number)
+                self._tallies.ask(pipe, batch_id, 0)
+            record, underway, frozen, *kept = pipe.execute()
+        if not summary or frozen is not None or not record:
+            return _standing(batch_id, record, underway, frozen, summary=summary)
+        fields = _texts(record)
+        scorers = _scorers(record[b"graders"], fields["sources"])
+        rewards: list[list[bytes]] = [[] for _ in scorers]
+        if len(scorers) > 1 or fields["state"] == "finished":
+            with self._redis.pipeline() as pipe:
+                for number in range(1, len(scorers)):
+                    self._tallies.ask(pipe, batch_id, number)
+                for scorer in scorers:
+                    pipe.lrange(names.rewards(fields["project"], scorer.key), 0, -1)
                 pipe.exists(names.batch(batch_id))
-                *more, is_there = pipe.execute()
-                if not is_there:  # it was frozen meanwhile, or deleted
-                    return self._read(batch_id, summary)
-                statistics += more
-        return _standing(batch_id, record, underway, frozen, ended, statistics, summary=summary)
+                *found, is_there = pipe.execute()
+            if not is_there:  # it was frozen meanwhile, or deleted
+                return self._read(batch_id, summary)
+            kept, rewards = [*kept, *found[: -len(scorers)]], found[-len(scorers) :]
+        made = [
+            _summary(scorer, kept[number], _past(fields, number, rewards[number]))
+            for number, scorer in enumerate(scorers)
+        ]
+        return _batch(batch_id, fields, sum(map(int, underway)), made)
+
+
+def _summary(scorer: Scorer, kept: Sequence[bytes], past: Sequence[Past]) -> Summary | None:
+    """Of the tallies that are kept of one grader; None where it cannot be made, which is logged."""
+    try:
+        counted = tallies.read(kept)
+    except msgspec.DecodeError:
+        _log.exception("the statistics of %s cannot be read", scorer.label)
+        return None
+    return summary_of(scorer.label, scorer.weight, counted, past)
+
+
+def _past(fields: Mapping[str, str], number: int, rewards: Sequence[bytes]) -> list[Past]:
+    """What the scores of a grader are compared with, once its batch is finished."""
+    if fields["state"] != "finished":
+        return []
+    kept = fields.get(f"past:{number}")  # of a batch that an earlier gradebox finished
+    return read_past(" ".join(map(text, rewards)) if kept is None else kept)
 
 
 def _ask_record(pipe: Pipeline, batch_id: str) -> None:
     pipe.hgetall(names.batch(batch_id))
     pipe.hvals(names.underway(batch_id))
-    pipe.get(names.frozen(batch_id))
-    pipe.zscore(names.ENDED, batch_id)
+    pipe.hget(names.FROZEN, batch_id)
 
 
 def _standing(
@@ -257,31 +344,20 @@ def _standing(
     record: Mapping[bytes | str, bytes | str],
     underway: Sequence[bytes],
     frozen: bytes | None,
-    ended: float | None,
-    statistics: Sequence[Mapping[bytes | str, bytes | str]] = (),
     *,
     summary: bool,
 ) -> Batch | None:
-    """A batch from what `_ask_record` was answered, or None where it is gone."""
+    """A batch from what `_ask_record` was answered, with a summary where it is frozen, or None where it is gone."""
     if frozen is not None:
-        return Frozen(frozen).batch(batch_id, kept=ended is None, summary=summary)
+        return Frozen(frozen).batch(batch_id, summary=summary)
     if not record:
         return None
-    fields = _texts(record)
-    return _batch(batch_id, fields, sum(map(int, underway)), _summaries(fields, statistics) if summary else [])
+    return _batch(batch_id, _texts(record), sum(map(int, underway)), [])
 
 
-def _ask_statistics(pipe: Pipeline, batch_id: str, grader_number: int) -> None:
-    pipe.hgetall(names.stats(batch_id, grader_number))
-    pipe.hgetall(names.values(batch_id, grader_number))
-
-
-def _summaries(fields: dict[str, str], statistics: Sequence[Mapping[bytes | str, bytes | str]]) -> list[Summary | None]:
-    scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
-    return [
-        summary_of(scorer.label, scorer.weight, from_redis(stats, values), read_past(text(stats.get(b"past", b""))))
-        for scorer, stats, values in zip(scorers, statistics[::2], statistics[1::2], strict=True)
-    ]
+def _scorers(graders: bytes, sources: str) -> list[Scorer]:
+    found = msgspec.json.decode(graders, type=list[Scorer])
+    return [msgspec.structs.replace(one, source=of) for one, of in zip(found, sources.split(), strict=True)]
 
 
 def _attempts(packed: bytes | None) -> list[int]:
@@ -289,31 +365,10 @@ def _attempts(packed: bytes | None) -> list[int]:
     return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
 
 
-def _write(
-    pipe: Pipeline, batch_id: str, project: str, wanted: Sequence[Wanted], chunks: list[Chunk], by: str | None
-) -> Batch:
-    """The record of a new batch. Returns what it is when it is accepted."""
-    scorers = [_hold(pipe, one) for one in wanted]
-    fields = _fields(project, scorers, chunks, by)
-    pipe.hset(names.batch(batch_id), mapping=fields)
-    pipe.set(names.chunks(batch_id), pack(chunks))
-    pipe.zadd(names.batches(project), {batch_id: 0})
-    # As text: a Redis that was started again meanwhile would not know it by its hash.
-    pipe.eval(lua("enter"), 0, batch_id, fields["total"], fields["bytes"])
-    pipe.sadd(names.OPEN, batch_id)
-    pipe.hincrby(names.TOTALS, "accepted", 1)
-    pipe.zrem(names.UPLOADS, batch_id)
-    return _batch(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
-
-
-def _hold(pipe: Pipeline, wanted: Wanted) -> Scorer:
-    """Keeps what the grader scores with until the batch is over, also if the grader is deleted before."""
-    version = wanted.version
-    text = version.model_dump_json()
-    source = hashlib.sha256(text.encode()).hexdigest()
-    pipe.hsetnx(names.SOURCES, source, text)
-    pipe.hincrby(names.HOLDS, source, 1)
-    return Scorer(wanted.key, version.number, wanted.weight, source)
+def _scorer(wanted: Wanted) -> Scorer:
+    """What the grader scores with is kept until the batch is over, also if the grader is deleted before."""
+    source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
+    return Scorer(wanted.key, wanted.version.number, wanted.weight, source)
 
 
 def _threads(chunks: list[Chunk]) -> int:
@@ -324,23 +379,26 @@ def _size(chunks: list[Chunk]) -> int:
     return chunks[-1].offset + chunks[-1].length
 
 
-def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None) -> dict[Any, Any]:
+def _fields(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None, trace: str) -> dict[str, str]:
+    """The record of a new batch. Values of more than 64 bytes would make Redis keep it in four times the room."""
     threads = _threads(chunks)
+    graders = [msgspec.structs.replace(scorer, source="") for scorer in scorers]
     return {
         "project": project,
         "state": "queued",
-        "graders": msgspec.json.encode(scorers),
-        "grader_count": len(scorers),
+        "graders": msgspec.json.encode(graders).decode(),
+        "grader_count": str(len(scorers)),
         "sources": " ".join(scorer.source for scorer in scorers),
-        "threads": threads,
-        "bytes": _size(chunks),
-        "total": threads * len(scorers),
-        "done": 0,
-        "scored": 0,
-        "units": len(chunks) * len(scorers),
-        "next": 0,
+        "threads": str(threads),
+        "bytes": str(_size(chunks)),
+        "total": str(threads * len(scorers)),
+        "done": "0",
+        "scored": "0",
+        "units": str(len(chunks) * len(scorers)),
+        "next": "0",
         "created_at": _now(),
         **({"created_by": by} if by else {}),
+        **({"trace": trace} if trace else {}),
     }
 
 

@@ -15,7 +15,7 @@ from redis.retry import Retry
 from storage import names
 from storage.errors import UnknownFormat
 
-FORMAT = 3
+FORMAT = 4
 
 
 def connect(url: str, *, blocking: bool = False) -> Redis:

@@ -14,6 +14,8 @@ StorageError
 └── UnknownFormat    the data was written by a newer gradebox
 """
 
+from runtime.errors import CannotStart
+
 
 class StorageError(Exception):
     """The root of all that storage raises on purpose."""
@@ -59,8 +61,11 @@ class PayloadLost(StorageError):
     """The spool does not have a payload that it had, or not all of it."""
 
 
-class UnknownFormat(StorageError):
+class UnknownFormat(StorageError, CannotStart):
     """The data was written by a newer gradebox."""
+
+    exit_code = 4
+    what = "the data cannot be used"
 
 
 def no_project(key: str) -> NotFound:

@@ -45,7 +45,8 @@ class Freezer:
         is_short = len(table) <= frozen.KEPT_TABLE_BYTES
         if not is_short:
             self._spool.write_table(batch_id, table)
-        self._freeze(args=[batch_id, frozen.freeze(batch, table if is_short else None)])
+        record = frozen.freeze(batch, table if is_short else None)
+        self._freeze(args=[batch_id, record, *self._batches.rewards(batch)])
 
     def postpone(self, batch_id: str) -> None:
         """A batch that cannot be frozen now is due later."""

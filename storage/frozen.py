@@ -16,6 +16,28 @@ from storage.summary import QUANTILES, bins, weighted_mean
 KEPT_TABLE_BYTES = 1024  # a longer one is a file of the spool
 _TABLE = struct.Struct(">Q")
 _RAW = -15  # deflate without a head and a checksum
+# What most records have in common, the most frequent last: a small record takes half as much. Records that were packed
+# with it can be read with it alone, so it must never change. Those from before it was there can be read with it too.
+_COMMON = b"".join(
+    (
+        b"the mean is , and over the last 10 batches it was  (from  to ). Version  scored the batch before,  this one: "
+        b"see whether the change meant thatThe grader is the same: see what changed in the threads or the model, and "
+        b"read some of the best completions",
+        b" completions have no score ( timeout,  exception): the scores that are left may be a biased sample. Read the "
+        b"error messages of some outcomes, and mend the grader or the threads",
+        b" scores are 1: a reward that never differs trains nothing. Look at some completions with their scores, and "
+        b"at what the grader compares them to\xa4jump\xa6errors\x91\xa5equal",
+        b"\xa9not_applicable\xabinfrastructure\xa6memory\xa5crash\xaabad_return\xa7timeout\x81\xa9exception\xa9cancelled",
+        struct.pack(">Bd", 0xCB, 0.5) * 2,
+        b"\x90\xc0\xc0\xc0\xc0\x90\x90",
+        struct.pack(">Bd", 0xCB, 0.0) * 9,
+        b"\x98\xa8finished\x01\xac",
+        b"\x01\x01\x80" + struct.pack(">BdBd", 0xCB, 1.0, 0xCB, 0.0),
+        struct.pack(">Bd", 0xCB, 1.0) * 2 + b"\x95" + struct.pack(">Bd", 0xCB, 1.0) * 5,
+        b"\x91\x01\xcb?",
+        b"\x90\x90\xc4*" + struct.pack(">QQQQQH", 32, 0, 63, 0, 1, 1),
+    )
+)
 
 
 class _Graded(msgspec.Struct, array_like=True):
@@ -50,16 +72,19 @@ class _Record(msgspec.Struct, array_like=True):
 
 
 class Frozen:
-    """A batch that is over, from what is kept of it: the project, the bytes that it takes, and a record."""
+    """A batch that is over, from what is kept of it: a line with its project, the bytes that it takes and its entry in
+    `ended`, and a record.
+    """
 
     def __init__(self, value: bytes) -> None:
         head, _, packed = value.partition(b"\n")
-        self.project = text(head).partition(":")[0]
+        self.project, _, ended = text(head).split(":")
+        self._kept = not ended  # beyond its time
         self._packed = packed
 
     @cached_property
     def _record(self) -> _Record:
-        return msgspec.msgpack.decode(zlib.decompress(self._packed, _RAW), type=_Record)
+        return msgspec.msgpack.decode(_unpacked(self._packed), type=_Record)
 
     @property
     def scorers(self) -> list[Scorer]:
@@ -71,7 +96,7 @@ class Frozen:
         """What `join` made, or None where it is in the spool."""
         return self._record.table
 
-    def batch(self, batch_id: str, *, kept: bool, summary: bool) -> Batch:
+    def batch(self, batch_id: str, *, summary: bool) -> Batch:
         """The batch, as it was when it ended."""
         record = self._record
         summaries = [_summary(one) for one in record.graders] if summary else []
@@ -89,7 +114,7 @@ class Frozen:
             created_at=record.created_at,
             started_at=record.started_at,
             finished_at=record.finished_at,
-            kept=kept,
+            kept=self._kept,
             weighted_mean=weighted_mean(summaries),
             summary=summaries,
         )
@@ -107,8 +132,12 @@ def freeze(batch: Batch, table: bytes | None) -> bytes:
         [_graded(one, summary) for one, summary in zip(batch.graders, batch.summary, strict=True)],
         table,
     )
-    packer = zlib.compressobj(9, wbits=_RAW)
+    packer = zlib.compressobj(9, wbits=_RAW, zdict=_COMMON)
     return packer.compress(msgspec.msgpack.encode(record)) + packer.flush()
+
+
+def _unpacked(packed: bytes) -> bytes:
+    return zlib.decompressobj(_RAW, _COMMON).decompress(packed)
 
 
 def join(chunks: bytes, done: bytes) -> bytes:

@@ -1,15 +1,19 @@
 """Units of work, lent to workers for a while: what a dead worker had is given to another."""
 
+import logging
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from enum import IntEnum
 
 import msgspec
 from redis import Redis
+from redis.exceptions import RedisError
 
 from storage.connection import script
-from storage.tally import Tally, arguments
+from storage.tallies import MOST, Tallies
+from storage.tally import Tally, pack
 
+_log = logging.getLogger(__name__)
 LEASE_MS = 15_000
 BEAT_S = 4.0
 ATTEMPTS = 10
@@ -92,6 +96,7 @@ class Leases:
         self._advance = script(redis, "advance")
         self._release = script(redis, "release")
         self._complete = script(redis, "complete")
+        self._tallies = Tallies(redis)
 
     def claim(self, *, starving: bool = False) -> Lease | None:
         """The next unit of the project and batch whose turn it is, or None where nothing waits. With `starving`, only
@@ -134,11 +139,27 @@ class Leases:
 
     def complete_all(self, units: Iterable[tuple[Lease, int, Tally, int]]) -> list[Completed]:
         """What `complete` does, for several units: Redis takes them to its disk together."""
+        units = list(units)
         with self._redis.pipeline(transaction=False) as pipe:
             for lease, grader_number, counted, size in units:
-                head: list[str | int | float] = [lease.batch, lease.unit, lease.attempt, grader_number, _now(), size]
-                self._complete(args=[*head, *arguments(counted)], client=pipe)
-            return [Completed(found) for found in pipe.execute()]
+                told: list[str | int | float | bytes] = [lease.batch, lease.unit, lease.attempt, grader_number, _now()]
+                told += [size, pack(counted), counted.count, counted.scored]
+                for error in counted.errors.items():
+                    told += error
+                self._complete(args=told, client=pipe)
+            answers = pipe.execute()
+        for (lease, grader_number, *_), (completed, tallies) in zip(units, answers, strict=True):
+            # at each multiple, so that of several workers one does it, and another later should it fail
+            if completed == Completed.COUNTED and tallies and tallies % MOST == 0:
+                self._merge(lease.batch, grader_number)
+        return [Completed(completed) for completed, _ in answers]
+
+    def _merge(self, batch_id: str, grader_number: int) -> None:
+        """Makes the batch's statistics smaller, which changes nothing of what they say."""
+        try:
+            self._tallies.merge(batch_id, grader_number)
+        except (RedisError, msgspec.DecodeError) as error:  # what is completed has to be told
+            _log.warning("the statistics of a batch stay longer than they need to be", exc_info=error)
 
 
 def _now() -> str:

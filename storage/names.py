@@ -12,6 +12,7 @@ GARBAGE = "gradebox:garbage"
 UPLOADS = "gradebox:uploads"
 UNTIDY = "gradebox:untidy"
 UNFROZEN = "gradebox:unfrozen"
+FROZEN = "gradebox:frozen"
 STORED = "gradebox:stored"
 JANITOR = "gradebox:janitor"
 ORPHANS = "gradebox:orphans"
@@ -19,8 +20,6 @@ SPOOL = "gradebox:spool"
 SOURCES = "gradebox:sources"
 HOLDS = "gradebox:holds"
 OPEN = "gradebox:open"
-TOTALS = "gradebox:totals"
-MEASURED = "gradebox:measured"
 PROCESSES = "gradebox:processes"
 ENDINGS = "gradebox:endings"
 """The channel on which the id of each batch that ends is told."""
@@ -62,13 +61,13 @@ def version_bytes(project: str) -> str:
 
 
 def answers(project: str) -> str:
-    """The names of a project's kept answers, the oldest first."""
+    """The digests of the requests whose answers a project keeps, the oldest first."""
     return f"gradebox:answers:{project}"
 
 
-def answer(project: str, key_id: str, digest: str) -> str:
-    """What was answered to the request of an API key with this Idempotency-Key, by its SHA-256."""
-    return f"gradebox:answer:{project}:{key_id}:{digest}"
+def answer(digest: str) -> str:
+    """What was answered to one request with an Idempotency-Key."""
+    return f"gradebox:answer:{digest}"
 
 
 def batches(project: str) -> str:
@@ -79,11 +78,6 @@ def batches(project: str) -> str:
 def batch(batch_id: str) -> str:
     """The state and counts of one batch."""
     return f"gradebox:batch:{batch_id}"
-
-
-def frozen(batch_id: str) -> str:
-    """What is kept of one batch that is over, in the place of its record."""
-    return f"gradebox:frozen:{batch_id}"
 
 
 def chunks(batch_id: str) -> str:
@@ -101,14 +95,9 @@ def underway(batch_id: str) -> str:
     return f"gradebox:batch:{batch_id}:underway"
 
 
-def stats(batch_id: str, grader_number: int) -> str:
-    """The mergeable statistics of one grader of a batch."""
-    return f"gradebox:batch:{batch_id}:stats:{grader_number}"
-
-
-def values(batch_id: str, grader_number: int) -> str:
-    """How often each rounded score was given by one grader of a batch."""
-    return f"gradebox:batch:{batch_id}:values:{grader_number}"
+def tallies(batch_id: str, grader_number: int) -> str:
+    """What the units of one grader of a batch come to, packed; the first are merged into one."""
+    return f"gradebox:batch:{batch_id}:tallies:{grader_number}"
 
 
 def parts(batch_id: str) -> str:
@@ -124,8 +113,3 @@ def returned(batch_id: str) -> str:
 def rewards(project: str, key: str) -> str:
     """What a grader gave in its last finished batches, as `version:scored:mean:m2`."""
     return f"gradebox:rewards:{project}:{key}"
-
-
-def measures(name: str) -> str:
-    """The completions that one grader has scored, for metrics; `name` is `project:key`, or what stands for the rest."""
-    return f"gradebox:measures:{name}"

@@ -19,13 +19,13 @@ class Wanted(msgspec.Struct, frozen=True):
         return f"{self.key}@{self.version.number}"
 
 
-class Scorer(msgspec.Struct, frozen=True):
+class Scorer(msgspec.Struct, frozen=True, omit_defaults=True):
     """One grader of an accepted batch; `source` names what it scores with among the sources that are held."""
 
     key: str
     version: int
     weight: float
-    source: str
+    source: str = ""
 
     @property
     def label(self) -> str:

@@ -8,7 +8,9 @@ MIB, GIB = 1024**2, 1024**3
 
 
 class Quotas(msgspec.Struct, frozen=True):
-    """The most of each that is kept. The bounds are soft ones: what comes in the same moment may all still fit."""
+    """The most of each that is kept. A bound is held in the transaction that adds, so what comes in the same moment
+    cannot pass it together. One exception: outcomes that are being scored while the bytes run out are kept.
+    """
 
     projects: int = 10_000
     graders: int = 2000

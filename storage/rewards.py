@@ -8,7 +8,7 @@ from gradebox.schemas import WarningKind
 from storage.tally import Tally
 
 EQUAL_SCORES = 10  # fewer equal scores than this say nothing
-JUDGED_SCORES = 30  # batches with fewer scores have no mean to speak of; complete.lua remembers no smaller ones either
+JUDGED_SCORES = 30  # batches with fewer scores have no mean to speak of, and are not remembered
 JUDGED_BATCHES = 3
 _SURE = 4.0  # standard errors
 _MATTERS = 0.5  # deviations of single scores
@@ -32,12 +32,19 @@ class Concern(NamedTuple):
 
 
 def read_past(text: str) -> list[Past]:
-    """The earlier batches as the script `complete` keeps them: `version:scored:mean:m2`, oldest first."""
+    """The earlier batches as `entry` writes them, oldest first."""
     found = []
     for entry in text.split():
         version, scored, mean, m2 = entry.split(":")
         found.append(Past(int(version), int(scored), float(mean), math.sqrt(float(m2) / int(scored))))
     return found
+
+
+def entry(version: int, counted: Tally) -> str | None:
+    """What is remembered of a grader in a finished batch; None where it says nothing."""
+    if counted.scored < JUDGED_SCORES:
+        return None
+    return f"{version}:{counted.scored}:{counted.mean!r}:{counted.m2!r}"
 
 
 def concerns(grader: str, counted: Tally, past: Sequence[Past] = ()) -> list[Concern]:

@@ -12,8 +12,9 @@ from storage.freezer import Freezer
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
 from storage.leftovers import Leftovers
-from storage.measures import Measures
+from storage.processes import Processes
 from storage.projects import DEFAULT, Projects
+from storage.queue import Queue
 from storage.quotas import GIB, Quotas
 from storage.settings import StorageSettings
 from storage.spool import MIB, Spool
@@ -46,7 +47,8 @@ class Store:
         self.freezer = Freezer(redis, self.batches, spool)
         self.leases = Leases(redis, attempts)
         self.endings = Endings(redis)
-        self.measures = Measures(redis)
+        self.processes = Processes(redis)
+        self.queue = Queue(redis)
 
 
 def open_store(settings: StorageSettings) -> Store:

@@ -2,9 +2,10 @@
 
 import logging
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, pairwise
+from typing import NamedTuple
 
 from gradebox.schemas import HistogramBin, Summary
 from storage.rewards import Past, concerns
@@ -32,7 +33,7 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
     `past` are the grader's last finished batches, known once this one is finished.
     """
     found = concerns(grader, counted, past)
-    scores = sorted((_inside(float(value), counted), count) for value, count in counted.values.items())
+    scores = _sorted(counted)
     some = counted.scored > 0
     return Summary(
         grader=grader,
@@ -57,22 +58,37 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _inside(value: float, counted: Tally) -> float:
-    """Rounding may carry a score past the extremes, which are exact."""
-    return min(max(value, counted.minimum), counted.maximum)
+class _Sorted(NamedTuple):
+    """Scores from the lowest to the highest, and how many there are up to each."""
+
+    values: list[float]
+    ranks: list[int]
 
 
-def _quantiles(scores: list[tuple[float, int]]) -> dict[str, float]:
+def _sorted(counted: Tally) -> _Sorted:
+    """There may be thousands of values, so what is done with each is done by the library."""
+    values = sorted(counted.values)
+    ranks = list(accumulate(map(counted.values.__getitem__, values)))
+    # Rounding may carry scores past the extremes, which are exact.
+    below, above = bisect_left(values, counted.minimum), bisect_right(values, counted.maximum)
+    values[:below] = [counted.minimum] * below
+    values[above:] = [counted.maximum] * (len(values) - above)
+    return _Sorted(values, ranks)
+
+
+def _quantiles(scores: _Sorted) -> dict[str, float]:
     """The smallest score that at least this share of the scores does not exceed."""
-    ranks = list(accumulate(count for _, count in scores))
-    return {name: scores[bisect_left(ranks, share * ranks[-1])][0] for name, share in QUANTILES.items()}
+    values, ranks = scores
+    return {name: values[bisect_left(ranks, share * ranks[-1])] for name, share in QUANTILES.items()}
 
 
-def _histogram(scores: list[tuple[float, int]], low: float, high: float) -> list[HistogramBin]:
-    counts = [0] * BINS
-    for score, count in scores:
-        counts[min(int(_share(score, low, high) * BINS), BINS - 1)] += count
-    return bins(low, high, counts[:1] if low == high else counts)
+def _histogram(scores: _Sorted, low: float, high: float) -> list[HistogramBin]:
+    values, ranks = scores
+    if low == high:
+        return bins(low, high, ranks[-1:])
+    starts = [bisect_left(values, step, key=lambda score: int(_share(score, low, high) * BINS)) for step in range(BINS)]
+    below = [ranks[start - 1] if start else 0 for start in starts]
+    return bins(low, high, [end - start for start, end in pairwise([*below, ranks[-1]])])
 
 
 def bins(low: float, high: float, counts: Sequence[int]) -> list[HistogramBin]:

@@ -1,15 +1,16 @@
 """What a run of outcomes comes to: small, and two of them merge into one."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from gradebox.outcome import Outcome
-from storage.connection import text
+
+MOST_VALUES = 5000
 
 
-class Tally(msgspec.Struct):
+class Tally(msgspec.Struct, array_like=True):
     """Counts and moments of one grader's outcomes. `m2` is the sum of squared distances from the mean."""
 
     count: int = 0
@@ -20,7 +21,7 @@ class Tally(msgspec.Struct):
     maximum: float = 0.0
     run_ms: float = 0.0
     errors: dict[str, int] = {}
-    values: dict[str, int] = {}
+    values: dict[float, int] = {}
     """How often each score was given, by the score rounded to three significant digits."""
 
 
@@ -41,40 +42,70 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     return counted
 
 
-def _rounded(values: Mapping[float, int]) -> dict[str, int]:
-    rounded: Counter[str] = Counter()
+def _rounded(values: Mapping[float, int]) -> dict[float, int]:
+    rounded: dict[float, int] = {}
     for score, count in values.items():
-        rounded[f"{score + 0.0:.3g}"] += count  # + 0.0 makes -0.0 a 0.0
+        value = float(f"{score:.3g}") + 0.0  # + 0.0 makes -0.0 a 0.0
+        rounded[value] = rounded.get(value, 0) + count
     return rounded
 
 
-def arguments(counted: Tally) -> list[str | int | float]:
-    """A tally as the script `complete` takes it."""
-    flat: list[str | int | float] = [counted.count, counted.scored]
-    flat += [repr(value) for value in (counted.mean, counted.m2, counted.minimum, counted.maximum, counted.run_ms)]
-    flat.append(len(counted.errors))
-    for counts in (counted.errors, counted.values):
-        for name, count in counts.items():
-            flat += [name, count]
-    return flat
+def merged(parts: Iterable[Tally]) -> Tally:
+    """What several runs of outcomes of one grader come to together. Which values are counted coarsely, where they are
+    too many, follows from the order.
+    """
+    total = Tally()
+    for part in parts:
+        total.count += part.count
+        total.run_ms += part.run_ms
+        for kind, count in part.errors.items():
+            total.errors[kind] = total.errors.get(kind, 0) + count
+        if part.scored:
+            _add_moments(total, part)
+            _add_values(total.values, part.values)
+    return total
 
 
-def from_redis(stats: Mapping[bytes | str, bytes | str], values: Mapping[bytes | str, bytes | str]) -> Tally:
-    """The tally that the script `complete` has merged so far."""
-    fields = {text(name): text(value) for name, value in stats.items()}
-    return Tally(
-        count=int(fields.get("count", 0)),
-        scored=int(fields.get("scored", 0)),
-        mean=float(fields.get("mean", 0)),
-        m2=float(fields.get("m2", 0)),
-        minimum=float(fields.get("minimum", 0)),
-        maximum=float(fields.get("maximum", 0)),
-        run_ms=float(fields.get("run_ms", 0)),
-        errors=error_counts(fields),
-        values={text(value): int(count) for value, count in values.items()},
-    )
+def _add_moments(total: Tally, part: Tally) -> None:
+    """Chan's formula: the means and spreads of two parts give those of both, without cancellation."""
+    a, n = total.scored, part.scored
+    if not a:
+        total.mean, total.m2, total.minimum, total.maximum = part.mean, part.m2, part.minimum, part.maximum
+    else:
+        delta, both = part.mean - total.mean, a + n
+        total.m2 = part.m2 + total.m2 + delta * delta * a * n / both
+        total.mean += delta * n / both
+        total.minimum, total.maximum = min(part.minimum, total.minimum), max(part.maximum, total.maximum)
+    total.scored = a + n
+
+
+def _add_values(total: dict[float, int], part: Mapping[float, int]) -> None:
+    """Beyond so many distinct values, new ones are counted by one significant digit: a tally stays small."""
+    if not total:
+        total.update(part)
+        return
+    for value, count in part.items():
+        if value not in total and len(total) >= MOST_VALUES:
+            coarse = float(f"{value:.1g}")
+            total[coarse] = total.get(coarse, 0) + count
+        else:
+            total[value] = total.get(value, 0) + count
+
+
+_decoder = msgspec.msgpack.Decoder(Tally)
+_encoder = msgspec.msgpack.Encoder()
+
+
+def pack(counted: Tally) -> bytes:
+    """A tally as it is kept."""
+    return _encoder.encode(counted)
+
+
+def unpack(kept: bytes) -> Tally:
+    """What `pack` was given."""
+    return _decoder.decode(kept)
 
 
 def error_counts(fields: Mapping[str, str]) -> dict[str, int]:
-    """The counts by kind of error among the fields of a batch, or of a grader's statistics."""
+    """The counts by kind of error among the fields of a batch."""
     return {name.removeprefix("error:"): int(count) for name, count in fields.items() if name.startswith("error:")}

@@ -21,6 +21,10 @@ VARIANTS: dict[str, dict[str, object]] = {
     "docker, attached": {"docker_channel": "attach"},
 }
 NAMES = ("bubblewrap", "docker")
+# Of the bad graders the kinds that come to what isolates them. The others (a source's text, an odd end or result of
+# `grade`) come to the guest's code alone: once for each backend is enough.
+OF_ISOLATION = {"module", "resource", "escape", "calls", "cross", "channel", "reuse"}
+SELFTEST = ["selftest", "--json", *(part for kind in sorted(OF_ISOLATION) for part in ("--category", kind))]
 
 
 def settings_for(variant: str, **more: object) -> SandboxSettings:

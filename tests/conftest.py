@@ -26,6 +26,34 @@ settings.register_profile("gradebox", deadline=None)
 settings.load_profile("gradebox")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Where several processes run the tests, those of a group share one, and with it what they start.
+
+    Groups with slow tests begin first and then large ones, so that none is still running when all others have ended.
+    """
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        groups.setdefault(_group(item), []).append(item)
+    for group, members in groups.items():
+        for item in members:
+            item.add_marker(pytest.mark.xdist_group(group))
+    items[:] = [item for members in sorted(groups.values(), key=_begins) for item in members]
+
+
+def _group(item: pytest.Item) -> str:
+    """What the test names, or its file; of the contract, which every backend keeps, the backend."""
+    if named := item.get_closest_marker("xdist_group"):
+        return str(named.args[0])
+    if item.path.parent.name == "contract" and isinstance(item, pytest.Function) and "backend" in item.fixturenames:
+        return f"contract {item.callspec.params['backend']}"
+    return str(item.path)
+
+
+def _begins(members: list[pytest.Item]) -> tuple[bool, int]:
+    return not any(item.get_closest_marker("slow") for item in members), -len(members)
+
+
 @contextmanager
 def redis_server(folder: Path) -> Iterator[str]:
     """The URL of a Redis with an append-only file in this folder; it is killed when the block ends."""
@@ -84,7 +112,7 @@ def store(redis: Redis, storage_settings: StorageSettings) -> Store:
 
 @pytest.fixture
 def disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A disk of 16 MiB, or as many as `parametrize` says."""
+    """A disk of 16 MiB, or as many as `parametrize` says. For tests that run alone: others look for mounts left."""
     path = tmp_path / "disk"
     path.mkdir()
     options = f"size={getattr(request, 'param', 16)}m"

@@ -1,5 +1,7 @@
-"""What can be set is written down."""
+"""Every setting is documented, every name of a setting in the pages exists, and links between pages lead somewhere."""
 
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,14 +13,48 @@ from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 from worker.settings import WorkerSettings
 
-DOCS = Path(__file__).parent.parent / "docs"
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), ROOT / "examples" / "README.md", ROOT / "benchmarks" / "NOTES.md"]
+SETTINGS = [ApiSettings, LogSettings, SandboxSettings, StorageSettings, WorkerSettings]
 
 
-@pytest.mark.parametrize("settings", [ApiSettings, LogSettings, SandboxSettings, StorageSettings, WorkerSettings])
+def _names(settings: type[BaseSettings]) -> set[str]:
+    prefix = settings.model_config.get("env_prefix") or ""
+    return {f"{prefix}{name}".upper() for name in settings.model_fields}
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
 def test_every_setting_is_in_the_docs(settings: type[BaseSettings]) -> None:
     written = (DOCS / "settings.md").read_text()
-    prefix = settings.model_config.get("env_prefix") or ""
-    missing = [
-        f"{prefix}{name}".upper() for name in settings.model_fields if f"`{prefix}{name}`".upper() not in written
-    ]
+    missing = [name for name in _names(settings) if f"`{name}`" not in written.upper()]
     assert not missing, f"docs/settings.md does not say what these are: {missing}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_settings_that_a_page_names_are_documented(page: Path) -> None:
+    documented = (DOCS / "settings.md").read_text() + (DOCS / "deployment.md").read_text()
+    named = set(re.findall(r"\bGRADEBOX_[A-Z_]+\b", page.read_text()))
+    assert {name for name in named if f"`{name}`" not in documented} == set()
+
+
+def _links(page: Path) -> Iterator[str]:
+    """The links of a page to files of this repository."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if not target.startswith(("http://", "https://")):
+            yield target
+
+
+def _anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives to a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in _links(page):
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in _anchors(target), link

@@ -1,12 +1,12 @@
-"""The five checks, a file each. They stop at the first that fails.
+"""The five checks of a grader, one module each, in this order. The first failure ends the run.
 
     syntax      the source compiles
     structure   it has a top-level `async def grade`
-    signature   of exactly one parameter
-    execution   the module body runs, and leaves a coroutine function
-    test_run    which, awaited on threads, gives finite numbers
+    signature   `grade` has exactly one parameter
+    execution   the module body runs and leaves `grade` a coroutine function
+    test_run    `grade`, awaited on threads, returns finite numbers
 
-They know nothing of how they came to be isolated. Standard library only: they are mounted into the sandbox.
+The checks run inside a sandbox, which mounts this package: standard library only, and nothing about isolation.
 """
 
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from validators import execution, signature, structure, syntax
 from validators.candidate import Candidate
 
-# test_run is not here: it judges outcomes, and needs somebody who can grade.
+# test_run is separate: it needs outcomes, so a grader must have run first.
 BEFORE_TEST_RUN: tuple[tuple[str, Callable[[Candidate], str]], ...] = (
     ("syntax", syntax.check),
     ("structure", structure.check),

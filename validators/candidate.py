@@ -1,4 +1,4 @@
-"""A source on its way through the checks."""
+"""The state that the checks share: the source and what is known of it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import _ast
 from collections.abc import Callable
 from types import CodeType, ModuleType
 
-MODULE = "grader"  # what the source sees as its __name__, and can be imported as
+MODULE = "grader"  # the source's __name__, by which it can be imported
 FILENAME = "grader.py"
 
 
 class Candidate:
-    """What is known of a source so far: each check adds to it."""
+    """A source and what the checks found so far. Each check sets the attributes that the next one reads."""
 
     def __init__(self, source: bytes) -> None:
         self.source = source
@@ -25,7 +25,7 @@ class Candidate:
 
 
 class CheckFailed(Exception):
-    """A check says no. The message says what to do about it."""
+    """A check failed. The message says what to do."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0, trace: str = "") -> None:
         super().__init__(message)

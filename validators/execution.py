@@ -1,4 +1,4 @@
-"""Check 4: the module body runs, and leaves `grade` a coroutine function."""
+"""Check 4: the module body runs and leaves `grade` a coroutine function."""
 
 import sys
 from types import FunctionType, MethodType, ModuleType
@@ -10,11 +10,11 @@ _CO_COROUTINE = 0x80
 
 
 def check(candidate: Candidate) -> str:
-    """Runs the body in a module that can be imported by its name, as dataclasses and multiprocessing need."""
+    """Runs the body in a module in `sys.modules`, because dataclasses and multiprocessing import it by name."""
     module = _module(candidate)
     try:
-        exec(candidate.code, module.__dict__)  # noqa: S102  # what this check is for; the process is isolated
-    except BaseException as error:  # noqa: BLE001  # whatever a grader's module raises is the finding
+        exec(candidate.code, module.__dict__)  # noqa: S102  # the purpose of this check, in an isolated process
+    except BaseException as error:  # noqa: BLE001  # any exception of the module body is the result
         explained = explain(error, candidate.text)
         raise CheckFailed(f"the module body raised {explained.message}", explained.line, 0, explained.trace) from None
     grade = module.__dict__.get("grade")
@@ -46,7 +46,7 @@ def _module(candidate: Candidate) -> ModuleType:
 
 
 class _Loader:
-    """Lets `linecache`, and so `traceback` and `inspect`, find the source."""
+    """Gives the source to `linecache`, which `traceback` and `inspect` use."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -56,7 +56,7 @@ class _Loader:
 
 
 def _is_coroutine_function(value: object) -> bool:
-    """What `inspect.iscoroutinefunction` says, without its 10 ms of imports."""
+    """Same result as `inspect.iscoroutinefunction`, without importing `inspect` (10 ms)."""
     while True:
         if type(value) is MethodType:
             value = value.__func__

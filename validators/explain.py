@@ -1,4 +1,4 @@
-"""What a grader's exception says to the person who wrote the grader: their own frames, never ours, and what to do."""
+"""Formats a grader's exception for its author: only frames of the grader, and a hint what to do."""
 
 import sys
 from types import TracebackType
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from validators.candidate import FILENAME
 
-# Of the base classes: what a class of the grader's puts in their place is not run.
+# Descriptors of the base classes, so that overrides in a class of the grader are not executed.
 _NAME: Any = type.__dict__["__name__"]
 _TRACEBACK: Any = BaseException.__dict__["__traceback__"]
 _MOST_FRAMES = 20
@@ -15,7 +15,7 @@ _MOST_TEXT = 4096
 
 
 class Explained(NamedTuple):
-    """An exception in words. `line` is 0 where no line of the grader took part."""
+    """A formatted exception. `line` is 0 if no frame belongs to the grader."""
 
     message: str
     line: int
@@ -23,7 +23,7 @@ class Explained(NamedTuple):
 
 
 def explain(error: BaseException, text: str) -> Explained:
-    """Never raises, whatever `error` is: its `__str__` may be hostile, and is called in this process alone."""
+    """Never raises: `error.__str__` may be hostile, so call this only in a sandbox."""
     frames = _frames(error)
     line = frames[-1][0] if frames else 0
     headline = f"{name_of(type(error))}: {_text_of(error)}".rstrip(": ")
@@ -31,22 +31,22 @@ def explain(error: BaseException, text: str) -> Explained:
 
 
 def name_of(kind: type) -> str:
-    """The name of a class, as the class itself has it: a metaclass with a property of that name is not asked."""
+    """The name of a class, read past a metaclass that overrides `__name__`."""
     name: str = _NAME.__get__(kind)
     return name[:200]
 
 
 def _text_of(error: BaseException) -> str:
     try:
-        # A subclass of str could have methods of its own: what is cut out of it is a str and nothing else.
+        # A subclass of str may override methods; this slice is a plain str.
         text = str.__getitem__(str(error), slice(0, _MOST_TEXT + 1))
-    except BaseException as problem:  # noqa: BLE001  # hostile code: nothing it raises may pass
+    except BaseException as problem:  # noqa: BLE001  # hostile code may raise anything
         return f"(its message could not be read: {name_of(type(problem))})"
     return text if len(text) <= _MOST_TEXT else text[:_MOST_TEXT] + "…"
 
 
 def _frames(error: BaseException) -> list[tuple[int, str]]:
-    """(line, function) of each frame of the grader, outermost first; of a long recursion the two ends."""
+    """(line, function) of each frame of the grader, outermost first; only both ends of a long recursion."""
     frames: list[tuple[int, str]] = []
     trace: TracebackType | None = _TRACEBACK.__get__(error)
     while trace is not None:

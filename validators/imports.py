@@ -1,5 +1,6 @@
-"""Imports that fail in a sandbox. Where the source catches the error, it goes on without what it wanted, and its scores
-may be others than on the machine where it was written: so each is a warning, wherever it stands.
+"""Warns of imports that fail in a sandbox, at any place in the source.
+
+If the grader catches the ImportError, its scores may differ from those on its author's machine.
 """
 
 import _ast
@@ -14,7 +15,7 @@ _BLOCKS = ("body", "handlers", "orelse", "cases", "finalbody")
 
 
 def warnings(tree: _ast.Module) -> list[str]:
-    """A line for each module that cannot be had, or is of no use without a network."""
+    """A warning for each module that is missing in the sandbox or needs a network."""
     told: dict[str, str] = {}
     for line, name in _imported(tree):
         top = name.partition(".")[0]
@@ -30,7 +31,7 @@ def warnings(tree: _ast.Module) -> list[str]:
 
 
 def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
-    """Each import's line and module, in functions and classes too. Imports are statements: expressions hold none."""
+    """Line and module of each import, also inside functions and classes. Expressions cannot contain imports."""
     waiting: list[_ast.AST] = [tree]
     while waiting:
         node = waiting.pop()

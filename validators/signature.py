@@ -1,4 +1,4 @@
-"""Check 3: exactly one parameter, its name free. Annotations other than expected are warnings."""
+"""Check 3: `grade` has exactly one parameter, of any name. Unexpected annotations are warnings."""
 
 import _ast
 
@@ -38,7 +38,7 @@ def _warnings(parameter: _ast.arg, definition: _ast.AsyncFunctionDef) -> list[st
 
 
 def _annotation(node: _ast.expr | None) -> str | None:
-    """The last name of an annotation: `StringThread`, `gradebox.StringThread` and `"StringThread"` are one."""
+    """The last name of an annotation: `StringThread`, `gradebox.StringThread` and `"StringThread"` are the same."""
     if isinstance(node, _ast.Name):
         return node.id
     if isinstance(node, _ast.Attribute):

@@ -1,7 +1,7 @@
 """Check 1: the source compiles.
 
-`compile` itself can be attacked: 825 bytes of nested `try/finally` take it 9 s and 3.2 GB. So this runs where time and
-memory are bounded, like everything here.
+Runs in a sandbox with bounded time and memory, because `compile` can be attacked: 825 bytes of nested `try/finally`
+take 9 s and 3.2 GB.
 """
 
 from _ast import Module, PyCF_ONLY_AST
@@ -11,7 +11,7 @@ from validators.candidate import FILENAME, Candidate, CheckFailed
 
 
 def check(candidate: Candidate) -> str:
-    """Decodes once, strictly, and compiles that one string: a coding cookie cannot make it mean something else."""
+    """Decodes once as UTF-8 and compiles that string, so a coding cookie has no effect."""
     try:
         candidate.text = candidate.source.decode("utf-8")
     except UnicodeDecodeError as error:

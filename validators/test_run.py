@@ -1,6 +1,6 @@
-"""Check 5: `grade`, awaited on threads, gives finite numbers, and the same ones again.
+"""Check 5: `grade`, awaited on threads, returns finite numbers, and the same ones in a second run.
 
-This judges what came of the run: the run itself is that of any batch.
+This module checks results. The run itself is like that of a batch.
 """
 
 import re
@@ -17,7 +17,7 @@ DEFAULT_THREAD = (
 
 
 class Run(NamedTuple):
-    """What one thread of the test run came to: a score, or an error with its trace."""
+    """The result of one thread of the test run: a score, or an error with its trace."""
 
     score: float | None
     kind: str
@@ -26,7 +26,7 @@ class Run(NamedTuple):
 
 
 def check(runs: Sequence[Run], source: str = "") -> str:
-    """Every thread must have a score. `source` is the grader's where the default thread was graded, and no other."""
+    """Fails unless every thread has a score. `source` is empty unless the default thread was graded."""
     for number, run in enumerate(runs):
         if run.score is None:
             where = f" on thread {number}" if len(runs) > 1 else ""
@@ -38,13 +38,13 @@ def check(runs: Sequence[Run], source: str = "") -> str:
 
 
 def line_of(trace: str) -> int:
-    """The line of the innermost frame of a traceback of the grader's own; 0 where there is none."""
+    """The line of the innermost frame of the grader in a traceback, 0 if there is none."""
     lines = _FRAME.findall(trace)
     return int(lines[-1]) if lines else 0
 
 
 def _hint(run: Run, source: str) -> str:
-    """What to do where metadata seems to be lacking, as the default thread has none."""
+    """A hint if the grader seems to need metadata, which the default thread does not have."""
     lacks = "metadata" in run.trace or (run.message.startswith("KeyError") and "metadata" in source)
     if not (source and lacks):
         return ""
@@ -55,7 +55,7 @@ def _hint(run: Run, source: str) -> str:
 
 
 def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
-    """Where the two runs disagree: scores that are no function of the thread teach a model noise."""
+    """A warning for each thread whose score differs between the two runs: such a reward is noise."""
     found = []
     for number, (one, two) in enumerate(zip(first, second, strict=True)):
         if one.score != two.score and one.score is not None:

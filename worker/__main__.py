@@ -2,7 +2,7 @@
 
 import sys
 
-sys.modules["rich"] = None  # type: ignore[assignment]  # structlog imports it where it is: 4 MB that no log needs
+sys.modules["rich"] = None  # type: ignore[assignment]  # structlog would import it: 0.1 s and 4 MB
 
 from worker.main import main  # noqa: E402
 

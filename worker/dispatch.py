@@ -5,16 +5,17 @@ from collections.abc import Sequence
 import structlog
 from redis.client import Pipeline
 from rq import Queue
+from rq.exceptions import DequeueTimeout
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
+from runtime import tracing
 from storage.answers import Once
 from storage.chunks import Chunk
 from storage.connection import lua, text
 from storage.plans import Wanted
 from storage.store import Store
-from worker import tracing
 
 QUEUE = "gradebox"
 _DRAIN = "worker.jobs.drain"
@@ -45,17 +46,16 @@ class Dispatch:
         As `Batches.accept`, and it may raise the same.
         """
         units = len(wanted) * len(chunks)
-        workers = max(1, len(self._store.measures.workers()))
+        workers = max(1, len(self._store.processes.workers()))
 
         def enqueue(pipe: Pipeline) -> None:
             for _ in range(min(units, workers)):
                 self._enqueue(pipe)
-            pipe.eval(lua("calm"), 0, self._queue.key, workers)
-            if trace := tracing.current():
-                self._store.batches.note_trace(pipe, batch_id, trace)
+            pipe.eval(lua("calm"), 0, self._queue.key, workers, Job.key_for(""))
 
         with tracing.span("accept batch", values={"gradebox.batch": batch_id, "gradebox.project": project}):
-            batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once)
+            trace = tracing.current()
+            batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once, trace)
         graders = [f"{grader.key}@{grader.version}" for grader in batch.graders]
         known = "batch accepted" if batch.id == batch_id else "batch was accepted before"
         _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)
@@ -71,8 +71,12 @@ class Dispatch:
 
         Returns the job's id, which is to be forgotten, or None where none came within so many seconds.
         """
-        found = self._store.redis.blpop([self._queue.key], timeout=wait_s)
-        return None if found is None else text(found[1])
+        try:
+            # RQ means whole seconds; Redis takes fractions.
+            _, job_id = Queue.lpop([self._queue.key], wait_s, self._store.redis)  # type: ignore[arg-type]
+        except DequeueTimeout:
+            return None
+        return text(job_id)
 
     def forget(self, job_id: str) -> None:
         """Removes what is left of a job that was answered."""

@@ -4,8 +4,8 @@ import threading
 
 import structlog
 
+from worker.context import WorkerContext
 from worker.lane import Lane
-from worker.runtime import Runtime
 
 _PAUSE_S = 1.0
 
@@ -15,13 +15,13 @@ _log = structlog.get_logger(__name__)
 class Express(threading.Thread):
     """Sleeps until a unit has taken more than a second while a project waits that has no lease."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, context: WorkerContext) -> None:
         super().__init__(name="express", daemon=True)
-        self._runtime = runtime
+        self._worker = context
 
     def run(self) -> None:
         """Serves until the worker is told to stop."""
-        stopping, starving = self._runtime.stopping, self._runtime.starving
+        stopping, starving = self._worker.stopping, self._worker.starving
         while not stopping.is_set():
             starving.wait()
             starving.clear()
@@ -33,7 +33,7 @@ class Express(threading.Thread):
 
     def serve(self) -> None:
         """Scores units of projects that have no lease, until there is no such project."""
-        with Lane(self._runtime, starving=True) as lane:
+        with Lane(self._worker, starving=True) as lane:
             while lane.work() or self._again(lane):
                 pass
 
@@ -44,5 +44,5 @@ class Express(threading.Thread):
 
     def end(self) -> None:
         """Ends the thread once the worker is told to stop; the unit at hand may take as long as one may then."""
-        self._runtime.starving.set()
-        self.join(timeout=self._runtime.stop_s)
+        self._worker.starving.set()
+        self.join(timeout=self._worker.stop_s)

@@ -9,14 +9,14 @@ import sys
 from redis.exceptions import RedisError
 
 from storage.connection import connect
-from storage.measures import Measures, Process
+from storage.processes import Processes, ProcessRecord
 from storage.settings import StorageSettings
 
 
 def main() -> int:
     """Asks Redis. Returns the exit code."""
     try:
-        workers = Measures(connect(StorageSettings().redis_url)).workers()
+        workers = Processes(connect(StorageSettings().redis_url)).workers()
     except RedisError as error:
         sys.stderr.write(f"Redis does not answer: {error}\n")
         return 1
@@ -26,7 +26,7 @@ def main() -> int:
     return int(not any(not worker.trouble for worker in here))
 
 
-def _wrong(here: list[Process]) -> list[str]:
+def _wrong(here: list[ProcessRecord]) -> list[str]:
     if not here:
         return [
             f"no worker of host {socket.gethostname()!r} has told of itself in the last 20 s: start one, or see its log"

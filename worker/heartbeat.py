@@ -6,6 +6,7 @@ from time import monotonic
 import structlog
 from redis.exceptions import RedisError
 
+from runtime.metrics import Metrics
 from storage.leases import BEAT_S, Lease
 from storage.store import Store
 from worker.dispatch import Dispatch
@@ -18,11 +19,12 @@ _log = structlog.get_logger(__name__)
 class Heartbeat(threading.Thread):
     """A thread of every worker process. `leases` are those of the units that the process has at hand."""
 
-    def __init__(self, store: Store, dispatch: Dispatch, beat_s: float = BEAT_S) -> None:
+    def __init__(self, store: Store, dispatch: Dispatch, metrics: Metrics, beat_s: float = BEAT_S) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self.leases: set[Lease] = set()
         self._store = store
         self._dispatch = dispatch
+        self._metrics = metrics
         self._beat_s = beat_s
         self._ended = threading.Event()
         self._beaten_at = monotonic()
@@ -48,7 +50,9 @@ class Heartbeat(threading.Thread):
 
     def beat(self) -> None:
         """One beat. Work that waits while no job calls for a worker is healed here: jobs can be lost, leases not."""
-        if self._store.leases.beat(list(self.leases)).waiting:
+        found = self._store.leases.beat(list(self.leases))
+        self._metrics.given_back.inc(found.returned)
+        if found.waiting:
             self._dispatch.call()
 
     def end(self) -> None:

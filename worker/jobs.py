@@ -7,9 +7,9 @@ from functools import partial
 import structlog
 from redis.exceptions import RedisError
 
+from worker.context import WorkerContext, current
 from worker.lane import Lane
-from worker.patience import patiently
-from worker.runtime import Runtime, current
+from worker.redis_retry import retry_redis
 
 TURN_S = 60.0
 _READ_S = 0.05
@@ -21,38 +21,38 @@ _log = structlog.get_logger(__name__)
 
 def drain() -> None:
     """Takes units until none is left and none comes, or for a minute: RQ's own upkeep is done between jobs."""
-    runtime = current()
+    context = current()
     ends = time.monotonic() + TURN_S
-    with Lane(runtime) as lane:
-        while not runtime.stopping.is_set():
+    with Lane(context) as lane:
+        while not context.stopping.is_set():
             if lane.work():
                 if time.monotonic() > ends:
-                    patiently(runtime, runtime.dispatch.call)
+                    retry_redis(context, context.dispatch.call)
                     return
                 continue
             lane.flush()
-            if time.monotonic() > ends or not _called_again(runtime, lane):
+            if time.monotonic() > ends or not _called_again(context, lane):
                 break
-    if runtime.stopping.is_set():
+    if context.stopping.is_set():
         # What was given back, and a call that was answered in that moment, are another worker's now.
         with suppress(RedisError):  # Redis may be stopping too; a heartbeat finds the work
-            runtime.dispatch.call()
+            context.dispatch.call()
 
 
-def _called_again(runtime: Runtime, lane: Lane) -> bool:
+def _called_again(context: WorkerContext, lane: Lane) -> bool:
     """Waits a moment for the next call: to RQ, starting and ending a job is as much work as a small batch."""
-    if _called(runtime, _READ_S):
+    if _called(context, _READ_S):
         return True
-    lane.bench.put_away()  # not at once: whoever waited for the batch now reads its outcomes
-    return _called(runtime, _LINGER_S)
+    lane.cache.unload()  # not at once: whoever waited for the batch now reads its outcomes
+    return _called(context, _LINGER_S)
 
 
-def _called(runtime: Runtime, wait_s: float) -> bool:
+def _called(context: WorkerContext, wait_s: float) -> bool:
     """Whether there is another call for a worker within so many seconds; it is answered then."""
     ends = time.monotonic() + wait_s
-    while not runtime.stopping.is_set() and (left := ends - time.monotonic()) > 0:
-        job = patiently(runtime, partial(runtime.dispatch.answer, min(left, _STOP_S)))
+    while not context.stopping.is_set() and (left := ends - time.monotonic()) > 0:
+        job = retry_redis(context, partial(context.dispatch.answer, min(left, _STOP_S)))
         if job is not None:
-            runtime.dispatch.forget(job)
+            context.dispatch.forget(job)
             return True
     return False

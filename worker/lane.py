@@ -1,4 +1,4 @@
-"""Scores units one after the other: a grader at hand, the units taken, and what writes their outcomes."""
+"""Scores units one after the other."""
 
 from contextlib import ExitStack
 from types import TracebackType
@@ -10,12 +10,12 @@ from structlog.contextvars import bound_contextvars
 from sandbox.errors import InfrastructureError
 from storage.errors import PayloadLost
 from storage.leases import Lease
-from worker.bench import Bench
-from worker.claims import Claims
-from worker.patience import patiently
-from worker.runtime import Runtime
-from worker.settler import Settler
+from worker.context import WorkerContext
+from worker.loaded_grader import GraderCache
+from worker.redis_retry import retry_redis
+from worker.result_writer import ResultWriter
 from worker.unit import score
+from worker.unit_queue import UnitQueue
 from worker.watch import Watch
 
 _LONGEST_PAUSE_S = 30.0
@@ -26,15 +26,15 @@ _log = structlog.get_logger(__name__)
 class Lane:
     """One of a worker process. `starving`: for projects alone that have no lease."""
 
-    def __init__(self, runtime: Runtime, *, starving: bool = False) -> None:
-        self._runtime = runtime
-        self.bench = Bench(runtime.store, runtime.pool)
-        self._claims = Claims(runtime, starving=starving)
-        self._settler = Settler(runtime, self._claims)
+    def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
+        self._context = context
+        self.cache = GraderCache(context.store, context.pool)
+        self._queue = UnitQueue(context, starving=starving)
+        self._writer = ResultWriter(context, self._queue)
         self._open = ExitStack()
 
     def __enter__(self) -> Self:
-        for part in (self._claims, self._settler, self.bench):
+        for part in (self._queue, self._writer, self.cache):
             self._open.enter_context(part)
         return self
 
@@ -43,14 +43,14 @@ class Lane:
 
     def flush(self) -> None:
         """Returns when all that was scored counts."""
-        self._settler.flush()
+        self._writer.flush()
 
     def work(self) -> bool:
         """Scores the next unit; False where none waits, or the worker is to stop."""
         self._await_sandboxes()
-        if self._runtime.stopping.is_set():
+        if self._context.stopping.is_set():
             return False
-        lease = self._claims.next()
+        lease = self._queue.next()
         if lease is None:
             return False
         if lease.tries > 1:
@@ -61,10 +61,10 @@ class Lane:
 
     def _await_sandboxes(self) -> None:
         """A worker that can have no sandbox takes no unit: others may have some."""
-        while (trouble := self._runtime.pool.trouble()) is not None:
+        while (trouble := self._context.pool.trouble()) is not None:
             _log.error("no units are taken: no sandbox can be had", again_in_s=_LONGEST_PAUSE_S, trouble=trouble)
-            self.bench.put_away()
-            if self._runtime.stopping.wait(_LONGEST_PAUSE_S):
+            self.cache.unload()
+            if self._context.stopping.wait(_LONGEST_PAUSE_S):
                 return
 
     def _score(self, lease: Lease) -> None:
@@ -72,17 +72,17 @@ class Lane:
 
         A payload that is lost does not come back, so that is not waited for: other batches are.
         """
-        watch = Watch(self._runtime, lease)
+        watch = Watch(self._context, lease)
         try:
-            scored = patiently(self._runtime, lambda: score(self._runtime, self.bench, lease, watch))
+            scored = retry_redis(self._context, lambda: score(self._context, self.cache, lease, watch))
         except (InfrastructureError, PayloadLost, OSError) as error:
             pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.tries, _LONGEST_PAUSE_S)
             _log.warning("a chunk could not be scored and is given back", next_after_s=pause, error=str(error))
-            self.bench.put_away()
-            self._claims.give_back(lease, tried=not self._runtime.stopping.is_set())
-            self._runtime.stopping.wait(pause)
+            self.cache.unload()
+            self._queue.give_back(lease, tried=not self._context.stopping.is_set())
+            self._context.stopping.wait(pause)
             return
         if scored is None:
-            self._claims.give_back(lease, tried=not watch.leaving)
+            self._queue.give_back(lease, tried=not watch.leaving)
         else:
-            self._settler.add(scored)
+            self._writer.add(scored)

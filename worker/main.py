@@ -5,20 +5,23 @@ from functools import partial
 
 import structlog
 
+from runtime import tracing
+from runtime.metrics import Metrics, serve
+from runtime.metrics_files import MetricsFile
+from runtime.starting import start, wait_for
+from sandbox.counts import Counts
 from sandbox.pool import Pool, open_pool
 from storage.janitor import Janitor
+from storage.processes import Presence
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
-from worker import tracing
+from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
 from worker.express import Express
 from worker.heartbeat import Heartbeat
 from worker.janitor import JanitorThread
-from worker.process import Process
-from worker.publisher import Publisher
-from worker.runtime import Runtime, use
+from worker.process import WorkerProcess
 from worker.settings import WorkerSettings
-from worker.starting import start, wait_for
 
 _log = structlog.get_logger("worker")
 
@@ -31,29 +34,38 @@ def main() -> int:
 def _run() -> None:
     settings, own = StorageSettings(), WorkerSettings()
     os.nice(own.nice)  # sandboxes have it too
-    with open_pool() as pool:
-        _work(settings, own, wait_for(partial(open_store, settings)), pool)
+    metrics = Metrics("worker")
+    if own.metrics_port:
+        serve(metrics.registry, own.metrics_host, own.metrics_port)
+    with open_pool(counts=Counts("worker")) as pool:
+        _work(settings, own, wait_for(partial(open_store, settings)), pool, metrics)
 
 
-def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool) -> None:
+def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool, metrics: Metrics) -> None:
+    metrics.registry.register(pool.counts.registry)
     dispatch = Dispatch(store)
-    heartbeat = Heartbeat(store, dispatch)
-    runtime = Runtime(store, pool, dispatch, heartbeat, stop_s=own.stop_s)
-    use(runtime)
-    publisher = Publisher("worker", store, pool, runtime.counts, heartbeat.trouble)
-    express = Express(runtime)
+    heartbeat = Heartbeat(store, dispatch, metrics)
+    context = WorkerContext(store, pool, dispatch, heartbeat, metrics, stop_s=own.stop_s)
+    use(context)
+    presence = Presence(store.processes, "worker", lambda: pool.trouble() or heartbeat.trouble())
+    metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
+    express = Express(context)
     express.start()
     heartbeat.start()
-    publisher.start()
+    presence.start()
+    if metrics_file is not None:
+        metrics_file.start()
     janitor = JanitorThread(Janitor(store, settings.retention_s))
     janitor.start()
     _log.info("waiting for batches")
     try:
-        Process(runtime, settings.redis_url).run()
+        WorkerProcess(context, settings.redis_url).run()
     finally:
-        runtime.stopping.set()
+        context.stopping.set()
         express.end()
         janitor.end()
         heartbeat.end()
-        publisher.end()
+        presence.end()
+        if metrics_file is not None:
+            metrics_file.end()
         tracing.stop()

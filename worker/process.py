@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -18,8 +19,8 @@ from rq.worker import WorkerStatus
 from rq.worker_registration import register
 
 from storage.connection import connect
+from worker.context import WorkerContext
 from worker.dispatch import QUEUE
-from worker.runtime import Runtime
 
 _REDIS_WAIT_S = 1.0
 _FIRST_S = 2.0
@@ -59,7 +60,24 @@ class LeaseWorker(SimpleWorker):
     """RQ's in-process worker. A process each job would cost five times what the job does."""
 
     log_result_lifespan = False
+    on_signal: Callable[[], None] | None = None
+    """What SIGTERM and SIGINT do, where it is set: RQ's own handler takes locks that the main thread may hold."""
+    stops = False
+    """Whether the job at hand is the last one."""
     _registration: Registration | None = None
+
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:
+        """RQ has signals call this."""
+        if self.on_signal is None:
+            super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
+        else:
+            self.on_signal()
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        """Executes a job, and stops where that was asked for meanwhile."""
+        super().execute_job(job, queue)
+        if self.stops:
+            raise StopRequested
 
     def perform_job(self, job: Job, queue: Queue) -> bool:
         """Performs a job, which may take hours."""
@@ -83,18 +101,15 @@ class LeaseWorker(SimpleWorker):
         """RQ would log the exception's words, and they may quote a tenant."""
         _log.error("a job failed", job=job.id, exc_info=exc_info)
 
-    def _install_signal_handlers(self) -> None:
-        """Nothing: the process has its own."""
 
-
-class Process:
+class WorkerProcess:
     """Runs RQ's loop until a signal ends it. Redis may go away meanwhile: the loop is entered again.
 
-    The chunks at hand may still take the runtime's `stop_s` then, less than a supervisor waits before it kills.
+    The chunks at hand may still take the context's `stop_s` then, less than a supervisor waits before it kills.
     """
 
-    def __init__(self, runtime: Runtime, redis_url: str) -> None:
-        self._runtime = runtime
+    def __init__(self, context: WorkerContext, redis_url: str) -> None:
+        self._context = context
         self._redis_url = redis_url
         self._worker: LeaseWorker | None = None
         self._told = False
@@ -106,7 +121,7 @@ class Process:
         signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
         threading.Thread(target=self._await_signal, args=(woken,), name="signals", daemon=True).start()
         for number in _STOPPING:
-            signal.signal(number, self._on_signal)
+            signal.signal(number, lambda _number, _frame: self._on_signal())
         while not self._told:
             try:
                 self._work()
@@ -114,18 +129,19 @@ class Process:
                 _log.warning("Redis does not answer, trying again", error=str(error))
             except StopRequested:
                 return
-            self._runtime.stopping.wait(_REDIS_WAIT_S)
+            self._context.stopping.wait(_REDIS_WAIT_S)
 
     def _work(self) -> None:
         redis = connect(self._redis_url, blocking=True)
         self._worker = LeaseWorker([QUEUE], connection=redis, serializer=JSONSerializer, log_job_description=False)
+        self._worker.on_signal = self._on_signal
         try:
             self._worker.work(logging_level="WARNING")
         finally:
             self._worker = None
             redis.close()
 
-    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self) -> None:
         """A worker that waits for a job stops at once. The main thread may hold any lock here, so none is taken: the
         thread that `_await_signal` runs in tells the others.
         """
@@ -134,22 +150,22 @@ class Process:
         self._told = True
         worker = self._worker
         if worker is not None:
-            worker._stop_requested = True
+            worker.stops = True
             if worker.get_state() != WorkerStatus.BUSY:
                 raise StopRequested
 
     def _await_signal(self, woken: int) -> None:
         while os.read(woken, 1)[0] not in _STOPPING:
             pass
-        self._runtime.stopping.set()
-        time.sleep(self._runtime.stop_s)
+        self._context.stopping.set()
+        time.sleep(self._context.stop_s)
         self._give_up()
 
     def _give_up(self) -> None:
         """The units take too long: other workers are to have them now, not when the leases run out."""
         try:
-            for lease in list(self._runtime.heartbeat.leases):
-                self._runtime.store.leases.release(lease, tried=False)
+            for lease in list(self._context.heartbeat.leases):
+                self._context.store.leases.release(lease, tried=False)
         except RedisError as error:
             _log.warning("chunks could not be given back, they come back when their leases run out", error=str(error))
         finally:

@@ -8,15 +8,15 @@ import msgspec
 import structlog
 
 from gradebox.outcome import Outcome, OutcomeError
+from runtime import tracing
 from sandbox.errors import InfrastructureError
 from storage.chunks import Chunk
 from storage.leases import Lease
 from storage.plans import Scorer
 from storage.store import Store
 from storage.tally import Tally, tally
-from worker import tracing
-from worker.bench import Bench, Loaded
-from worker.runtime import Runtime
+from worker.context import WorkerContext
+from worker.loaded_grader import GraderCache, LoadedGrader
 from worker.watch import Watch
 
 _encoder = msgspec.json.Encoder()
@@ -36,6 +36,9 @@ class Scored(msgspec.Struct, frozen=True):
 
     lease: Lease
     grader_number: int
+    project: str
+    grader: str
+    """The grader's key."""
     label: str
     """What the outcomes call the grader."""
     lines: bytes
@@ -46,7 +49,7 @@ class Scored(msgspec.Struct, frozen=True):
     """Whether these are all outcomes of the unit; else the next attempt goes on behind them."""
 
 
-def score(runtime: Runtime, bench: Bench, lease: Lease, watch: Watch) -> Scored | None:
+def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: Watch) -> Scored | None:
     """Scores a unit, or as much of it as `watch` allows. None where nothing is to be kept that was not kept before: its
     batch is over, the lease was lost, or the worker is stopping.
 
@@ -57,7 +60,7 @@ def score(runtime: Runtime, bench: Bench, lease: Lease, watch: Watch) -> Scored 
         RedisError: Redis could not be asked.
     """
     began = monotonic()
-    plan = bench.plan(lease.batch)
+    plan = cache.plan(lease.batch)
     if plan is None:
         return None
     number, chunk = plan.unit(lease.unit)
@@ -68,19 +71,19 @@ def score(runtime: Runtime, bench: Bench, lease: Lease, watch: Watch) -> Scored 
         "gradebox.grader": scorer.label,
     }
     with tracing.span("score chunk", "consumer", plan.trace, values):
-        kept, outcomes = _kept(runtime.store, lease)
+        kept, outcomes = _kept(context.store, lease)
         before = len(outcomes)
-        if lease.tries > runtime.store.leases.attempts:
-            outcomes += _given_up(scorer, chunk, before, _TRIED.format(tries=runtime.store.leases.attempts))
-        elif not runtime.store.backlog.has_room(plan.project):
+        if lease.tries > context.store.leases.attempts:
+            outcomes += _given_up(scorer, chunk, before, _TRIED.format(tries=context.store.leases.attempts))
+        elif not context.store.backlog.has_room(plan.project):
             outcomes += _given_up(scorer, chunk, before, _NO_ROOM)
-        elif not _score_rest(runtime, bench, lease, scorer, chunk, watch, outcomes):
+        elif not _score_rest(context, cache, lease, scorer, chunk, watch, outcomes):
             return None
     if len(outcomes) == before < chunk.lines:
         return None
     lines, counted = kept + _encoder.encode_lines(outcomes[before:]), tally(outcomes)
     whole = len(outcomes) == chunk.lines
-    return Scored(lease, number, scorer.label, lines, counted, monotonic() - began, whole)
+    return Scored(lease, number, plan.project, scorer.key, scorer.label, lines, counted, monotonic() - began, whole)
 
 
 def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:
@@ -101,13 +104,19 @@ def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:
 
 
 def _score_rest(
-    runtime: Runtime, bench: Bench, lease: Lease, scorer: Scorer, chunk: Chunk, watch: Watch, outcomes: list[Outcome]
+    context: WorkerContext,
+    cache: GraderCache,
+    lease: Lease,
+    scorer: Scorer,
+    chunk: Chunk,
+    watch: Watch,
+    outcomes: list[Outcome],
 ) -> bool:
     """Adds the outcomes that are lacking; False where they are not wanted."""
-    loaded = bench.load(lease, scorer)
+    loaded = cache.load(lease, scorer)
     if loaded is None:
         return False
-    payload = runtime.store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
+    payload = context.store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
     done = len(outcomes)
     for first, lines, piece in _slices(loaded, payload, chunk, done):
         stop = partial(_is_enough, watch, first)
@@ -140,15 +149,15 @@ def _is_enough(watch: Watch, before: int, outcomes: int) -> bool:
     return watch.is_enough(before + outcomes)
 
 
-def _slices(loaded: Loaded, payload: bytes, chunk: Chunk, done: int) -> Iterator[tuple[int, int, bytes]]:
+def _slices(loaded: LoadedGrader, payload: bytes, chunk: Chunk, done: int) -> Iterator[tuple[int, int, bytes]]:
     """The lines behind the first so many: the number of the first in its chunk, how many, and they themselves."""
     start = _end_of(payload, 0, done)
     while done < chunk.lines:
         began = monotonic()
-        lines = min(loaded.pace.lines, chunk.lines - done)
+        lines = min(loaded.slice_size.lines, chunk.lines - done)
         end = _end_of(payload, start, lines) if lines < chunk.lines - done else len(payload)
         yield done, lines, payload[start:end]
-        loaded.pace.took(lines, monotonic() - began)
+        loaded.slice_size.took(lines, monotonic() - began)
         start, done = end, done + lines
 
 

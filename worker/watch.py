@@ -6,7 +6,7 @@ from redis.exceptions import RedisError
 
 from storage.connection import is_away
 from storage.leases import Lease, Standing
-from worker.runtime import Runtime
+from worker.context import WorkerContext
 
 LOOK_S = 0.25
 SLICE_S = 10.0  # after which a unit makes room for a project that waits
@@ -22,8 +22,8 @@ class Watch:
         leaving: it is to be left, and what is done is to be kept: now, or when the completion at hand is done.
     """
 
-    def __init__(self, runtime: Runtime, lease: Lease) -> None:
-        self._runtime = runtime
+    def __init__(self, context: WorkerContext, lease: Lease) -> None:
+        self._context = context
         self._lease = lease
         self._began = self._looked = monotonic()
         self._done = 0
@@ -34,7 +34,7 @@ class Watch:
     def is_enough(self, outcomes: int) -> bool:
         """Whether to stop now, with so many outcomes of the unit."""
         now = monotonic()
-        if self._runtime.stopping.is_set():
+        if self._context.stopping.is_set():
             self._leave(outcomes, now)
         if now - self._looked >= LOOK_S:
             self._looked = now
@@ -45,7 +45,7 @@ class Watch:
         standing = self._standing(outcomes)
         self.over = standing == Standing.OVER
         if standing == Standing.STARVING and now - self._began > EXPRESS_S:
-            self._runtime.starving.set()
+            self._context.starving.set()
         if standing >= Standing.SHARED and now - self._began > SLICE_S:
             self._leave(outcomes, now)
 
@@ -54,11 +54,11 @@ class Watch:
             self.leaving, self._done, self._left_at = True, outcomes, now
 
     def _is_late(self, now: float) -> bool:
-        return self._runtime.stopping.is_set() and now - self._left_at > _STOP_SHARE * self._runtime.stop_s
+        return self._context.stopping.is_set() and now - self._left_at > _STOP_SHARE * self._context.stop_s
 
     def _standing(self, outcomes: int) -> Standing:
         try:
-            return self._runtime.store.leases.advance(self._lease, outcomes)
+            return self._context.store.leases.advance(self._lease, outcomes)
         except RedisError as error:
             if is_away(error):
                 return Standing.ALONE  # it may be back when the unit is done

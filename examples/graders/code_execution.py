@@ -1,9 +1,9 @@
-"""Runs the Python code of a completion and compares what its functions return: the share of tests that pass.
+"""The share of tests that the completion's Python code passes.
 
-Metadata: `tests`, a list of `{"call": "add(2, 3)", "expect": 5}`; what is expected is any JSON value.
+Metadata: `tests`, a list of `{"call": "add(2, 3)", "expect": 5}`; `expect` is any JSON value.
 
-The completion's code runs in a process of its own, which is told the calls and never what is expected of them, and the
-answers are compared here. So code that exits early, prints "all tests passed", or replaces `==` has answered nothing.
+The code runs in a separate process, which receives the calls but not the expected values; this process compares the
+answers. So code that exits early, prints "all tests passed" or replaces `==` gives no answer.
 """
 
 import json
@@ -17,7 +17,7 @@ CODE_BLOCK = re.compile(r"```(?:python|py)?[ \t]*\n(.*?)```", re.DOTALL)
 TIMEOUT_S = 2.0
 MAX_ANSWER_BYTES = 64 * 1024
 
-# Answers go to a file of their own, a line each; what the code prints goes nowhere.
+# Writes one answer a line to its original stdout, a file; what the code prints is discarded.
 RUNNER = """
 import json, os, sys
 answers = os.fdopen(os.dup(1), "w")
@@ -35,7 +35,7 @@ for call in job["calls"]:
 
 
 def run(code: str, calls: list[str]) -> tuple[list[dict[str, object]], str]:
-    """What the calls returned, as far as they came, and how the process ended."""
+    """The answers of the calls, up to where the process ended, and how it ended."""
     job = json.dumps({"code": code, "calls": calls})
     command = ["python3", "-I", "-S", "-c", RUNNER]
     with tempfile.TemporaryFile() as answers, tempfile.TemporaryFile() as errors:
@@ -53,7 +53,7 @@ def run(code: str, calls: list[str]) -> tuple[list[dict[str, object]], str]:
 
 
 def read_answers(lines: bytes) -> list[dict[str, object]]:
-    """The answers up to the first line that is none: what the process wrote is not to be trusted."""
+    """The answers up to the first invalid line; the process may have written anything."""
     answers = []
     for line in lines.splitlines():
         try:

@@ -1,4 +1,4 @@
-"""Right when the completion is the expected answer, but for case, spaces and a full stop.
+"""1.0 if the completion is the expected answer, ignoring case, spaces and a final full stop.
 
 Metadata: `answer`, a string.
 """
@@ -7,7 +7,7 @@ from gradebox import StringThread
 
 
 def normalise(text: str) -> str:
-    """The text without what should make no difference."""
+    """Ignores case, white space and a full stop at the end."""
     return " ".join(text.casefold().split()).removesuffix(".")
 
 

@@ -1,4 +1,4 @@
-"""How much of the JSON object that was asked for is there: the share of keys that have a value of the right type.
+"""The share of required keys of a JSON object that have a value of the right type.
 
 Metadata: `required`, an object of keys and types, such as `{"name": "string", "age": "number"}`.
 """
@@ -15,11 +15,11 @@ TYPES: dict[str, tuple[type, ...]] = {
     "object": (dict,),
     "null": (type(None),),
 }
-MAX_TRIES = 20  # a text of nothing but braces must not take for ever
+MAX_TRIES = 20  # bounds the time for a text that is nothing but braces
 
 
 def first_object(text: str) -> dict[str, object] | None:
-    """The first JSON object in the text, whatever stands around it."""
+    """The first JSON object in the text, with any text around it."""
     start = -1
     for _ in range(MAX_TRIES):
         start = text.find("{", start + 1)
@@ -35,9 +35,9 @@ def first_object(text: str) -> dict[str, object] | None:
 
 
 def has_type(value: object, name: str) -> bool:
-    """Whether a JSON value has the type of that JSON name."""
+    """Whether a JSON value has this JSON type."""
     if isinstance(value, bool) and name != "boolean":
-        return False  # to Python, True is a number
+        return False  # in Python, True is an int
     return isinstance(value, TYPES[name])
 
 

@@ -1,4 +1,4 @@
-"""Partial credit: the share of the keywords that the completion has, as whole words, whatever their case.
+"""Partial credit: the share of keywords in the completion, as whole words in any case.
 
 Metadata: `keywords`, a list of strings.
 """

@@ -1,4 +1,4 @@
-"""Right when a pattern of the sample is found in the completion.
+"""1.0 if the sample's pattern is found in the completion.
 
 Metadata: `pattern`, a regular expression.
 """
@@ -9,7 +9,7 @@ from gradebox import Score, StringThread
 
 
 async def grade(thread: StringThread) -> float:
-    """1.0 where something matches, else 0.0; the reason shows the match."""
+    """1.0 for a match, else 0.0; the reason shows the match."""
     pattern = thread.metadata["pattern"]
     found = re.search(pattern, thread.completion() or "", re.MULTILINE)
     if found is None:

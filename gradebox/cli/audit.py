@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gradebox.cli.command import Asking, client_command
+from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.output import as_json, table
 
 
@@ -14,15 +14,15 @@ def add_to(app: typer.Typer) -> None:
 
 
 def audit(
-    asking: Asking,
+    invocation: Invocation,
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="At most so many.")] = 100,
     before: Annotated[str | None, typer.Option("--before", metavar="ID", help="Older than this line.")] = None,
     service: Annotated[bool, typer.Option("--service", help="Of API keys and projects, not of --project.")] = False,
 ) -> None:
     """Who changed what in the project, the newest change first."""
-    lines = asking.client.audit(limit, before, service=service)
-    if asking.json:
+    lines = invocation.client.audit(limit, before, service=service)
+    if invocation.json:
         return as_json(lines)
-    columns = ["id", "at", "key", "action", "object", "detail", "address", "request"]
+    columns = ["id", "at (UTC)", "key", "action", "object", "detail", "address", "request"]
     rows = [(one.id, one.at, one.key, one.action, one.object, one.detail, one.address, one.request_id) for one in lines]
     return table(columns, rows)

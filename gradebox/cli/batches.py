@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gradebox.cli.command import Asking, client_command
-from gradebox.cli.output import as_json, cell, errors, fail, say, summary, table
+from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.output import as_json, cell, errors, fail, note, say, summary, table
 
 if TYPE_CHECKING:
     from gradebox.schemas import Batch
@@ -18,75 +18,104 @@ Id = Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")]
 
 @client_command(app, "list")
 def list_batches(
-    asking: Asking,
+    invocation: Invocation,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 50,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Only batches older than this one.")] = None,
 ) -> None:
     """The newest batches of the project."""
-    batches = asking.client.batches.list(limit, before)
-    if asking.json:
+    batches = invocation.client.batches.list(limit, before)
+    if invocation.json:
         return as_json(batches)
     rows = [(b.id, b.state, _graders(b), b.done, b.total, errors(b.errors), b.created_at) for b in batches]
-    return table(["id", "state", "graders", "done", "total", "errors", "created"], rows)
+    return table(["id", "state", "graders", "done", "total", "errors", "created (UTC)"], rows)
 
 
 @client_command(app)
-def show(asking: Asking, batch: Id) -> None:
+def show(invocation: Invocation, batch: Id) -> None:
     """One batch, with the summary of what is done."""
-    _show(asking, asking.client.batches.get(batch).status)
+    _show(invocation, invocation.client.batches.get(batch).status)
 
 
 @client_command(app)
-def watch(asking: Asking, batch: Id) -> None:
+def watch(invocation: Invocation, batch: Id) -> None:
     """Follows a batch to its end with a progress bar, then prints its summary."""
     from gradebox.cli.score import watch as wait
 
-    handle = asking.client.batches.get(batch)
+    handle = invocation.client.batches.get(batch)
     failure = wait(handle)
-    _show(asking, handle.status)
+    _show(invocation, handle.status)
     if failure:
         fail(failure, 1)
 
 
 @client_command(app)
-def cancel(asking: Asking, batch: Id) -> None:
+def cancel(invocation: Invocation, batch: Id) -> None:
     """Stops a batch; the outcomes that it has can be read."""
-    _show(asking, asking.client.batches.get(batch).cancel())
+    from gradebox.schemas import ENDED
+
+    handle = invocation.client.batches.get(batch)
+    if handle.state in ENDED:
+        note(f"batch {batch} was {handle.state} already")
+    _show(invocation, handle.cancel())
 
 
 @client_command(app)
-def keep(asking: Asking, batch: Id) -> None:
+def keep(invocation: Invocation, batch: Id) -> None:
     """Keeps a batch for longer than others live, until it is deleted."""
-    _show(asking, asking.client.batches.get(batch).keep())
+    _show(invocation, invocation.client.batches.get(batch).keep())
 
 
 @client_command(app)
-def unkeep(asking: Asking, batch: Id) -> None:
+def unkeep(invocation: Invocation, batch: Id) -> None:
     """Gives a batch that was kept the usual time again, from now or from its end."""
-    _show(asking, asking.client.batches.get(batch).keep(False))
+    _show(invocation, invocation.client.batches.get(batch).keep(False))
 
 
 @client_command(app)
-def delete(asking: Asking, batch: Id) -> None:
+def delete(invocation: Invocation, batch: Id) -> None:
     """Deletes a batch with its threads and outcomes."""
-    asking.client.batches.get(batch).delete()
-    as_json({"deleted": batch}) if asking.json else say(f"deleted {batch}")
+    invocation.client.batches.get(batch).delete()
+    as_json({"deleted": batch}) if invocation.json else say(f"deleted {batch}")
 
 
 @client_command(app)
 def outcomes(
-    asking: Asking,
+    invocation: Invocation,
     batch: Id,
     after: Annotated[int | None, typer.Option(help="Only outcomes of threads after this position.")] = None,
 ) -> None:
     """Prints the outcomes so far as JSON lines, in the order of the threads."""
     from gradebox.cli.score import write_outcomes
 
-    write_outcomes(asking.client.batches.get(batch).outcomes(after), sys.stdout.buffer)
+    write_outcomes(invocation.client.batches.get(batch).outcomes(after), sys.stdout.buffer)
 
 
-def _show(asking: Asking, batch: "Batch") -> None:
-    if asking.json:
+@client_command(app, "errors")
+def list_errors(
+    invocation: Invocation,
+    batch: Id,
+    kind: Annotated[str | None, typer.Option(help="Only errors of this kind, such as exception.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many messages.")] = 20,
+) -> None:
+    """The errors of a batch: each message with how often it came, the most frequent first."""
+    from gradebox.cli.errors import ErrorCounts
+
+    counts = ErrorCounts(kind)
+    for outcome in invocation.client.batches.get(batch).outcomes():
+        counts.add(outcome)
+    groups = counts.most_frequent(limit)
+    left_out = counts.total - sum(group.count for group in groups)
+    if invocation.json:
+        return as_json({"errors": [group.as_dict() for group in groups], "left_out": left_out})
+    rows = [(g.first.grader, g.kind, g.count, g.first.index, g.first.id, g.message) for g in groups]
+    table(["grader", "kind", "count", "first thread", "its id", "message"], rows)
+    if left_out:
+        note(f"{left_out:,} errors with other messages are left out: --limit shows more")
+    return None
+
+
+def _show(invocation: Invocation, batch: "Batch") -> None:
+    if invocation.json:
         return as_json(batch)
     kept = "  kept" if batch.kept else ""
     counts = f"{cell(batch.done)} of {cell(batch.total)} outcomes  errors: {errors(batch.errors)}"

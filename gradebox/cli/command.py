@@ -14,7 +14,7 @@ P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
-class Asking:
+class Invocation:
     """The client that a command speaks through, and whether a program reads its output."""
 
     client: "Client"
@@ -30,27 +30,36 @@ def _shared(
         str | None,
         typer.Option("--api-key", help="The API key. [GRADEBOX_API_KEY, or that of a service on this machine]"),
     ] = None,
-    project: Annotated[str, typer.Option("--project", help="The project.")] = "default",
+    project: Annotated[
+        str,
+        typer.Option(
+            "--project",
+            envvar="GRADEBOX_PROJECT",
+            show_envvar=False,
+            show_default=False,
+            help="The project. [GRADEBOX_PROJECT, or default]",
+        ),
+    ] = "default",
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
-) -> Asking:
+) -> Invocation:
     from gradebox.client import Client
 
-    return Asking(Client(url, api_key, project), json)
+    return Invocation(Client(url, api_key, project), json)
 
 
 def client_command(
     app: typer.Typer, name: str | None = None
-) -> Callable[[Callable[Concatenate[Asking, P], None]], Callable[Concatenate[Asking, P], None]]:
+) -> Callable[[Callable[Concatenate[Invocation, P], None]], Callable[Concatenate[Invocation, P], None]]:
     """Adds a command that asks the service: its function's first parameter is replaced by the shared options."""
     shared = inspect.signature(_shared).parameters
 
-    def add(function: Callable[Concatenate[Asking, P], None]) -> Callable[Concatenate[Asking, P], None]:
+    def add(function: Callable[Concatenate[Invocation, P], None]) -> Callable[Concatenate[Invocation, P], None]:
         own = list(inspect.signature(function).parameters.values())[1:]
 
         def run(**arguments: Any) -> None:
-            asking = _shared(**{option: arguments.pop(option) for option in shared})
-            with asking.client:
-                function(asking, **arguments)  # type: ignore[call-arg]  # arguments by name, as typer hands them over
+            invocation = _shared(**{option: arguments.pop(option) for option in shared})
+            with invocation.client:
+                function(invocation, **arguments)  # type: ignore[call-arg]  # arguments by name, as typer hands them over
 
         parameters = [*own, *shared.values()]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # what typer reads

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 import typer
 
 from gradebox._openai import openai_grader
+from gradebox.cli.output import note
+from gradebox.limits import REQUEST_THREADS
 
 if TYPE_CHECKING:
     from gradebox.client.threads import Thread
@@ -55,7 +57,9 @@ def read_threads(path: Path) -> list["Thread"]:
         if not isinstance(thread, dict):
             raise typer.BadParameter(f"line {number} of {path} is no thread: a thread is a JSON object")
         threads.append(thread)
-    return threads
+    if len(threads) > REQUEST_THREADS:
+        note(f"the test run takes the first {REQUEST_THREADS:,} of the {len(threads):,} threads in {path}")
+    return threads[:REQUEST_THREADS]
 
 
 def open_threads(path: Path) -> BinaryIO:

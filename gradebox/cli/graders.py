@@ -1,16 +1,17 @@
 """`gradebox graders`"""
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from gradebox.cli.command import Asking, client_command
+from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import Contract, ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
-from gradebox.cli.output import as_json, fail, say, table
+from gradebox.cli.output import as_json, fail, note, say, table
 
 if TYPE_CHECKING:
-    from gradebox.schemas import Grader
+    from gradebox.schemas import Grader, Version
 
 app = typer.Typer(help="Manages graders.", no_args_is_help=True)
 
@@ -24,35 +25,43 @@ MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the g
 
 
 @client_command(app, "list")
-def list_graders(asking: Asking) -> None:
+def list_graders(invocation: Invocation) -> None:
     """The graders of the project."""
-    graders = asking.client.graders.list()
-    if asking.json:
+    graders = invocation.client.graders.list()
+    if invocation.json:
         return as_json(graders)
     rows = [(g.key, g.kind, str(g.version), g.locked, g.isolation, g.updated_at, g.description) for g in graders]
-    return table(["key", "kind", "version", "locked", "isolation", "updated", "description"], rows)
+    return table(["key", "kind", "version", "locked", "isolation", "updated (UTC)", "description"], rows)
 
 
 @client_command(app)
 def show(
-    asking: Asking, key: Key, source: Annotated[bool, typer.Option(help="Print the newest version's source.")] = False
+    invocation: Invocation,
+    key: Annotated[str, typer.Argument(metavar="KEY[@VERSION]", help="The grader's key.")],
+    source: Annotated[bool, typer.Option(help="Print the source: of the newest version if none is named.")] = False,
 ) -> None:
     """One grader and its versions; of one that is only kept, its config."""
+    from gradebox.client.calls import split_version
+
+    try:
+        key, number = split_version(key)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
     if source:
-        return typer.echo(asking.client.graders.versions(key)[-1].source, nl=False)
-    grader, versions = asking.client.graders.get(key), asking.client.graders.versions(key)
-    if asking.json:
+        return typer.echo(_versions(invocation, key, number)[-1].source, nl=False)
+    grader, versions = invocation.client.graders.get(key), _versions(invocation, key, number)
+    if invocation.json:
         return as_json({"grader": grader, "versions": versions})
     _describe(grader)
     if grader.kind != "function":
         return as_json(versions[-1].config or {})
     rows = [(str(v.number), v.sha256[:12], v.isolation, v.timeout_s, v.memory_mb, v.created_at) for v in versions]
-    return table(["version", "sha256", "isolation", "timeout (s)", "memory (MiB)", "created"], rows)
+    return table(["version", "sha256", "isolation", "timeout (s)", "memory (MiB)", "created (UTC)"], rows)
 
 
 @client_command(app)
 def create(
-    asking: Asking,
+    invocation: Invocation,
     key: Key,
     file: GraderFile,
     name: Name = None,
@@ -62,9 +71,13 @@ def create(
     memory_mb: MemoryMb = None,
     threads: ThreadsFile = None,
     contract: ContractChoice = "gradebox",
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Where there is a grader of this key, give it a new version.")
+    ] = False,
 ) -> None:
     """Proves a grader and keeps it as its first version."""
-    grader = asking.client.graders.create.function(
+    keep = invocation.client.graders.put if replace else invocation.client.graders.create.function
+    grader = keep(
         key=key,
         fn=_source(file, contract),
         name=name,
@@ -74,12 +87,13 @@ def create(
         memory_mb=memory_mb,
         threads=read_threads(threads) if threads else None,
     )
-    _report(asking, grader, "created")
+    _report(invocation, grader, "kept" if replace else "created")
+    _note_warnings(invocation, key)
 
 
 @client_command(app)
 def update(
-    asking: Asking,
+    invocation: Invocation,
     key: Key,
     file: Annotated[
         Path | None,
@@ -97,7 +111,7 @@ def update(
     if file is None and any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
         options = "--isolation, --timeout-s, --memory-mb and --threads"
         raise typer.BadParameter(f"{options} belong to a version: name its FILE too")
-    grader = asking.client.graders.update(
+    grader = invocation.client.graders.update(
         key,
         fn=_source(file, contract) if file else None,
         name=name,
@@ -107,26 +121,63 @@ def update(
         memory_mb=memory_mb,
         threads=read_threads(threads) if threads else None,
     )
-    _report(asking, grader, "updated")
+    _report(invocation, grader, "updated")
+    if file is not None:
+        _note_warnings(invocation, key)
 
 
 @client_command(app)
-def delete(asking: Asking, key: Key) -> None:
+def diff(
+    invocation: Invocation,
+    key: Key,
+    old: Annotated[int | None, typer.Argument(metavar="OLD", help="A version; the one before NEW if none.")] = None,
+    new: Annotated[int | None, typer.Argument(metavar="NEW", help="A version; the newest if none.")] = None,
+) -> None:
+    """What changed in the source between two versions of a grader, as a unified diff."""
+    from difflib import unified_diff
+
+    after = _versions(invocation, key, new)[-1]
+    before = _versions(invocation, key, old if old is not None else max(1, after.number - 1))[-1]
+    names = f"{key}@{before.number}", f"{key}@{after.number}"
+    lines = unified_diff(before.source.splitlines(), after.source.splitlines(), *names, lineterm="")
+    text = "\n".join(lines)
+    if invocation.json:
+        return as_json({"old": before.number, "new": after.number, "diff": text})
+    return say(text) if text else note(f"the sources of {names[0]} and {names[1]} are equal")
+
+
+@client_command(app)
+def delete(
+    invocation: Invocation,
+    key: Key,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+) -> None:
     """Deletes a grader and its versions."""
-    asking.client.graders.delete(key)
-    as_json({"deleted": key}) if asking.json else say(f"deleted {key}")
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"delete {key} with all of its versions?", abort=True, err=True)
+    invocation.client.graders.delete(key)
+    as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
 
 
 @client_command(app)
-def lock(asking: Asking, key: Key) -> None:
+def lock(invocation: Invocation, key: Key) -> None:
     """Keeps a grader from being changed or deleted."""
-    _report(asking, asking.client.graders.lock(key), "locked")
+    _report(invocation, invocation.client.graders.lock(key), "locked")
 
 
 @client_command(app)
-def unlock(asking: Asking, key: Key) -> None:
+def unlock(invocation: Invocation, key: Key) -> None:
     """Lets a grader be changed and deleted again."""
-    _report(asking, asking.client.graders.lock(key, locked=False), "unlocked")
+    _report(invocation, invocation.client.graders.lock(key, locked=False), "unlocked")
+
+
+def _versions(invocation: Invocation, key: str, number: int | None) -> "list[Version]":
+    """All versions, or the one that is named. Exits where it is not there."""
+    versions = invocation.client.graders.versions(key)
+    found = [version for version in versions if number in (None, version.number)]
+    if not found:
+        fail(f"grader {key!r} has no version {number}: it has {versions[0].number} to {versions[-1].number}", 1)
+    return found
 
 
 def _source(file: Path, contract: Contract) -> str:
@@ -136,12 +187,18 @@ def _source(file: Path, contract: Contract) -> str:
         fail(str(error), 1)
 
 
-def _report(asking: Asking, grader: "Grader", what: str) -> None:
-    as_json(grader) if asking.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
+def _report(invocation: Invocation, grader: "Grader", what: str) -> None:
+    as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
+
+
+def _note_warnings(invocation: Invocation, key: str) -> None:
+    for warning in _versions(invocation, key, None)[-1].warnings:
+        note(f"warning: {warning}")
 
 
 def _describe(grader: "Grader") -> None:
     kind = f"  ({grader.kind}: kept, cannot be run yet)" if grader.kind != "function" else ""
-    say(f"{grader.key}@{grader.version}  {grader.name}{kind}{'  (locked)' if grader.locked else ''}")
+    name = f"  {grader.name}" if grader.name != grader.key else ""
+    say(f"{grader.key}@{grader.version}{name}{kind}{'  (locked)' if grader.locked else ''}")
     if grader.description:
         say(grader.description)

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gradebox.cli.command import Asking, client_command
+from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.output import as_json, note, say, table
 
 Role = Literal["read", "score", "manage"]  # as in the schemas, which take too long to import for `--help`
@@ -14,7 +14,7 @@ app = typer.Typer(help="Manages API keys, by project. Needs a key that manages e
 
 @client_command(app)
 def create(
-    asking: Asking,
+    invocation: Invocation,
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who or what the key is for.")],
     covers: Annotated[
         list[str] | None,
@@ -26,25 +26,25 @@ def create(
     ] = "manage",
 ) -> None:
     """Makes an API key and prints it, this once."""
-    key = asking.client.keys.create(name, ["*"] if every_project else covers or [asking.client.project], role)
-    if asking.json:
+    key = invocation.client.keys.create(name, ["*"] if every_project else covers or [invocation.client.project], role)
+    if invocation.json:
         return as_json(key)
     note(f"key {key.id} for {', '.join(key.projects)} in role {key.role}; it is not shown again:")
     return say(key.secret or "")
 
 
 @client_command(app, "list")
-def list_keys(asking: Asking) -> None:
+def list_keys(invocation: Invocation) -> None:
     """The API keys, without their secrets."""
-    keys = asking.client.keys.list()
-    if asking.json:
+    keys = invocation.client.keys.list()
+    if invocation.json:
         return as_json(keys)
     rows = [(key.id, key.name, ", ".join(key.projects), key.role, key.revoked, key.created_at) for key in keys]
-    return table(["id", "name", "projects", "role", "revoked", "created"], rows)
+    return table(["id", "name", "projects", "role", "revoked", "created (UTC)"], rows)
 
 
 @client_command(app)
-def revoke(asking: Asking, key: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")]) -> None:
+def revoke(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")]) -> None:
     """Revokes an API key: from now on it opens nothing."""
-    asking.client.keys.revoke(key)
-    as_json({"revoked": key}) if asking.json else say(f"revoked {key}")
+    invocation.client.keys.revoke(key)
+    as_json({"revoked": key}) if invocation.json else say(f"revoked {key}")

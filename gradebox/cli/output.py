@@ -78,7 +78,7 @@ def cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{float(f'{value:.4g}'):,.10g}"  # four digits, and 24,000 in place of 2.4e+04
     if isinstance(value, int):
         return f"{value:,}"
     return value.strftime("%Y-%m-%d %H:%M:%S") if isinstance(value, datetime) else str(value)
@@ -90,7 +90,8 @@ def summary(batch: "Batch", stderr: bool = False) -> None:
     table(columns, [_summary_row(each) for each in batch.summary], stderr)
     lines = [f"warning: {each.grader}: {warning}" for each in batch.summary for warning in each.warnings]
     if len(batch.graders) > 1 and batch.weighted_mean is not None:
-        lines.insert(0, f"weighted mean: {batch.weighted_mean:.4g}")
+        of = " (each mean is of the completions that its grader scored)" if batch.errors else ""
+        lines.insert(0, f"weighted mean: {cell(batch.weighted_mean)}{of}")
     for line in lines:
         console(stderr).print(plain(line))
 

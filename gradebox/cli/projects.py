@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gradebox.cli.command import Asking, client_command
+from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.output import as_json, say, table
 
 app = typer.Typer(help="Manages projects: graders and batches of one are hidden from another.", no_args_is_help=True)
@@ -12,17 +12,18 @@ app = typer.Typer(help="Manages projects: graders and batches of one are hidden 
 
 @client_command(app)
 def create(
-    asking: Asking, key: Annotated[str, typer.Argument(metavar="KEY", help="1-64 of a-z 0-9 . _ - for the project.")]
+    invocation: Invocation,
+    key: Annotated[str, typer.Argument(metavar="KEY", help="1-64 of a-z 0-9 . _ - for the project.")],
 ) -> None:
     """Makes a project. Needs a key that manages every project."""
-    project = asking.client.projects.create(key)
-    as_json(project) if asking.json else say(f"created {project.key}")
+    project = invocation.client.projects.create(key)
+    as_json(project) if invocation.json else say(f"created {project.key}")
 
 
 @client_command(app, "list")
-def list_projects(asking: Asking) -> None:
+def list_projects(invocation: Invocation) -> None:
     """The projects that the API key covers."""
-    projects = asking.client.projects.list()
-    if asking.json:
+    projects = invocation.client.projects.list()
+    if invocation.json:
         return as_json(projects)
-    return table(["key", "created"], [(project.key, project.created_at) for project in projects])
+    return table(["key", "created (UTC)"], [(project.key, project.created_at) for project in projects])

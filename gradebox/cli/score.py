@@ -1,21 +1,26 @@
 """`gradebox score`"""
 
+import errno
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
 
 import typer
 
-from gradebox.cli.command import Asking, client_command
+from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
-from gradebox.cli.output import as_json, console, fail, note, summary
+from gradebox.cli.output import as_json, console, fail, note, say, summary
 from gradebox.errors import BatchFailed
 
 if TYPE_CHECKING:
     from gradebox.client import BatchHandle
     from gradebox.outcome import Outcome
+
+FIRST_OUTCOMES = 100_000  # that are looked through for errors to show
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,8 +29,14 @@ def add_to(app: typer.Typer) -> None:
 
 
 def score(
-    asking: Asking,
-    grader: Annotated[str, typer.Argument(metavar="GRADER[@VERSION]", help="The grader; its newest version if none.")],
+    invocation: Invocation,
+    grader: Annotated[
+        str,
+        typer.Argument(
+            metavar="GRADER[@VERSION]",
+            help="The grader; its newest version if none. Several with their weights: a=0.7,b@2=0.3",
+        ),
+    ],
     file: Annotated[
         Path,
         typer.Argument(metavar="FILE.jsonl", help="Threads, one a line; - is stdin."),
@@ -33,21 +44,81 @@ def score(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="Where outcomes go; - is stdout.")
     ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=MEMBER",
+            help="FILE holds rows of a dataset: this column is prompt, completion, messages or id of a thread. May be "
+            "repeated. Columns that are not named are metadata.",
+        ),
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", help="Print the batch's id and do not wait.")] = False,
 ) -> None:
     """Scores a file of threads as a batch, with a progress bar, and prints a summary."""
+    if detach and output is not None:
+        raise typer.BadParameter("a batch that is not waited for has no outcomes yet", param_hint="-o")
+    if output is not None:
+        _check_writable(output)
+    with _uploading(file) as threads:
+        try:
+            batch = invocation.client.batches.create(_graders(grader), threads, columns=_columns(column))
+        except (TypeError, ValueError) as error:
+            fail(f"{file}: {error}", 2)
+    if detach:
+        return as_json(batch.status) if invocation.json else say(batch.id)
+    note(f"batch {batch.id}")
+    failure = watch(batch)
     to_stdout = output is not None and str(output) == "-"
-    with _opened(output) as out:
-        with _uploading(file) as threads:
-            batch = asking.client.batches.create(grader, threads)
-        failure = watch(batch)
-        if out is not None:
+    if output is not None:
+        with _opened(output) as out:
             write_outcomes(batch.outcomes(), out)
-    if asking.json and not to_stdout:
+    if invocation.json and not to_stdout:
         as_json(batch.status)
-    elif not asking.json:
+    elif not invocation.json:
         summary(batch.status, stderr=to_stdout)
     if failure:
         fail(failure, 1)
+    if batch.status.errors:
+        note_errors(batch)
+    if not batch.status.scored:
+        fail(f"no completion of batch {batch.id} has a score", 1)
+    return None
+
+
+def note_errors(batch: "BatchHandle") -> None:
+    """Says on stderr what the first error of each kind is, of the outcomes at the beginning."""
+    left = {kind for kind, count in batch.status.errors.items() if count}
+    for outcome in islice(batch.outcomes(), FIRST_OUTCOMES):
+        if outcome.error is not None and outcome.error.kind in left:
+            left.remove(outcome.error.kind)
+            note(f"{outcome.error.kind}, first at thread {outcome.index}: {outcome.error.message}")
+        if not left:
+            break
+    note(f"all errors: gradebox batches errors {batch.id}")
+
+
+def _graders(text: str) -> str | dict[str, float]:
+    """`a` as it is, and `a=0.7,b=0.3` as graders with their weights. Raises typer.BadParameter."""
+    if "," not in text and "=" not in text:
+        return text
+    found: dict[str, float] = {}
+    for part in text.split(","):
+        key, _, weight = part.partition("=")
+        try:
+            found[key] = float(weight or 1)
+        except ValueError as error:
+            raise typer.BadParameter(f"{part!r}: a weight is a number, as in {key}=0.5") from error
+    return found
+
+
+def _columns(named: list[str] | None) -> dict[str, str] | None:
+    """`question=prompt` as what `columns=` takes. Raises typer.BadParameter."""
+    if named is None:
+        return None
+    wrong = [one for one in named if "=" not in one]
+    if wrong:
+        raise typer.BadParameter(f"{wrong[0]!r}: write NAME=MEMBER, as in question=prompt", param_hint="--column")
+    return dict(one.split("=", 1) for one in named)
 
 
 def watch(batch: "BatchHandle") -> BatchFailed | None:
@@ -93,9 +164,23 @@ def _uploading(path: Path) -> Iterator[BinaryIO]:
             yield reader
 
 
-def _opened(output: Path | None) -> AbstractContextManager[BinaryIO | None]:
-    if output is None:
-        return nullcontext()
+def _check_writable(output: Path) -> None:
+    """Raises typer.BadParameter before a batch is made. The file is opened later: Ctrl-C leaves no empty one."""
+    place = output if output.exists() else output.parent
+    if str(output) == "-":
+        return
+    if output.is_dir():
+        reason = errno.EISDIR
+    elif not place.exists():
+        reason = errno.ENOENT
+    elif not os.access(place, os.W_OK):
+        reason = errno.EACCES
+    else:
+        return
+    raise typer.BadParameter(f"{output} cannot be written: {os.strerror(reason)}", param_hint="-o")
+
+
+def _opened(output: Path) -> AbstractContextManager[BinaryIO]:
     if str(output) == "-":
         return nullcontext(sys.stdout.buffer)
     try:

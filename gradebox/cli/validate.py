@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from gradebox.cli.command import Asking, client_command
+from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
 from gradebox.cli.output import as_json, cell, fail, say
 from gradebox.errors import GradeboxError
@@ -19,7 +19,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def validate(
-    asking: Asking,
+    invocation: Invocation,
     file: GraderFile,
     threads: ThreadsFile = None,
     contract: ContractChoice = "gradebox",
@@ -30,10 +30,10 @@ def validate(
     except ValueError as error:
         fail(str(error), 1)
     try:
-        report = asking.client.graders.validate(source, read_threads(threads) if threads else None)
+        report = invocation.client.graders.validate(source, read_threads(threads) if threads else None)
     except (GradeboxError, ValueError) as error:  # a ValueError names a thread that JSON cannot hold
         fail(error, 2)
-    as_json(report) if asking.json else show(report)
+    as_json(report) if invocation.json else show(report)
     raise typer.Exit(0 if report.valid else 1)
 
 

@@ -1,6 +1,6 @@
 """Every request that the client makes: a function for each, named by what it does."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 from uuid import uuid4
@@ -9,12 +9,15 @@ import msgspec
 from pydantic import TypeAdapter
 
 from gradebox.client.call import Call, Params, encode, nothing
-from gradebox.client.threads import Thread, Threads, to_line
+from gradebox.client.threads import Thread, Threads, each_of, to_line
 from gradebox.outcome import Outcome
 from gradebox.schemas import ApiKey, AuditLine, Batch, Grader, Isolation, Project, Report, Role, Version
 
 PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
+
+GraderChoice = str | Mapping[str, float] | Iterable[str]
+"""One grader (`exact-match` or `exact-match@3`), several, or several with their weights."""
 
 _graders = TypeAdapter(list[Grader]).validate_json
 _versions = TypeAdapter(list[Version]).validate_json
@@ -105,11 +108,12 @@ def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -
     )
 
 
-def create_batch(project: str, graders: Mapping[str, float], threads: Threads) -> Call[Batch]:
-    """Uploads threads to be scored by these graders, each with its weight."""
-    params = [("grader", grader) for grader in graders]
-    if any(weight != 1.0 for weight in graders.values()):
-        params += [("weight", repr(float(weight))) for weight in graders.values()]
+def create_batch(project: str, graders: GraderChoice, threads: Threads) -> Call[Batch]:
+    """Uploads threads to be scored by these graders, each with its weight: 1 where none is given."""
+    weights = _weights(graders)
+    params = [("grader", grader) for grader in weights]
+    if any(weight != 1.0 for weight in weights.values()):
+        params += [("weight", repr(float(weight))) for weight in weights.values()]
     path = _path(project, "batches")
     return Call("POST", path, Batch.model_validate_json, params=params, threads=threads, once=uuid4().hex)
 
@@ -178,6 +182,12 @@ def list_audit(project: str | None, limit: int, before: str | None) -> Call[list
     return Call("GET", path, _audit, params=_page(limit, before))
 
 
+def _weights(graders: GraderChoice) -> dict[str, float]:
+    if isinstance(graders, str):
+        return {graders: 1.0}
+    return dict(graders) if isinstance(graders, Mapping) else dict.fromkeys(graders, 1.0)
+
+
 def _page(limit: int, before: str | None) -> Params:
     return [("limit", str(limit)), *([("before", before)] if before is not None else [])]
 
@@ -190,7 +200,7 @@ def _to_prove(fields: Mapping[str, Any], threads: Sequence[Thread] | None) -> by
     """A JSON body with a source, and with the threads of its test run where there are some."""
     if threads is None:
         return encode(fields)
-    return _with_threads(encode(fields), [to_line(thread, number) for number, thread in enumerate(threads)])
+    return _with_threads(encode(fields), [to_line(thread, number) for number, thread in enumerate(each_of(threads))])
 
 
 def _with_threads(head: bytes, lines: Sequence[bytes]) -> bytes:

@@ -6,12 +6,14 @@ loop, and, where they block, pickled into another process.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Self, TypeVar
 
 from pydantic import PrivateAttr
 
-from gradebox.client.scoring import AsyncScoring, Scoring
+from gradebox.client._async.scoring import AsyncScoring
+from gradebox.client._sync.scoring import Scoring
+from gradebox.client.threads import Thread
 from gradebox.outcome import Outcome
 from gradebox.rewards import trl, verifiers, verl
 from gradebox.rewards.together import AsyncTogether
@@ -34,6 +36,10 @@ class GraderHandle(Grader):
         handle._scoring = scoring
         return handle
 
+    def score(self, threads: Iterable[Thread]) -> list[Outcome]:
+        """As `Client.score`, by this version."""
+        return self._scoring.score(self.key, threads, self.version)
+
     def as_trl_reward(self, *, missing: trl.Missing | None = None) -> Callable[..., list[float | None]]:
         """A function for `reward_funcs` of TRL's trainers. The columns of the dataset become metadata of the threads.
 
@@ -42,14 +48,14 @@ class GraderHandle(Grader):
                 taken as it is. By default None where the TRL that is installed leaves it out (1.6 and newer), and an
                 exception where it would count as 0.0. Where all of a step have none, ScoreMissing is raised.
         """
-        return trl.TrlReward(self.key, self._score, missing)
+        return trl.TrlReward(self.key, self.score, missing)
 
     def as_verl_compute_score(self, *, batched: bool = False) -> Callable[..., Any]:
         """A `compute_score` for verl, which raises ScoreMissing where there is no score.
 
         `batched` is for verl's reward manager "batch". Otherwise samples that verl scores at the same time go together.
         """
-        return verl.VerlBatchReward(self.key, self._score) if batched else verl.VerlReward(self.key, self._score)
+        return verl.VerlBatchReward(self.key, self.score) if batched else verl.VerlReward(self.key, self.score)
 
     def as_verifiers_reward(self) -> Callable[..., Awaitable[float]]:
         """A reward for a `Rubric`, or for a `Task` of verifiers, which raises ScoreMissing where there is no score.
@@ -58,12 +64,9 @@ class GraderHandle(Grader):
         """
 
         async def score(threads: Threads) -> list[Outcome]:
-            return await asyncio.to_thread(self._score, threads)
+            return await asyncio.to_thread(self.score, threads)
 
         return _named(_verifiers_reward(AsyncTogether(score)), self)
-
-    def _score(self, threads: Threads) -> list[Outcome]:
-        return self._scoring.score(self.key, threads, self.version)
 
 
 class AsyncGraderHandle(Grader):
@@ -78,6 +81,10 @@ class AsyncGraderHandle(Grader):
         handle._scoring = scoring
         return handle
 
+    async def score(self, threads: Iterable[Thread]) -> list[Outcome]:
+        """As `AsyncClient.score`, by this version."""
+        return await self._scoring.score(self.key, threads, self.version)
+
     def as_trl_reward(self, *, missing: trl.Missing | None = None) -> Callable[..., Awaitable[list[float | None]]]:
         """As `GraderHandle.as_trl_reward`. trl 0.29 awaits rewards, 0.25 does not."""
         policy = trl.RewardPolicy(self.key, missing)
@@ -85,13 +92,13 @@ class AsyncGraderHandle(Grader):
         async def reward(
             *, prompts: Sequence[Any], completions: Sequence[Any], log_metric: Any = None, **columns: Any
         ) -> list[float | None]:
-            return policy.rewards(await self._score(trl.threads(prompts, completions, columns)), log_metric)
+            return policy.rewards(await self.score(trl.threads(prompts, completions, columns)), log_metric)
 
         return _named(reward, self)
 
     def as_verl_compute_score(self) -> Callable[..., Awaitable[float]]:
         """As `GraderHandle.as_verl_compute_score`. verl awaits no function of many samples."""
-        together = AsyncTogether(self._score)
+        together = AsyncTogether(self.score)
 
         async def compute_score(
             data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_more: Any
@@ -103,10 +110,7 @@ class AsyncGraderHandle(Grader):
 
     def as_verifiers_reward(self) -> Callable[..., Awaitable[float]]:
         """As `GraderHandle.as_verifiers_reward`."""
-        return _named(_verifiers_reward(AsyncTogether(self._score)), self)
-
-    async def _score(self, threads: Threads) -> list[Outcome]:
-        return await self._scoring.score(self.key, threads, self.version)
+        return _named(_verifiers_reward(AsyncTogether(self.score)), self)
 
 
 def _verifiers_reward(together: AsyncTogether) -> Callable[..., Awaitable[float]]:

@@ -2,15 +2,18 @@
 
 import io
 import json
+import logging
 import os
 import stat
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.thread import StringThread
 from gradebox.thread_forms import check_role, read
 
@@ -30,13 +33,24 @@ Threads: TypeAlias = Iterable[Thread] | str | os.PathLike[str] | Reader
 """Threads, the path of a file of JSON lines, or such a file opened for reading bytes."""
 
 BLOCK_BYTES = 256 * 1024
-SCORE_THREADS = 1_000  # what one request for synchronous scoring may hold
-SCORE_BYTES = 15 * 1024 * 1024  # 16 MiB, less room for the rest of the body
+FIRST_LINES = 100  # of a file, that are looked at before it is sent
+LINES_BYTES = REQUEST_BYTES - 1024 * 1024  # of one request: less room for the rest of its body
+
+_log = logging.getLogger("gradebox")
 
 # ASCII with escapes carries lone surrogates too, which completions do contain; NaN is no JSON.
 _encode = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
 # Three times as fast. It would write NaN as null, and dates as strings: it is given what is plain alone.
 _encode_plain = msgspec.json.Encoder().encode
+# How files begin that are taken for JSON lines by mistake.
+_OTHER_FILES = {
+    b"\x1f\x8b": "compressed by gzip",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+    b"PAR1": "Parquet",
+    b"[": "one JSON array",
+}
 _ATOMS = frozenset((str, int, bool, type(None)))
 _NAMES = frozenset((str,))
 
@@ -47,10 +61,19 @@ def to_line(thread: Thread, number: int) -> bytes:
     Raises:
         TypeError, ValueError: this is no thread, or JSON has no word for something in it; `number` is named.
     """
+    return _line(thread, number)[0]
+
+
+def _line(thread: Thread, number: int) -> tuple[bytes, bool]:
+    """The thread as JSON, and whether it has a completion."""
     try:
-        form = _form(thread)
+        form, answered = _form(thread)
     except (TypeError, ValueError) as error:
         raise type(error)(f"thread {number} is no thread: {error}") from error
+    return _json(form, number), answered
+
+
+def _json(form: object, number: int) -> bytes:
     try:
         try:
             if _is_plain(form):
@@ -111,30 +134,38 @@ class Resend:
             self._file.seek(self._start)
 
 
-def pieces(threads: Iterable[Thread]) -> Iterator[tuple[int, list[bytes]]]:
+def pieces(threads: Threads) -> Iterator[tuple[int, list[bytes]]]:
     """Cuts threads into requests for synchronous scoring: the first index and the lines of each."""
     first, lines, size = 0, list[bytes](), 0
-    for number, thread in enumerate(threads):
-        line = to_line(thread, number)
-        if lines and (len(lines) == SCORE_THREADS or size + len(line) > SCORE_BYTES):
+    completions = _Completions()
+    for number, thread in enumerate(each_of(threads)):
+        line = completions.line_of(thread, number)
+        if lines and (len(lines) == REQUEST_THREADS or size + len(line) > LINES_BYTES):
             yield first, lines
             first, lines, size = number, [], 0
         lines.append(line)
         size += len(line) + 1
+    completions.tell()
     if lines:
         yield first, lines
 
 
-def _form(thread: object) -> object:
+def _form(thread: object) -> tuple[object, bool]:
+    """What is sent of a thread, and whether it has a completion."""
     if isinstance(thread, StringThread):
-        return {"messages": thread.raw_messages(), "metadata": thread.metadata}
+        return {"messages": thread.raw_messages(), "metadata": thread.metadata}, thread.completion() is not None
     if isinstance(thread, Mapping):
         form = dict(thread)
-        read(form, keep_unknown=True)  # whether unknown members are kept is a setting of the service
-        return form
+        turns, _, _ = read(form, keep_unknown=True)  # whether unknown members are kept is a setting of the service
+        return form, _is_answered(turns)
     if isinstance(thread, Sequence) and not isinstance(thread, str | bytes | bytearray):
-        return {"turns": [_pair(turn) for turn in thread]}
+        pairs = [_pair(turn) for turn in thread]
+        return {"turns": pairs}, _is_answered(pairs)
     raise TypeError(f"a {type(thread).__name__} is no StringThread, no dict, and no list of (role, content)")
+
+
+def _is_answered(turns: Sequence[Sequence[str]]) -> bool:
+    return bool(turns) and turns[-1][0] == "assistant"
 
 
 def _is_plain(value: Any) -> bool:
@@ -158,17 +189,76 @@ def _pair(turn: object) -> list[str]:
     raise TypeError(f"{turn!r:.80} is no pair of role and content")
 
 
+def each_of(threads: Threads) -> Iterable[Thread]:
+    """The threads. Raises TypeError for one thread alone, or for a file where threads belong."""
+    if isinstance(threads, str | os.PathLike | Reader):
+        raise TypeError(f"{threads!r:.200} is a file, and a list of threads is wanted here. A batch takes a file")
+    if isinstance(threads, StringThread | Mapping):
+        raise TypeError(f"this is one {type(threads).__name__}, and a list of threads is wanted here: write [thread]")
+    return threads
+
+
+class _Completions:
+    """Counts threads that have no completion: whatever a grader compares with it, they get a low score by mistake."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._missing = 0
+        self._first = 0
+
+    def line_of(self, thread: Thread, number: int) -> bytes:
+        """The thread as JSON, counted."""
+        line, answered = _line(thread, number)
+        self.count(answered, number)
+        return line
+
+    def count(self, answered: bool, number: int) -> None:
+        """Counts a thread."""
+        self._count += 1
+        if not answered:
+            self._first = self._first if self._missing else number
+            self._missing += 1
+
+    def tell(self) -> None:
+        """Logs how many there were."""
+        if self._missing:
+            _log.warning(
+                "%s of %s threads do not end with a turn of the assistant: thread.completion() is None for them. "
+                "The first is thread %s",
+                *(f"{number:,}" for number in (self._missing, self._count)),
+                self._first,
+            )
+
+
 def _read(file: Reader) -> Iterator[bytes]:
+    first = True
     while block := file.read(BLOCK_BYTES):
         if not isinstance(block, bytes):
             raise TypeError('the file of threads must be opened for reading bytes: open(path, "rb")')
+        if first:
+            _look_at(block)
+        first = False
         yield block
 
 
-def _lines_in_blocks(threads: Iterable[Thread]) -> Iterator[bytes]:
+def _look_at(block: bytes) -> None:
+    """Refuses a file that is plainly none of JSON lines. Logs how many threads at its start have no completion."""
+    kind = next((kind for start, kind in _OTHER_FILES.items() if block.startswith(start)), None)
+    if kind is not None:
+        raise ValueError(f"the file of threads is {kind}: write JSON, one thread a line, as UTF-8")
+    completions = _Completions()
+    for number, line in enumerate(block.split(b"\n", FIRST_LINES)[:FIRST_LINES]):
+        # The line may be cut. What is no thread is told of by its outcome.
+        with suppress(ValueError, TypeError, RecursionError):
+            completions.count(_form(msgspec.json.decode(line))[1], number)
+    completions.tell()
+
+
+def _lines_in_blocks(threads: Threads) -> Iterator[bytes]:
     block, size = list[bytes](), 0
-    for number, thread in enumerate(threads):
-        line = to_line(thread, number)
+    completions = _Completions()
+    for number, thread in enumerate(each_of(threads)):
+        line = completions.line_of(thread, number)
         block.append(line)
         size += len(line) + 1
         if size >= BLOCK_BYTES:
@@ -176,3 +266,4 @@ def _lines_in_blocks(threads: Iterable[Thread]) -> Iterator[bytes]:
             block, size = [], 0
     if block:
         yield b"\n".join(block) + b"\n"
+    completions.tell()

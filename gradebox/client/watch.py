@@ -8,23 +8,23 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gradebox.errors import BatchFailed, WaitTimeout
-from gradebox.schemas import Batch
+from gradebox.schemas import ENDED, Batch
 
-ENDED = {"finished", "cancelled", "failed"}
 ANSWER_S = 0.2  # how long an answer may wait for the end of the batch: meanwhile nothing is seen to move
 UNSEEN_S = 2.0  # the same where nothing is shown: each question costs the service a few milliseconds
 LINE_EVERY_S = 10.0
 
 
-class Watch:
+class BatchWatch:
     """Is told each state of a batch, and says how long the answer to the next question may wait for its end."""
 
     def __init__(self, batch: Batch, progress: bool, timeout: float | None) -> None:
+        self._id = batch.id
         self._started = time.monotonic()
         self._done_before = _scored(batch)
         self._timeout = timeout
         self._answer_s = ANSWER_S if progress else UNSEEN_S
-        self._display: _Bar | _Lines | None = _display(batch) if progress else None
+        self._display: _ProgressBar | _ProgressLines | None = _display(batch) if progress else None
 
     def __enter__(self) -> Self:
         return self
@@ -32,6 +32,8 @@ class Watch:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._display:
             self._display.close()
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(f"batch {self._id} goes on: wait for it or cancel it by client.batches.get({self._id!r})")
 
     def saw(self, batch: Batch) -> float | None:
         """Seconds that the next answer may take, or None when the batch has finished.
@@ -54,7 +56,7 @@ class Watch:
         return max(0.001, min(self._answer_s, self._timeout - elapsed))
 
 
-class _Bar:
+class _ProgressBar:
     """A progress bar on a terminal or in a notebook."""
 
     def __init__(self, batch: Batch, console: Console) -> None:
@@ -71,13 +73,13 @@ class _Bar:
         self._progress.start()
 
     def show(self, batch: Batch, rate: float) -> None:
-        self._progress.update(self._task, completed=_scored(batch), rate=f"{rate:,.0f}/s", errors=_errors(batch))
+        self._progress.update(self._task, completed=_scored(batch), rate=_per_second(rate), errors=_errors(batch))
 
     def close(self) -> None:
         self._progress.stop()
 
 
-class _Lines:
+class _ProgressLines:
     """A line now and then, for logs."""
 
     def __init__(self, console: Console) -> None:
@@ -89,20 +91,25 @@ class _Lines:
         if now < self._next and batch.state not in ENDED:
             return
         self._next = now + LINE_EVERY_S
-        parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", f"{rate:,.0f}/s", _errors(batch)]
+        parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", _per_second(rate), _errors(batch)]
         self._console.print(", ".join(filter(None, parts)), highlight=False, markup=False, soft_wrap=True)
 
     def close(self) -> None:
         pass
 
 
-def _display(batch: Batch) -> _Bar | _Lines:
+def _display(batch: Batch) -> _ProgressBar | _ProgressLines:
     console = Console(stderr=True)
-    return _Bar(batch, console) if console.is_terminal or console.is_jupyter else _Lines(console)
+    return _ProgressBar(batch, console) if console.is_terminal or console.is_jupyter else _ProgressLines(console)
 
 
 def _label(batch: Batch) -> str:
     return " + ".join(grader.key for grader in batch.graders) if len(batch.graders) < 4 else batch.id
+
+
+def _per_second(rate: float) -> str:
+    """Nothing for a batch that was over before."""
+    return f"{rate:,.0f}/s" if rate else ""
 
 
 def _errors(batch: Batch) -> str:

@@ -40,6 +40,16 @@ class DataFolder:
         """The log of a process."""
         return self._folder("logs") / f"{name}.log"
 
+    @property
+    def metrics(self) -> Path:
+        """Where workers write their metrics for the API."""
+        return self._folder("metrics")
+
+    def forget_metrics(self) -> None:
+        """Removes what the workers of an earlier start counted."""
+        for path in self.metrics.glob("*.prom*"):
+            path.unlink()
+
     def forget_logs(self, but: Collection[Path]) -> None:
         """Removes the logs of processes that this service has no more: those of a start with more workers."""
         kept = {path.name for log in but for path in (log, log.with_suffix(".log.1"))}
@@ -56,7 +66,7 @@ class DataFolder:
         mode = stat.S_IMODE(self.path.stat().st_mode)
         if not mode & stat.S_ISVTX:  # there, as in /tmp, nobody can put another folder in the place of one of these
             _change_mode(self.path, mode & ~0o022)
-        for name in ("logs", "redis", "spool"):
+        for name in ("logs", "metrics", "redis", "spool"):
             if (path := self.path / name).exists():
                 _change_mode(path, 0o700)
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gradebox.errors import CannotServe
-from gradebox.service.child import Child
 from gradebox.service.data_folder import DataFolder
+from gradebox.service.process import ServiceProcess
 
 STOP_S = 20.0  # it writes its last before it goes
 _TRACKS_LATENCY = 7  # the first version of Redis that does
 
 
-def redis_child(folder: DataFolder) -> Child:
+def redis_process(folder: DataFolder) -> ServiceProcess:
     """A Redis for this folder, which dies with this process. Raises CannotServe where it is not installed."""
     server = shutil.which("redis-server")
     if server is None:
@@ -27,7 +27,7 @@ def redis_child(folder: DataFolder) -> Child:
     setpriv = shutil.which("setpriv")
     die_with_us = [setpriv, "--pdeathsig", "TERM", "--"] if setpriv else []
     command = [*die_with_us, server, *_options(folder, _version(server))]
-    return Child("redis", command, dict(os.environ), folder.log("redis"), STOP_S, pass_fds=(folder.lock,))
+    return ServiceProcess("redis", command, dict(os.environ), folder.log("redis"), STOP_S, pass_fds=(folder.lock,))
 
 
 def redis_url(folder: DataFolder) -> str:

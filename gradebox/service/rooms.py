@@ -50,4 +50,4 @@ def _folder() -> Path:
 
 
 def _holds_rooms(folder: Path) -> bool:
-    return all((folder / room / "__init__.py").is_file() for room in ("api", "worker", "sandbox", "storage"))
+    return all((folder / room / "__init__.py").is_file() for room in ("api", "worker", "sandbox", "storage", "runtime"))

@@ -17,18 +17,20 @@ from pydantic import ValidationError
 from gradebox.access import KEY_FILE, Note, write_note
 from gradebox.errors import CannotServe
 from gradebox.service import rooms
-from gradebox.service.child import Child
 from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
-from gradebox.service.redis import redis_answers, redis_child, redis_url
+from gradebox.service.process import ServiceProcess
+from gradebox.service.redis import redis_answers, redis_process, redis_url
+from gradebox.service.settings import fault_of
 from gradebox.service.tail import Tail
 
 READY_S = 60.0
 TICK_S = 0.05  # while somebody waits for it to start or to stop
 WATCH_S = 0.2  # while it runs: each look costs an idle machine something
 KILL_S = 2.0  # so long after the time to stop is over
-FINAL = {3, 4}  # exit codes: there is no safe sandbox on this machine; what is kept was written by a newer gradebox
+# Exit codes: there is no safe sandbox on this machine; what is kept was written by a newer gradebox; a wrong setting.
+FINAL = {3, 4, 5}
 DEATHS_BEFORE_READY = 3
 
 
@@ -80,7 +82,7 @@ def serve(options: ServeOptions) -> None:
     console.tell("starting")
     with hold(options.data_dir) as folder, _listen(options.host, options.port) as listener:
         port = listener.getsockname()[1]
-        redis = [redis_child(folder)] if options.redis_url is None else []
+        redis = [redis_process(folder)] if options.redis_url is None else []
         servers = _servers(options, folder, listener)
         try:
             console.follow(_tails([*redis, *servers], folder, settings))
@@ -99,14 +101,15 @@ def serve(options: ServeOptions) -> None:
         console.tell("stopped")
 
 
-def _tails(children: Sequence[Child], folder: DataFolder, settings: LogSettings) -> list[Tail]:
+def _tails(processes: Sequence[ServiceProcess], folder: DataFolder, settings: LogSettings) -> list[Tail]:
     """What follows the logs. Each process has a log and one that was put aside: together they may take `log_mb`."""
-    folder.forget_logs(but=[child.log for child in children])
-    most_bytes = settings.log_mb * 1024 * 1024 // (2 * len(children))
-    return [Tail(child.log, most_bytes) for child in children]
+    folder.forget_logs(but=[process.log for process in processes])
+    most_bytes = settings.log_mb * 1024 * 1024 // (2 * len(processes))
+    return [Tail(process.log, most_bytes) for process in processes]
 
 
-def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[Child]:
+def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[ServiceProcess]:
+    folder.forget_metrics()
     environment = rooms.environment(
         {
             "redis_url": options.redis_url or redis_url(folder),
@@ -116,60 +119,75 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "socket_fd": listener.fileno(),
             "supervised": os.getpid(),
             "log_format": "json",  # they are read here
+            "metrics_dir": folder.metrics,
+            "metrics_port": 0,  # whoever asks the API hears of the workers too
         }
     )
     stop_s = options.stop_s + KILL_S
-    api = Child("api", rooms.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),))
-    names = [f"worker-{number}" for number in range(1, (options.workers or len(os.sched_getaffinity(0))) + 1)]
+    api = ServiceProcess(
+        "api", rooms.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),)
+    )
+    number = options.workers or len(os.sched_getaffinity(0))
+    environment = {"GRADEBOX_SANDBOXES_MEMORY_MB": str(_worker_memory_mb(number)), **environment}
     command = rooms.command("worker")
-    return [api, *(Child(name, command, environment, folder.log(name), stop_s) for name in names)]
+    workers = []
+    for name in (f"worker-{one}" for one in range(1, number + 1)):
+        own = {**environment, "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom")}
+        workers.append(ServiceProcess(name, command, own, folder.log(name), stop_s))
+    return [api, *workers]
 
 
-def _start(children: Sequence[Child], ready: Callable[[], bool], signals: Signals, console: Console) -> None:
+def _worker_memory_mb(workers: int) -> int:
+    """What the sandboxes of one worker may take: the API has half of the machine, and all workers together the rest."""
+    machine_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
+    return max(256, machine_mb // 2 // workers)
+
+
+def _start(processes: Sequence[ServiceProcess], ready: Callable[[], bool], signals: Signals, console: Console) -> None:
     """Starts these and returns when they are ready, or when a signal came."""
-    if not children:
+    if not processes:
         return
-    for child in children:
-        child.start()
+    for process in processes:
+        process.start()
     deadline = time.monotonic() + READY_S
     while not signals.count and not ready():
-        for child in children:
-            _refuse_if_hopeless(child)
-            _tend(child, console)
+        for process in processes:
+            _refuse_if_hopeless(process)
+            _tend(process, console)
         if time.monotonic() > deadline:
-            names = ", ".join(child.name for child in children)
-            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {children[0].last_words()}")
+            names = ", ".join(process.name for process in processes)
+            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {processes[0].last_words()}")
         time.sleep(TICK_S)
 
 
-def _refuse_if_hopeless(child: Child) -> None:
-    if child.exit_code in FINAL:
-        raise CannotServe(child.last_words())
-    if child.exit_code is not None and child.deaths + 1 >= DEATHS_BEFORE_READY:
-        raise CannotServe(f"{child.name} does not start (see {child.log}):\n{child.said()}")
+def _refuse_if_hopeless(process: ServiceProcess) -> None:
+    if process.exit_code in FINAL:
+        raise CannotServe(process.last_words())
+    if process.exit_code is not None and process.deaths + 1 >= DEATHS_BEFORE_READY:
+        raise CannotServe(f"{process.name} does not start (see {process.log}):\n{process.said()}")
 
 
-def _watch(children: Sequence[Child], signals: Signals, console: Console) -> None:
+def _watch(processes: Sequence[ServiceProcess], signals: Signals, console: Console) -> None:
     while not signals.count:
-        for child in children:
-            _tend(child, console)
+        for process in processes:
+            _tend(process, console)
         console.look()
         signals.wait(WATCH_S)
 
 
-def _stop(children: Sequence[Child], signals: Signals, console: Console) -> None:
+def _stop(processes: Sequence[ServiceProcess], signals: Signals, console: Console) -> None:
     """Asks all of these to stop; kills what takes too long, and everything once a second signal came."""
-    for child in children:
-        child.ask_to_stop()
+    for process in processes:
+        process.ask_to_stop()
     started = time.monotonic()
-    while any(child.running for child in children) and signals.count < 2:
-        late = [child for child in children if child.running and time.monotonic() > started + child.stop_s]
-        for child in late:
-            console.warn(f"{child.name} did not stop within {child.stop_s:g} s and was killed")
-            child.kill()
+    while any(process.running for process in processes) and signals.count < 2:
+        late = [process for process in processes if process.running and time.monotonic() > started + process.stop_s]
+        for process in late:
+            console.warn(f"{process.name} did not stop within {process.stop_s:g} s and was killed")
+            process.kill()
         time.sleep(TICK_S)
-    for child in children:
-        child.kill()
+    for process in processes:
+        process.kill()
 
 
 @contextmanager
@@ -227,8 +245,8 @@ def _good_to_know(url: str, data_dir: Path, workers: int) -> list[tuple[str, str
     ]
 
 
-def _tend(child: Child, console: Console) -> None:
-    if told := child.tend():
+def _tend(process: ServiceProcess, console: Console) -> None:
+    if told := process.tend():
         console.warn(told)
 
 
@@ -236,5 +254,4 @@ def _log_settings() -> LogSettings:
     try:
         return LogSettings()
     except ValidationError as error:
-        fault = error.errors()[0]
-        raise CannotServe(f"GRADEBOX_{str(fault['loc'][0]).upper()} is not as it should be: {fault['msg']}") from error
+        raise CannotServe(fault_of(error)) from error

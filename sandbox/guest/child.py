@@ -20,21 +20,23 @@ from sandbox.guest.frames import (
     ELSEWHERE,
     MARK,
     MESSAGE,
+    MOST_MICROS,
     RECORD,
     SCORED,
     STDOUT,
     Limits,
     encode,
-    pack_record,
+    pack_fields,
 )
 from sandbox.guest.lines import BadInput, Reader
 from sandbox.guest.output import Output
 from sandbox.guest.repeatable import reseed
-from sandbox.guest.slots import map_file
+from sandbox.guest.slots import FIELDS_AT, map_file
 from sandbox.guest.verdict import pack_identity, read_exception, read_reason, read_score
 
-# lines, those of them that are done, bytes; whether these lie in the shared memory, and whether there are slots
-SHARE = Struct("!III??")
+# lines, those of them that are done, bytes; whether these lie in the shared memory, whether there are slots, and how
+# many bytes there are for the fields of records that are in slots
+SHARE = Struct("!III??I")
 # What a child tells the supervisor besides records: that it has done its lines, that the pipe is full, and now and then
 # up to where its slots are filled. The slots alone do not say so: a processor may show what was written last first.
 DONE, FULL, FILLED = b"d", b"f", b"p"
@@ -42,7 +44,6 @@ FILLED_DIGITS = 7
 _REPORT_NS, _REPORT_BYTES = 50_000_000, 1 << 16
 
 _INFINITY = float("inf")
-_MOST_MICROS = 0xFFFFFFFF
 _pack_into = RECORD.pack_into
 _SLOT_BYTES = RECORD.size
 
@@ -85,6 +86,7 @@ class Child:
         self._memory: mmap | None = None
         self._slots: mmap | None = None
         self._slot = 0
+        self._fields_at = self._fields_end = 0  # where the next fields go, and where the room for them ends
         self._unreported = 0  # bytes of records told since the last report
         self._pid = 0
         self._last = False
@@ -128,9 +130,10 @@ class Child:
         head = self._receive_bytes(SHARE.size)
         if head is None:
             return False
-        self._left, done, length, shared, slotted = SHARE.unpack(head)
+        self._left, done, length, shared, slotted, room = SHARE.unpack(head)
         self._slots = self._memory if slotted else None
         self._slot = done * RECORD.size
+        self._fields_at, self._fields_end = FIELDS_AT, FIELDS_AT + room
         if shared and self._shared is not None:
             self._shared.seek(0)
             self._readline = self._shared.readline
@@ -217,7 +220,7 @@ class Child:
                 else:
                     tell(self._results, pack(micros, score, 0, MARK | kind))
                 leave(0)
-            if slots is None or fields or identity is not None or may_hold() or micros > _MOST_MICROS:
+            if slots is None or fields or identity is not None or may_hold() or micros > MOST_MICROS:
                 self._finish(kind, micros, score, fields, identity)
             else:
                 _pack_into(slots, self._slot, micros, score, 0, MARK | kind)
@@ -240,16 +243,27 @@ class Child:
     def _finish(
         self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]], identity: str | int | None
     ) -> None:
-        if printed := self._output.take():
+        """Tells an outcome, by its slot where its fields find room."""
+        if self._output.may_hold() and (printed := self._output.take()):
             fields.append((STDOUT, printed))
-        record = pack_record(kind, micros, score, fields + pack_identity(identity))
-        self._tell(record)
-        if self._slots is not None:
-            _pack_into(self._slots, self._slot, 0, 0.0, 0, MARK | ELSEWHERE)
+        body = pack_fields(fields + pack_identity(identity))
+        micros = min(micros, MOST_MICROS)
+        slots, start, end = self._slots, self._fields_at, self._fields_at + len(body)
+        if slots is None:
+            self._tell(RECORD.pack(micros, score, len(body), MARK | kind) + body)
+            return
+        if end <= self._fields_end:
+            slots[start:end] = body
+            self._fields_at = end
+            _pack_into(slots, self._slot, micros, score, len(body), MARK | kind)
             self._slot += _SLOT_BYTES
-            self._unreported += len(record)
-            if self._unreported >= _REPORT_BYTES:
-                self._report()
+            return
+        self._tell(RECORD.pack(micros, score, len(body), MARK | kind) + body)
+        _pack_into(slots, self._slot, 0, 0.0, 0, MARK | ELSEWHERE)
+        self._slot += _SLOT_BYTES
+        self._unreported += RECORD.size + len(body)
+        if self._unreported >= _REPORT_BYTES:
+            self._report()
 
     def _report(self) -> None:
         """Says up to where the slots are filled."""

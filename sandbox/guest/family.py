@@ -36,7 +36,7 @@ class Lost(Exception):
     """The template has ended or does not answer."""
 
 
-class Child(NamedTuple):
+class ChildEnds(NamedTuple):
     """The supervisor's ends of a child's descriptors. In completion isolation there are but two."""
 
     results: int
@@ -179,7 +179,7 @@ class Family:
         assert self._control is not None
         return self._control
 
-    def start_child(self) -> Child:
+    def start_child(self) -> ChildEnds:
         """Asks the template for a child that takes lines for as long as it lives.
 
         Raises:
@@ -194,16 +194,16 @@ class Family:
         try:
             self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, pack(f"{len(rights)}i", *rights))])
         except OSError as error:
-            Child(results, printed, ours, slot_file).close()
+            ChildEnds(results, printed, ours, slot_file).close()
             raise Lost from error
         finally:
             theirs.close()
             os.close(results_in)
             os.close(printed_in)
         ours.setblocking(False)
-        return Child(results, printed, ours, slot_file)
+        return ChildEnds(results, printed, ours, slot_file)
 
-    def start_single(self, line: bytes) -> Child:
+    def start_single(self, line: bytes) -> ChildEnds:
         """Asks the template for a child that grades this line, and no other. It is given nothing but what it writes to.
 
         Raises:
@@ -217,13 +217,13 @@ class Family:
             for start in range(PIECE, len(line), PIECE):
                 self.control.send(line[start : start + PIECE])
         except OSError as error:
-            Child(results, printed).close()
+            ChildEnds(results, printed).close()
             raise Lost from error
         finally:
             os.close(results_in)
             os.close(printed_in)
         self._grading = True
-        return Child(results, printed)
+        return ChildEnds(results, printed)
 
     def await_exit(self, hurried: bool = False) -> int | None:
         """How the child has ended; None when it has not in the time between two looks.

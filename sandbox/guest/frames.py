@@ -22,12 +22,15 @@ AUTO, BATCH, COMPLETION = 0, 1, 2
 
 SCORED, EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, BAD_INPUT = range(1, 8)
 
-RECORD = Struct("<IdII")  # run in µs, score, bytes of fields that follow, kind with a mark
+RECORD = Struct("<IdII")  # run in µs, score, bytes of fields, kind with a mark
+MOST_MICROS = 0xFFFFFFFF
 ELSEWHERE = 0  # the kind of a slot whose record came another way
 # The mark keeps what a completion writes to every descriptor it finds from being read as a score, of 0.0 say. It is no
 # secret: code that a grader runs in its own process can always forge its own score, and no other.
 MARK = 0x9BC5A700
 _MARK_BYTES = MARK.to_bytes(4, "little")
+_LENGTH = Struct("<12xI4x")  # of a record's head, the bytes of fields alone
+COUNT = Struct("!I")  # records in one frame
 FIELD = Struct("<BI")  # tag, length
 ID_TEXT, ID_NUMBER, REASON, MESSAGE, TRACE, STDOUT = range(1, 7)
 MAX_ID = 1024
@@ -109,37 +112,91 @@ def unpack_check(payload: bytes) -> CheckResult:
     )
 
 
+class Records(NamedTuple):
+    """Whole records in two columns: all heads, then all fields, each in the same order."""
+
+    heads: bytes
+    bodies: bytes
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return len(self.heads) // RECORD.size
+
+
+def pack_fields(fields: list[tuple[int, bytes]]) -> bytes:
+    """The bytes of the fields of one record, which must be within `MAX_FIELD`."""
+    body = b""
+    for tag, value in fields:
+        body += FIELD.pack(tag, len(value)) + value
+    return body
+
+
 def pack_record(kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> bytes:
     """The bytes of one outcome. Fields must be within `MAX_FIELD`."""
-    body = b"".join(FIELD.pack(tag, len(value)) + value for tag, value in fields)
-    return RECORD.pack(min(micros, 0xFFFFFFFF), score, len(body), MARK | kind) + body
+    body = pack_fields(fields)
+    return RECORD.pack(min(micros, MOST_MICROS), score, len(body), MARK | kind) + body
 
 
-def add_field(record: bytes, tag: int, value: bytes) -> bytes:
+def pack_records(records: Records) -> bytes:
+    """What a frame carries. It must be within `MAX_REPLY`."""
+    return COUNT.pack(records.number) + records.heads + records.bodies
+
+
+def unpack_records(payload: bytes) -> Records:
+    """Reads what `pack_records` wrote.
+
+    Raises:
+        Malformed: these are no records, or their lengths do not add up.
+    """
+    if len(payload) < COUNT.size:
+        raise Malformed("records without their number")
+    (count,) = COUNT.unpack_from(payload)
+    end = COUNT.size + count * RECORD.size
+    heads, bodies = payload[COUNT.size : end], payload[end:]
+    if len(heads) != count * RECORD.size or length_of_bodies(heads) != len(bodies):
+        raise Malformed("records whose lengths do not add up")
+    return Records(heads, bodies)
+
+
+def length_of_bodies(heads: bytes) -> int:
+    """How many bytes the fields of these records take.
+
+    Raises:
+        Malformed: there is a head without the mark.
+    """
+    size = RECORD.size
+    if any(heads[16 + offset :: size].strip(_MARK_BYTES[offset : offset + 1]) for offset in (1, 2, 3)):
+        raise Malformed("these bytes are no record")
+    if not any(heads[offset::size].strip(b"\0") for offset in (12, 13, 14, 15)):
+        return 0  # which saves looking at each
+    return sum(length for (length,) in _LENGTH.iter_unpack(heads))
+
+
+def add_field(record: Records, tag: int, value: bytes) -> Records:
     """One record with a field more."""
-    micros, score, length, kind = RECORD.unpack_from(record)
-    head = RECORD.pack(micros, score, length + FIELD.size + len(value), kind)
-    return head + record[RECORD.size :] + FIELD.pack(tag, len(value)) + value
+    micros, score, _, kind = RECORD.unpack(record.heads)
+    body = record.bodies + FIELD.pack(tag, len(value)) + value
+    return Records(RECORD.pack(micros, score, len(body), kind), body)
 
 
-def count_records(data: bytes | bytearray) -> tuple[int, int]:
-    """How many whole records lie at the start of `data`, and how many bytes they take.
+def read_records(data: bytes | bytearray) -> tuple[Records, int]:
+    """The whole records at the start of `data`, where each is followed by its fields, and how many bytes they take.
 
     Raises:
         Malformed: these are no records.
     """
     size = RECORD.size
-    whole = len(data) // size * size
-    if is_plain(data, whole):
-        return whole // size, whole
-    count = position = 0
+    heads, bodies = [], []
+    position = 0
     while position + size <= len(data):
-        length = record_length(data, position)
-        if position + length > len(data):
+        end = position + record_length(data, position)
+        if end > len(data):
             break
-        position += length
-        count += 1
-    return count, position
+        heads.append(data[position : position + size])
+        bodies.append(data[position + size : end])
+        position = end
+    return Records(b"".join(heads), b"".join(bodies)), position
 
 
 def record_length(data: bytes | bytearray, position: int) -> int:
@@ -154,14 +211,6 @@ def record_length(data: bytes | bytearray, position: int) -> int:
     return RECORD.size + int(length)
 
 
-def is_plain(data: bytes | bytearray, whole: int) -> bool:
-    """Whether all of these are whole records without fields: true of nearly all that are ever sent."""
-    size = RECORD.size
-    return not any(data[offset:whole:size].strip(b"\0") for offset in (12, 13, 14, 15)) and not any(
-        data[16 + offset : whole : size].strip(_MARK_BYTES[offset : offset + 1]) for offset in (1, 2, 3)
-    )
-
-
 def most_of_fields(limits: Limits) -> dict[int, int]:
     """How many bytes each field may have, by its tag, under these limits."""
     texts = dict.fromkeys((REASON, MESSAGE, TRACE), limits.text_bytes)
@@ -174,18 +223,17 @@ def unpack_fields(body: bytes, most: dict[int, int]) -> dict[int, bytes]:
     Raises:
         Malformed: an unknown tag, a field over its bound, or lengths that do not add up.
     """
-    fields = {}
-    position = 0
-    while position < len(body):
-        try:
-            tag, length = FIELD.unpack_from(body, position)
-        except error as problem:
-            raise Malformed("a field without a head") from problem
-        position += FIELD.size
-        if tag in fields or length > most.get(tag, -1) or position + length > len(body):
+    fields: dict[int, bytes] = {}
+    position, end = 0, len(body)
+    while position < end:
+        start = position + FIELD.size
+        if start > end:
+            raise Malformed("a field without a head")
+        tag, length = FIELD.unpack_from(body, position)
+        position = start + length
+        if tag in fields or length > most.get(tag, -1) or position > end:
             raise Malformed(f"field {tag} of {length} bytes")
-        fields[tag] = body[position : position + length]
-        position += length
+        fields[tag] = body[start:position]
     return fields
 
 

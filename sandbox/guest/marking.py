@@ -12,10 +12,11 @@ from typing import NamedTuple
 from sandbox.guest import output, scratch, slots
 from sandbox.guest.child import DONE, FILLED, FILLED_DIGITS, SHARE
 from sandbox.guest.chunk import Chunk
-from sandbox.guest.family import Child, Family, Lost
+from sandbox.guest.family import ChildEnds, Family, Lost
 from sandbox.guest.frames import (
     COMPLETION,
     CRASH,
+    ELSEWHERE,
     MAX_FIELDS,
     MEMORY,
     MESSAGE,
@@ -24,12 +25,12 @@ from sandbox.guest.frames import (
     TIMEOUT,
     Limits,
     Malformed,
+    Records,
     add_field,
-    count_records,
     encode,
-    is_plain,
     most_of_fields,
     pack_record,
+    read_records,
     record_length,
     unpack_fields,
 )
@@ -43,7 +44,7 @@ _READ = 1 << 16  # what a pipe holds
 _MOST_RECORD = RECORD.size + MAX_FIELDS
 _MOST_AHEAD = 4 * _MOST_RECORD  # bytes of records that a child has not reported yet
 
-Tell = Callable[[bytes], None]
+Tell = Callable[[Records], None]
 
 
 class Failure(NamedTuple):
@@ -58,7 +59,7 @@ _ORPHANED = Failure(CRASH, "the completion ended or stopped the process that had
 
 
 class Marking:
-    """One chunk. `tell` is given whole records, in order."""
+    """One chunk. `tell` is given whole records, in order, as many as fit into one frame at most."""
 
     def __init__(self, family: Family, limits: Limits, chunk: Chunk, tell: Tell) -> None:
         self._family = family
@@ -70,11 +71,13 @@ class Marking:
         self._seen = 0  # records told by children; the last of them may not be passed on yet
         self._slotted = chunk.shared and limits.isolation != COMPLETION and chunk.count <= slots.MOST
         self._filled = 0  # slots that the child said are filled
+        self._room = 0  # bytes for the fields of records that are in slots
+        self._used = 0  # up to here they were read
         self._share = 0  # up to here reach the lines of the child that grades now
         self._data = bytearray()
         self._since = 0.0
 
-    def grade(self, child: Child | None) -> Child | None:
+    def grade(self, child: ChildEnds | None) -> ChildEnds | None:
         """Grades every line, and returns the child where it can go on with the next chunk.
 
         Raises:
@@ -93,7 +96,8 @@ class Marking:
             self._data.clear()
             if self._slotted:
                 slots.clear(child.slots, chunk.count)
-                self._filled = 0
+                self._room = slots.make_room(child.slots, chunk.count)
+                self._filled = self._used = 0
             self._share = chunk.count
             failure = self._watch(child)
             if failure is not None:
@@ -117,7 +121,7 @@ class Marking:
             self._family.end()  # the next takes another sandbox
         self._family.clean()
 
-    def _await_single(self, child: Child) -> Failure | None:
+    def _await_single(self, child: ChildEnds) -> Failure | None:
         """Waits for the end of a child that grades one line. None: its record counts."""
         self._since = monotonic()
         hurried = False
@@ -134,7 +138,7 @@ class Marking:
             self._family.end()
             return _ORPHANED
 
-    def _watch(self, child: Child) -> Failure | None:
+    def _watch(self, child: ChildEnds) -> Failure | None:
         """Follows the child through its share. None: it has done it; else what its current completion came to."""
         channel = child.channel
         assert channel is not None
@@ -166,10 +170,10 @@ class Marking:
     def _send(self, channel: socket.socket) -> None:
         chunk = self._chunk
         if chunk.shared:
-            waiting = memoryview(SHARE.pack(self._share, self._told, chunk.length, True, self._slotted))
+            waiting = memoryview(SHARE.pack(self._share, self._told, chunk.length, True, self._slotted, self._room))
         else:
             payload = b"\n".join(chunk.lines[self._told : self._share])
-            waiting = memoryview(SHARE.pack(self._share - self._told, 0, len(payload), False, False) + payload)
+            waiting = memoryview(SHARE.pack(self._share - self._told, 0, len(payload), False, False, 0) + payload)
         deadline = monotonic() + _SEND_S
         poll = select.poll()
         poll.register(channel, select.POLLOUT)
@@ -194,7 +198,7 @@ class Marking:
             self._filled = int(rest[:FILLED_DIGITS])
         return message
 
-    def _collect(self, child: Child, settled: bool) -> None:
+    def _collect(self, child: ChildEnds, settled: bool) -> None:
         """Passes on the records that the child has told so far. `settled`: it is not telling any just now."""
         before = self._seen
         more = True
@@ -207,7 +211,7 @@ class Marking:
         if self._seen != before:
             self._since = monotonic()
 
-    def _read(self, child: Child) -> bool:
+    def _read(self, child: ChildEnds) -> bool:
         try:
             data = os.read(child.results, _READ)
         except BlockingIOError:
@@ -215,61 +219,69 @@ class Marking:
         self._data += data
         return bool(data)
 
-    def _take_records(self, child: Child, settled: bool) -> None:
-        count, length = count_records(self._data)
-        if self._told + count > self._share or len(self._data) - length > _MOST_RECORD:
+    def _take_records(self, child: ChildEnds, settled: bool) -> None:
+        records, length = read_records(self._data)
+        if self._told + records.number > self._share or len(self._data) - length > _MOST_RECORD:
             raise Malformed("more records than lines")
-        self._seen = self._told + count
-        records = bytes(self._data[:length])
+        self._seen = self._told + records.number
         if self._limits.isolation == COMPLETION:
             if not settled:
                 return  # the child may yet tell one more, and spoil it
-            self._check(records)
-            if count and (printed := output.take_rest(child.printed, self._limits.stdout_bytes)):
+            unpack_fields(records.bodies, self._most)  # it says too much: that costs its own completion, and no other
+            if records.number and (printed := output.take_rest(child.printed, self._limits.stdout_bytes)):
                 records = add_field(records, STDOUT, printed)
-        self._pass_on(records, count)
         del self._data[:length]
+        self._pass_on([records])
 
-    def _check(self, record: bytes) -> None:
-        """Here a record that says too much costs its own completion; the host would have to end the sandbox."""
-        if len(record) > RECORD.size:
-            unpack_fields(record[RECORD.size :], self._most)
-
-    def _take_slots(self, child: Child, settled: bool) -> None:
-        data = slots.read(child.slots, self._told, self._share)
-        self._seen = self._told + len(data) // RECORD.size
+    def _take_slots(self, child: ChildEnds, settled: bool) -> None:
+        heads = slots.read(child.slots, self._told, self._share)
+        self._seen = self._told + len(heads) // RECORD.size
         if not settled:  # what is beyond may be half written, as this processor sees it: it tells how far the child is
-            data = data[: max(0, self._filled - self._told) * RECORD.size]
-        while data:
-            count = slots.plain(data)
-            if count == 0:
-                record = self._take_one()
-                if record is None:
-                    return
-                self._pass_on(record, 1)
-                count = 1
-            elif is_plain(data, count * RECORD.size):
-                self._pass_on(data[: count * RECORD.size], count)
-            else:
-                raise Malformed("a slot that holds no record")
-            data = data[count * RECORD.size :]
+            heads = heads[: max(0, self._filled - self._told) * RECORD.size]
+        taken: list[Records] = []
+        try:
+            self._take_filled(child, heads, taken)
+        finally:  # what lies before a record that is malformed counts
+            self._pass_on(taken)
         if len(self._data) > _MOST_AHEAD:
             raise Malformed("more records than slots")
 
-    def _take_one(self) -> bytes | None:
+    def _take_filled(self, child: ChildEnds, heads: bytes, taken: list[Records]) -> None:
+        kinds = slots.kinds(heads)
+        first = 0
+        while first < len(kinds):
+            if kinds[first] == ELSEWHERE:
+                record = self._take_one()
+                if record is None:
+                    return
+                taken.append(record)
+                first += 1
+                continue
+            end = kinds.find(ELSEWHERE, first)
+            end = len(kinds) if end < 0 else end
+            some = heads[first * RECORD.size : end * RECORD.size]
+            records = slots.read_records(child.slots, some, self._used, self._room)
+            taken.append(records)
+            self._used += len(records.bodies)
+            if records.number < end - first:
+                raise Malformed("a slot that holds no record")
+            first = end
+
+    def _take_one(self) -> Records | None:
         """The first record that came through the pipe, once it is whole."""
         if len(self._data) < RECORD.size or len(self._data) < (length := record_length(self._data, 0)):
             return None
-        record = bytes(self._data[:length])
+        record = Records(bytes(self._data[: RECORD.size]), bytes(self._data[RECORD.size : length]))
         del self._data[:length]
         return record
 
-    def _pass_on(self, records: bytes, count: int) -> None:
-        if count:
+    def _pass_on(self, taken: list[Records]) -> None:
+        records = Records(b"".join(part.heads for part in taken), b"".join(part.bodies for part in taken))
+        if records.number:
             self._tell(records)
-            self._told += count
+            self._told += records.number
 
-    def _make_room(self, child: Child) -> int:
+    def _make_room(self, child: ChildEnds) -> int:
         """Empties a full output pipe, so that who prints a lot need not wait; returns when to look again, in ms."""
         if not output.is_full(child.printed):
             return _LOOK_MS
@@ -286,14 +298,14 @@ class Marking:
             )
         return Failure(MEMORY, too_many_files(self._limits)) if self._family.crowded() else None
 
-    def _ended(self, child: Child, status: int) -> Failure | None:
+    def _ended(self, child: ChildEnds, status: int) -> Failure | None:
         """The child has ended by itself: as it should after its share in completion isolation, or not."""
         self._collect(child, settled=True)
         if self._told == self._share and self._limits.isolation == COMPLETION:
             return None
         return how_it_ended(status)
 
-    def _bury(self, child: Child, failure: Failure) -> None:
+    def _bury(self, child: ChildEnds, failure: Failure) -> None:
         """Ends a child that failed, and gives its current completion the record that it could not write."""
         seen = self._seen
         if self._family.alive:
@@ -304,13 +316,14 @@ class Marking:
         if self._told <= seen and self._told < self._share:  # else its record came just in time
             self._record(child, failure)
 
-    def _record(self, child: Child, failure: Failure) -> None:
+    def _record(self, child: ChildEnds, failure: Failure) -> None:
         micros = int((monotonic() - self._since) * 1e6)
         fields = [(MESSAGE, encode(failure.message, self._limits.text_bytes))]
         if printed := output.take(child.printed, self._limits.stdout_bytes):
             fields.append((STDOUT, printed))
         fields += identity_fields(self._chunk.lines[self._told], self._limits)
-        self._tell(pack_record(failure.kind, micros, 0.0, fields))
+        record = pack_record(failure.kind, micros, 0.0, fields)
+        self._tell(Records(record[: RECORD.size], record[RECORD.size :]))
         self._told += 1
         self._seen = self._told
 

@@ -77,7 +77,7 @@ def _load() -> Candidate:
 def _serve(child: Child, results: int) -> None:
     """As in batch isolation. It makes no file: somebody may be counting those that there are."""
     ours, theirs = socket.socketpair()
-    ours.send(SHARE.pack(1, 0, len(_LINE), False, False) + _LINE)
+    ours.send(SHARE.pack(1, 0, len(_LINE), False, False, 0) + _LINE)
     ours.close()
     with suppress(BrokenPipeError):  # nobody hears that it is done
         child.serve(Ends(theirs.fileno(), results))

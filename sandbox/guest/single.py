@@ -14,7 +14,6 @@ from resource import RLIMIT_CPU, setrlimit
 from struct import Struct
 from typing import NoReturn
 
-from sandbox.guest import pages
 from sandbox.guest.child import Child
 from sandbox.guest.frames import Limits
 from sandbox.guest.output import Output
@@ -52,7 +51,6 @@ class Single:
 
     def serve(self) -> NoReturn:
         """Does what the supervisor asks, until it has gone."""
-        pages.fill_gaps()
         gc.freeze()
         try:
             self._child.grade_one(self._processes().__next__)

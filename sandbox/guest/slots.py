@@ -1,26 +1,34 @@
-"""Records without fields, in memory that a child shares with the supervisor: telling one costs no system call.
+"""Records in memory that a child shares with the supervisor: telling one costs no system call.
+
+Each record has its head in a slot, and its fields, where there are any, behind those of the record before. The room for
+fields is bounded: a record that does not fit goes through the pipe, and its slot says so.
 
 Only for batch isolation, which promises nothing between the completions of a chunk: whoever takes the child over can
-write here, and forge any of its outcomes. A record with fields goes through the pipe, and its slot says so.
+write here, and forge any of its outcomes. So the supervisor copies what it reads, once, and checks the copy.
 
 A slot whose mark is there may yet lack its score, on processors that do not show writes in order. So it counts when the
 child has said by a system call that it is filled, or has ended; until then it shows that the child goes on.
 """
 
+import errno
 import mmap
 import os
+from contextlib import suppress
 
-from sandbox.guest.frames import ELSEWHERE, MARK, RECORD
+from sandbox.guest.frames import MARK, RECORD, Malformed, Records, length_of_bodies
 
 MOST = 2048  # slots; a larger chunk does without
-_BYTES = MOST * RECORD.size
+FIELDS_AT = MOST * RECORD.size  # where the fields begin
+_FIELD_BYTES = 256  # on average, of each record: an id, and a reason of one or two sentences
+MOST_FIELD_BYTES = 256 << 10  # of all: with what the pipe holds besides, it fits into one frame to the host
+BYTES = FIELDS_AT + MOST_FIELD_BYTES
 _KIND, _MARK_TOP = RECORD.size - 4, RECORD.size - 1  # the lowest and the highest byte of a record's head
 
 
 def make_file() -> int:
-    """A new file without a name, as large as all slots."""
+    """A new file without a name, as large as all slots and fields."""
     descriptor = os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
-    os.ftruncate(descriptor, _BYTES)
+    os.ftruncate(descriptor, BYTES)
     return descriptor
 
 
@@ -39,14 +47,50 @@ def read(descriptor: int, first: int, last: int) -> bytes:
     return data[: filled * size]
 
 
-def plain(data: bytes) -> int:
-    """How many of these slots, from the first, hold records of their own."""
-    found = data[_KIND :: RECORD.size].find(bytes([ELSEWHERE]))
-    return len(data) // RECORD.size if found < 0 else found
+def make_room(descriptor: int, count: int) -> int:
+    """How many bytes there are for the fields of so many records. It is really there: to write where no memory is left
+    would end the child.
+    """
+    room = min(count * _FIELD_BYTES, MOST_FIELD_BYTES)
+    try:
+        os.posix_fallocate(descriptor, FIELDS_AT, room)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        return 0  # the grader has filled the folder: all fields go through the pipe
+    return room
+
+
+def read_records(descriptor: int, heads: bytes, start: int, room: int) -> Records:
+    """The records of these slots, up to the first that is none. Their fields begin at `start` and end within `room`."""
+    try:
+        length = length_of_bodies(heads)
+    except Malformed:
+        length = room + 1
+    if length > room - start:
+        heads, length = _before_forged(heads, room - start)
+    return Records(heads, os.pread(descriptor, length, FIELDS_AT + start) if length else b"")
+
+
+def _before_forged(heads: bytes, room: int) -> tuple[bytes, int]:
+    """Those from the first on that have a mark, and fields within what is left of the room; and how long these are."""
+    end = total = 0
+    with suppress(Malformed):
+        for position in range(0, len(heads), RECORD.size):
+            total_here = total + length_of_bodies(heads[position : position + RECORD.size])
+            if total_here > room:
+                break
+            end, total = position + RECORD.size, total_here
+    return heads[:end], total
+
+
+def kinds(heads: bytes) -> bytes:
+    """The kind of each record. It is `ELSEWHERE` where the record comes through the pipe."""
+    return heads[_KIND :: RECORD.size]
 
 
 def map_file(descriptor: int) -> mmap.mmap:
-    """The slots, for a child to fill. It packs a record in one go, whose last part is the mark that makes it count."""
-    memory = mmap.mmap(descriptor, _BYTES)
+    """The memory, for a child to fill. It packs a head in one go, whose last part is the mark that makes it count."""
+    memory = mmap.mmap(descriptor, BYTES)
     os.close(descriptor)
     return memory

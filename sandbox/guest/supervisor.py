@@ -9,10 +9,10 @@ import sys
 from struct import Struct
 from typing import NoReturn
 
-from sandbox.guest import lockdown, scratch, stand_in
+from sandbox.guest import lockdown, scratch
 from sandbox.guest.channel import Channel, take_channel
 from sandbox.guest.chunk import Chunk
-from sandbox.guest.family import Child, Family, Loaded, Lost
+from sandbox.guest.family import ChildEnds, Family, Loaded, Lost
 from sandbox.guest.frames import (
     BATCH,
     CHECK,
@@ -25,7 +25,6 @@ from sandbox.guest.frames import (
     LIMITS,
     LOAD,
     LOADED,
-    MAX_REPLY,
     NOT_LOADED,
     READY,
     RECORDS,
@@ -33,8 +32,10 @@ from sandbox.guest.frames import (
     TAINTED,
     CheckResult,
     Limits,
+    Records,
     encode,
     pack_check,
+    pack_records,
 )
 from sandbox.guest.marking import Marking, how_it_ended, too_many_files
 from sandbox.guest.parser import fast_parser
@@ -59,7 +60,7 @@ class Supervisor:
         self._channel = channel
         self._family: Family | None = None
         self._waiting: Waiting | None = None
-        self._child: Child | None = None
+        self._child: ChildEnds | None = None
         self._limits: Limits
         self._resting = False
         self._unused = False
@@ -76,7 +77,6 @@ class Supervisor:
         gc.enable()
         if not self._is_wanted(_SOON_S if is_rehearsed else 0):
             self._waiting = start_ahead()
-            rehearse_supervising()
         while True:
             try:
                 self._wait()
@@ -93,17 +93,6 @@ class Supervisor:
 
     def _is_wanted(self, within_s: float = 0) -> bool:
         return bool(select.select([self._channel], [], [], within_s)[0])
-
-    def rehearse(self) -> None:
-        """Loads a grader and has a line graded, by those who only say that they have done it."""
-        others = stand_in.StandIn()
-        self._waiting = others.waiting
-        self._load(stand_in.LOAD)
-        assert self._family is not None
-        self._child = others.child(self._family)
-        self._grade(GRADE, stand_in.GRADE)
-        self._child.close()
-        others.close()
 
     def _wait(self) -> None:
         """Waits for the host to say something, and looks meanwhile after threads that a module body started. Most often
@@ -189,9 +178,8 @@ class Supervisor:
         self._child = marking.grade(child)
         self._say(DONE)
 
-    def _pass_on(self, records: bytes) -> None:
-        for start in range(0, len(records), MAX_REPLY):
-            self._say(RECORDS, records[start : start + MAX_REPLY])
+    def _pass_on(self, records: Records) -> None:
+        self._say(RECORDS, pack_records(records))
 
     def _wake(self) -> None:
         self._unused = False
@@ -218,16 +206,6 @@ class Supervisor:
         self._child = self._family.start_child() if self._limits.isolation == BATCH else None
         self._unused = True  # it rests when nothing follows at once: until then, the child gets on its feet
         self._say(DONE)
-
-
-def rehearse_supervising() -> None:
-    """Has the pages copied that a supervisor shares with its template: by another supervisor, whose host is nobody."""
-    if os.getpid() != 1:  # one in trouble kills every process that it can, and these may not be all its own
-        return
-    host, channel = socket.socketpair()
-    Supervisor(channel).rehearse()
-    host.close()
-    channel.close()
 
 
 def begin() -> None:

@@ -16,7 +16,7 @@ from struct import unpack
 from time import perf_counter_ns
 from typing import Any, NoReturn, cast
 
-from sandbox.guest import lockdown, pages, signals
+from sandbox.guest import lockdown, signals
 from sandbox.guest.child import Child, Ends
 from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
 from sandbox.guest.handles import close_all_but, opened, renew_input
@@ -58,7 +58,6 @@ class Template:
         self._child = 0
         self._child_descriptor = -1
         self._status = NO_STATUS
-        self._in_order = False
         self._left_open: frozenset[int] = frozenset()  # by the module body, whose children may use them
         self._handlers: signals.Handlers = {}
         self._output = Output()
@@ -146,7 +145,6 @@ class Template:
                 self._bury()
             self._control.send(SAID_SWEPT + STATUS.pack(self._status))
             self._status = NO_STATUS
-            self._put_in_order()
         else:
             os._exit(0)  # the supervisor has gone
 
@@ -171,13 +169,6 @@ class Template:
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
         os._exit(0)
-
-    def _put_in_order(self) -> None:
-        """Arranges memory for the children to come, once: at the first end of a batch, when nobody waits."""
-        if not self._in_order:
-            self._in_order = True
-            pages.fill_gaps()
-            gc.freeze()
 
     def _bury(self) -> None:
         """Ends the child and all that it left, and keeps how it ended."""

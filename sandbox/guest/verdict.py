@@ -6,7 +6,6 @@ from sandbox.guest.frames import (
     EXCEPTION,
     ID_NUMBER,
     ID_TEXT,
-    MAX_ID,
     MEMORY,
     MESSAGE,
     REASON,
@@ -67,7 +66,7 @@ def pack_identity(identity: str | int | None) -> list[tuple[int, bytes]]:
     """A thread's own id, as fields of a record."""
     if identity is None:
         return []
-    return [(ID_NUMBER, b"%d" % identity)] if type(identity) is int else [(ID_TEXT, encode(str(identity), MAX_ID))]
+    return [(ID_TEXT, identity.encode())] if isinstance(identity, str) else [(ID_NUMBER, b"%d" % identity)]
 
 
 def _what_it_is(kind: type) -> str:

@@ -2,13 +2,14 @@
 local TURNS, LEASES, GARBAGE = 'gradebox:turns', 'gradebox:leases', 'gradebox:garbage'
 local UPLOADS, UNTIDY = 'gradebox:uploads', 'gradebox:untidy'
 local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'
-local STORED, UNFROZEN = 'gradebox:stored', 'gradebox:unfrozen'
+local STORED, UNFROZEN, FROZEN = 'gradebox:stored', 'gradebox:unfrozen', 'gradebox:frozen'
 local SOURCES, HOLDS = 'gradebox:sources', 'gradebox:holds'
 
-local OPEN, TOTALS, MEASURED = 'gradebox:open', 'gradebox:totals', 'gradebox:measured'
+local OPEN = 'gradebox:open'
 
 local function batch_key(id) return 'gradebox:batch:' .. id end
-local function frozen_key(id) return 'gradebox:frozen:' .. id end
+local function tallies_key(id, grader) return batch_key(id) .. ':tallies:' .. grader end
+local function batches_key(project) return 'gradebox:batches:' .. project end
 local function turns_key(project) return 'gradebox:turns:' .. project end
 
 local function now_ms()
@@ -77,7 +78,6 @@ local function give_back(id, unit)
     redis.call('HSET', batch .. ':underway', unit, kept)
     redis.call('HSET', batch, 'retried', 1)
     redis.call('RPUSH', batch .. ':returned', unit)
-    redis.call('HINCRBY', TOTALS, 'given_back', 1)
     rotate(id, batch)
   end
 end
@@ -92,17 +92,32 @@ local function release_sources(batch)
   end
 end
 
--- Whose a batch is, and how many bytes of the spool it takes; nothing where it is gone.
-local function owner_of(id)
-  local project, bytes = unpack(redis.call('HMGET', batch_key(id), 'project', 'bytes'))
-  if project then return project, tonumber(bytes or 0) end
-  project, bytes = string.match(redis.call('GETRANGE', frozen_key(id), 0, 99), '^([^:]*):(%d+)\n')
-  return project, tonumber(bytes)
+-- The head of a frozen batch (storage/frozen.py): project, bytes in the spool, entry in ENDED.
+local HEAD = '^([^:\n]*):(%d+):([^\n]*)\n'
+
+-- Whose a batch is, how many bytes of the spool it takes, and its entry in ENDED, which is empty where it is kept or not
+-- over; nothing where the batch is gone.
+local function head_of(id)
+  local project, bytes, ended = unpack(redis.call('HMGET', batch_key(id), 'project', 'bytes', 'ended'))
+  if project then return project, tonumber(bytes or 0), ended or '' end
+  project, bytes, ended = string.match(redis.call('HGET', FROZEN, id) or '', HEAD)
+  return project, tonumber(bytes), ended
+end
+
+local function is_known(id)
+  return redis.call('EXISTS', batch_key(id)) == 1 or redis.call('HEXISTS', FROZEN, id) == 1
+end
+
+-- Enters a batch that is over: from now on it has its time. Returns the entry.
+local function enter_ended(id) return redis.call('XADD', ENDED, '*', '', id) end
+
+local function leave_ended(entry)
+  if entry ~= '' then redis.call('XDEL', ENDED, entry) end
 end
 
 local function forget_record(batch)
   for grader = 0, redis.call('HGET', batch, 'grader_count') - 1 do
-    redis.call('DEL', batch .. ':stats:' .. grader, batch .. ':values:' .. grader)
+    redis.call('DEL', batch .. ':tallies:' .. grader)
   end
   redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
 end
@@ -110,7 +125,7 @@ end
 local function end_batch(id, batch, state, at)
   local project, total, done = unpack(redis.call('HMGET', batch, 'project', 'total', 'done'))
   redis.call('HSET', batch, 'state', state, 'finished_at', at)
-  if not redis.call('HGET', batch, 'kept') then redis.call('ZADD', ENDED, now_ms() / 1000, id) end
+  if not redis.call('HGET', batch, 'kept') then redis.call('HSET', batch, 'ended', enter_ended(id)) end
   redis.call('ZADD', UNFROZEN, now_ms() / 1000, id)
   -- Only where a unit was lent twice, or may still be written, are there files that do not count.
   if state ~= 'finished' or redis.call('HGET', batch, 'retried') then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
@@ -121,21 +136,34 @@ local function end_batch(id, batch, state, at)
   end
   release_sources(batch)
   redis.call('SREM', OPEN, id)
-  redis.call('HINCRBY', TOTALS, 'ended:' .. state, 1)
   redis.call('PUBLISH', 'gradebox:endings', id)
 end
 
--- Where the completions of one grader are counted for metrics. At most 200 graders are told apart, and one that has
--- been still for a day makes room for another; what finds no room is counted together.
-local function measures_key(project, grader)
-  local name, now = project .. ':' .. grader, now_ms() / 1000
-  if not redis.call('ZSCORE', MEASURED, name) and redis.call('ZCARD', MEASURED) >= 200 then
-    local oldest = redis.call('ZRANGE', MEASURED, 0, 0, 'WITHSCORES')
-    if now - oldest[2] < 86400 then return 'gradebox:measures:rest' end
-    redis.call('ZREM', MEASURED, oldest[1])
-    redis.call('DEL', 'gradebox:measures:' .. oldest[1])
+-- Forgets a batch and has its files removed. `swept` is when they are swept again, in seconds; `at` the time now as text.
+-- Returns whether there was one.
+local function forget(id, swept, at)
+  local batch = batch_key(id)
+  if is_active(batch) then end_batch(id, batch, 'cancelled', at) end
+  local project, bytes, ended = head_of(id)
+  if not project then return 0 end
+  store(project, -bytes)
+  leave_ended(ended)
+  if redis.call('EXISTS', batch) == 1 then forget_record(batch) end
+  redis.call('HDEL', FROZEN, id)
+  for _, name in ipairs({UNTIDY, UNFROZEN, batches_key(project)}) do redis.call('ZREM', name, id) end
+  redis.call('ZADD', GARBAGE, swept, id)
+  return 1
+end
+
+-- Keeps an answer, and forgets the oldest of its project where there are too many. `most` are kept, for `keep_s` seconds.
+local function remember_answer(project, digest, answer, most, keep_s)
+  local answers = 'gradebox:answers:' .. project
+  redis.call('SET', 'gradebox:answer:' .. digest, answer, 'EX', keep_s)
+  redis.call('RPUSH', answers, digest)
+  redis.call('EXPIRE', answers, keep_s)
+  if redis.call('LLEN', answers) > most then
+    local oldest = redis.call('LPOP', answers)
+    if oldest ~= digest then redis.call('UNLINK', 'gradebox:answer:' .. oldest) end
   end
-  redis.call('ZADD', MEASURED, now, name)
-  return 'gradebox:measures:' .. name
 end
 

@@ -3,7 +3,7 @@
 local condemned = {}
 for i = 2, #ARGV do
   local id = ARGV[i]
-  local known = redis.call('EXISTS', batch_key(id)) == 1 or redis.call('ZSCORE', UPLOADS, id) or redis.call('ZSCORE', GARBAGE, id)
+  local known = is_known(id) or redis.call('ZSCORE', UPLOADS, id) or redis.call('ZSCORE', GARBAGE, id)
   if not known then
     redis.call('ZADD', GARBAGE, ARGV[1], id)
     condemned[#condemned + 1] = id

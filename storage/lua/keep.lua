@@ -1,11 +1,20 @@
 -- Keeps a batch beyond its time, or no longer: then it has all of its time again. ARGV: batch, 1 or 0.
--- One that is over is kept where it is not in ENDED; one that is not says so itself.
-local id, batch = ARGV[1], batch_key(ARGV[1])
-if redis.call('EXISTS', batch, frozen_key(id)) == 0 then return end
-if ARGV[2] == '1' then
-  redis.call('ZREM', ENDED, id)
-elseif not is_active(batch) then
-  redis.call('ZADD', ENDED, now_ms() / 1000, id)
+-- One that is over is kept where it has no entry in ENDED; one that is not says so itself.
+local id, batch, kept = ARGV[1], batch_key(ARGV[1]), ARGV[2] == '1'
+local project, bytes, ended = head_of(id)
+if not project then return end
+local is_over = not is_active(batch)
+if is_over and kept == (ended == '') then return end
+local entry = ''
+if kept then
+  leave_ended(ended)
+elseif is_over then
+  entry = enter_ended(id)
 end
-if redis.call('EXISTS', batch) == 0 then return end
-if ARGV[2] == '1' then redis.call('HSET', batch, 'kept', 1) else redis.call('HDEL', batch, 'kept') end
+if redis.call('EXISTS', batch) == 1 then
+  if kept then redis.call('HSET', batch, 'kept', 1) else redis.call('HDEL', batch, 'kept') end
+  redis.call('HSET', batch, 'ended', entry)
+else
+  local record = string.gsub(redis.call('HGET', FROZEN, id), HEAD, '', 1)
+  redis.call('HSET', FROZEN, id, project .. ':' .. bytes .. ':' .. entry .. '\n' .. record)
+end

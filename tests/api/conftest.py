@@ -20,6 +20,7 @@ from redis import Redis
 from api.failed_keys import FailedKeys
 from api.server import server
 from api.services import Services
+from api.settings import ApiSettings
 from sandbox.pool import Pool
 from storage.settings import StorageSettings
 from storage.spool import Spool
@@ -66,7 +67,9 @@ def serving(services: Services, settings: StorageSettings) -> Iterator[Service]:
 def running(redis_url: str, pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     settings = StorageSettings(redis_url=redis_url, data_dir=tmp_path_factory.mktemp("api"), spool_url="")
     store = Store(Redis.from_url(redis_url), Spool(settings.spool))
-    with serving(Services(store, pool), settings) as service:
+    metrics = settings.data_dir / "metrics"
+    metrics.mkdir()
+    with serving(Services(store, pool, ApiSettings(metrics_dir=metrics)), settings) as service:
         yield service
 
 
@@ -100,6 +103,7 @@ def worker(running: Service) -> Iterator[None]:
         **os.environ,
         "GRADEBOX_REDIS_URL": running.settings.redis_url,
         "GRADEBOX_DATA_DIR": str(running.settings.data_dir),
+        "GRADEBOX_METRICS_FILE": str(running.settings.data_dir / "metrics" / "worker-1.prom"),
     }
     root = Path(__file__).parents[2]
     process = subprocess.Popen([sys.executable, "-m", "worker"], env=environment, cwd=root)

@@ -1,12 +1,14 @@
 """`GET /metrics` of a real service, read as Prometheus does."""
 
 import asyncio
+import itertools
+import time
 from pathlib import Path
 from typing import Literal
 
 import httpx
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.parser import text_string_to_metric_families
 
 from api.app import create_app
@@ -18,6 +20,7 @@ from storage.connection import connect
 from storage.spool import Spool
 from storage.store import Store
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
+from tests.storage.making import accept, wanted
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -29,14 +32,14 @@ def made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_answered_is_made_once_a_second_at_most() -> None:
-    told: list[int] = []
+    registry = CollectorRegistry()
+    made = itertools.count(1)
+    Gauge("made", "How often it was made.", registry=registry).set_function(lambda: next(made))
+    exposition = Exposition(registry)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("api.exposition.KEPT_S", 60.0)
-        exposition = Exposition(CollectorRegistry(), lambda: told.append(1))
-        assert [exposition.text() for _ in range(3)] == [b""] * 3
-    assert told == [1]
-    exposition.text()
-    assert told == [1, 1]
+        assert [exposition.text().endswith(b"made 1.0\n") for _ in range(3)] == [True] * 3
+    assert exposition.text().endswith(b"made 2.0\n")
 
 
 def scraped(service: Service, secret: str = "", **headers: str) -> Samples:
@@ -82,24 +85,57 @@ def test_what_is_scored_is_counted_by_grader_and_kind_of_error(
     create(client, "fails", GOOD.replace("return", "1 / len(thread.completion())\n    return"))
     threads = [{"completion": "4"}, {"completion": "5"}, {"completion": ""}]
     body = {"graders": [{"key": "exact"}, {"key": "fails"}], "threads": [*threads, {"no": "thread"}]}
+    before = scraped(service)
     batch = client.post(f"{PROJECT}/batches", json=body).json()
     finished(client, str(batch["id"]))
     client.post(f"{PROJECT}/graders/exact/score", json={"threads": threads})
 
     samples = scraped(service)
+    ends = time.monotonic() + 20  # the worker tells every few seconds
+    while value(samples, "gradebox_batches_ended_total", state="finished", worker="worker-1") == value(
+        before, "gradebox_batches_ended_total", state="finished", worker="worker-1"
+    ):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+        samples = scraped(service)
+
+    def more(name: str, **labels: str) -> float:
+        return value(samples, name, **labels) - value(before, name, **labels)
 
     def outcomes(grader: str, outcome: str) -> float:
-        return value(samples, "gradebox_completions_total", project="default", grader=grader, outcome=outcome)
+        return more("gradebox_completions_total", project="default", grader=grader, outcome=outcome)
 
     assert outcomes("exact", "scored") == 3 + 3
     assert outcomes("fails", "scored") == 2
     assert outcomes("fails", "exception") == 1
     assert outcomes("exact", "bad_input") == outcomes("fails", "bad_input") == 1
-    assert value(samples, "gradebox_batches_accepted_total") == 1
-    assert value(samples, "gradebox_batches_ended_total", state="finished") == 1
+    assert outcomes("exact", "scored") - 3 == more(
+        "gradebox_completions_total", grader="exact", outcome="scored", worker="worker-1"
+    )
+    assert more("gradebox_batches_accepted_total") == 1
+    assert more("gradebox_batches_ended_total", state="finished") == 1
+    assert more("gradebox_chunk_seconds_count", worker="worker-1") == 2
+    assert more("gradebox_batch_run_seconds_count") == 1
     assert value(samples, "gradebox_batches_open") == value(samples, "gradebox_chunks_waiting") == 0
-    assert value(samples, "gradebox_sandboxes_alive", role="api") > 0
-    assert value(samples, "gradebox_process_resident_bytes", role="api") > 1 << 20
+    assert value(samples, "gradebox_sandboxes_alive", role="worker") > 0
+    assert value(samples, "gradebox_sandboxes_started_total", role="worker", worker="worker-1") > 0
+    for role in ("api", "worker"):
+        assert value(samples, "gradebox_process_resident_bytes", role=role) > 1 << 20
+
+
+def test_a_batch_that_is_ended_is_counted_once(service: Service, client: httpx.Client) -> None:
+    def cancelled() -> float:
+        return value(scraped(service), "gradebox_batches_ended_total", state="cancelled")
+
+    before = cancelled()
+    first = accept(service.store, 10_000)  # which no worker is called for
+    for _ in range(2):
+        client.post(f"{PROJECT}/batches/{first}/cancel")
+    client.delete(f"{PROJECT}/batches/{first}")
+    assert cancelled() == before + 1
+    second = accept(service.store, 10_000, wanted(service.store, "second"))
+    client.delete(f"{PROJECT}/batches/{second}")
+    assert cancelled() == before + 2
 
 
 def test_only_this_machine_reads_them_without_a_key(service: Service, client: httpx.Client, secret: str) -> None:

@@ -16,7 +16,7 @@ from storage.plans import Wanted
 from storage.store import Store
 from tests.api.conftest import GOOD, Service
 from tests.storage.making import accept, proved
-from worker.bench import Bench
+from worker.loaded_grader import GraderCache
 
 ROOT = Path(__file__).parents[2]
 THREAD = {"messages": [{"role": "assistant", "content": "4"}], "metadata": {}}
@@ -75,7 +75,7 @@ def test_a_worker_loads_one_source_anew_for_another_project(store: Store, pool: 
     for project in ("one", "two"):
         store.projects.create(project, project, "")
         store.graders.create(project, "g", "g", "", proved(GOOD))
-    with Bench(store, pool) as bench:
+    with GraderCache(store, pool) as bench:
         for project in ("one", "two"):
             batch = accept(store, 1, Wanted("g", store.graders.version(project, "g")), project=project)
             plan = store.batches.plan(batch)

@@ -12,12 +12,12 @@ import pytest
 from api.app import create_app
 from api.readiness import Readiness
 from api.services import Services
+from runtime import threads
 from sandbox.pool import Pool
 from storage.connection import connect
 from storage.spool import Spool
 from storage.store import Store
 from tests.api.conftest import Service
-from worker import threads
 
 pytestmark = pytest.mark.sandbox
 

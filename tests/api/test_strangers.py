@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from api import strangers
+from api.failed_keys import network_of
 from api.strangers import Strangers
 from tests.api.conftest import PROJECT, Service, problem
 from tests.api.test_leaving import websocket_head
@@ -102,7 +103,7 @@ def problem_of_stranger(answer: httpx.Response) -> None:
 
 
 def test_websockets_wait_and_go_too(service: Service, few: Strangers) -> None:
-    few._turns[strangers.network_of("127.0.0.1")] = time.monotonic() + 60
+    few._turns[network_of("127.0.0.1")] = time.monotonic() + 60
     with connected(service) as connection:
         connection.sendall(websocket_head("gbx_a_b"))
         answer = rest(connection)

@@ -2,7 +2,7 @@ import pytest
 
 from benchmarks import guard
 
-pytestmark = [pytest.mark.slow, pytest.mark.sandbox]
+pytestmark = [pytest.mark.alone, pytest.mark.slow, pytest.mark.sandbox]
 
 
 def test_the_sandbox_layer_has_not_become_slower() -> None:

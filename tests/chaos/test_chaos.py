@@ -10,6 +10,7 @@ from tests.chaos.run import Plan, run
 @pytest.mark.service
 @pytest.mark.sandbox
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_random_kills_lose_double_and_change_nothing(tmp_path: Path) -> None:
     """Long: `make chaos`. `GRADEBOX_CHAOS_SEED` repeats a run's choices."""
     seed = int(os.environ.get("GRADEBOX_CHAOS_SEED") or random.randrange(1_000_000))

@@ -8,6 +8,7 @@ from tests.chaos.scale import run
 @pytest.mark.service
 @pytest.mark.sandbox
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_a_large_batch_takes_no_more_memory_than_a_small_one_and_leaves_nothing(tmp_path: Path) -> None:
     """A million: `make scale`."""
     report = run(100_000, tmp_path)

@@ -6,7 +6,7 @@ import pytest
 
 from gradebox import StringThread
 from gradebox.source import extract
-from tests.gradebox.extracted import run
+from tests.gradebox.source.extracted import run
 
 TESTS = [{"call": "add(2, 3)", "expect": 5}, {"call": "add(0.5, 0.5)", "expect": 1}]
 

@@ -8,7 +8,8 @@ from typing import Any
 import gradebox
 
 PAGE = Path(__file__).parents[2] / "docs" / "graders.md"
-CONTAINS, REASON, UNSAFE, SAFE = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+CONTAINS, _, REASON, UNSAFE, SAFE = BLOCKS
 TESTS = {"tests": [{"call": "add(2, 3)", "expect": 5}]}
 ALWAYS = "class Same:\n    __eq__ = lambda a, b: True\ndef add(a, b):\n    return Same()\n"
 

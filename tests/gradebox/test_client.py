@@ -237,3 +237,49 @@ def test_the_key_is_found_by_itself(service: Service, monkeypatch: pytest.Monkey
     monkeypatch.delenv("GRADEBOX_DATA_DIR", raising=False)
     with Client(service.url) as client:
         assert isinstance(client.graders.list(), list)
+
+
+def test_put_makes_a_grader_and_gives_it_versions(client: Client) -> None:
+    key = f"put-{uuid4().hex[:8]}"
+
+    assert [client.graders.put(key, fn=source).version for source in (SLEEPS, SLEEPS, SLEEPS + "# 2")] == [1, 1, 2]
+    client.graders.lock(key)
+    with pytest.raises(Conflict, match="locked"):
+        client.graders.put(key, fn=SLEEPS)
+
+
+def test_put_keeps_nothing_that_is_not_valid(client: Client) -> None:
+    with pytest.raises(ValidationError):
+        client.graders.put("never", fn="async def grade(thread): raise ValueError")
+    with pytest.raises(NotFound):
+        client.graders.get("never")
+
+
+def test_rewards_of_graders_with_weights(client: Client, contains: str) -> None:
+    rows = [{"question": "2+2?", "said": "4" * number, "answer": "4"} for number in range(3)]
+    length = client.graders.put("length", fn="async def grade(thread): return len(thread.completion())")
+    assert [outcome.score for outcome in length.score([thread("four")])] == [4.0]
+
+    columns = {"question": "prompt", "said": "completion"}
+    batch = client.batches.create({contains: 10, "length": 0.5}, rows, columns=columns)
+
+    assert batch.rewards() == [0.0, 10.5, 11.0]
+    outcomes = client.score(contains, rows, columns=columns)
+    assert [outcome.score for outcome in outcomes] == [0.0, 1.0, 1.0]
+
+
+def test_rewards_that_are_awaited(service: Service, contains: str) -> None:
+    async def rewards() -> list[float | None]:
+        async with AsyncClient(service.url, service.key) as client:
+            batch = await client.batches.create(contains, [thread("4"), {"completion": "4"}])
+            return await batch.rewards()
+
+    assert asyncio.run(rewards()) == [1.0, None]
+
+
+def test_rewards_of_a_batch_that_was_cancelled_raise(client: Client) -> None:
+    client.graders.put("sleeps-long", fn=SLEEPS)
+    batch = client.batches.create("sleeps-long", [StringThread([("assistant", "")], {"sleep": 2})] * 20)
+    batch.cancel()
+    with pytest.raises(BatchFailed, match="cancelled"):
+        batch.rewards()

@@ -10,20 +10,30 @@ from gradebox.schemas import Check, Report
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
 from sandbox.hostile.surroundings import Surroundings
-from sandbox.hostile.trial import attempt
+from sandbox.hostile.trial import attempt, is_of_time
 from sandbox.pool import Pool
 from tests.backends import NAMES
 
 _CASES = corpus()
+_PARTS = 3  # of each backend's, for several processes
 _CONCERNED = [
-    pytest.param(name, case, id=f"{name}-{case.name}") for name in NAMES for case in _CASES if case.concerns(name)
+    pytest.param(
+        name, case, id=f"{name}-{case.name}", marks=pytest.mark.xdist_group(f"corpus {name} {number % _PARTS}")
+    )
+    for name in NAMES
+    for number, case in enumerate(_CASES)
+    if case.concerns(name)
 ]
 
 
 @pytest.mark.sandbox
 @pytest.mark.parametrize(("attacked", "case"), _CONCERNED, indirect=["attacked"], scope="module")
 def test_of_a_bad_grader_comes_what_must(case: Case, attacked: Pool, around: Surroundings) -> None:
-    assert attempt(case, attacked, around.canaries) == [], case.must
+    faults = attempt(case, attacked, around.canaries)
+    for _ in range(2):
+        if faults and all(map(is_of_time, faults)):  # other tests may have held it up: one that is slow stays slow
+            faults = attempt(case, attacked, around.canaries)
+    assert faults == [], case.must
 
 
 def test_the_corpus_is_whole() -> None:

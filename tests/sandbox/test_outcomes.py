@@ -1,4 +1,4 @@
-"""Whatever bytes come out of a sandbox, they are outcomes that hold what an outcome promises, or Malformed."""
+"""Whatever bytes come out of a sandbox, they are outcomes that hold what an outcome promises."""
 
 import math
 import struct
@@ -15,9 +15,12 @@ from sandbox.guest.frames import (
     BAD_RETURN,
     CRASH,
     EXCEPTION,
+    FIELD,
     ID_NUMBER,
     ID_TEXT,
+    MARK,
     MAX_FIELD,
+    MAX_ID,
     MEMORY,
     MESSAGE,
     REASON,
@@ -27,8 +30,9 @@ from sandbox.guest.frames import (
     TIMEOUT,
     TRACE,
     Malformed,
-    count_records,
+    Records,
     pack_record,
+    read_records,
 )
 from sandbox.limits import STDOUT_BYTES, TEXT_BYTES, limits_of
 from sandbox.outcomes import KINDS, Decoder
@@ -46,14 +50,18 @@ def _decoder(out_of_memory: bool = False) -> Decoder:
 
 
 def _whole(data: bytes) -> list[Outcome] | None:
-    """The outcomes of the whole records at the start, as a session would cut them; None where they are malformed."""
+    """The outcomes of the whole records at the start; None where a head is none."""
     try:
-        count, length = count_records(data)
-        outcomes = _decoder().decode(data[:length], 5)
+        found, _ = read_records(data)
     except Malformed:
         return None
-    assert len(outcomes) == count
+    outcomes = _decoder().decode(found, 5)
+    assert len(outcomes) == found.number
     return outcomes
+
+
+def _records(*packed: bytes) -> Records:
+    return read_records(b"".join(packed))[0]
 
 
 def _assert_well_formed(outcomes: list[Outcome]) -> None:
@@ -86,7 +94,7 @@ def test_a_flipped_byte(data: bytes, draw: st.DataObject) -> None:
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
 def test_scores_come_back_bit_for_bit(scores: list[float]) -> None:
     data = b"".join(pack_record(SCORED, 1500, score, []) for score in scores)
-    outcomes = _decoder().decode(data, 5)
+    outcomes = _decoder().decode(_records(data), 5)
     assert outcomes == [Outcome(index, "g@1", score, 1.5) for index, score in enumerate(scores, 5)]
     told = [outcome.score for outcome in outcomes if outcome.score is not None]
     assert struct.pack(f"{len(scores)}d", *told) == struct.pack(f"{len(scores)}d", *scores)
@@ -96,7 +104,7 @@ def test_scores_come_back_bit_for_bit(scores: list[float]) -> None:
 @pytest.mark.parametrize("packed", [[], [(REASON, b"good")]])
 def test_a_score_that_is_not_finite_is_none(score: float, packed: list[tuple[int, bytes]]) -> None:
     good = pack_record(SCORED, 1, 1.0, [])
-    outcomes = _decoder().decode(good + pack_record(SCORED, 1, score, packed) + good, 0)
+    outcomes = _decoder().decode(_records(good, pack_record(SCORED, 1, score, packed), good), 0)
     assert [outcome.score for outcome in outcomes] == [1.0, None, 1.0]
     error = outcomes[1].error
     assert error is not None
@@ -108,7 +116,7 @@ def test_a_score_that_is_not_finite_is_none(score: float, packed: list[tuple[int
 def test_an_error_has_its_message_and_no_score(kind: int) -> None:
     decoder = _decoder()
     packed = [(MESSAGE, b"what"), (TRACE, b"where"), (STDOUT, b"\xff"), (REASON, b"none"), (ID_TEXT, b"me")]
-    (outcome,) = decoder.decode(pack_record(kind, 2000, 1.0, packed), 9)
+    (outcome,) = decoder.decode(_records(pack_record(kind, 2000, 1.0, packed)), 9)
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.message) == (KINDS[kind], "what")
     assert (outcome.score, outcome.run_ms, outcome.id, outcome.stdout) == (None, 2.0, "me", "\ufffd")
@@ -116,33 +124,60 @@ def test_an_error_has_its_message_and_no_score(kind: int) -> None:
     assert decoder.traces == {9: "where"}
 
 
+def _assert_spoiled(record: bytes, message: str) -> None:
+    """It is a crash of its own completion; those before it and behind it have the scores and ids that are theirs."""
+    before = pack_record(SCORED, 1, 1.0, [(ID_TEXT, b"first"), (REASON, b"good")])
+    behind = pack_record(SCORED, 1, 0.5, [(ID_TEXT, b"last")])
+    first, spoiled, last = _decoder().decode(_records(before, record, behind), 3)
+    assert first == Outcome(3, "g@1", 1.0, 0.001, "first", "good")
+    assert last == Outcome(5, "g@1", 0.5, 0.001, "last")
+    assert (spoiled.index, spoiled.score, spoiled.id, spoiled.reason) == (4, None, None, None)
+    assert spoiled.error is not None
+    assert spoiled.error.kind == "crash"
+    assert message in spoiled.error.message
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\1",
+        FIELD.pack(ID_TEXT, 6) + b"other",  # it reaches into what is another's
+        FIELD.pack(REASON, 2**32 - 1) + b"x",
+        FIELD.pack(ID_TEXT, 1) + b"xy",
+        FIELD.pack(ID_TEXT, 0) * 2,
+        FIELD.pack(9, 1) + b"x",
+        FIELD.pack(ID_TEXT, MAX_ID + 1) + b"x" * (MAX_ID + 1),
+    ],
+)
+def test_fields_that_break_a_rule_cost_their_own_completion(body: bytes) -> None:
+    _assert_spoiled(RECORD.pack(1, 1.0, len(body), MARK | SCORED) + body, "field")
+
+
 @pytest.mark.parametrize("packed", [[], [(MESSAGE, b"x")]])
 @pytest.mark.parametrize("kind", [0, 8, 77, 255])
 def test_a_kind_that_there_is_not(kind: int, packed: list[tuple[int, bytes]]) -> None:
-    with pytest.raises(Malformed, match=f"a record of kind {kind}"):
-        _decoder().decode(pack_record(kind, 1, 1.0, packed), 0)
+    _assert_spoiled(pack_record(kind, 1, 1.0, packed), f"(a record of kind {kind})")
 
 
 @pytest.mark.parametrize("number", [b"", b"x", b"1.0", b"\xff", b"9223372036854775808", b"-9223372036854775808"])
 def test_an_id_that_is_no_number_of_64_bits(number: bytes) -> None:
-    with pytest.raises(Malformed, match="an id"):
-        _decoder().decode(pack_record(SCORED, 1, 1.0, [(ID_NUMBER, number)]), 0)
+    for kind in (SCORED, CRASH):
+        _assert_spoiled(pack_record(kind, 1, 1.0, [(ID_NUMBER, number)]), "(an id ")
 
 
 def test_a_crash_is_of_memory_where_the_kernel_says_so() -> None:
     data = pack_record(CRASH, 1, 0.0, [(MESSAGE, b"signal 9")]) + pack_record(TIMEOUT, 1, 0.0, [])
-    kinds = [outcome.error.kind for outcome in _decoder(out_of_memory=True).decode(data, 0) if outcome.error]
+    kinds = [outcome.error.kind for outcome in _decoder(out_of_memory=True).decode(_records(data), 0) if outcome.error]
     assert kinds == ["memory", "timeout"]
 
 
 def test_no_records_are_no_outcomes() -> None:
-    assert _decoder().decode(b"", 0) == []
+    assert _decoder().decode(Records(b"", b""), 0) == []
     assert RECORD.size == 20
 
 
 @pytest.mark.parametrize(("tag", "most"), [(STDOUT, STDOUT_BYTES), (REASON, TEXT_BYTES), (MESSAGE, TEXT_BYTES)])
 def test_a_text_over_the_limits_in_force_is_refused(tag: int, most: int) -> None:
     """The frames themselves would carry more: other graders may be allowed it."""
-    assert _decoder().decode(pack_record(SCORED, 1, 1.0, [(tag, b"x" * most)]), 0)[0].score == 1.0
-    with pytest.raises(Malformed, match=f"field {tag} of {most + 1} bytes"):
-        _decoder().decode(pack_record(SCORED, 1, 1.0, [(tag, b"x" * (most + 1))]), 0)
+    assert _decoder().decode(_records(pack_record(SCORED, 1, 1.0, [(tag, b"x" * most)])), 0)[0].score == 1.0
+    _assert_spoiled(pack_record(SCORED, 1, 1.0, [(tag, b"x" * (most + 1))]), f"(field {tag} of {most + 1} bytes)")

@@ -163,6 +163,7 @@ def test_a_module_that_does_not_come_to_its_end_fails_execution(name: str, impat
 _ENDLESS = "async def grade(thread):\n    while True: pass\n"
 
 
+@pytest.mark.alone
 def test_a_test_run_has_one_limit_for_all_its_threads(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof, "_TEST_RUN_S", 1.0)
     began = time.monotonic()
@@ -178,7 +179,7 @@ def test_a_proof_may_be_stopped(where: str, pool: Pool) -> None:
     began = time.monotonic()
     with pytest.raises(Stopped):
         pool.prove(GraderSource(text, timeout_s=30.0), None, lambda: time.monotonic() - began > 0.5)
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 8  # a module body has ten seconds
 
 
 def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:

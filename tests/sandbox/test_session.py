@@ -13,6 +13,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.guest.frames import (
     CHECK,
     COMPLETION,
+    COUNT,
     DONE,
     FRAME,
     LOADED,
@@ -20,13 +21,16 @@ from sandbox.guest.frames import (
     MAX_REPLY,
     NOT_LOADED,
     READY,
+    REASON,
     RECORD,
     RECORDS,
     SCORED,
     TAINTED,
     CheckResult,
+    Records,
     pack_check,
     pack_record,
+    pack_records,
 )
 from sandbox.limits import limits_of
 from sandbox.session import Ended, Session, after, count_lines
@@ -78,7 +82,13 @@ def _check(number: int, passed: bool = True) -> bytes:
 HELLO = _frame(READY, b"\x05")
 CHECKS = b"".join(_check(number) for number in range(4))
 READY_TO_GRADE = HELLO + CHECKS + _frame(LOADED, bytes([COMPLETION]) + b"warned\n")
-ONE = pack_record(SCORED, 1, 1.0, [])
+HEAD = pack_record(SCORED, 1, 1.0, [])
+ONE = pack_records(Records(HEAD, b""))
+SAYING = pack_record(SCORED, 1, 1.0, [(REASON, b"good")])
+
+
+def _records(number: int, heads: bytes, bodies: bytes = b"") -> bytes:
+    return _frame(RECORDS, COUNT.pack(number) + heads + bodies)
 
 
 def _loaded(stand: Stand) -> Session:
@@ -94,8 +104,9 @@ def test_a_guest_that_keeps_to_the_rules(stand: Stand) -> None:
     assert session.loaded is not None
     assert (session.loaded.isolation, session.loaded.warnings) == ("completion", ["warned"])
     assert stand.memory > SOURCE.memory_mb
-    stand.guest.sendall(_frame(RECORDS, ONE + ONE[:7]) + _frame(RECORDS, ONE[7:]) + _frame(DONE) + _frame(DONE))
-    assert b"".join(session.grade(b"{}\n{}\n", 2)) == ONE * 2
+    saying = Records(HEAD + SAYING[: RECORD.size], SAYING[RECORD.size :])
+    stand.guest.sendall(_frame(RECORDS, ONE) + _frame(RECORDS, pack_records(saying)) + _frame(DONE) + _frame(DONE))
+    assert list(session.grade(b"{}\n{}\n{}\n", 3)) == [Records(HEAD, b""), saying]
     session.reset()
     session.settle()
     session.end()
@@ -156,13 +167,19 @@ def test_a_guest_that_lies_about_the_checks(stand: Stand, said: bytes, message: 
         (b"", "did not answer in time"),
         (_frame(DONE), "told 0 outcomes for 2 threads"),
         (_frame(RECORDS, ONE) + _frame(DONE), "told 1 outcomes for 2 threads"),
-        (_frame(RECORDS, ONE * 3), "told 3 outcomes for 2 threads"),
-        (_frame(RECORDS, ONE * 2 + ONE[:5]) + _frame(DONE), "told 2 outcomes for 2 threads"),
+        (_records(3, HEAD * 3), "told 3 outcomes for 2 threads"),
+        (_records(0, b""), "told 0 outcomes for 2 threads"),
+        (_records(2, HEAD * 2 + HEAD[:5]), "lengths do not add up"),
+        (_records(2, HEAD), "lengths do not add up"),
+        (_records(2**32 - 1, HEAD * 2), "lengths do not add up"),
+        (_records(1, SAYING[:-1]), "lengths do not add up"),
+        (_records(1, SAYING + b"x"), "lengths do not add up"),
+        (_records(2, SAYING), "lengths do not add up"),
         (_frame(RECORDS, ONE) * 1000, "told 3 outcomes for 2 threads"),
-        (_frame(RECORDS) * 1000, "the guest said 20 while it graded"),
-        (_frame(RECORDS, b"\0" * 40), "no record"),
-        (_frame(RECORDS, RECORD.pack(1, 1.0, 2**32 - 1, MARK | SCORED)), "no record"),
-        (_frame(RECORDS, RECORD.pack(1, 1.0, 100, MARK | SCORED)) + _frame(DONE), "told 0 outcomes"),
+        (_frame(RECORDS) * 1000, "without their number"),
+        (_records(2, b"\0" * 40), "no record"),
+        (_records(1, RECORD.pack(1, 1.0, 2**32 - 1, MARK | SCORED)), "lengths do not add up"),
+        (_records(1, RECORD.pack(1, 1.0, 100, MARK | SCORED)) + _frame(DONE), "lengths do not add up"),
         (_frame(RECORDS, ONE) + _frame(CHECK, b"x"), "the guest said 17 while it graded: b'x'"),
         (_frame(255), "the guest said 255 while it graded"),
         (_frame(TAINTED), "the guest gave up"),
@@ -182,7 +199,7 @@ def test_what_came_before_the_lie_counts(stand: Stand) -> None:
     session = _loaded(stand)
     stand.guest.sendall(_frame(RECORDS, ONE) + _frame(99))
     outcomes = session.grade(b"{}\n{}\n", 2)
-    assert next(outcomes) == ONE
+    assert next(outcomes) == Records(HEAD, b"")
     with pytest.raises(Ended):
         next(outcomes)
 

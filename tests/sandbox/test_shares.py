@@ -138,3 +138,24 @@ def test_many_threads_at_once() -> None:
         thread.join()
     assert max(most) <= 3
     assert shares._held == shares._waiting == {}
+
+
+def test_several_places_are_given_together_and_the_first_beyond_the_share() -> None:
+    shares, granted = Shares(1000, "MiB"), list[str]()
+    shares.ask("a", lambda: granted.append("a"), 300)
+    shares.ask("a", lambda: granted.append("a again"), 300)  # its share is 500
+    shares.ask("b", lambda: granted.append("b"), 600)
+    assert granted == ["a", "b"]
+    assert shares.held == 900
+    shares.ask("c", lambda: granted.append("c"), 2000)  # all there is
+    shares.ask("d", lambda: granted.append("d"), 100)
+    assert granted == ["a", "b", "d"]
+    shares.leave("b", 600)
+    shares.leave("d", 100)
+    assert granted == ["a", "b", "d"]
+    shares.leave("a", 300)
+    assert granted == ["a", "b", "d", "a again"]
+    shares.leave("a", 300)
+    assert granted == ["a", "b", "d", "a again", "c"]
+    shares.leave("c", 2000)
+    assert shares._held == shares._waiting == {}

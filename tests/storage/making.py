@@ -1,10 +1,16 @@
 """Graders and batches made without a sandbox: storage keeps what it is given."""
 
+import time
+from typing import Any
+
 import msgspec
+from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Check, Report
+from storage import names
 from storage.chunks import CHUNK_LINES, Cutter
+from storage.connection import text
 from storage.graders import Proved
 from storage.leases import Completed, Lease
 from storage.plans import Wanted
@@ -37,6 +43,22 @@ def accept(store: Store, lines: int, *graders: Wanted, project: str = "default")
         file.write(payload)
     store.batches.accept(batch_id, project, graders or [wanted(store, "exact")], cutter.finish(), lambda pipe: None)
     return batch_id
+
+
+def ended(redis: Redis) -> dict[str, str]:
+    """The batches that are over and not kept, the first first, with their entries."""
+    entries: Any = redis.xrange(names.ENDED)
+    return {text(fields[b""]): text(entry) for entry, fields in entries}
+
+
+def over_since(store: Store, batch: str, seconds: float) -> None:
+    """Has a batch, which is over and not frozen, be over so many seconds ago."""
+    since = ended(store.redis)
+    since[batch] = f"{int((time.time() - seconds) * 1000)}-{len(since)}"
+    store.redis.delete(names.ENDED)
+    for one, entry in sorted(since.items(), key=lambda of: tuple(map(int, of[1].split("-")))):
+        store.redis.xadd(names.ENDED, {"": one}, id=entry)
+    store.redis.hset(names.batch(batch), "ended", since[batch])
 
 
 def claim(store: Store) -> Lease:

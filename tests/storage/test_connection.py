@@ -1,5 +1,6 @@
 import hashlib
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,14 @@ from typing import Any
 import pytest
 from redis import Redis
 
+from gradebox.outcome import Outcome
 from storage import names
-from storage.connection import FORMAT, check_format, load_scripts, lua
+from storage.answers import Once, once
+from storage.chunks import Chunk
+from storage.connection import FORMAT, check_format, load_scripts, lua, text
 from storage.errors import UnknownFormat
 from storage.store import Store
-from tests.storage.making import claim, finish
+from tests.storage.making import accept, claim, ended, failed, finish, outcomes_of, wanted
 
 
 @pytest.fixture
@@ -58,11 +62,99 @@ def test_batches_of_an_older_gradebox_are_scored_to_their_end(
     store.leases.beat([])
     while lease := store.leases.claim():
         assert finish(store, lease)
+    for name, mean in (("running", 1249.5), ("queued", 749.5)):
+        (summary,) = store.batches.get("default", format_1[name]).summary
+        assert (summary.mean, summary.minimum, summary.maximum) == (mean, 0.0, 2 * mean)
+        assert sum(part.count for part in summary.histogram) == summary.scored == 2 * mean + 1
+        assert summary.run_ms_mean == 0.5
     for batch, threads in ((format_1["over"], 10), (format_1["running"], 2500), (format_1["queued"], 1500)):
         found = store.batches.get("default", batch)
         assert (found.state, found.done, found.scored) == ("finished", threads, threads)
-    assert set(redis.zrange(names.ENDED, 0, -1)) == {format_1[name].encode() for name in ("over", "running", "queued")}
+    assert list(ended(redis)) == [format_1[name] for name in ("over", "running", "queued")]
     assert not redis.exists(names.TURNS, names.WAITING, names.ACTIVE, "gradebox:rotation")
+
+
+def to_format_3(redis: Redis, once: Once) -> None:
+    """Brings what is kept of frozen batches, of their ends and of answers back to how format 3 had it."""
+    over = ended(redis)
+    redis.delete(names.ENDED)
+    redis.zadd(names.ENDED, {batch: int(entry.partition("-")[0]) / 1000 for batch, entry in over.items()})
+    kept: Any = redis.hgetall(names.FROZEN)
+    for batch, value in kept.items():
+        head, _, record = value.partition(b"\n")
+        redis.set(f"gradebox:frozen:{text(batch)}", head.rpartition(b":")[0] + b"\n" + record)
+    redis.delete(names.FROZEN)
+    digest = hashlib.sha256(b"key").hexdigest()[:32]
+    redis.rename(once.name, f"gradebox:answer:default:0123:{digest}")
+    redis.lset(names.answers("default"), 0, f"gradebox:answer:default:0123:{digest}")
+    redis.set(names.FORMAT, 3)
+
+
+def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, store: Store) -> None:
+    asked = once("default", "0123", "key", "fingerprint", 3600)
+    exact = [wanted(store, "exact")]
+    first = store.batches.accept(
+        store.leftovers.begin(), "default", exact, [Chunk(0, 3, 0, 1)], lambda pipe: None, once=asked
+    )
+    finish(store, claim(store))
+    others = []
+    for _ in range(3):
+        others.append(accept(store, 20, *exact))
+        finish(store, claim(store))
+    kept, _, unfrozen = others
+    store.batches.keep("default", kept, True)
+    for batch in (first.id, *others):
+        if batch != unfrozen:
+            store.freezer.freeze(batch)
+    before, over = store.batches.newest("default", 9), list(ended(redis))
+    to_format_3(redis, asked)
+
+    check_format(redis)
+
+    assert redis.keys("gradebox:frozen:*") == redis.keys("gradebox:answer:default*") == []
+    assert store.batches.newest("default", 9) == before
+    assert list(ended(redis)) == over
+    assert store.batches.answered(asked) == first
+    assert redis.ttl(asked.name) > 3000
+    assert redis.lrange(names.answers("default"), 0, -1) == [asked.digest.encode()]
+    assert store.batches.expire(time.time() + 1, 100) == 3
+    assert [batch.id for batch in store.batches.newest("default", 9)] == [kept]
+    assert redis.xlen(names.ENDED) == 0
+
+
+def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> None:
+    batch = accept(store, 40, wanted(store, "a"), wanted(store, "b"))
+    for _ in range(2):
+        lease = claim(store)
+        made = outcomes_of(store, lease)
+        label = made[0].grader
+        scores = [Outcome(one.index, label, 0.1 * one.index - 1e-7, 0.5) for one in made[:30]]
+        finish(store, lease, [*scores, *[failed(one.index, label) for one in made[30:]]])
+    before = store.batches.get("default", batch)
+    for number in range(2):  # as format 3 had them
+        counted = store.batches._tallies.of(batch, 2)[number]
+        named = ("count", "scored", "mean", "m2", "minimum", "maximum", "run_ms")
+        fields: dict[Any, Any] = {name: repr(getattr(counted, name)) for name in named}
+        redis.hset(f"gradebox:batch:{batch}:stats:{number}", mapping={**fields, "error:exception": "10"})
+        redis.hset(f"gradebox:batch:{batch}:stats:{number}", "past", "1:50:99.0:1.5 1:50:99.0:1.5 1:50:99.0:1.5")
+        values: dict[Any, Any] = {f"{value:.3g}": count for value, count in counted.values.items()}
+        redis.hset(f"gradebox:batch:{batch}:values:{number}", mapping=values)
+        redis.delete(names.tallies(batch, number))
+    redis.delete(names.ENDED)
+    redis.set(names.FORMAT, 3)
+
+    check_format(redis)
+
+    found = store.batches.get("default", batch)
+    assert [one.warning_kinds for one in found.summary] == [["jump"], ["jump"]]  # by what they were compared with
+    plain = {"warnings", "warning_kinds"}
+    assert [one.model_dump(exclude=plain) for one in found.summary] == [
+        one.model_dump(exclude=plain) for one in before.summary
+    ]
+    store.freezer.freeze(batch)
+    assert store.batches.get("default", batch) == found.model_copy(update={"kept": True})  # it was not in `ended`
+    assert not redis.exists(names.rewards("default", "a"))  # they were remembered when it ended
+    assert not redis.keys(f"gradebox:batch:{batch}*")
 
 
 def test_a_batch_of_an_older_gradebox_starts_with_a_lease_still_held(

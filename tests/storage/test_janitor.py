@@ -12,7 +12,7 @@ from storage.janitor import Janitor
 from storage.settings import StorageSettings
 from storage.store import Store
 from storage.uploads import Upload
-from tests.storage.making import accept, claim, finish, wanted
+from tests.storage.making import accept, claim, finish, over_since, wanted
 
 DAY_S = 24 * 3600.0
 
@@ -28,7 +28,7 @@ def over(store: Store, days_ago: float) -> str:
     batch = accept(store, 10)
     finish(store, claim(store))
     store.graders.delete("default", "exact")
-    store.redis.zadd(names.ENDED, {batch: time.time() - days_ago * DAY_S})
+    over_since(store, batch, days_ago * DAY_S)
     return batch
 
 
@@ -155,6 +155,15 @@ def test_old_files_of_no_batch_are_orphans(store: Store, folder: Path) -> None:
     (folder / "outcomes" / "notes.txt").write_text("an operator's")
     Janitor(store, None).look()
     assert files(folder) == {known, young, "notes.txt"}
+
+
+def test_files_of_a_frozen_batch_are_no_orphans(store: Store, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = over(store, 1)
+    store.freezer.freeze(batch)
+    monkeypatch.setattr(janitors, "OLD_S", -DAY_S)  # everything is old enough
+    Janitor(store, None).look()
+    assert store.leftovers.due() == []
+    assert files(folder) == {batch}
 
 
 def test_files_of_another_deployment_are_left_alone(store: Store, redis: Redis, folder: Path) -> None:

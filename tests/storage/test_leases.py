@@ -258,7 +258,7 @@ def test_a_cancelled_batch_takes_no_more(store: Store) -> None:
     assert store.batches.get("default", batch).done == 1000
 
 
-def test_a_deleted_batch_leaves_nothing_in_redis_but_counts(store: Store, redis: Redis) -> None:
+def test_a_deleted_batch_leaves_nothing_in_redis(store: Store, redis: Redis) -> None:
     before = set(redis.keys())
     batch = accept(store, 2500, wanted(store, "a"))
     assert finish(store, claim(store))
@@ -275,9 +275,7 @@ def test_a_deleted_batch_leaves_nothing_in_redis_but_counts(store: Store, redis:
         names.versions("default", "a"),
         names.numbers("default"),
         names.version_bytes("default"),
-        names.TOTALS,
-        names.MEASURED,
-        names.measures("default:a"),
+        names.ENDED,  # empty
     }
 
 

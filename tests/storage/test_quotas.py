@@ -1,8 +1,17 @@
+import threading
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from redis import Redis
 
-from storage import names
-from storage.errors import QuotaExceeded
+from gradebox.schemas import Grader, Project
+from storage import answers, names
+from storage.backlog import Waiting
+from storage.chunks import Chunk
+from storage.errors import QuotaExceeded, StorageError
+from storage.plans import Wanted
 from storage.quotas import Quotas
 from storage.settings import StorageSettings
 from storage.spool import Spool
@@ -107,3 +116,96 @@ def test_the_versions_of_a_project_are_bounded_in_bytes(store: Store, monkeypatc
         store.graders.create("default", "b", "b", "", proved("# " + "y" * 2000))
     store.graders.delete("default", "a")
     store.graders.create("default", "b", "b", "", proved("# " + "y" * 2000))
+
+
+def at_once(work: Callable[[int], object], threads: int) -> list[object]:
+    """What each thread's call gives or raises; all begin in the same moment."""
+    start = threading.Barrier(threads)
+
+    def call(number: int) -> object:
+        start.wait()
+        try:
+            return work(number)
+        except StorageError as error:
+            return error
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(call, range(threads)))
+
+
+def accepting_at_once(store: Store, lines: int, *, rounds: int) -> Counter[str]:
+    """How many of 24 batches that come in the same moment are accepted, and refused with what, over many rounds."""
+    exact = wanted(store, "exact")
+    found: Counter[str] = Counter()
+    for _ in range(rounds):
+        made = at_once(lambda _: accept(store, lines, exact), 24)
+        found.update("accepted" if isinstance(one, str) else type(one).__name__ for one in made)
+        assert store.redis.zcard(names.batches("default")) == sum(isinstance(one, str) for one in made)
+        for batch in store.batches.newest("default", 100):
+            store.batches.delete("default", batch.id)
+        assert not store.redis.exists(names.WAITING, names.ACTIVE, names.STORED, names.TURNS, names.SOURCES)
+    return found
+
+
+PAYLOAD = sum(len(b'{"turns": [["assistant", "%d"]]}\n' % number) for number in range(20))
+
+
+@pytest.mark.parametrize(
+    ("waiting", "quotas", "refused"),
+    [
+        (Waiting(100, 1000), Quotas(), "QueueFull"),
+        (Waiting(10_000, 5), Quotas(), "QueueFull"),
+        (Waiting(10_000, 1000), Quotas(batches=5), "QuotaExceeded"),
+        (Waiting(10_000, 1000), Quotas(spool_bytes=5 * PAYLOAD), "QuotaExceeded"),
+    ],
+)
+def test_batches_that_come_at_once_do_not_pass_a_bound_together(
+    redis: Redis, storage_settings: StorageSettings, waiting: Waiting, quotas: Quotas, refused: str
+) -> None:
+    store = Store(redis, Spool(storage_settings.spool), waiting, quotas=quotas)
+    store.projects.ensure("default")
+    assert accepting_at_once(store, 20, rounds=5) == {"accepted": 5 * 5, refused: 5 * 19}
+
+
+def test_the_same_request_that_comes_many_times_at_once_is_done_once(store: Store) -> None:
+    exact = [wanted(store, "exact")]
+    once = answers.once("default", "0123", "key", "fingerprint", 3600)
+    chunks = [Chunk(0, 3, 0, 1)]
+
+    def send(_: int) -> object:
+        batch_id = store.leftovers.begin()
+        return store.batches.accept(batch_id, "default", exact, chunks, lambda pipe: None, once=once)
+
+    made = at_once(send, 16)
+    assert all(one == made[0] for one in made)
+    assert store.redis.zcard(names.batches("default")) == 1
+    assert len(store.leftovers.due(100)) == 15
+
+
+def test_graders_and_versions_that_come_at_once_do_not_pass_a_bound_together(
+    redis: Redis, storage_settings: StorageSettings
+) -> None:
+    store = Store(redis, Spool(storage_settings.spool), quotas=Quotas(graders=3, versions=4))
+    made = at_once(lambda number: wanted(store, f"g{number}"), 12)
+    assert sum(isinstance(one, Wanted) for one in made) == len(store.graders.all("default")) == 3
+    key = store.graders.all("default")[0].key
+    updated = at_once(lambda number: store.graders.update("default", key, proved(f"# {number}")), 12)
+    assert sum(isinstance(one, Grader) for one in updated) == 3
+    assert redis.hlen(names.versions("default", key)) == 4
+
+
+def test_versions_that_come_at_once_do_not_pass_their_bytes_together(
+    redis: Redis, storage_settings: StorageSettings
+) -> None:
+    store = Store(redis, Spool(storage_settings.spool), quotas=Quotas(version_bytes=10_000))
+    made = at_once(lambda number: store.graders.create("default", f"g{number}", "g", "", proved("#" + "x" * 2000)), 12)
+    assert sum(isinstance(one, Grader) for one in made) == 4
+    assert sum(int(size) for size in redis.hvals(names.version_bytes("default"))) <= 10_000
+
+
+def test_projects_that_come_at_once_do_not_pass_their_bound_together(
+    redis: Redis, storage_settings: StorageSettings
+) -> None:
+    store = Store(redis, Spool(storage_settings.spool), quotas=Quotas(projects=3))
+    made = at_once(lambda number: store.projects.create(f"p{number}"), 12)
+    assert sum(isinstance(one, Project) for one in made) == len(store.projects.all()) == 3

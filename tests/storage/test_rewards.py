@@ -105,6 +105,9 @@ def test_finished_batches_are_remembered_and_the_summary_keeps_what_they_were(st
         scores = [float(number % 2) + shift for number in range(40)]
         outcomes = outcomes_of(store, lease)
         finish(store, lease, [Outcome(one.index, one.grader, scores[one.index], 1.0) for one in outcomes])
+        told = store.batches.get("default", made[-1]).summary
+        store.freezer.freeze(made[-1])
+        assert store.batches.get("default", made[-1]).summary == told
     told = [store.batches.get("default", batch).summary[0] for batch in made]
     assert [summary.warning_kinds for summary in told] == [[], [], [], ["jump"]]
     assert "over the last 3 batches it was 0.5333" in told[-1].warnings[0]
@@ -113,26 +116,31 @@ def test_finished_batches_are_remembered_and_the_summary_keeps_what_they_were(st
 def test_ten_batches_are_remembered_and_small_ones_are_not(store: Store) -> None:
     exact = wanted(store, "exact")
     for lines in (29, *[30] * 12):
-        accept(store, lines, exact)
+        batch = accept(store, lines, exact)
         finish(store, claim(store))
+        store.freezer.freeze(batch)
     entries = store.redis.lrange(names.rewards("default", "exact"), 0, -1)
     assert len(entries) == 10
     assert all(text(entry).startswith("1:30:14.5:") for entry in entries)
 
 
 def test_a_batch_that_is_finished_twice_is_remembered_once(store: Store) -> None:
-    accept(store, 30)
+    batch = accept(store, 30)
     lease = claim(store)
     assert finish(store, lease)
     assert complete_again(store, lease)
+    for _ in range(2):
+        store.freezer.freeze(batch)
     assert store.redis.llen(names.rewards("default", "exact")) == 1
 
 
 def test_a_grader_that_was_deleted_leaves_no_memory(store: Store) -> None:
     exact = wanted(store, "exact")
-    for _ in range(2):
-        accept(store, 30, exact)
+    first, second = accept(store, 30, exact), accept(store, 30, exact)
     finish(store, claim(store))
+    store.freezer.freeze(first)
+    assert store.redis.exists(names.rewards("default", "exact"))
     store.graders.delete("default", "exact")
     finish(store, claim(store))
+    store.freezer.freeze(second)
     assert not store.redis.exists(names.rewards("default", "exact"))

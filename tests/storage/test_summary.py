@@ -70,6 +70,6 @@ def test_every_finite_score_is_summarised(scores: list[float]) -> None:
 
 
 def test_a_summary_that_cannot_be_made_is_none_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    impossible = Tally(count=1, scored=1, values={"no number": 1})
+    impossible = Tally(count=1, scored=1)
     assert summaries.summary_of("g@1", 1.0, impossible) is None
     assert "the summary of g@1 could not be made" in caplog.text

@@ -20,7 +20,7 @@ def test_moments_are_those_of_the_scores_that_are() -> None:
 
 
 def test_values_are_counted_to_three_digits() -> None:
-    assert tally(scored(0.12345, 0.12349, -0.0, 0.0, 1234.5)).values == {"0.123": 2, "0": 2, "1.23e+03": 1}
+    assert tally(scored(0.12345, 0.12349, -0.0, 0.0, 1234.5)).values == {0.123: 2, 0.0: 2, 1230.0: 1}
 
 
 def test_nothing_scored_is_no_error() -> None:

@@ -13,6 +13,7 @@ from typing import cast
 import pytest
 
 from gradebox.schemas import Batch
+from runtime.metrics import Metrics
 from sandbox.pool import Pool
 from storage import outcomes
 from storage.plans import Wanted
@@ -20,9 +21,9 @@ from storage.settings import StorageSettings
 from storage.store import Store
 from storage.uploads import Upload
 from tests.storage.making import proved
+from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
-from worker.runtime import Runtime
 
 Worker = subprocess.Popen[bytes]
 ROOT = Path(__file__).parents[2]
@@ -40,10 +41,10 @@ def dispatch(store: Store) -> Dispatch:
 
 
 @pytest.fixture
-def runtime(store: Store) -> Runtime:
-    """The runtime of a worker that has no sandboxes and whose heart does not beat."""
+def context(store: Store) -> WorkerContext:
+    """The context of a worker that has no sandboxes and whose heart does not beat."""
     dispatch = Dispatch(store)
-    return Runtime(store, cast(Pool, None), dispatch, Heartbeat(store, dispatch))
+    return WorkerContext(store, cast(Pool, None), dispatch, Heartbeat(store, dispatch, Metrics("worker")))
 
 
 @contextmanager

@@ -2,7 +2,7 @@ from redis import Redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from storage.measures import Process
+from storage.processes import ProcessRecord
 from storage.store import Store
 from storage.uploads import Upload
 from tests.storage.making import wanted
@@ -27,8 +27,8 @@ def test_a_batch_and_its_job_come_together(store: Store, redis: Redis) -> None:
 
 def test_a_batch_calls_as_many_workers_as_there_are_and_it_has_units_for(store: Store, redis: Redis) -> None:
     for number in range(5):
-        store.measures.tell(Process("worker", f"host:{number}", 1, 0), {})
-    store.measures.tell(Process("api", "host:5", 1, 0), {})
+        store.processes.tell(ProcessRecord("worker", f"host:{number}"))
+    store.processes.tell(ProcessRecord("api", "host:5"))
     accept(store, Dispatch(store))
     assert len(queue(redis)) == 3
 

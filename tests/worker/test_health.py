@@ -1,5 +1,6 @@
 """What a health check says of a real worker, and that asking changes nothing."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from rq.job import Job
 from rq.serializers import JSONSerializer
 from rq.worker_registration import clean_worker_registry
 
-from storage.measures import Process
+from storage.processes import ProcessRecord
 from storage.settings import StorageSettings
 from storage.store import Store
 from tests.worker.conftest import ROOT, wait_until
@@ -34,16 +35,16 @@ def asked(settings: StorageSettings) -> tuple[int, str]:
 
 
 def test_a_worker_that_tells_of_itself_is_well(store: Store, storage_settings: StorageSettings) -> None:
-    store.measures.tell(Process("worker", HERE, 1, 0), {})
+    store.processes.tell(ProcessRecord("worker", HERE))
     assert asked(storage_settings) == (0, "")
 
 
 def test_it_says_what_is_wrong(store: Store, redis: Redis, storage_settings: StorageSettings) -> None:
     code, said = asked(storage_settings)
     assert (code, "no worker of host" in said) == (1, True)
-    store.measures.tell(Process("worker", HERE, 1, 0, trouble="no sandbox can be started: no memory"), {})
-    store.measures.tell(Process("worker", "elsewhere:1", 1, 0), {})
-    store.measures.tell(Process("api", f"{socket.gethostname()}:2", 1, 0), {})
+    store.processes.tell(ProcessRecord("worker", HERE, trouble="no sandbox can be started: no memory"))
+    store.processes.tell(ProcessRecord("worker", "elsewhere:1"))
+    store.processes.tell(ProcessRecord("api", f"{socket.gethostname()}:2"))
     before = _all(redis)
     code, said = asked(storage_settings)
     assert (code, said) == (1, f"worker {HERE}: no sandbox can be started: no memory\n")
@@ -85,7 +86,12 @@ def test_rq_knows_a_worker_whose_job_outlives_its_record(
     known: list[int] = []
     counts.append(lambda: known.append(Worker.count(queue=queue)))
     counts.append(lambda: clean_worker_registry(queue))
-    worker.work(burst=True, logging_level="ERROR")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        worker.work(burst=True, logging_level="ERROR")
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     assert known == [1, 1, 1, 1]
     assert not redis.keys("rq:job:*") and not redis.keys("rq:execution*")
 

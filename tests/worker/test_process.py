@@ -54,7 +54,7 @@ def test_a_cancelled_batch_keeps_no_worker(store: Store, dispatch: Dispatch, sta
     store.batches.cancel("default", slow)
     began = time.monotonic()
     assert over(store, submit(store, dispatch, 10, SLOW)).scored == 10
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15  # twenty seconds are what the cancelled one would have taken
     found = store.batches.get("default", slow)
     assert (found.state, found.done, found.underway) == ("cancelled", 0, 0)
 
@@ -82,7 +82,7 @@ def test_one_completion_of_another_project_passes_a_slow_chunk(
     for lines in (1, 2):
         quick = submit(store, dispatch, lines, SLOW, project="other")
         over(store, quick, project="other")
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 30
     assert store.batches.get("default", slow).done == 0
 
 
@@ -92,14 +92,14 @@ def test_a_signal_takes_no_lock_that_the_main_thread_may_hold() -> None:
 import os, signal, threading, types
 from worker.process import Process
 
-runtime = types.SimpleNamespace(stopping=threading.Event(), stop_s=60.0)
-process = Process(runtime, "unix:///nowhere.sock")
-held = runtime.stopping._cond
+context = types.SimpleNamespace(stopping=threading.Event(), stop_s=60.0)
+process = Process(context, "unix:///nowhere.sock")
+held = context.stopping._cond
 
 def work():
     with held:  # as Event.wait does
         os.kill(os.getpid(), signal.SIGTERM)
-    assert runtime.stopping.wait(5)
+    assert context.stopping.wait(5)
 
 process._work = work
 process.run()
@@ -111,6 +111,7 @@ print("stopped")
     assert done.stdout == "stopped\n", done.stderr
 
 
+@pytest.mark.alone
 def test_an_idle_worker_stops_at_once(start: Callable[[], Worker]) -> None:
     worker = start()
     time.sleep(0.2)
@@ -133,6 +134,7 @@ def test_a_worker_that_has_just_worked_answers_the_next_call_in_the_same_job(
     assert int(store.redis.hget(worker, "successful_job_count") or 0) == 1
 
 
+@pytest.mark.alone
 def test_a_worker_that_waits_for_the_next_call_stops_at_once(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker]
 ) -> None:
@@ -145,6 +147,7 @@ def test_a_worker_that_waits_for_the_next_call_stops_at_once(
     assert time.monotonic() - began < 2
 
 
+@pytest.mark.alone
 def test_a_call_that_comes_as_a_worker_is_told_to_stop_is_answered_by_another(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker]
 ) -> None:

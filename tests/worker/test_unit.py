@@ -6,6 +6,7 @@ import pytest
 from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
+from runtime.metrics import Metrics
 from sandbox.errors import InfrastructureError
 from sandbox.grading import Grading
 from sandbox.pool import Pool
@@ -15,13 +16,13 @@ from storage.plans import Wanted
 from storage.store import Store
 from tests.storage.making import accept, claim, proved
 from worker import watch as watches
-from worker.bench import Bench
-from worker.claims import Claims
+from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
-from worker.runtime import Runtime
-from worker.settler import Settler
+from worker.loaded_grader import GraderCache
+from worker.result_writer import ResultWriter
 from worker.unit import Scored, score
+from worker.unit_queue import UnitQueue
 from worker.watch import Watch
 
 pytestmark = pytest.mark.sandbox
@@ -30,9 +31,9 @@ SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return f
 
 
 @pytest.fixture
-def runtime(store: Store, pool: Pool) -> Runtime:
+def context(store: Store, pool: Pool) -> WorkerContext:
     dispatch = Dispatch(store)
-    return Runtime(store, pool, dispatch, Heartbeat(store, dispatch))
+    return WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
 
 
 def wanted(store: Store, source: str, key: str = "g") -> Wanted:
@@ -40,30 +41,30 @@ def wanted(store: Store, source: str, key: str = "g") -> Wanted:
     return Wanted(key, store.graders.version("default", key))
 
 
-def scored(runtime: Runtime, lease: Lease) -> Scored | None:
-    with Bench(runtime.store, runtime.pool) as bench:
-        return score(runtime, bench, lease, Watch(runtime, lease))
+def scored(context: WorkerContext, lease: Lease) -> Scored | None:
+    with GraderCache(context.store, context.pool) as cache:
+        return score(context, cache, lease, Watch(context, lease))
 
 
-def settled(runtime: Runtime, unit: Scored) -> None:
-    with Settler(runtime, Claims(runtime)) as settler:
-        settler.add(unit)
+def settled(context: WorkerContext, unit: Scored) -> None:
+    with ResultWriter(context, UnitQueue(context)) as writer:
+        writer.add(unit)
 
 
 def scores(unit: Scored) -> list[float | None]:
     return [one.score for one in msgspec.json.Decoder(Outcome).decode_lines(unit.lines)]
 
 
-def test_a_unit_has_an_outcome_for_each_line(store: Store, runtime: Runtime) -> None:
+def test_a_unit_has_an_outcome_for_each_line(store: Store, context: WorkerContext) -> None:
     accept(store, 1000, wanted(store, QUICK))
-    found = scored(runtime, claim(store))
+    found = scored(context, claim(store))
     assert found is not None
     assert (found.whole, found.counted.count) == (True, 1000)
     assert scores(found) == [float(number) for number in range(1000)]
 
 
 def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
-    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watches, "SLICE_S", 0.5)
     batch = accept(store, 12, wanted(store, SLOW))
@@ -71,21 +72,21 @@ def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
     first = claim(store)
     assert first.batch == batch
 
-    part = scored(runtime, first)
+    part = scored(context, first)
 
     assert part is not None
     done = part.counted.count
     assert not part.whole and 0 < done < 12
-    settled(runtime, part)
+    settled(context, part)
     assert store.batches.get("default", batch).underway == done
     assert claim(store).batch == other
     second = claim(store)
     assert (second.batch, second.tries, second.part) == (batch, 1, Part(1, done))
     monkeypatch.setattr(watches, "SLICE_S", 60.0)
-    whole = scored(runtime, second)
+    whole = scored(context, second)
     assert whole is not None and whole.whole
     assert whole.lines.startswith(part.lines)  # what was scored is not scored again
-    settled(runtime, whole)
+    settled(context, whole)
     assert scores(whole) == [float(number) for number in range(12)]
     found = store.batches.get("default", batch)
     assert (found.state, found.scored) == ("finished", 12)
@@ -93,59 +94,59 @@ def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
 
 
 def test_a_unit_that_nobody_waits_behind_is_not_left(
-    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watches, "SLICE_S", 0.1)
     accept(store, 6, wanted(store, SLOW))
     accept(store, 6, wanted(store, SLOW, "more"))  # of the same project
-    found = scored(runtime, claim(store))
+    found = scored(context, claim(store))
     assert found is not None and found.whole
 
 
-def test_a_worker_that_is_to_stop_keeps_what_is_done(store: Store, runtime: Runtime) -> None:
+def test_a_worker_that_is_to_stop_keeps_what_is_done(store: Store, context: WorkerContext) -> None:
     accept(store, 100, wanted(store, SLOW))
     lease = claim(store)
-    runtime.stopping.set()
+    context.stopping.set()
     began = time.monotonic()
-    found = scored(runtime, lease)
+    found = scored(context, lease)
     assert time.monotonic() - began < 4
     assert found is not None
     assert 0 < found.counted.count < 30
 
 
-def test_a_kept_part_that_is_lost_is_scored_again(store: Store, runtime: Runtime) -> None:
+def test_a_kept_part_that_is_lost_is_scored_again(store: Store, context: WorkerContext) -> None:
     batch = accept(store, 10, wanted(store, QUICK))
     store.leases.release(claim(store), tried=False, outcomes=4)
     lease = claim(store)
     assert lease.part is not None
     assert not store.spool.outcome_files(batch)
-    found = scored(runtime, lease)
+    found = scored(context, lease)
     assert found is not None
     assert scores(found) == [float(number) for number in range(10)]
 
 
-def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, runtime: Runtime) -> None:
+def test_what_was_done_counts_when_the_rest_is_given_up(store: Store, context: WorkerContext) -> None:
     batch = accept(store, 10, wanted(store, QUICK))
     first = claim(store)
-    whole = scored(runtime, first)
+    whole = scored(context, first)
     assert whole is not None
     four = b"".join(whole.lines.splitlines(keepends=True)[:4])
     store.spool.write_outcomes(batch, {(0, 1): four})
     store.leases.release(first, tried=False, outcomes=4)
     for _ in range(store.leases.attempts):
         store.leases.release(claim(store))
-    last = scored(runtime, claim(store))
+    last = scored(context, claim(store))
     assert last is not None
     assert last.whole and last.lines.startswith(four)
     assert (last.counted.scored, last.counted.errors) == (4, {"infrastructure": 6})
 
 
-def test_a_unit_whose_batch_is_over_is_left_at_once(store: Store, runtime: Runtime) -> None:
+def test_a_unit_whose_batch_is_over_is_left_at_once(store: Store, context: WorkerContext) -> None:
     batch = accept(store, 1000, wanted(store, SLOW))
     lease = claim(store)
     store.batches.cancel("default", batch)
     began = time.monotonic()
-    assert scored(runtime, lease) is None
+    assert scored(context, lease) is None
     assert time.monotonic() - began < 3
 
 
@@ -161,35 +162,35 @@ def _out_of_sandboxes(after: int) -> Callable[..., list[Outcome]]:
 
 
 def test_what_was_scored_before_a_fault_of_ours_is_kept_and_the_rest_comes_again(
-    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accept(store, 10, wanted(store, QUICK))
     with monkeypatch.context() as patched:
         patched.setattr(Grading, "score", _out_of_sandboxes(after=4))
-        found = scored(runtime, claim(store))
+        found = scored(context, claim(store))
     assert found is not None
     assert (found.whole, scores(found)) == (False, [1.0] * 4)
-    settled(runtime, found)
-    again = scored(runtime, claim(store))
+    settled(context, found)
+    again = scored(context, claim(store))
     assert again is not None
     assert (again.whole, scores(again)) == (True, [1.0] * 4 + [float(number) for number in range(4, 10)])
 
 
 def test_a_fault_of_ours_before_any_score_is_no_outcome(
-    store: Store, runtime: Runtime, monkeypatch: pytest.MonkeyPatch
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     accept(store, 10, wanted(store, QUICK))
     monkeypatch.setattr(Grading, "score", _out_of_sandboxes(after=0))
     with pytest.raises(InfrastructureError, match="no sandbox was left"):
-        scored(runtime, claim(store))
+        scored(context, claim(store))
 
 
 def test_a_project_without_room_for_more_outcomes_gets_errors_and_no_files_of_size(
-    store: Store, runtime: Runtime, redis: Redis
+    store: Store, context: WorkerContext, redis: Redis
 ) -> None:
     accept(store, 10, wanted(store, QUICK))
     redis.hset(names.STORED, "default", 1 << 60)
-    found = scored(runtime, claim(store))
+    found = scored(context, claim(store))
     assert found is not None
     assert (found.whole, scores(found), found.counted.errors) == (True, [None] * 10, {"infrastructure": 10})
     assert b"delete some batches" in found.lines

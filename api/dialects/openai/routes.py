@@ -15,8 +15,8 @@ from api.dialects.openai.refused import OpenAIRoute, Refused
 from api.dialects.openai.run import run as run_grader
 from api.dialects.openai.sample import Sample
 from api.problems import ProblemError
-from api.proofs import BODY_BYTES
 from api.services import Served, Services
+from gradebox.limits import REQUEST_BYTES
 from sandbox.shares import Shares
 
 _T = TypeVar("_T")
@@ -85,7 +85,7 @@ async def _grade(
 async def _body(request: Request) -> bytes:
     if bodies.media_type(request) != "application/json":
         raise bodies.unsupported(request, "application/json")
-    return await bodies.read(request, BODY_BYTES)
+    return await bodies.read(request, REQUEST_BYTES)
 
 
 def _validate(caller: Caller, services: Services, body: bytes) -> bytes:

@@ -13,8 +13,8 @@ from api.dialects.reward.access import Scored, ScoredByName, Shown, ShownByName,
 from api.dialects.reward.socket import Conversation
 from api.dialects.reward.wire import METADATA_SCHEMA
 from api.problems import AWAY, ProblemError, problem_of
-from api.proofs import BODY_BYTES
 from api.services import Served
+from gradebox.limits import REQUEST_BYTES
 from storage.errors import StorageError
 
 router = APIRouter(tags=["reward"], include_in_schema=False)
@@ -23,14 +23,14 @@ router = APIRouter(tags=["reward"], include_in_schema=False)
 @router.post("/reward/{project}/{key}/score")
 async def score(request: Request, services: Served, target: Scored) -> HttpResponse:
     """The reward of one completion."""
-    body = await bodies.read(request, BODY_BYTES)
+    body = await bodies.read(request, REQUEST_BYTES)
     return _json(await services.grade(request, target.project, scoring.score_one, services, target, body))
 
 
 @router.post("/reward/{project}/{key}/batch_score")
 async def batch_score(request: Request, services: Served, target: Scored) -> HttpResponse:
     """The rewards of several."""
-    body = await bodies.read(request, BODY_BYTES, "send fewer at once")
+    body = await bodies.read(request, REQUEST_BYTES, "send fewer at once")
     return _json(await services.grade(request, target.project, scoring.score_many, services, target, body))
 
 

@@ -9,9 +9,9 @@ from api.callers import Caller
 from api.dialects.reward.access import Target
 from api.dialects.reward.wire import BatchedRequest, BatchedResponse, Request, ServerInfo, line_of, response
 from api.problems import RETRY, ProblemError
-from api.proofs import THREADS
 from api.score import score_lines
 from api.services import Services
+from gradebox.limits import REQUEST_THREADS
 from gradebox.outcome import Outcome
 
 ERRORS = 100  # that a problem tells of
@@ -26,7 +26,7 @@ def score_one(caller: Caller, services: Services, target: Target, body: bytes) -
 def score_many(caller: Caller, services: Services, target: Target, body: bytes) -> bytes:
     """The rewards of several completions, in order, as JSON. Raises as `score_one` does where one of them has none."""
     batch = bodies.parse(body, BatchedRequest)
-    sent = bodies.elements(batch.requests, THREADS, services.line_bytes, "requests", "send fewer at once")
+    sent = bodies.elements(batch.requests, REQUEST_THREADS, services.line_bytes, "requests", "send fewer at once")
     requests = [bodies.parse(request, Request) for request in sent]
     outcomes = _scored(caller, services, target, requests) if requests else []
     answers = [response(outcome, request.id) for outcome, request in zip(outcomes, requests, strict=True)]

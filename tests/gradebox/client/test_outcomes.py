@@ -1,11 +1,14 @@
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebox.client.outcomes import OutcomeReader
-from gradebox.errors import ConnectionFailed
-from gradebox.outcome import Outcome
+from gradebox.client.outcomes import OutcomeReader, Rewards
+from gradebox.errors import ConnectionFailed, GradeboxError
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import Batch, BatchGrader
 
 GRADERS = ("a@1", "b@2")
 OUTCOMES = [Outcome(index, grader, index / 2, 0.1) for index in range(5) for grader in GRADERS]
@@ -45,3 +48,37 @@ def test_a_stream_that_breaks_is_read_on_without_a_gap_or_a_repeat(breaks: list[
 def test_what_is_no_outcome_is_an_error() -> None:
     with pytest.raises(ConnectionFailed, match="is no outcome"):
         OutcomeReader(None).feed(b"<html>\n")
+
+
+def batch(threads: int, *graders: BatchGrader) -> Batch:
+    total, now = threads * len(graders), datetime.now(UTC)
+    return Batch(
+        id="b",
+        project="default",
+        state="finished",
+        graders=list(graders),
+        threads=threads,
+        total=total,
+        done=total,
+        scored=total,
+        errors={},
+        created_at=now,
+    )
+
+
+def test_a_reward_is_the_weighted_sum_and_none_where_a_score_is_missing() -> None:
+    rewards = Rewards(batch(3, BatchGrader(key="a", version=1, weight=0.5), BatchGrader(key="b", version=2, weight=-2)))
+    crash = OutcomeError("crash", "it ended")
+    for index, a, b in [(0, 1.0, 0.25), (1, None, 1.0), (2, 1.0, None)]:
+        rewards.add(Outcome(index, "a@1", a, 0.1, error=None if a is not None else crash))
+        rewards.add(Outcome(index, "b@2", b, 0.1, error=None if b is not None else crash))
+
+    assert rewards.result() == [0.0, None, None]
+
+
+def test_rewards_of_part_of_a_batch_are_none_at_all() -> None:
+    rewards = Rewards(batch(2, BatchGrader(key="a", version=1)))
+    rewards.add(Outcome(0, "a@1", 1.0, 0.1))
+
+    with pytest.raises(GradeboxError, match="1 outcomes of the batch are missing"):
+        rewards.result()

@@ -1,18 +1,21 @@
+import gzip
 import io
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebox.client.threads import SCORE_THREADS, Thread, blocks, length, pieces, to_line
+from gradebox.client.threads import Thread, blocks, length, pieces, to_line
+from gradebox.limits import REQUEST_THREADS
 from gradebox.thread import StringThread
 
 
@@ -165,7 +168,7 @@ def test_a_file_opened_as_text_is_refused() -> None:
 
 
 def test_many_threads_are_cut_into_requests() -> None:
-    cut = list(pieces({"completion": "", "id": number} for number in range(2 * SCORE_THREADS + 1)))
+    cut = list(pieces({"completion": "", "id": number} for number in range(2 * REQUEST_THREADS + 1)))
 
     assert [(first, len(lines)) for first, lines in cut] == [(0, 1000), (1000, 1000), (2000, 1)]
 
@@ -174,3 +177,62 @@ def test_large_threads_are_cut_by_their_size() -> None:
     cut = list(pieces({"completion": "x" * 4_000_000} for _ in range(5)))
 
     assert [(first, len(lines)) for first, lines in cut] == [(0, 3), (3, 2)]
+
+
+ANSWERED = {"messages": [{"role": "assistant", "content": "4"}]}
+UNANSWERED = {"messages": [{"role": "assistant", "content": "4"}, {"role": "user", "content": "q"}]}
+
+
+@pytest.mark.parametrize("send", [lambda threads: list(pieces(threads)), lambda threads: list(blocks(threads))])
+@pytest.mark.parametrize(
+    ("threads", "said"),
+    [
+        ([ANSWERED, [("assistant", "4")], StringThread([("assistant", "4")]), {"completion": "4"}], []),
+        (
+            [ANSWERED, UNANSWERED, [("user", "q")], StringThread()],
+            ["3 of 4 threads do not", "first is thread 1"],
+        ),
+    ],
+)
+def test_threads_without_a_completion_are_told_of(
+    send: Callable[[list[Thread]], object], threads: list[Thread], said: list[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    send(threads)
+
+    assert all(part in caplog.text for part in said)
+    assert len(caplog.records) == bool(said)
+
+
+def test_the_first_threads_of_a_file_are_looked_at(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file = tmp_path / "threads.jsonl"
+    file.write_text("".join(f"{json.dumps(each)}\n" for each in [ANSWERED, UNANSWERED, 7]) + "no JSON\n" * 200)
+
+    assert b"".join(blocks(file)) == file.read_bytes()
+    assert "1 of 2 threads do not end with a turn of the assistant" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (gzip.compress(b"{}"), "gzip"),
+        ('{"completion": ""}'.encode("utf-16"), "UTF-16"),
+        (b'[\n{"completion": ""}]', "array"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(start: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=f"the file of threads is .*{said}: write JSON, one thread a line"):
+        list(blocks(io.BytesIO(start)))
+
+
+@pytest.mark.parametrize(
+    ("threads", "said"),
+    [
+        ("few.jsonl", "is a file"),
+        (Path("few.jsonl"), "is a file"),
+        (ANSWERED, "one dict"),
+        (StringThread(), "one StringThread"),
+    ],
+)
+def test_what_is_no_list_of_threads_says_so(threads: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        list(pieces(threads))

@@ -8,8 +8,10 @@ import httpx
 import pytest
 
 from gradebox.client import calls
+from gradebox.client._async.transport import AsyncTransport
+from gradebox.client._sync.transport import Transport
 from gradebox.client.call import Call
-from gradebox.client.transport import AsyncTransport, Rules, Transport
+from gradebox.client.rules import Rules
 from gradebox.errors import (
     ApiError,
     Conflict,
@@ -264,7 +266,7 @@ def test_the_client_that_awaits_follows_the_same_rules(monkeypatch: pytest.Monke
 
     handler, count = flaky(problem(503, "unavailable"))
     sender = AsyncTransport(Rules("http://127.0.0.1:8000", "k", 5.0), httpx.MockTransport(handler))
-    monkeypatch.setattr("gradebox.client.transport.asyncio.sleep", at_once)
+    monkeypatch.setattr("gradebox.client._async.transport.asyncio.sleep", at_once)
 
     async def run(call: Call[list[object]]) -> list[object]:
         await sender.send(call)

@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gradebox.client.watch import ANSWER_S, UNSEEN_S, Watch
+from gradebox.client.watch import ANSWER_S, UNSEEN_S, BatchWatch
 from gradebox.errors import BatchFailed, WaitTimeout
 from gradebox.schemas import Batch, BatchGrader, BatchState
 
@@ -22,7 +22,7 @@ def batch(done: int, state: BatchState = "running", total: int = 1_000, **errors
     )
 
 
-def pause(watch: Watch, state: Batch) -> float:
+def pause(watch: BatchWatch, state: Batch) -> float:
     seconds = watch.saw(state)
     assert seconds is not None
     return seconds
@@ -39,19 +39,19 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_an_answer_may_wait_for_the_end_but_not_so_long_that_nothing_is_seen_to_move(
     progress: bool, seconds: float
 ) -> None:
-    with Watch(batch(0), progress=progress, timeout=None) as watch:
+    with BatchWatch(batch(0), progress=progress, timeout=None) as watch:
         assert pause(watch, batch(0, "queued")) == seconds
 
 
 def test_a_finished_batch_is_waited_for_no_more() -> None:
-    with Watch(batch(0), progress=False, timeout=None) as watch:
+    with BatchWatch(batch(0), progress=False, timeout=None) as watch:
         assert watch.saw(batch(1_000, "finished")) is None
 
 
 @pytest.mark.parametrize("state", ["cancelled", "failed"])
 def test_a_batch_that_ends_without_its_outcomes_is_an_error(state: BatchState) -> None:
     with (
-        Watch(batch(0), progress=False, timeout=None) as watch,
+        BatchWatch(batch(0), progress=False, timeout=None) as watch,
         pytest.raises(BatchFailed, match="7 of 1000") as raised,
     ):
         watch.saw(batch(7, state))
@@ -59,7 +59,7 @@ def test_a_batch_that_ends_without_its_outcomes_is_an_error(state: BatchState) -
 
 
 def test_waiting_has_the_end_that_was_asked_for(clock: list[float]) -> None:
-    with Watch(batch(0), progress=False, timeout=2.0) as watch:
+    with BatchWatch(batch(0), progress=False, timeout=2.0) as watch:
         clock[0] += 1.9
         assert pause(watch, batch(1)) == pytest.approx(0.1)
         clock[0] += 0.5
@@ -71,7 +71,7 @@ def test_waiting_has_the_end_that_was_asked_for(clock: list[float]) -> None:
 def test_where_there_is_no_terminal_a_line_now_and_then_is_shown(
     clock: list[float], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with Watch(batch(0), progress=True, timeout=None) as watch:
+    with BatchWatch(batch(0), progress=True, timeout=None) as watch:
         for _ in range(100):
             clock[0] += 0.25
             watch.saw(batch(10))
@@ -85,9 +85,22 @@ def test_where_there_is_no_terminal_a_line_now_and_then_is_shown(
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "120")
-    with Watch(batch(0), progress=True, timeout=None) as watch:
+    with BatchWatch(batch(0), progress=True, timeout=None) as watch:
         watch.saw(batch(1_000, "finished", timeout=1))
 
     shown = capsys.readouterr().err
     assert "1000/1000" in shown
     assert "1 error" in shown
+
+
+def test_ctrl_c_says_how_to_take_the_batch_up_again() -> None:
+    with pytest.raises(KeyboardInterrupt) as raised, BatchWatch(batch(0), progress=False, timeout=None):
+        raise KeyboardInterrupt
+    assert "client.batches.get('b1')" in raised.value.__notes__[0]
+
+
+def test_a_batch_that_was_over_before_has_no_rate(capsys: pytest.CaptureFixture[str]) -> None:
+    over = batch(1_000, "finished")
+    with BatchWatch(over, progress=True, timeout=None) as watch:
+        watch.saw(over)
+    assert capsys.readouterr().err == "exact-match: 1,000 of 1,000\n"

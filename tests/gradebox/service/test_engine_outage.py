@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from gradebox.client.batches import BatchHandle
+from gradebox.client import BatchHandle
 from tests.engine import engine
 from tests.gradebox.conftest import serving
 from tests.sandbox.test_pool import eventually
 
-pytestmark = [pytest.mark.service, pytest.mark.sandbox, pytest.mark.slow]
+# An engine mounts its folder, and other tests look for mounts that are left.
+pytestmark = [pytest.mark.alone, pytest.mark.service, pytest.mark.sandbox, pytest.mark.slow]
 
 _COUNT = 400
 _SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return len(thread.completion())\n"

@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from gradebox.service.data_folder import DataFolder, hold
-from gradebox.service.redis import _version, redis_answers, redis_child, redis_url
+from gradebox.service.redis import _version, redis_answers, redis_process, redis_url
 
 ROOT = Path(__file__).parents[3]
 
@@ -27,7 +27,7 @@ def wait_for_redis(folder: DataFolder) -> None:
 @contextmanager
 def running(path: Path) -> Iterator[tuple[DataFolder, "redis.Redis"]]:
     with hold(path) as folder:
-        child = redis_child(folder)
+        child = redis_process(folder)
         child.start()
         try:
             wait_for_redis(folder)
@@ -81,9 +81,9 @@ def test_it_ends_with_the_service_however_that_ends(tmp_path: Path) -> None:
     code = (
         "import os, sys, time; from pathlib import Path\n"
         "from gradebox.service.data_folder import hold\n"
-        "from gradebox.service.redis import redis_answers, redis_child\n"
+        "from gradebox.service.redis import redis_answers, redis_process\n"
         "with hold(Path(sys.argv[1])) as folder:\n"
-        "    redis_child(folder).start()\n"
+        "    redis_process(folder).start()\n"
         "    while not redis_answers(folder): time.sleep(0.01)\n"
         "    os.kill(os.getpid(), 9)"
     )

@@ -87,10 +87,10 @@ def ready(service: Service) -> bool:
         return False
 
 
-def refused(folder: Path, *arguments: str, path: str | None = None) -> str:
+def refused(folder: Path, *arguments: str, path: str | None = None, **settings: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", "gradebox", "serve", "--data-dir", str(folder), *arguments],
-        env=os.environ | {"XDG_STATE_HOME": str(folder / "state")} | ({"PATH": path} if path else {}),
+        env=os.environ | {"XDG_STATE_HOME": str(folder / "state")} | ({"PATH": path} if path else {}) | settings,
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -151,25 +151,39 @@ def test_what_was_kept_is_there_after_a_restart(tmp_path: Path) -> None:
         assert [outcome.score for outcome in client.score("half", [{"completion": "a"}])] == [0.5]
 
 
-def test_counts_go_on_where_they_were_when_processes_are_killed(running: Service) -> None:
-    def counted() -> dict[str, float]:
-        lines = httpx.get(f"{running.url}/metrics").text.splitlines()
+def test_one_address_tells_the_metrics_of_all_workers(tmp_path: Path) -> None:
+    (tmp_path / "data" / "metrics").mkdir(parents=True)
+    (tmp_path / "data" / "metrics" / "worker-9.prom").write_text(
+        "gradebox_batches_ended_total 4\n"
+    )  # an earlier start's
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])  # no worker is to listen there
+        with serving(tmp_path, "--workers", "2", metrics_port=port) as service:
+            _tells_of_all_workers(service)
+
+
+def _tells_of_all_workers(service: Service) -> None:
+    name = "gradebox_completions_total"
+
+    def samples() -> dict[str, float]:
+        lines = httpx.get(f"{service.url}/metrics").text.splitlines()
         return {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines if line[0] != "#"}
 
-    with running.client() as client:
+    def scored() -> float:
+        return sum(value for series, value in samples().items() if series.startswith(name))
+
+    with service.client() as client:
         client.graders.create.function(key="half", fn=HALF)
-        for number in range(2):
-            for part in ("-m api", "-m worker"):
-                victim = one(running.process.pid, part)
-                os.kill(victim, signal.SIGKILL)
-                wait_until(lambda part=part, victim=victim: len(family(running.process.pid)) == 3)
-            wait_until(lambda: ready(running))
-            client.batches.create("half", [{"completion": "a"}] * 100).wait(progress=False, timeout=30)
-            samples = counted()
-            assert samples['gradebox_completions_total{grader="half",outcome="scored",project="default"}'] == 100 * (
-                number + 1
-            )
-            assert samples["gradebox_batches_accepted_total"] == number + 1
+        client.batches.create("half", [{"completion": "a"}] * 5000).wait(progress=False, timeout=30)
+        wait_until(lambda: scored() == 5000)
+        for worker in ("worker-1", "worker-2"):
+            assert f'gradebox_batches_ended_total{{state="finished",worker="{worker}"}}' in samples()
+        assert 'gradebox_batches_ended_total{worker="worker-9"}' not in samples()
+        assert samples()["gradebox_batches_accepted_total"] == 1
+        os.kill(one(service.process.pid, "-m api"), signal.SIGKILL)
+        wait_until(lambda: len(family(service.process.pid)) == 4 and ready(service))
+        assert scored() == 5000  # the workers' counts are the workers'
+        assert samples()["gradebox_batches_accepted_total"] == 0
 
 
 @pytest.mark.parametrize("part", ["-m api", "-m worker", "redis-server"])
@@ -257,3 +271,18 @@ def test_a_redis_of_ones_own_is_used(tmp_path: Path, redis_url: str) -> None:
     with serving(tmp_path, "--workers", "1", "--redis-url", redis_url) as service:
         assert not any("redis-server" in command for command in family(service.process.pid).values())
         assert ready(service)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("GRADEBOX_RESERVE_MB", "abc", "GRADEBOX_RESERVE_MB is not as it should be: Input should be a valid integer"),
+        (
+            "GRADEBOX_LOG_LEVEL",
+            "loud",
+            "GRADEBOX_LOG_LEVEL is not as it should be: Input should be 'debug', 'info', 'warning' or",
+        ),
+    ],
+)
+def test_a_wrong_setting_is_named_and_ends_the_start(tmp_path: Path, name: str, value: str, said: str) -> None:
+    assert said in refused(tmp_path, "--port", "0", **{name: value})

@@ -109,6 +109,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.alone  # any start of the backend, in any process, removes it
 def test_what_a_killed_service_left_is_removed_at_the_next_start(made: Docker) -> None:
     mine = made.start()
     killed = subprocess.run([sys.executable, "-c", _KILLED], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
@@ -142,6 +143,7 @@ def test_a_killed_service_leaves_nothing_that_runs(made: Docker) -> None:
         ("", "running", 9999, False),
         ("garbage", "exited", 9999, True),
     ],
+    ids=["ours", "of our pid", "of another machine", "being made there", "left there", "nobody's", "unreadable"],
 )
 def test_whose_a_container_is(owner: str, state: str, age_s: float, stale: bool) -> None:
     told = {"Labels": {leftovers.OWNER: owner}, "State": state, "Created": time.time() - age_s}

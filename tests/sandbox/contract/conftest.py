@@ -2,7 +2,7 @@
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -67,7 +67,11 @@ class Grader:
 
     def score(self, *completions: str) -> list[Outcome]:
         """One outcome each; the sandbox must not end over it."""
-        payload = b"\n".join(json.dumps({"completion": completion}).encode() for completion in completions)
+        return self.score_threads([{"completion": completion} for completion in completions])
+
+    def score_threads(self, threads: Sequence[object]) -> list[Outcome]:
+        """The same of whole threads."""
+        payload = b"\n".join(json.dumps(thread).encode() for thread in threads)
         grading = Grading(lambda _: self.session, lambda _, why: pytest.fail(f"the sandbox ended: {why}"))
         return grading.score(payload, 0, "contract@1")
 

@@ -126,3 +126,113 @@ def test_a_grader_that_takes_its_own_descriptors_away_fails_at_once(loads: Calla
     assert outcome.error is not None
     assert outcome.error.kind == "crash"
     assert time.monotonic() - started < 20
+
+
+# Finds the memory that carries the results of its batch, and does to it what a completion says.
+_FORGES = """
+import gc, mmap, struct, threading, time
+from gradebox import Score
+
+HEAD = struct.Struct("<IdII")
+MARK = 0x9BC5A700
+
+def memories():
+    return [one for one in gc.get_objects() if type(one) is mmap.mmap and one.size() > 200_000]
+
+def forge(slot, length, score=666.0, kind=1, fields=b""):
+    for memory in memories():
+        try:
+            HEAD.pack_into(memory, slot * HEAD.size, 1, score, length, MARK | kind)
+            memory[40960 : 40960 + len(fields)] = fields
+        except (TypeError, ValueError):
+            pass  # the lines, which cannot be written
+
+def scribble(until):
+    while time.monotonic() < until:
+        for slot in range(6):
+            forge(slot, 0xFFFFFFFF, float("nan"), 77, b"\\xff" * 500)
+
+async def grade(thread):
+    exec(thread.completion() or "")
+    return Score(float(thread.metadata["number"]), reason="of " + str(thread.metadata["number"]))
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "forge(NUMBER, 0xFFFFFFFF)",  # overwritten by its own record
+        "forge(NUMBER + 1, 0xFFFFFFFF)",
+        "forge(NUMBER - 1, 0xFFFFFFFF)",
+        "forge(NUMBER - 1, 7, kind=77)",
+        "forge(NUMBER - 1, 5000, float('nan'))",
+        "forge(NUMBER - 1, 0, float('inf'))",
+        "forge(0, 9, fields=b'\\x01\\xff\\xff\\xff\\xff' * 20)",
+        "forge(0, 0, kind=0)",
+        "scribble(time.monotonic() + 0.2)",
+        "threading.Thread(target=scribble, args=(time.monotonic() + 0.3,), daemon=True).start()",
+    ],
+)
+def test_forged_memory_of_results_is_never_a_score_of_nobody(code: str, loads: Callable[..., Grader]) -> None:
+    """In batch isolation one process grades all, and what takes it over can give each of them any result. But each line
+    has exactly one: its own score, what was forged for it, or an error; and the next batch finds nothing of it.
+    """
+    grader = loads(_FORGES, isolation="batch", timeout_s=2.0)
+    threads: list[dict[str, object]] = [
+        {"messages": [{"role": "assistant", "content": text.replace("NUMBER", str(number))}],
+         "metadata": {"number": number}, "id": f"thread-{number}"}
+        for number, text in enumerate(["", "", code, "", "time.sleep(0.1)", ""])
+    ]  # fmt: skip
+    for outcome in grader.score_threads(threads):
+        if outcome.score is None:
+            assert outcome.error is not None
+            assert outcome.error.kind in ("crash", "bad_return", "timeout")
+        else:
+            assert outcome.score in (outcome.index, 666.0)
+        if outcome.score == outcome.index and outcome.reason is not None:
+            assert outcome.reason.startswith("of ")
+    grader.session.reset()
+    grader.session.settle()
+    outcomes = grader.score_threads([{**thread, "messages": []} for thread in threads])
+    assert [(one.score, one.reason, one.id) for one in outcomes] == [
+        (number, f"of {number}", f"thread-{number}") for number in range(6)
+    ]
+
+
+def test_the_memory_of_results_can_be_forged_by_those_that_it_is_of(loads: Callable[..., Grader]) -> None:
+    """Else the attacks above would prove nothing."""
+    grader = loads(_FORGES, isolation="batch")
+    threads: list[dict[str, object]] = [
+        {"messages": [{"role": "assistant", "content": text}], "metadata": {"number": number}}
+        for number, text in enumerate(["", "forge(0, 0)"])
+    ]
+    assert [outcome.score for outcome in grader.score_threads(threads)] == [666.0, 1.0]
+
+
+def test_ids_reasons_and_prints_of_every_size(loads: Callable[..., Grader]) -> None:
+    """Some find room in the shared memory, and some do not."""
+    grader = loads(_SAYS, isolation="batch")
+    lengths = [(7 * number) % 900 + (3000 if number % 40 == 39 else 0) for number in range(1500)]
+    threads: list[dict[str, object]] = [
+        {"messages": [], "metadata": {"length": length}, "id": number if number % 3 else f"é{number}"}
+        for number, length in enumerate(lengths)
+    ]
+    for number, (outcome, length) in enumerate(zip(grader.score_threads(threads), lengths, strict=True)):
+        assert (outcome.index, outcome.score) == (number, length)
+        assert outcome.id == threads[number]["id"]
+        assert outcome.reason == ("r" * length if number % 2 else None)
+        assert outcome.stdout == ("p" * length + "\n" if length % 5 == 0 else None)
+
+
+_SAYS = """
+from gradebox import Score
+calls = 0
+
+async def grade(thread):
+    global calls
+    length = thread.metadata["length"]
+    if length % 5 == 0:
+        print("p" * length)
+    calls += 1
+    return length if calls % 2 else Score(length, reason="r" * length)
+"""

@@ -20,14 +20,17 @@ from sandbox.guest.frames import (
     STDOUT,
     CheckResult,
     Malformed,
+    Records,
     add_field,
-    count_records,
     encode,
-    is_plain,
+    length_of_bodies,
     pack_check,
     pack_record,
+    pack_records,
+    read_records,
     unpack_check,
     unpack_fields,
+    unpack_records,
 )
 
 fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=20)).map(
@@ -36,31 +39,66 @@ fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=
 records = st.builds(pack_record, st.integers(0, 255), st.integers(0, 2**40), st.floats(), fields)
 
 
+def _in_columns(packed: list[bytes]) -> Records:
+    return Records(
+        b"".join(record[: RECORD.size] for record in packed), b"".join(record[RECORD.size :] for record in packed)
+    )
+
+
 @given(st.binary(max_size=20), st.binary(max_size=20))
 def test_a_field_may_be_added_to_a_record(reason: bytes, printed: bytes) -> None:
-    record = add_field(pack_record(SCORED, 7, 0.5, [(REASON, reason)]), STDOUT, printed)
-    assert record == pack_record(SCORED, 7, 0.5, [(REASON, reason), (STDOUT, printed)])
-    assert count_records(record) == (1, len(record))
+    record = add_field(_in_columns([pack_record(SCORED, 7, 0.5, [(REASON, reason)])]), STDOUT, printed)
+    assert record == _in_columns([pack_record(SCORED, 7, 0.5, [(REASON, reason), (STDOUT, printed)])])
 
 
 @given(st.lists(records, max_size=8), st.data())
-def test_whole_records_are_counted_and_the_rest_waits(packed: list[bytes], data: st.DataObject) -> None:
+def test_whole_records_are_read_and_the_rest_waits(packed: list[bytes], data: st.DataObject) -> None:
     whole = b"".join(packed)
     cut = data.draw(st.integers(0, len(whole)))
     ends = [0]
     for record in packed:
         ends.append(ends[-1] + len(record))
     expected = max(count for count, end in enumerate(ends) if end <= cut)
-    assert count_records(whole[:cut]) == (expected, ends[expected])
+    assert read_records(whole[:cut]) == (_in_columns(packed[:expected]), ends[expected])
+    assert read_records(bytearray(whole[:cut])) == (_in_columns(packed[:expected]), ends[expected])
+
+
+@given(st.lists(records, max_size=8).map(_in_columns))
+def test_records_come_back_out_of_a_frame(packed: Records) -> None:
+    assert unpack_records(pack_records(packed)) == packed
+
+
+@given(st.lists(records, min_size=1, max_size=4).map(_in_columns), st.data())
+def test_a_frame_that_was_cut_or_continued_is_malformed(packed: Records, data: st.DataObject) -> None:
+    payload = pack_records(packed)
+    for broken in (payload[: data.draw(st.integers(0, len(payload) - 1))], payload + b"x"):
+        with pytest.raises(Malformed):
+            unpack_records(broken)
+
+
+@given(st.binary(max_size=400))
+def test_a_frame_of_arbitrary_bytes_is_malformed_or_adds_up(payload: bytes) -> None:
+    for tried in (payload, b"\0\0\0\2" + payload):
+        try:
+            found = unpack_records(tried)
+        except Malformed:
+            continue
+        assert pack_records(found) == tried
+
+
+@pytest.mark.parametrize("length", [1, 2**31, 2**32 - 1])
+def test_lengths_are_summed_and_do_not_wrap(length: int) -> None:
+    heads = RECORD.pack(1, 1.0, length, MARK | SCORED) * 3
+    assert length_of_bodies(heads) == 3 * length
 
 
 @given(st.binary(max_size=400))
 def test_arbitrary_bytes_are_malformed_or_counted_within_bounds(data: bytes) -> None:
     try:
-        count, length = count_records(data)
+        found, length = read_records(data)
     except Malformed:
         return
-    assert 0 <= count * RECORD.size <= length <= len(data)
+    assert len(found.heads) + len(found.bodies) == length <= len(data)
     assert len(data) - length < RECORD.size or data[length + 17 : length + 20] == MARK.to_bytes(4, "little")[1:]
 
 
@@ -69,36 +107,31 @@ def test_a_flipped_byte_never_reads_beyond_the_end(packed: list[bytes], data: st
     broken = bytearray(b"".join(packed))
     broken[data.draw(st.integers(0, len(broken) - 1))] ^= data.draw(st.integers(1, 255))
     try:
-        count, length = count_records(broken)
+        found, length = read_records(broken)
     except Malformed:
         return
-    assert 0 <= count * RECORD.size <= length <= len(broken)
+    assert len(found.heads) + len(found.bodies) == length <= len(broken)
 
 
 @pytest.mark.parametrize("length", [MAX_FIELDS + 1, 2**32 - 1])
 def test_a_record_over_the_bound(length: int) -> None:
     with pytest.raises(Malformed, match="no record"):
-        count_records(RECORD.pack(1, 1.0, length, MARK | SCORED))
+        read_records(RECORD.pack(1, 1.0, length, MARK | SCORED))
 
 
 def test_the_largest_record_fits_into_one_reply() -> None:
-    assert count_records(RECORD.pack(1, 1.0, MAX_FIELDS, MARK | SCORED)) == (0, 0)
+    assert read_records(RECORD.pack(1, 1.0, MAX_FIELDS, MARK | SCORED)) == (Records(b"", b""), 0)
     assert RECORD.size + MAX_FIELDS < MAX_REPLY
 
 
 @pytest.mark.parametrize("mark", [0, 1, MARK ^ (1 << 8), MARK ^ (1 << 31)])
 def test_bytes_without_the_mark(mark: int) -> None:
+    head = RECORD.pack(1, 0.0, 0, mark)
     with pytest.raises(Malformed, match="no record"):
-        count_records(RECORD.pack(1, 0.0, 0, mark))
-
-
-def test_plain_are_records_without_fields() -> None:
-    plain = pack_record(SCORED, 1, 0.5, [])
-    other = pack_record(SCORED, 1, 0.5, [(REASON, b"a")])
-    assert is_plain(plain * 3, 3 * RECORD.size)
-    assert not is_plain(plain + other, len(plain) + len(other) // RECORD.size * RECORD.size)
-    assert count_records(plain * 3) == (3, 3 * RECORD.size)
-    assert count_records(plain + other + plain) == (3, 2 * len(plain) + len(other))
+        read_records(head)
+    for heads in (head, pack_record(SCORED, 1, 0.5, []) + head):
+        with pytest.raises(Malformed, match="no record"):
+            length_of_bodies(heads)
 
 
 def test_a_run_of_hours_is_the_longest_that_is_told() -> None:

@@ -23,9 +23,10 @@ from sandbox.guest.frames import (
     SCORED,
     CheckResult,
     Malformed,
-    count_records,
+    Records,
     pack_check,
     pack_record,
+    read_records,
     unpack_check,
     unpack_fields,
 )
@@ -49,8 +50,8 @@ MARKED = st.builds(
 NEARLY = st.lists(st.one_of(RECORDS, LYING, MARKED, ANY), max_size=6).map(b"".join)
 
 
-def decode(data: bytes) -> list[Outcome]:
-    return Decoder("exact@1", MOST, lambda: False).decode(data, 7)
+def decode(records: Records) -> list[Outcome]:
+    return Decoder("exact@1", MOST, lambda: False).decode(records, 7)
 
 
 def is_sound(outcome: Outcome) -> bool:
@@ -63,27 +64,27 @@ def is_sound(outcome: Outcome) -> bool:
 @given(NEARLY)
 @example(RECORD.pack(0, 0.0, 0, MARK | SCORED) + RECORD.pack(0, 0.0, MAX_FIELDS, MARK | SCORED))
 @example(RECORD.pack(0, math.nan, 0, MARK | SCORED))
-def test_whatever_comes_gives_sound_outcomes_or_none(data: bytes) -> None:
+def test_whatever_comes_gives_sound_outcomes(data: bytes) -> None:
     try:
-        count, whole = count_records(data)
+        records, whole = read_records(data)
     except Malformed:
         return
     assert whole <= len(data)
     assert len(data) - whole < RECORD.size + MAX_FIELDS
-    with suppress(Malformed):
-        outcomes = decode(data[:whole])
-        assert [outcome.index for outcome in outcomes] == list(range(7, 7 + count))
-        assert all(map(is_sound, outcomes))
+    outcomes = decode(records)
+    assert [outcome.index for outcome in outcomes] == list(range(7, 7 + records.number))
+    assert all(map(is_sound, outcomes))
 
 
 @given(st.lists(RECORDS, max_size=8))
 def test_records_are_counted_wherever_they_are_cut(records: list[bytes]) -> None:
     data = b"".join(records)
-    assert count_records(data) == (len(records), len(data))
+    found, whole = read_records(data)
+    assert (found.number, whole) == (len(records), len(data))
     for cut in range(len(data)):
-        count, whole = count_records(data[:cut])
-        assert whole == sum(map(len, records[:count])) <= cut
-        assert count == len(records) or cut < whole + len(records[count])
+        found, whole = read_records(data[:cut])
+        assert whole == sum(map(len, records[: found.number])) <= cut
+        assert found.number == len(records) or cut < whole + len(records[found.number])
 
 
 @given(ANY)
@@ -98,7 +99,7 @@ def test_fields_are_within_their_bounds(data: bytes) -> None:
 
 @given(st.integers(2**32, 2**80), st.floats())
 def test_a_time_that_is_too_long_to_be_told_is_cut(micros: int, score: float) -> None:
-    (outcome,) = decode(pack_record(BAD_INPUT, micros, score, []))
+    (outcome,) = decode(Records(pack_record(BAD_INPUT, micros, score, []), b""))
     assert outcome.run_ms == (2**32 - 1) / 1000
     assert outcome.score is None
 
@@ -129,7 +130,7 @@ def test_bytes_that_lie_about_their_length_hold_no_memory() -> None:
     for length in (MAX_FIELDS + 1, 2**32 - 1):
         data = struct.pack("<IdII", 0, 0.0, length, MARK | SCORED)
         try:
-            count_records(data)
+            read_records(data)
         except Malformed:
             continue
         raise AssertionError(f"a record of {length} bytes was waited for")

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sandbox.guest import slots
-from sandbox.guest.frames import ELSEWHERE, RECORD, SCORED, pack_record
+from sandbox.guest import marking, slots
+from sandbox.guest.frames import ELSEWHERE, MARK, MAX_REPLY, RECORD, SCORED, Records, pack_record
 
 
 @pytest.fixture
@@ -65,11 +65,69 @@ def test_the_last_slot_is_one_too(shared: tuple[int, mmap.mmap]) -> None:
     _fill(memory, slots.MOST - 1, ONE)
     assert slots.read(descriptor, slots.MOST - 1, slots.MOST) == ONE
     assert slots.read(descriptor, slots.MOST - 1, slots.MOST + 1) == ONE
-    assert len(memory) == slots.MOST * RECORD.size
+    assert len(memory) == slots.FIELDS_AT + slots.MOST_FIELD_BYTES
+
+
+def test_a_slot_says_that_its_record_came_another_way() -> None:
+    assert slots.kinds(b"") == b""
+    assert list(slots.kinds(ONE + OTHER + TWO)) == [SCORED, ELSEWHERE, SCORED]
+
+
+FIRST, SECOND = b"fields of one", b"of another"
+
+
+def _head(length: int, mark: int = MARK) -> bytes:
+    return RECORD.pack(1, 0.5, length, mark | SCORED)
+
+
+@pytest.fixture
+def filled(shared: tuple[int, mmap.mmap]) -> int:
+    """The supervisor's descriptor of a memory with the fields of two records."""
+    descriptor, memory = shared
+    assert slots.make_room(descriptor, 2) == ROOM
+    memory[slots.FIELDS_AT : slots.FIELDS_AT + len(FIRST + SECOND)] = FIRST + SECOND
+    return descriptor
+
+
+ROOM = 512
+
+
+def test_each_record_has_its_own_fields(filled: int) -> None:
+    heads = _head(len(FIRST)) + ONE + _head(len(SECOND))
+    assert slots.read_records(filled, heads, 0, ROOM) == Records(heads, FIRST + SECOND)
+    assert slots.read_records(filled, heads[-RECORD.size :], len(FIRST), ROOM).bodies == SECOND
+    assert slots.read_records(filled, b"", 0, ROOM) == Records(b"", b"")
 
 
 @pytest.mark.parametrize(
-    ("data", "count"), [(b"", 0), (ONE, 1), (ONE + TWO, 2), (OTHER + ONE, 0), (ONE + OTHER + TWO, 1)]
+    "forged",
+    [
+        _head(2**32 - 1),  # -1, where it would be signed
+        _head(2**31),
+        _head(ROOM),
+        _head(ROOM - len(FIRST) + 1),
+        _head(slots.MOST_FIELD_BYTES),
+        _head(0, MARK ^ 1 << 8),
+        b"\0" * 19 + bytes([MARK >> 24]),
+    ],
 )
-def test_plain_are_those_before_one_that_came_another_way(data: bytes, count: int) -> None:
-    assert slots.plain(data) == count
+@pytest.mark.parametrize("behind", [b"", ONE, _head(2**32 - 1)])
+def test_reading_ends_before_a_head_that_is_forged(forged: bytes, behind: bytes, filled: int) -> None:
+    honest = _head(len(FIRST))
+    assert slots.read_records(filled, honest + forged + behind, 0, ROOM) == Records(honest, FIRST)
+    assert slots.read_records(filled, forged + behind, len(FIRST), ROOM) == Records(b"", b"")
+
+
+def test_fields_may_fill_the_room_and_no_more(filled: int) -> None:
+    assert len(slots.read_records(filled, _head(ROOM), 0, ROOM).bodies) == ROOM
+    assert slots.read_records(filled, _head(1), ROOM, ROOM) == Records(b"", b"")
+
+
+def test_the_room_grows_with_the_chunk_up_to_a_bound(shared: tuple[int, mmap.mmap]) -> None:
+    descriptor, _ = shared
+    assert 0 < slots.make_room(descriptor, 1) < slots.make_room(descriptor, 100) < slots.MOST_FIELD_BYTES
+    assert slots.make_room(descriptor, slots.MOST) == slots.MOST_FIELD_BYTES
+
+
+def test_all_that_may_be_told_at_once_goes_into_one_frame() -> None:
+    assert slots.BYTES + marking._MOST_AHEAD + marking._READ < MAX_REPLY

@@ -1,0 +1,18 @@
+"""The number after `####`, as in GSM8K, with a reason of 40 characters for each completion."""
+
+import re
+
+from gradebox import Score, StringThread
+
+MARKED = re.compile(r"####\s*(-?[\d,]+(?:\.\d+)?)")
+NUMBERS = re.compile(r"-?\d[\d,]*(?:\.\d+)?")
+
+
+async def grade(thread: StringThread) -> Score:
+    """1.0 for the right number after the marker, 0.5 without a marker, else 0.0."""
+    text = thread.completion() or ""
+    marked = MARKED.findall(text)
+    found = marked or NUMBERS.findall(text)
+    if not found or float(found[-1].replace(",", "")) != float(thread.metadata["answer"]):
+        return Score(0.0, reason="the last number is not the one expected.")
+    return Score(1.0 if marked else 0.5, reason="the last number is the one expected, yes")

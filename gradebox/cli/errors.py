@@ -1,0 +1,55 @@
+"""The errors of a batch, counted by what they say."""
+
+from dataclasses import dataclass
+
+from gradebox.outcome import Outcome
+
+MESSAGES = 10_000  # that are counted apart: what a grader says may differ in every outcome
+
+
+@dataclass
+class ErrorGroup:
+    """Outcomes of one grader with the same error."""
+
+    kind: str
+    message: str
+    first: Outcome
+    count: int = 0
+
+    def as_dict(self) -> dict[str, object]:
+        """For programs. What the first of them printed stands with it."""
+        first = {"index": self.first.index, "id": self.first.id, "stdout": self.first.stdout}
+        return {
+            "grader": self.first.grader,
+            "kind": self.kind,
+            "count": self.count,
+            "message": self.message,
+            "first": first,
+        }
+
+
+class ErrorCounts:
+    """Counts outcomes with an error: those of one kind, or all.
+
+    Attributes:
+        total: how many there were.
+    """
+
+    def __init__(self, kind: str | None) -> None:
+        self.total = 0
+        self._kind = kind
+        self._groups: dict[tuple[str, str, str], ErrorGroup] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        """Counts an outcome."""
+        error = outcome.error
+        if error is None or self._kind not in (None, error.kind):
+            return
+        self.total += 1
+        key = outcome.grader, error.kind, error.message
+        if key in self._groups or len(self._groups) < MESSAGES:
+            self._groups.setdefault(key, ErrorGroup(error.kind, error.message, outcome)).count += 1
+
+    def most_frequent(self, limit: int) -> list[ErrorGroup]:
+        """At most so many messages."""
+        return sorted(self._groups.values(), key=lambda group: -group.count)[:limit]

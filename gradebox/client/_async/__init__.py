@@ -1,0 +1,1 @@
+"""The client's classes: `_async` is written by hand, and `_sync` is made from it."""

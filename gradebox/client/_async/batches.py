@@ -1,0 +1,117 @@
+"""Batches, as a user holds them."""
+
+from collections.abc import AsyncIterator
+
+from gradebox.client import calls
+from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.calls import GraderChoice
+from gradebox.client.outcomes import Rewards
+from gradebox.client.rows import Columns, with_columns
+from gradebox.client.threads import Threads
+from gradebox.client.watch import BatchWatch
+from gradebox.outcome import Outcome
+from gradebox.schemas import Batch, BatchState, Summary
+
+
+class AsyncBatchHandle:
+    """A batch of the service. `status` is what it was when last asked."""
+
+    def __init__(self, transport: AsyncTransport, batch: Batch) -> None:
+        self.status = batch
+        self._transport = transport
+
+    @property
+    def id(self) -> str:
+        """The name of the batch in its project."""
+        return self.status.id
+
+    @property
+    def state(self) -> BatchState:
+        """Queued, running, finished, cancelled or failed, when last asked."""
+        return self.status.state
+
+    @property
+    def summary(self) -> list[Summary]:
+        """One for each grader, when last asked: of what was done so far."""
+        return self.status.summary
+
+    def __repr__(self) -> str:
+        status = self.status
+        return f"<{type(self).__name__} {status.id} {status.state}: {status.done} of {status.total} outcomes>"
+
+    async def refresh(self, wait_s: float = 0) -> Batch:
+        """Asks how far the batch is; the answer waits at most `wait_s` (30) seconds for its end."""
+        self.status = await self._transport.send(calls.get_batch(self.status.project, self.id, wait_s))
+        return self.status
+
+    async def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:
+        """Waits for the end, with a progress bar on stderr; `timeout` is in seconds.
+
+        Raises:
+            BatchFailed: it was cancelled, or failed. The outcomes it has can be read.
+            WaitTimeout: it did not end in time, and goes on.
+        """
+        with BatchWatch(self.status, progress, timeout) as watch:
+            while (patience := watch.saw(self.status)) is not None:
+                await self.refresh(patience)
+        return self.status
+
+    def outcomes(self, after: int | None = None) -> AsyncIterator[Outcome]:
+        """The outcomes so far, in the order of the threads; only those with an index above `after`."""
+        return self._transport.outcomes(calls.outcomes_path(self.status.project, self.id), after)
+
+    async def rewards(self) -> list[float | None]:
+        """One number for each thread, in order, when the batch has ended: waits for that.
+
+        It is the sum of the graders' scores, each times the weight of its grader: of one grader without a weight, its
+        score. None stands for a thread to which a grader gave no score.
+
+        Raises:
+            BatchFailed: it was cancelled, or failed.
+        """
+        await self.wait(progress=False)
+        rewards = Rewards(self.status)
+        async for outcome in self.outcomes():
+            rewards.add(outcome)
+        return rewards.result()
+
+    async def cancel(self) -> Batch:
+        """Stops the batch. The outcomes it has can be read."""
+        self.status = await self._transport.send(calls.cancel_batch(self.status.project, self.id))
+        return self.status
+
+    async def keep(self, kept: bool = True) -> Batch:
+        """Keeps the batch when others have had their time; `kept=False` gives it that time again, from now."""
+        self.status = await self._transport.send(calls.keep_batch(self.status.project, self.id, kept))
+        return self.status
+
+    async def delete(self) -> None:
+        """Deletes the batch with its threads and outcomes."""
+        await self._transport.send(calls.delete_batch(self.status.project, self.id))
+
+
+class AsyncBatches:
+    """The batches of the client's project."""
+
+    def __init__(self, transport: AsyncTransport, project: str) -> None:
+        self._transport = transport
+        self._project = project
+
+    async def create(
+        self, graders: GraderChoice, threads: Threads, *, columns: Columns | None = None
+    ) -> AsyncBatchHandle:
+        """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed.
+
+        `columns` is for rows of a dataset. It says which columns are what of a thread, as in
+        `{"question": "prompt", "response": "completion"}`; all others are metadata.
+        """
+        call = calls.create_batch(self._project, graders, with_columns(threads, columns))
+        return AsyncBatchHandle(self._transport, await self._transport.send(call))
+
+    async def get(self, batch: str) -> AsyncBatchHandle:
+        """The batch of this id."""
+        return AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
+
+    async def list(self, limit: int = 50, before: str | None = None) -> list[Batch]:
+        """The newest batches, or those older than the batch `before`; at most `limit` (200), without summaries."""
+        return await self._transport.send(calls.list_batches(self._project, limit, before))

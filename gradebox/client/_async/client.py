@@ -1,0 +1,79 @@
+"""The client."""
+
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self
+
+from gradebox.client import calls
+from gradebox.client._async.batches import AsyncBatches
+from gradebox.client._async.graders import AsyncGraders
+from gradebox.client._async.keys import AsyncKeys, AsyncProjects
+from gradebox.client._async.scoring import AsyncScoring
+from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.rows import Columns
+from gradebox.client.rules import Rules
+from gradebox.client.threads import Thread
+from gradebox.outcome import Outcome
+from gradebox.schemas import AuditLine
+
+TIMEOUT_S = 30.0
+
+
+class AsyncClient:
+    """Speaks to a gradebox service. Close it, or use it as a context manager.
+
+    Threads may share a `Client`, and event loops an `AsyncClient`.
+
+    Attributes:
+        graders, batches: of the client's project.
+        keys, projects: of the service; for API keys that manage every project.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        api_key: str | None = None,
+        project: str = "default",
+        timeout: float = TIMEOUT_S,
+    ) -> None:
+        """Sends nothing yet.
+
+        `url` defaults to GRADEBOX_URL or http://127.0.0.1:8000; `api_key` to GRADEBOX_API_KEY or what a service on
+        this machine left. `timeout` is how many seconds an answer may take; what grades gets more.
+        """
+        self._transport = AsyncTransport(Rules(url, api_key, timeout))
+        self.project = project
+        self._scoring = AsyncScoring(self._transport, project)
+        self.graders = AsyncGraders(self._transport, project, self._scoring)
+        self.batches = AsyncBatches(self._transport, project)
+        self.keys = AsyncKeys(self._transport)
+        self.projects = AsyncProjects(self._transport)
+
+    async def score(
+        self, key: str, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
+    ) -> list[Outcome]:
+        """Scores threads while the caller waits: an outcome for each, in order.
+
+        Requests hold 1,000 threads each, one after the other: a batch scores many threads faster. `columns` is for
+        rows of a dataset, as in `batches.create`.
+        """
+        return await self._scoring.score(key, threads, version, columns)
+
+    async def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
+        """The newest changes of the project, or of API keys and projects for `service`; for keys that manage them.
+
+        At most `limit` (1,000), or those older than the line `before`.
+        """
+        return await self._transport.send(calls.list_audit(None if service else self.project, limit, before))
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
+        await self.close()

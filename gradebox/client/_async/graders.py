@@ -1,0 +1,114 @@
+"""Graders, as a user handles them."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from gradebox.client import calls
+from gradebox.client._async.creation import AsyncCreation
+from gradebox.client._async.scoring import AsyncScoring
+from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.handles import AsyncGraderHandle
+from gradebox.client.threads import Thread
+from gradebox.client.versions import Function, source_of, update_call
+from gradebox.errors import NotFound
+from gradebox.schemas import Grader, Isolation, Report, Version
+
+
+class AsyncGraders:
+    """The graders of the client's project."""
+
+    def __init__(self, transport: AsyncTransport, project: str, scoring: AsyncScoring) -> None:
+        self._transport = transport
+        self._project = project
+        self._scoring = scoring
+        self.create = AsyncCreation(transport, project, scoring)
+
+    async def validate(
+        self, fn: Function, threads: Sequence[Thread] | None = None, isolation: Isolation | None = None
+    ) -> Report:
+        """Asks for the five checks; what is not valid is said in the report, and raises nothing."""
+        return await self._transport.send(calls.validate(self._project, source_of(fn), threads, isolation))
+
+    async def get(self, key: str) -> AsyncGraderHandle:
+        """One grader. Raises NotFound."""
+        return self._held(await self._transport.send(calls.get_grader(self._project, key)))
+
+    async def update(
+        self,
+        key: str,
+        *,
+        fn: Function | None = None,
+        name: str | None = None,
+        description: str | None = None,
+        isolation: Isolation | None = None,
+        timeout_s: float | None = None,
+        memory_mb: int | None = None,
+        threads: Sequence[Thread] | None = None,
+    ) -> AsyncGraderHandle:
+        """Gives a grader a new version, a name or a description. An unchanged source makes no new version.
+
+        Raises:
+            SourceError, ValidationError: as for `create.function`; the grader stays as it was.
+            Conflict: the grader is locked.
+        """
+        version = fn, isolation, timeout_s, memory_mb, threads
+        return self._held(await self._transport.send(update_call(self._project, key, name, description, *version)))
+
+    async def put(
+        self,
+        key: str,
+        *,
+        fn: Function,
+        name: str | None = None,
+        description: str | None = None,
+        isolation: Isolation | None = None,
+        timeout_s: float | None = None,
+        memory_mb: int | None = None,
+        threads: Sequence[Thread] | None = None,
+    ) -> AsyncGraderHandle:
+        """Makes the grader, or gives the one that there is a new version: for scripts that run again.
+
+        Raises:
+            SourceError, ValidationError, Conflict: as for `create.function` and `update`.
+        """
+        version = fn, isolation, timeout_s, memory_mb, threads
+        call = update_call(self._project, key, name, description, *version)
+        with suppress(NotFound):
+            return self._held(await self._transport.send(call))
+        return await self.create.function(
+            key=key,
+            fn=fn,
+            name=name,
+            description=description,
+            isolation=isolation,
+            timeout_s=timeout_s,
+            memory_mb=memory_mb,
+            threads=threads,
+        )
+
+    async def delete(self, key: str) -> None:
+        """Deletes a grader. Batches that run keep the version they began with."""
+        await self._transport.send(calls.delete_grader(self._project, key))
+
+    async def lock(self, key: str, locked: bool = True) -> AsyncGraderHandle:
+        """Keeps a grader from being changed or deleted, until it is unlocked with `locked=False`."""
+        return self._held(await self._transport.send(calls.patch_grader(self._project, key, {"locked": locked})))
+
+    async def versions(self, key: str) -> list[Version]:
+        """All versions of a grader with their sources."""
+        found, after = list[Version](), 0
+        while (more := await self._transport.send(calls.list_versions(self._project, key, after))) and (
+            more[-1].number > after
+        ):
+            found, after = found + more, more[-1].number
+        return found
+
+    def _held(self, grader: Grader) -> AsyncGraderHandle:
+        return AsyncGraderHandle.of(grader, self._scoring)
+
+    async def list(self) -> list[AsyncGraderHandle]:
+        """All graders of the project."""
+        found, after = list[Grader](), ""
+        while (more := await self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
+            found, after = found + more, more[-1].key
+        return [self._held(grader) for grader in found]

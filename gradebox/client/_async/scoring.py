@@ -1,0 +1,29 @@
+"""Synchronous scoring: threads cut into requests, one after the other."""
+
+from collections.abc import Iterable
+
+from gradebox.client import calls
+from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.outcomes import moved
+from gradebox.client.rows import Columns, with_columns
+from gradebox.client.threads import Thread, pieces
+from gradebox.outcome import Outcome
+
+
+class AsyncScoring:
+    """Scores threads by the graders of one project."""
+
+    def __init__(self, transport: AsyncTransport, project: str) -> None:
+        self._transport = transport
+        self._project = project
+
+    async def score(
+        self, key: str, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
+    ) -> list[Outcome]:
+        """An outcome for each thread, in order."""
+        key, named = calls.split_version(key)
+        outcomes = list[Outcome]()
+        for first, lines in pieces(with_columns(threads, columns)):
+            call = calls.score(self._project, key, version or named, lines)
+            outcomes += moved(await self._transport.send(call), first)
+        return outcomes

@@ -1,0 +1,72 @@
+"""Sends calls and reads their answers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from itertools import count
+from typing import TypeVar
+
+import httpx
+
+from gradebox.client.call import Call
+from gradebox.client.connections import AsyncClientConnections
+from gradebox.client.outcomes import OutcomeReader
+from gradebox.client.rules import Rules, error_of, settle
+from gradebox.client.threads import Resend, async_blocks
+from gradebox.outcome import Outcome
+
+T = TypeVar("T")
+
+
+class AsyncTransport:
+    """Sends calls, again where an answer does not come, and reads their answers."""
+
+    def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.rules = rules
+        self._connections = AsyncClientConnections(rules, transport)
+
+    async def send(self, call: Call[T]) -> T:
+        """The answer to a call. Raises GradeboxError."""
+        resend = Resend(call.threads)
+        for attempt in count():
+            body = {"content": async_blocks(call.threads)} if call.threads is not None else {}
+            failure: httpx.Response | httpx.HTTPError
+            try:
+                failure = await self._connections.http.request(**self.rules.request(call) | body)
+            except httpx.HTTPError as error:
+                failure = error
+            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
+            if pause is None:
+                break
+            await asyncio.sleep(pause)
+            resend.rewind()
+        return settle(call, failure, self.rules, attempt)
+
+    async def outcomes(self, path: str, after: int | None) -> AsyncIterator[Outcome]:
+        """The outcomes of a batch as they arrive, read on from where a connection broke."""
+        reader, attempt = OutcomeReader(after), 0
+        while True:
+            failure: httpx.Response | httpx.HTTPError
+            try:
+                async with self._connections.http.stream("GET", path, params=reader.params) as response:
+                    self.rules.reached = True
+                    if response.is_success:
+                        async for block in response.aiter_bytes():
+                            attempt = 0
+                            for outcome in reader.feed(block):
+                                yield outcome
+                        for outcome in reader.end():
+                            yield outcome
+                        return
+                    await response.aread()
+                    failure = response
+            except httpx.HTTPError as error:
+                failure = error
+            pause = self.rules.pause(attempt, True, failure)
+            if pause is None:
+                raise error_of(failure, self.rules)
+            await asyncio.sleep(pause)
+            attempt += 1
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._connections.close()

@@ -1,0 +1,64 @@
+# Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
+"""The ways to make a grader."""
+
+from collections.abc import Callable, Sequence
+from typing import Unpack
+
+from gradebox._openai import openai_grader
+from gradebox.client import calls
+from gradebox.client._sync.scoring import Scoring
+from gradebox.client._sync.transport import Transport
+from gradebox.client.handles import GraderHandle
+from gradebox.client.threads import Thread
+from gradebox.client.versions import Function, GraderOptions, one_of, version_of
+from gradebox.schemas import Isolation
+
+
+class Creation:
+    """The ways to make a grader: `create.function`, `create.python`."""
+
+    def __init__(self, transport: Transport, project: str, scoring: Scoring) -> None:
+        self._transport = transport
+        self._project = project
+        self._scoring = scoring
+
+    def function(
+        self,
+        *,
+        key: str,
+        fn: Function,
+        name: str | None = None,
+        description: str | None = None,
+        isolation: Isolation | None = None,
+        timeout_s: float | None = None,
+        memory_mb: int | None = None,
+        threads: Sequence[Thread] | None = None,
+    ) -> GraderHandle:
+        """Proves a function and keeps it as the first version of a new grader.
+
+        `timeout_s` is for one completion, in seconds; `memory_mb` is in MiB. The test run is made on `threads`, where
+        the grader needs metadata that the default thread lacks.
+
+        Raises:
+            SourceError: the function cannot stand alone; the message says what to change.
+            ValidationError: a check failed, and nothing was saved.
+            Conflict: the key is taken.
+        """
+        version = version_of(fn, isolation, timeout_s, memory_mb)
+        fields = {"key": key, "name": name, "description": description, **version}
+        grader = self._transport.send(calls.create_grader(self._project, fields, threads))
+        return GraderHandle.of(grader, self._scoring)
+
+    def python(
+        self,
+        *,
+        key: str,
+        fn: Callable[..., object] | None = None,
+        source: str | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> GraderHandle:
+        """As `function`, for a grader that was written for OpenAI: `grade(sample, item)`, sync or async.
+
+        It is given as a function or as its source. `sample` holds the completion, `item` is the thread's metadata.
+        """
+        return self.function(key=key, fn=openai_grader(one_of(fn, source)), **options)

@@ -1,0 +1,30 @@
+# Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
+"""Synchronous scoring: threads cut into requests, one after the other."""
+
+from collections.abc import Iterable
+
+from gradebox.client import calls
+from gradebox.client._sync.transport import Transport
+from gradebox.client.outcomes import moved
+from gradebox.client.rows import Columns, with_columns
+from gradebox.client.threads import Thread, pieces
+from gradebox.outcome import Outcome
+
+
+class Scoring:
+    """Scores threads by the graders of one project."""
+
+    def __init__(self, transport: Transport, project: str) -> None:
+        self._transport = transport
+        self._project = project
+
+    def score(
+        self, key: str, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
+    ) -> list[Outcome]:
+        """An outcome for each thread, in order."""
+        key, named = calls.split_version(key)
+        outcomes = list[Outcome]()
+        for first, lines in pieces(with_columns(threads, columns)):
+            call = calls.score(self._project, key, version or named, lines)
+            outcomes += moved(self._transport.send(call), first)
+        return outcomes

@@ -1,0 +1,73 @@
+# Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
+"""Sends calls and reads their answers."""
+
+import time
+from collections.abc import Iterator
+from itertools import count
+from typing import TypeVar
+
+import httpx
+
+from gradebox.client.call import Call
+from gradebox.client.connections import ClientConnections
+from gradebox.client.outcomes import OutcomeReader
+from gradebox.client.rules import Rules, error_of, settle
+from gradebox.client.threads import Resend, blocks
+from gradebox.outcome import Outcome
+
+T = TypeVar("T")
+
+
+class Transport:
+    """Sends calls, again where an answer does not come, and reads their answers."""
+
+    def __init__(self, rules: Rules, transport: httpx.BaseTransport | None = None) -> None:
+        self.rules = rules
+        self._connections = ClientConnections(rules, transport)
+
+    def send(self, call: Call[T]) -> T:
+        """The answer to a call. Raises GradeboxError."""
+        resend = Resend(call.threads)
+        for attempt in count():
+            body = {"content": blocks(call.threads)} if call.threads is not None else {}
+            failure: httpx.Response | httpx.HTTPError
+            try:
+                failure = self._connections.http.request(**self.rules.request(call) | body)
+            except httpx.HTTPError as error:
+                failure = error
+            pause = self.rules.pause(attempt, call.idempotent and resend.possible, failure)
+            if pause is None:
+                break
+            time.sleep(pause)
+            resend.rewind()
+        return settle(call, failure, self.rules, attempt)
+
+    def outcomes(self, path: str, after: int | None) -> Iterator[Outcome]:
+        """The outcomes of a batch as they arrive, read on from where a connection broke."""
+        reader, attempt = OutcomeReader(after), 0
+        while True:
+            failure: httpx.Response | httpx.HTTPError
+            try:
+                with self._connections.http.stream("GET", path, params=reader.params) as response:
+                    self.rules.reached = True
+                    if response.is_success:
+                        for block in response.iter_bytes():
+                            attempt = 0
+                            for outcome in reader.feed(block):
+                                yield outcome
+                        for outcome in reader.end():
+                            yield outcome
+                        return
+                    response.read()
+                    failure = response
+            except httpx.HTTPError as error:
+                failure = error
+            pause = self.rules.pause(attempt, True, failure)
+            if pause is None:
+                raise error_of(failure, self.rules)
+            time.sleep(pause)
+            attempt += 1
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._connections.close()

@@ -1,0 +1,65 @@
+"""HTTP connections, and who may use them: what differs between the client that blocks and the one that awaits."""
+
+import asyncio
+import os
+from weakref import WeakKeyDictionary
+
+import httpx
+
+from gradebox.client.rules import Rules
+
+
+class ClientConnections:
+    """The connections of one process. Threads share them."""
+
+    def __init__(self, rules: Rules, transport: httpx.BaseTransport | None = None) -> None:
+        self._rules = rules
+        self._transport = transport
+        self._connect()
+
+    def _connect(self) -> None:
+        self._pid = os.getpid()
+        self._client = httpx.Client(**self._rules.options(), transport=self._transport)
+
+    @property
+    def http(self) -> httpx.Client:
+        """Of this process."""
+        if self._pid != os.getpid():
+            self._connect()  # after a fork: the parent goes on using the old connections
+        return self._client
+
+    def __reduce__(self) -> tuple[type["ClientConnections"], tuple[Rules]]:
+        """Another process makes connections of its own. The API key goes along."""
+        return ClientConnections, (self._rules,)
+
+    def close(self) -> None:
+        """Closes the connections of this process."""
+        if self._pid == os.getpid():
+            self._client.close()
+
+
+class AsyncClientConnections:
+    """The connections of each event loop: they belong to one."""
+
+    def __init__(self, rules: Rules, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self._rules = rules
+        self._transport = transport
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
+
+    @property
+    def http(self) -> httpx.AsyncClient:
+        """Of the running event loop."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            self._clients[loop] = httpx.AsyncClient(**self._rules.options(), transport=self._transport)
+        return self._clients[loop]
+
+    def __reduce__(self) -> tuple[type["AsyncClientConnections"], tuple[Rules]]:
+        """As `ClientConnections`."""
+        return AsyncClientConnections, (self._rules,)
+
+    async def close(self) -> None:
+        """Closes the connections of the running event loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()

@@ -1,0 +1,91 @@
+"""Rows of a dataset made into threads."""
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gradebox.client.threads import Reader, Thread, Threads
+from gradebox.rewards.plain import NotPlain, metadata, plain
+
+MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
+
+Columns = Mapping[str, str]
+"""What columns of a row are: `{"question": "prompt", "response": "completion"}`. A column with the name of a member,
+such as `id`, is that member where no other is. Every other column is metadata.
+"""
+
+
+def with_columns(threads: Threads, columns: Columns | None) -> Threads:
+    """The threads; with `columns`, those that the rows of a dataset or a file become.
+
+    Raises:
+        ValueError: a column is to be what no thread has, or two are to be the same.
+    """
+    if columns is None:
+        return threads
+    for name, member in columns.items():
+        if member not in MEMBERS:
+            raise ValueError(f"columns={{{name!r}: {member!r}}}: a thread has {', '.join(MEMBERS)}, and no {member!r}")
+    if len(set(columns.values())) < len(columns):
+        raise ValueError(f"columns={dict(columns)!r}: two columns cannot be the same member of a thread")
+    rows = _Rows(threads, columns)
+    # An iterator can be read only once: what asks whether the threads can be sent again must see one.
+    return iter(rows) if isinstance(threads, Iterator | Reader) else rows
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows, made into threads each time that they are read."""
+
+    rows: Threads
+    columns: Columns
+
+    def __iter__(self) -> Iterator[Thread]:
+        for number, row in enumerate(_read(self.rows)):
+            if not isinstance(row, Mapping):
+                raise TypeError(
+                    f"row {number} is a {type(row).__name__}, and columns= needs dicts "
+                    '(of a DataFrame: frame.to_dict("records"))'
+                )
+            yield _thread(row, self.columns, number)
+
+
+def _read(rows: Threads) -> Iterator[object]:
+    if isinstance(rows, str | os.PathLike):
+        with Path(rows).open("rb") as file:
+            yield from _parsed(file)
+    elif isinstance(rows, Reader):
+        if not isinstance(rows, Iterable):
+            raise TypeError('with columns=, a file of rows must be opened by open(path, "rb")')
+        yield from _parsed(rows)
+    else:
+        yield from rows
+
+
+def _parsed(lines: Iterable[bytes]) -> Iterator[object]:
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"line {number} is no JSON: {error}") from error
+
+
+def _thread(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, Any]:
+    absent = [name for name in columns if name not in row]
+    if absent:
+        raise ValueError(f"row {number} has no column {absent[0]!r}: it has {', '.join(map(str, row))[:200]}")
+    by_name = {name: name for name in MEMBERS if name in row and name not in columns and name not in columns.values()}
+    members = {**columns, **by_name}
+    try:
+        thread = {member: plain(row[name]) for name, member in members.items()}
+    except NotPlain as error:
+        raise ValueError(f"row {number} cannot be sent as JSON: it holds a {error}") from error
+    own = thread.get("metadata") or {}
+    if not isinstance(own, dict):
+        raise ValueError(f"row {number}: a column for metadata holds dicts, and this is a {type(own).__name__}")
+    rest = metadata({name: value for name, value in row.items() if name not in members})
+    return thread | {"metadata": rest | own}

@@ -1,0 +1,161 @@
+"""The rules that both clients send by: where the service is, with which key, and what is tried again."""
+
+import random
+from collections.abc import Generator
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import httpx
+
+from gradebox.access import FoundKey, Listeners, find_key, is_local, service_url
+from gradebox.client.call import Call, problem_of, refusal
+from gradebox.errors import ConnectionFailed, GradeboxError
+
+T = TypeVar("T")
+
+TRIES = 7  # with the pauses below, some ten seconds: longer than a service takes to restart
+FIRST_TRIES = 3
+CONNECT_S = 5.0
+KEEP_ALIVE_S = 3.0  # less than the 5 s after which servers drop an idle connection, so none is used as it closes
+NOT_NOW = {429, 502, 503, 504}
+# a wrong key stays one, what took too long would again, and a quota has room when something was deleted
+NOT_AGAIN = ("too-many-requests", "timeout", "quota-exceeded")
+
+
+class Rules:
+    """Where the service is, and whether a request that failed is sent again.
+
+    A service that never answered is probably not there, and the user hears so at once; one that has answered before is
+    probably restarting, and is waited for.
+    """
+
+    def __init__(self, url: str | None, api_key: str | None, timeout: float) -> None:
+        self.url = service_url(url)
+        self.timeout = timeout
+        self.reached = False
+        _check_url(self.url)
+        self.key = FoundKey(api_key) if api_key else find_key(self.url)
+        self.auth = None if self.key is None else Bearer(self.url, self.key)
+
+    def options(self) -> dict[str, Any]:
+        """The arguments of an httpx client."""
+        return {
+            "base_url": self.url,
+            "headers": _headers(self.url),
+            "auth": self.auth,
+            "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S),
+            "trust_env": not is_local(self.url),  # no proxy knows the way to this machine
+            "limits": httpx.Limits(keepalive_expiry=KEEP_ALIVE_S),
+        }
+
+    def request(self, call: Call[Any]) -> dict[str, Any]:
+        """The arguments of `httpx.Client.request`, but for a body that is streamed."""
+        return {
+            "method": call.method,
+            "url": _absolute(self.url, call.path, tuple(call.params)),
+            "content": call.body,
+            "headers": call.headers,
+            "timeout": httpx.Timeout(self.timeout, connect=CONNECT_S, read=self.timeout + call.work_s),
+        }
+
+    def pause(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> float | None:
+        """Seconds to wait before the next try, or None where there is none."""
+        if self.auth is not None and isinstance(failure, httpx.HTTPError):
+            self.auth.look_again()
+        if attempt + 1 >= TRIES or not self._again(attempt, idempotent, failure):
+            return None
+        asked = failure.headers.get("Retry-After", "") if isinstance(failure, httpx.Response) else ""
+        backoff: float = min(5.0, 0.2 * 2**attempt) * random.uniform(0.75, 1.0)  # noqa: S311  # spreads clients, hides nothing
+        return max(backoff, min(float(asked), 30.0)) if asked.isdecimal() else backoff
+
+    def _again(self, attempt: int, idempotent: bool, failure: httpx.Response | httpx.HTTPError) -> bool:
+        if isinstance(failure, httpx.Response):
+            self.reached = True
+            return idempotent and failure.status_code in NOT_NOW and not _is_final(failure)
+        if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout):
+            return self.reached
+        lost = isinstance(failure, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError)
+        # What breaks off at the very first answer may be no service at all: that is not tried for long.
+        return lost and idempotent and (self.reached or attempt < FIRST_TRIES)
+
+    def unreachable(self, error: httpx.HTTPError) -> ConnectionFailed:
+        """What a user is told when no try got an answer."""
+        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
+            return ConnectionFailed(
+                f"no service answers at {self.url} ({error}). Start one with `gradebox serve`, "
+                "or name another with --url, url= or GRADEBOX_URL"
+            )
+        if isinstance(error, httpx.TimeoutException):
+            return ConnectionFailed(
+                f"the service at {self.url} took longer than {self.timeout:g} s to answer: "
+                "try again, or give the client a longer timeout"
+            )
+        return ConnectionFailed(f"the connection to {self.url} broke ({error or type(error).__name__}): try again")
+
+
+class Bearer(httpx.Auth):
+    """Sends an API key. One that was found on this machine is sent while the service that it is for listens."""
+
+    def __init__(self, url: str, key: FoundKey) -> None:
+        if not key.secret.isascii() or not key.secret.isprintable():
+            raise GradeboxError("the API key holds characters that no key has: check GRADEBOX_API_KEY or api_key=")
+        self._header = f"Bearer {key.secret}"
+        self._listeners = None if key.owner is None else Listeners(url, key.owner)
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Adds the key to a request. Raises NotOurs."""
+        if self._listeners is not None and not self._listeners.check():
+            raise httpx.ConnectError("nothing on this machine listens there", request=request)
+        request.headers["Authorization"] = self._header
+        yield request
+
+    def look_again(self) -> None:
+        """What is known of the service is out of date: a connection to it broke."""
+        if self._listeners is not None:
+            self._listeners.forget()
+
+
+def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:
+    """What the last try of a call gives. Raises GradeboxError."""
+    if isinstance(failure, httpx.Response):
+        if call.gone_is_done and attempt > 0 and failure.status_code == httpx.codes.NOT_FOUND:
+            return call.read(b"")
+        return call.answer(failure)
+    raise error_of(failure, rules)
+
+
+def error_of(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> GradeboxError:
+    """The exception for a try that was the last."""
+    if isinstance(failure, httpx.Response):
+        return refusal(failure)
+    error = rules.unreachable(failure)
+    error.__cause__ = failure
+    return error
+
+
+def _is_final(response: httpx.Response) -> bool:
+    problem = problem_of(response)
+    return problem is not None and problem.type.endswith(NOT_AGAIN)
+
+
+@lru_cache(maxsize=64)
+def _absolute(service: str, path: str, params: tuple[tuple[str, str], ...]) -> httpx.URL:
+    """Where a request goes; to put that together takes httpx nearly half of its time for a request."""
+    url = httpx.URL(service + path)
+    return url.copy_merge_params(httpx.QueryParams(params)) if params else url
+
+
+def _check_url(url: str) -> None:
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise ConnectionFailed(f"{url!r} is no URL ({error}): name the service as in http://127.0.0.1:8000") from error
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise ConnectionFailed(f"{url!r} is no http URL: name the service as in http://127.0.0.1:8000")
+
+
+def _headers(url: str) -> dict[str, str]:
+    headers = {"User-Agent": "gradebox-python"}
+    if is_local(url):
+        headers["Accept-Encoding"] = "identity"  # on one machine, compressing outcomes costs more than it saves
+    return headers

@@ -1,0 +1,71 @@
+"""What a grader's version is made of."""
+
+from collections.abc import Callable, Sequence
+from typing import TypedDict
+
+from gradebox.client import calls
+from gradebox.client.call import Call
+from gradebox.client.threads import Thread
+from gradebox.errors import SourceError
+from gradebox.schemas import Grader, Isolation
+
+Function = Callable[..., object] | str
+"""A grader function, which is uploaded with what it uses from its module; or source as a string."""
+
+
+class GraderOptions(TypedDict, total=False):
+    """What `create.function` takes besides a key and a function."""
+
+    name: str | None
+    description: str | None
+    isolation: Isolation | None
+    timeout_s: float | None
+    memory_mb: int | None
+    threads: Sequence[Thread] | None
+
+
+def source_of(fn: Function) -> str:
+    """The source to upload. Raises SourceError for a function that cannot stand alone."""
+    if isinstance(fn, str):
+        if fn.endswith(".py") and "\n" not in fn:
+            raise SourceError(f"{fn!r} is a path and no source: give what it holds, Path({fn!r}).read_text()")
+        return fn
+    from gradebox.source import extract  # here, because those who only score need none of it
+
+    return extract(fn)
+
+
+def version_of(
+    fn: Function, isolation: Isolation | None, timeout_s: float | None, memory_mb: int | None
+) -> dict[str, object]:
+    """What a version is made of, as the service takes it. Raises SourceError as `source_of` does."""
+    return {"source": source_of(fn), "isolation": isolation, "timeout_s": timeout_s, "memory_mb": memory_mb}
+
+
+def one_of(fn: Callable[..., object] | None, source: str | None) -> Function:
+    """The one of the two that was given."""
+    if fn is not None and source is None:
+        return fn
+    if source is not None and fn is None:
+        return source
+    raise TypeError("give the grader as a function, fn=, or as its source, source=")
+
+
+def update_call(
+    project: str,
+    key: str,
+    name: str | None,
+    description: str | None,
+    fn: Function | None,
+    isolation: Isolation | None,
+    timeout_s: float | None,
+    memory_mb: int | None,
+    threads: Sequence[Thread] | None,
+) -> Call[Grader]:
+    """What gives a grader a new version, or only a name or a description."""
+    fields = {"name": name, "description": description}
+    if fn is not None:
+        return calls.put_grader(project, key, fields | version_of(fn, isolation, timeout_s, memory_mb), threads)
+    if any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
+        raise TypeError("isolation, timeout_s, memory_mb and threads belong to a version: give its source too, as fn=")
+    return calls.patch_grader(project, key, fields)

@@ -1,0 +1,99 @@
+"""Makes a function into a source that stands alone, and can be uploaded."""
+
+import ast
+import re
+from collections.abc import Callable
+from types import FunctionType
+
+from gradebox.errors import SourceError
+from gradebox.limits import SOURCE_BYTES
+from gradebox.source import imports
+from gradebox.source.closure import Closure, Need, refuse_imports
+from gradebox.source.function import original
+from gradebox.source.module import Module, Statement
+from gradebox.source.names import Definition, is_definition, names_of
+
+_HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
+
+
+def extract(fn: Callable[..., object], plain: bool = False) -> str:
+    """The source of `fn`, renamed to `grade`, with all that it uses from its module. `plain`: a `def` will do.
+
+    Statements are uploaded word for word, in the order in which they ran. A constant whose value its statement does
+    not spell out (it was computed, or changed since) is uploaded as the value that it has now.
+
+    Raises:
+        SourceError: `fn` cannot stand alone; the message says why, and what to do.
+    """
+    grader = original(fn, plain)
+    module = Module(grader)
+    statement, node = module.definition(grader.__code__, grader.__name__)
+    _refuse_lost_decorators(fn, grader, module, node)
+    text = module.slice(statement, node)
+    names = names_of(node, text, module.features)
+    refuse_imports(node, Need("", grader.__name__), statement.text.label)
+    closure = Closure(module, grader)
+    closure.follow(names, statement.index)
+    source = _render(closure, statement, _rename(text, node, closure))
+    _check(source, grader.__name__)
+    return source
+
+
+def _refuse_lost_decorators(fn: object, grader: FunctionType, module: Module, node: Definition) -> None:
+    name = grader.__name__
+    rebound = module.binders.get(name, [])[-1:]
+    is_def = bool(rebound) and any(part is node for part in ast.walk(rebound[0].node))
+    if fn is not grader and not (is_def and node.decorator_list and module.globals.get(name) is fn):
+        raise SourceError(
+            f"{name} was wrapped by a call outside of its `def`, which would stay behind: "
+            f"write the wrapper as a decorator, in the line above `async def {name}`"
+        )
+
+
+def _rename(text: str, node: Definition, closure: Closure) -> str:
+    name = closure.grader.__name__
+    if name == "grade":
+        return text
+    decorators = "\n".join(
+        text.split("\n")[: node.lineno - min([node.lineno, *(d.lineno for d in node.decorator_list)])]
+    )
+    renamed = decorators + _HEAD.sub(r"\1grade", text[len(decorators) :], count=1)
+    return f"{renamed}\n\n\n{name} = grade" if closure.calls_itself else renamed
+
+
+def _render(closure: Closure, statement: Statement, grader: str) -> str:
+    pieces = [(each.index, 0, _text(each, names), is_definition(each.node)) for each, names in closure.taken.items()]
+    pieces += [
+        (place.index if place else -1, 1, f"{name} = {value}", False) for name, (place, value) in closure.values.items()
+    ]
+    pieces.append((statement.index, 2, grader, True))
+    pieces.sort(key=lambda piece: piece[:2])
+    source, after_definition = closure.module.features, bool(closure.module.features)
+    for n, (_, _, text, definition) in enumerate(pieces):
+        gap = "" if n == 0 else "\n\n\n" if definition or after_definition else "\n"
+        source += gap + text
+        after_definition = definition
+    return source + "\n"
+
+
+def _text(statement: Statement, names: set[str]) -> str:
+    node = statement.node
+    if isinstance(node, ast.Import | ast.ImportFrom) and not statement.names.binds <= names:
+        return ast.unparse(imports.only(node, names))
+    return statement.source
+
+
+def _check(source: str, name: str) -> None:
+    size = len(source.encode())
+    if size > SOURCE_BYTES:
+        raise SourceError(
+            f"{name} and what it uses come to {size:,} bytes, and a grader may have {SOURCE_BYTES:,}: "
+            "make its constants smaller, or send what differs by sample in the metadata"
+        )
+    try:
+        compile(source, "<grader>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise SourceError(
+            f"{name} and what it uses are no Python without the notebook around them ({error}): "
+            "compute what needs `await` or a magic in another cell, as a constant"
+        ) from None

@@ -1,0 +1,285 @@
+"""What a grader needs of its module, found through the code."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from gradebox.errors import SourceError
+from gradebox.source import imports
+from gradebox.source.literal import literal, written
+from gradebox.source.live import changes, check_definition, own_contents, wraps
+from gradebox.source.module import Module, Statement
+from gradebox.source.names import Names, is_definition
+
+_FROM_OUTSIDE = {"environ", "environb", "getenv", "getpass"}
+_MISSING = object()
+
+
+class Need(NamedTuple):
+    """A name that `user` reads: when it is called, or, with `before`, when the statement of that index runs."""
+
+    name: str
+    user: str
+    before: int | None = None
+
+
+class Closure:
+    """The statements that a grader needs, and the constants that are uploaded as the values they have now.
+
+    Attributes:
+        taken: statements, with the names that they are needed for.
+        values: assignments of values, each with the statement whose place it takes; None stands for no place.
+        calls_itself: whether the grader is used by name anywhere.
+    """
+
+    def __init__(self, module: Module, grader: FunctionType) -> None:
+        self.module = module
+        self.grader = grader
+        self.taken: dict[Statement, set[str]] = {}
+        self.values: dict[str, tuple[Statement | None, str]] = {}
+        self.calls_itself = False
+        self._state: set[str] = set()
+        self._unbound: dict[str, Need] = {}
+        self._done: set[tuple[str, int | None]] = set()
+
+    def follow(self, names: Names, at: int) -> None:
+        """Takes all that a statement with these names needs; `at` is its index.
+
+        Raises:
+            SourceError: something that it needs cannot be uploaded.
+        """
+        self._state = self._changed_by_functions(names)
+        while True:
+            self._clear()
+            self._follow(self._needs(names, self.grader.__name__, at))
+            self._follow_settings()
+            self._follow_annotations(names)
+            changed = {name for name in self.values if self._is_value_of_its_time(name)}
+            if not changed:
+                break
+            self._state |= changed
+        for need in self._unbound.values():
+            self._bind_by_value(need)
+
+    def _clear(self) -> None:
+        self.taken.clear()
+        self.values.clear()
+        self._unbound.clear()
+        self._done.clear()
+
+    def _is_value_of_its_time(self, name: str) -> bool:
+        """Whether what is uploaded changes the value itself, or read it before it was what it is now."""
+        return any(
+            change in self.taken or any(name in s.names.eager and s.index < change.index for s in self.taken)
+            for change in changes(name, self.module)
+        )
+
+    def _follow(self, needs: Iterable[Need]) -> None:
+        todo = list(needs)
+        while todo:
+            need = todo.pop()
+            if (need.name, need.before) not in self._done:
+                self._done.add((need.name, need.before))
+                todo.extend(self._take(need))
+
+    def _needs(self, names: Names, user: str, at: int) -> Iterator[Need]:
+        # The last one is followed first: an error names what is read first.
+        yield from (Need(name, user) for name in sorted(names.deferred, reverse=True))
+        yield from (Need(name, user, at) for name in sorted(names.eager, reverse=True))
+
+    def _take(self, need: Need) -> Iterator[Need]:
+        name = need.name
+        if name in ("grade", self.grader.__name__) and self._is_grader(name):
+            self.calls_itself = True
+            yield from self._take_changes(name, after=-1)
+            return
+        if name == "grade" and (name in self.module.globals or name in self.module.binders):
+            raise SourceError(
+                f"{need.user} uses something else that is called `grade`, which is what {self.grader.__name__} "
+                "is called once it is uploaded: give the other one a different name"
+            )
+        if name == "__file__":
+            raise SourceError(
+                f"{need.user} uses __file__, and the sandbox holds no file of yours: "
+                "write what you read from files into the source"
+            )
+        binders = self._binders(name, need.before)
+        if not binders:
+            self._take_unbound(need)
+        elif (value := self._value(name, binders)) is not None:
+            _refuse_environment(binders[0], need)
+            self.values[name] = (binders[0], value)
+        else:
+            for statement in binders:
+                yield from self._take_statement(statement, need)
+            yield from self._take_changes(name, after=binders[0].index)
+
+    def _is_grader(self, name: str) -> bool:
+        return wraps(self.module.globals.get(name), self.grader)
+
+    def _binders(self, name: str, before: int | None) -> list[Statement]:
+        """The statements that give `name` its value: the last that binds it anew, and what changes it after that."""
+        found = [s for s in self.module.binders.get(name, []) if before is None or s.index < before]
+        starts = [n for n, statement in enumerate(found) if _binds_anew(statement, name)]
+        return found[starts[-1] :] if starts else found
+
+    def _value(self, name: str, binders: list[Statement]) -> str | None:
+        """The constant that `name` is now, where the text does not say the same already."""
+        node = binders[0].node
+        if name in self._state or name not in self.module.globals or is_definition(node):
+            return None
+        if len(binders) > 1 or binders != self._binders(name, None):
+            return None
+        if isinstance(node, ast.Import | ast.ImportFrom) and not imports.is_missing(node):
+            return None
+        value = literal(self.module.globals[name])
+        return None if value is None or value == written(node, name) else value
+
+    def _take_statement(self, statement: Statement, need: Need) -> Iterator[Need]:
+        first = statement not in self.taken
+        self.taken.setdefault(statement, set()).add(need.name)
+        node = statement.node
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            node = imports.only(node, {need.name})
+        user = need._replace(user=need.name) if is_definition(node) else need
+        refuse_imports(node, user, statement.text.label)
+        if not first:
+            return
+        _refuse_environment(statement, need)
+        check_definition(statement, need.name, self.module, self.grader)
+        yield from self._needs(statement.names, need.name, statement.index)
+        yield from self._take_contents(need.name)
+
+    def _take_changes(self, name: str, after: int) -> Iterator[Need]:
+        for statement in changes(name, self.module):
+            if statement.index > after and statement not in self.taken:
+                yield from self._take_statement(statement, Need(name, name))
+
+    def _take_contents(self, name: str) -> Iterator[Need]:
+        """The functions and classes of the module that a container holds, such as a decorator filled it with."""
+        for item in own_contents(self.module.globals.get(name), self.module, self.grader):
+            item_name = item.__name__
+            if isinstance(item, FunctionType):
+                statement, _ = self.module.definition(item.__code__, item_name)
+                yield from self._take_statement(statement, Need(item_name, name))
+            elif self.module.globals.get(item_name) is item:
+                yield Need(item_name, name)
+
+    def _take_unbound(self, need: Need) -> None:
+        live = self.module.globals.get(need.name, _MISSING)
+        if live is _MISSING or need.name.startswith("__") or need.name == "StringThread":
+            return  # a builtin, or a name that only the run can tell of
+        if need.before is not None and need.name in self.module.binders:
+            return  # the statement that reads it has bound it, as `with open(path) as file: text = file.read()` does
+        star = self._star_import(need.name)
+        if star is None:
+            self._unbound[need.name] = need
+            return
+        self.taken.setdefault(star, set()).add(need.name)
+        refuse_imports(star.node, need, star.text.label)
+
+    def _star_import(self, name: str) -> Statement | None:
+        for statement in reversed(self.module.statements):
+            node = statement.node
+            if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+                if imports.is_missing(node):
+                    source = getattr(self.module.globals[name], "__module__", None)
+                    if source == node.module:
+                        return statement
+                elif hasattr(__import__(node.module or "", fromlist=["*"]), name):
+                    return statement
+        return None
+
+    def _bind_by_value(self, need: Need) -> None:
+        if any(need.name in statement.names.rebinds for statement in self.taken) or need.name in self._state:
+            return
+        value = literal(self.module.globals[need.name])
+        if value is None:
+            kind = type(self.module.globals[need.name]).__name__
+            raise SourceError(
+                f"{need.user} uses {need.name}, which no statement of its module binds, and its value ({kind}) "
+                "is no constant that could be written down: define it by a statement at module level"
+            )
+        self.values[need.name] = (None, value)
+
+    def _follow_settings(self) -> None:
+        """Takes statements such as `getcontext().prec = 50`, where the module that they set up is used."""
+        known = imports.full_names(statement.node for statement in self.module.statements)
+        for statement in self.module.statements:
+            if isinstance(statement.node, ast.Expr | ast.Assign) and statement not in self.taken:
+                changed = imports.sets_up(statement.node, known)
+                if changed is not None and changed in self._imported():
+                    self._follow(self._take_statement(statement, Need(changed, changed)))
+
+    def _imported(self) -> set[str]:
+        nodes = [statement.node for statement in self.taken]
+        names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+        return names | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+
+    def _follow_annotations(self, names: Names) -> None:
+        """Takes what annotations name where it can be had: dataclasses and the like may look at it."""
+        todo = [names, *(statement.names for statement in self.taken)]
+        for name in sorted({name for each in todo for name in each.annotations}):
+            before = self._copy()
+            try:
+                self._follow([Need(name, "an annotation")])
+            except SourceError:
+                self._restore(before)
+
+    def _copy(self) -> dict[str, Any]:
+        copied: dict[str, Any] = {key: value for key, value in vars(self).items() if not isinstance(value, dict | set)}
+        copied["taken"] = {statement: set(names) for statement, names in self.taken.items()}
+        return copied | {key: vars(self)[key].copy() for key in ("values", "_state", "_unbound", "_done")}
+
+    def _restore(self, copied: dict[str, Any]) -> None:
+        vars(self).update(copied)
+
+    def _changed_by_functions(self, names: Names) -> set[str]:
+        """Names whose value the uploaded functions change: state, which starts as the text says."""
+        changed: set[str] = set()
+        seen: set[str] = set()
+        todo = [names]
+        while todo:
+            each = todo.pop()
+            read = each.eager | each.deferred
+            changed |= each.rebinds | (each.mutates & read)
+            new = read - seen
+            seen |= new
+            todo.extend(statement.names for name in new for statement in self.module.binders.get(name, []))
+        return changed
+
+
+def refuse_imports(node: ast.AST, need: Need, label: str) -> None:
+    """Raises SourceError for an import that would fail in the sandbox."""
+    for statement, name in imports.missing(node):
+        raise SourceError(
+            f"{need.user} needs `{ast.unparse(statement)}` ({label}, line {statement.lineno}), "
+            f"and {imports.explain(name)}"
+        )
+
+
+def _refuse_environment(statement: Statement, need: Need) -> None:
+    if is_definition(statement.node):
+        return
+    for part in ast.walk(statement.node):
+        name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
+        if name in _FROM_OUTSIDE:
+            raise SourceError(
+                f"{need.user} uses {need.name}, which {statement.where} takes from this machine ({name}): the sandbox "
+                "has no environment, and values from yours are not uploaded unasked. Write the value into the source"
+            )
+
+
+def _binds_anew(statement: Statement, name: str) -> bool:
+    """Whether the statement always runs to its end and does not depend on what the name meant before."""
+    node = statement.node
+    if name in statement.names.eager:
+        return False
+    if isinstance(node, ast.Import):
+        return not any("." in alias.name and not alias.asname for alias in node.names)
+    if isinstance(node, ast.AnnAssign):
+        return node.value is not None
+    return is_definition(node) or isinstance(node, ast.Assign | ast.ImportFrom)

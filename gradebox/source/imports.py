@@ -1,0 +1,125 @@
+"""Which imports a sandbox can satisfy: those of the standard library, and of the two names that graders are given."""
+
+import ast
+import importlib.util
+import sys
+from collections.abc import Iterable, Iterator
+
+_GIVEN = {"gradebox", "gradebox.score", "gradebox.thread", "adaptive_harmony"}
+_GIVEN_NAMES = {"Score", "StringThread", "StringTurn", "score", "thread"}
+_IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
+# Calls that change how a module of the standard library works, so they belong to whatever uses that module.
+_SETTINGS = {
+    "csv.field_size_limit",
+    "decimal.getcontext",
+    "decimal.setcontext",
+    "locale.setlocale",
+    "random.seed",
+    "sys.set_int_max_str_digits",
+    "sys.setrecursionlimit",
+}
+
+Import = ast.Import | ast.ImportFrom
+
+
+def only(node: Import, names: set[str]) -> Import:
+    """The same import of these names alone."""
+    aliases = [alias for alias in node.names if bound_name(alias, node) in names or alias.name == "*"]
+    if isinstance(node, ast.Import):
+        return ast.Import(names=aliases, lineno=node.lineno, col_offset=node.col_offset)
+    return ast.ImportFrom(node.module, aliases, node.level, lineno=node.lineno, col_offset=node.col_offset)
+
+
+def bound_name(alias: ast.alias, node: Import) -> str:
+    """The name that an import binds: `a` for `import a.b`."""
+    return alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)
+
+
+def missing(node: ast.AST) -> Iterator[tuple[Import, str]]:
+    """The imports in `node` that fail in a sandbox with nothing to catch the error, with what they import."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        yield from ((node, name) for name in _imported(node) if not _is_there(name))
+        return
+    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        children: list[ast.AST] = list(node.orelse)
+    elif isinstance(node, ast.Try) and _catches_import_error(node):
+        children = [*node.handlers, *node.orelse, *node.finalbody]
+    else:
+        children = list(ast.iter_child_nodes(node))
+    for child in children:
+        yield from missing(child)
+
+
+def explain(name: str) -> str:
+    """Why `name` cannot be imported in a sandbox, and what to do."""
+    top = name.partition(".")[0]
+    if top == "gradebox":
+        return f"{name} is not there in the sandbox: of gradebox, graders are given StringThread and Score alone"
+    if _is_installed(top):
+        return (
+            f"the package {top} is not there in the sandbox, which has the standard library alone: "
+            "write the grader without it"
+        )
+    return (
+        f"the module {name} is not uploaded, and the sandbox has the standard library alone: "
+        "copy what you use of it into the file of the grader"
+    )
+
+
+def _is_installed(top: str) -> bool:
+    try:
+        spec = importlib.util.find_spec(top) if top else None
+    except (ImportError, ValueError):
+        return False
+    places = [spec.origin or "", *(spec.submodule_search_locations or [])] if spec else []
+    return any("site-packages" in place or "dist-packages" in place for place in places)
+
+
+def full_names(nodes: Iterable[ast.stmt]) -> dict[str, str]:
+    """What each imported name stands for: `{"getcontext": "decimal.getcontext", "m": "math"}`."""
+    found: dict[str, str] = {}
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom):
+            found |= {bound_name(alias, node): f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.asname: alias.name for alias in node.names if alias.asname}
+    return found
+
+
+def is_missing(node: Import) -> bool:
+    """Whether the import fails in a sandbox."""
+    return any(True for _ in missing(node))
+
+
+def sets_up(node: ast.stmt, imports: dict[str, str]) -> str | None:
+    """The standard module that a statement such as `getcontext().prec = 50` changes, or None.
+
+    `imports` are the full names of what is imported.
+    """
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call):
+            path = ast.unparse(part.func)
+            first, dot, rest = path.partition(".")
+            full = imports.get(first, first) + dot + rest
+            if full in _SETTINGS:
+                return full.partition(".")[0]
+    return None
+
+
+def _imported(node: Import) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    module = "." * node.level + (node.module or "")
+    if module == "gradebox":
+        return [f"gradebox.{alias.name}" for alias in node.names if alias.name not in _GIVEN_NAMES]
+    return [module]
+
+
+def _is_there(name: str) -> bool:
+    return name in _GIVEN or (name.partition(".")[0] in sys.stdlib_module_names and not name.startswith("."))
+
+
+def _catches_import_error(node: ast.Try) -> bool:
+    caught = [part for handler in node.handlers if handler.type for part in ast.walk(handler.type)]
+    names = {part.id for part in caught if isinstance(part, ast.Name)}
+    return bool(names & _IMPORT_ERRORS) or any(handler.type is None for handler in node.handlers)

@@ -1,0 +1,101 @@
+"""What the names of a module mean now, against what its text says."""
+
+import ast
+from collections.abc import Iterable, Iterator
+from types import FunctionType, ModuleType
+
+from gradebox.errors import SourceError
+from gradebox.source.module import Module, Statement
+from gradebox.source.names import is_definition
+
+_VALUES = (type(None), bool, int, float, complex, str, bytes, tuple, frozenset, FunctionType)
+_RESTART = "Start Python (or the kernel) again, or pass the source as a string"
+
+
+def wraps(value: object, function: FunctionType) -> bool:
+    """Whether `value` is the function, perhaps with decorators around it."""
+    for _ in range(100):
+        if value is function or value is None:
+            break
+        value = getattr(value, "__wrapped__", None)
+    return value is function
+
+
+def changes(name: str, module: Module) -> Iterator[Statement]:
+    """Statements that make the value of `name` what it is: `TABLE["a"] = 1`, `@register.add`, `fill(TABLE)`."""
+    live = module.globals.get(name)
+    if isinstance(live, ModuleType):
+        return
+    names = {name}
+    if not isinstance(live, _VALUES):
+        names |= {other for other, value in module.globals.items() if value is live}
+    for statement in module.changing:
+        called = names & statement.names.calls and (is_definition(statement.node) or not isinstance(live, FunctionType))
+        if called or names & statement.names.stores or _fills(statement.node, names, module):
+            yield statement
+
+
+def _fills(node: ast.stmt, names: set[str], module: Module) -> bool:
+    """Whether this is a call of a function of the module that changes what it is given, and is given one of these."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Name):
+        return False
+    for binder in module.binders.get(call.func.id, [])[-1:]:
+        if isinstance(binder.node, ast.FunctionDef):
+            given = zip(binder.node.args.args, call.args, strict=False)
+            filled = {value.id for to, value in given if isinstance(value, ast.Name) and to.arg in binder.names.mutates}
+            return bool(filled & names)
+    return False
+
+
+def own_contents(value: object, module: Module, grader: FunctionType) -> Iterator[FunctionType | type]:
+    """The functions and classes of the module in a container, or in those that a class or an object of it holds."""
+    places = [value]
+    if getattr(value if isinstance(value, type) else type(value), "__module__", None) == module.globals.get("__name__"):
+        places += getattr(value, "__dict__", {}).values()
+    for place in places:
+        items: Iterable[object] = ()
+        if isinstance(place, dict | list | tuple | set):
+            items = place.values() if isinstance(place, dict) else place
+        for item in items:
+            if isinstance(item, FunctionType | type) and _is_own(item, module) and not wraps(item, grader):
+                yield item
+
+
+def _is_own(item: FunctionType | type, module: Module) -> bool:
+    # A nested function comes along with the code that made it.
+    return item.__module__ == module.globals.get("__name__") and item.__name__ == item.__qualname__ != "<lambda>"
+
+
+def check_definition(statement: Statement, name: str, module: Module, grader: FunctionType) -> None:
+    """What an undecorated `def` or `class` says must be what its name means now.
+
+    Raises:
+        SourceError: the text was changed, or the name was given another value while the program ran.
+    """
+    node = statement.node
+    if not is_definition(node) or node.decorator_list or node.name != name or name not in module.globals:
+        return
+    if module.binders[name][-1] is not statement:
+        return
+    live = module.globals[name]
+    if isinstance(node, ast.ClassDef) and isinstance(live, type):
+        _check_methods(live, statement, grader.__code__.co_filename)
+    elif isinstance(live, FunctionType) and not isinstance(node, ast.ClassDef):
+        module.definition(live.__code__, name)
+    else:
+        raise SourceError(
+            f"{name} was a definition in {statement.where} and is now {type(live).__name__}: something replaced it "
+            f"while the program ran. {_RESTART}"
+        )
+
+
+def _check_methods(live: type, statement: Statement, filename: str) -> None:
+    for method in vars(live).values():
+        if not isinstance(method, FunctionType) or method.__code__.co_filename != filename:
+            continue
+        if method.__code__ not in statement.text.codes and "assert" not in statement.source:
+            raise SourceError(
+                f"{method.__qualname__} is not what {statement.where} says: the text was changed on disk since it was "
+                f"imported. {_RESTART}"
+            )

@@ -1,0 +1,220 @@
+"""The text a function was defined in: a file, or the cells of a notebook."""
+
+import __future__
+
+import ast
+import functools
+import linecache
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+from gradebox.errors import SourceError
+from gradebox.source.names import Definition, Names, first_line, is_definition, names_of
+
+# Cell magics whose body runs in the notebook's own namespace.
+_BODY_MAGICS = {"time", "capture", "timeit", "prun"}
+
+
+@dataclass(eq=False)
+class Text:
+    """One file or one cell. `flags` are the compiler's, for the `from __future__` imports in force."""
+
+    label: str
+    source: str
+    flags: int
+
+    @functools.cached_property
+    def lines(self) -> list[bytes]:
+        """As the compiler counts columns: in bytes."""
+        return [line.encode() for line in self.source.split("\n")]
+
+    @functools.cached_property
+    def codes(self) -> set[CodeType]:
+        """The code of all functions and classes that this text defines."""
+        flags = self.flags | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+        return set(_inner_codes(compile(self.source, self.label, "exec", flags, dont_inherit=True)))
+
+
+@dataclass(eq=False)
+class Statement:
+    """A statement at module level. `source` is its own text, word for word, without the indent it may have had."""
+
+    index: int
+    node: ast.stmt
+    text: Text
+    source: str
+    names: Names
+
+    @property
+    def where(self) -> str:
+        """The file or cell with the line, for messages."""
+        return f"{self.text.label}, line {self.node.lineno}"
+
+
+class Module:
+    """The statements that made a function's module, in the order in which they ran."""
+
+    def __init__(self, function: FunctionType) -> None:
+        """Reads the text that `function` came from.
+
+        Raises:
+            SourceError: there is none, or it is no longer the text that the function came from.
+        """
+        self.globals: dict[str, Any] = function.__globals__
+        self.features = _features(function.__code__)
+        self.statements: list[Statement] = []
+        for text in _texts(function):
+            self._read(text)
+        # Statements that may change a value in place.
+        self.changing = [s for s in self.statements if s.names.stores or s.names.calls or isinstance(s.node, ast.Expr)]
+        self.binders: dict[str, list[Statement]] = {}
+        self._definitions: dict[tuple[str, int], list[tuple[Statement, Definition]]] = {}
+        for statement in self.statements:
+            for name in statement.names.binds:
+                self.binders.setdefault(name, []).append(statement)
+            for node in _definitions(statement.node):
+                self._definitions.setdefault((node.name, first_line(node)), []).append((statement, node))
+
+    def definition(self, code: CodeType, name: str) -> tuple[Statement, Definition]:
+        """The statement that holds the `def` of `code`, and the `def` itself.
+
+        Raises:
+            SourceError: the text has no such `def`.
+        """
+        for statement, node in reversed(self._definitions.get((code.co_name, code.co_firstlineno), [])):
+            if _is_code_of(code, node, statement.text):
+                return statement, node
+        raise SourceError(
+            f"{name} is not what {Path(code.co_filename).name}, line {code.co_firstlineno} says: the text was changed "
+            "on disk since it was imported, or the function was replaced while the program ran. "
+            "Start Python (or the kernel) again, or pass the source as a string"
+        )
+
+    def slice(self, statement: Statement, node: ast.stmt) -> str:
+        """The text of a `def` inside a statement."""
+        return _slice(statement.text, node)
+
+    def _read(self, text: Text) -> None:
+        is_main = self.globals.get("__name__") == "__main__"
+        for node in _flat(ast.parse(text.source).body, is_main=is_main):
+            body = _magic_body(node)
+            if body is not None:
+                self._read(Text(text.label, body, text.flags))
+            elif not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
+                source = _slice(text, node)
+                names = names_of(node, source, self.features)
+                self.statements.append(Statement(len(self.statements), node, text, source, names))
+
+
+def _features(code: CodeType) -> str:
+    flags = ((name, getattr(__future__, name).compiler_flag) for name in __future__.all_feature_names)
+    names = [name for name, flag in flags if flag & code.co_flags]
+    return f"from __future__ import {', '.join(names)}\n" if names else ""
+
+
+def _texts(function: FunctionType) -> list[Text]:
+    code, name = function.__code__, function.__name__
+    flags = code.co_flags & functools.reduce(
+        int.__or__, (getattr(__future__, feature).compiler_flag for feature in __future__.all_feature_names)
+    )
+    cells = function.__globals__.get("_ih")
+    in_cell = "ipykernel_" in code.co_filename or not Path(code.co_filename).exists()  # debuggers write cells to files
+    if isinstance(cells, list) and in_cell:
+        return [Text(f"cell {n}", cell, flags) for n, cell in enumerate(cells) if cell and _parses(cell)]
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    if code.co_filename.startswith("<") or not lines:
+        raise SourceError(
+            f"{name} was defined in {code.co_filename}, not in a file or a notebook cell, so its source cannot be "
+            "read: pass the source as a string, or put the function in a file"
+        )
+    source = "".join(lines)
+    if not _parses(source):
+        raise SourceError(
+            f"{Path(code.co_filename).name}, where {name} was defined, is not Python any more: it was changed on disk "
+            "since it was imported. Mend it and start Python again, or pass the source as a string"
+        )
+    return [Text(Path(code.co_filename).name, source, flags)]
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError):
+        return False
+    return True
+
+
+def _flat(body: list[ast.stmt], *, is_main: bool) -> Iterator[ast.stmt]:
+    """The statements of a module; what `if __name__ == "__main__":` holds counts where that is so, else not."""
+    for node in body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) in (
+            "__name__ == '__main__'",
+            "'__main__' == __name__",
+        ):
+            yield from _flat(node.body if is_main else node.orelse, is_main=is_main)
+        else:
+            yield node
+
+
+def _magic_body(node: ast.stmt) -> str | None:
+    """The cell below `%%time`: IPython makes it the last argument of `get_ipython().run_cell_magic(...)`."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    if not isinstance(call, ast.Call) or not ast.unparse(call.func).endswith("get_ipython().run_cell_magic"):
+        return None
+    values = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
+    if len(values) != 3 or values[0] not in _BODY_MAGICS or not isinstance(values[2], str) or not _parses(values[2]):
+        return None
+    return values[2]
+
+
+def _slice(text: Text, node: ast.stmt) -> str:
+    assert node.end_lineno is not None and node.end_col_offset is not None
+    first = first_line(node)
+    lines = text.lines[first - 1 : node.end_lineno]
+    before, after = lines[0][: node.col_offset], lines[-1][node.end_col_offset :]
+    if (before.strip() and not is_definition(node)) or (after.strip() and not after.lstrip().startswith(b"#")):
+        lines[-1] = lines[-1][: node.end_col_offset]  # other statements stand on the same line
+        lines[0] = lines[0][node.col_offset :]
+    indent = text.lines[node.lineno - 1][: node.col_offset]
+    kept = _inside_strings(node)
+    out = [line if first + n in kept else line.removeprefix(indent) for n, line in enumerate(lines)]
+    return b"\n".join(out).decode().rstrip()
+
+
+def _inside_strings(node: ast.stmt) -> set[int]:
+    """Lines that begin inside a string: their indent is part of its value."""
+    strings = (
+        part
+        for part in ast.walk(node)
+        if isinstance(part, ast.JoinedStr) or (isinstance(part, ast.Constant) and isinstance(part.value, str | bytes))
+    )
+    return {line for part in strings for line in range(part.lineno + 1, (part.end_lineno or part.lineno) + 1)}
+
+
+def _definitions(node: ast.stmt) -> Iterator[Definition]:
+    """The definitions at module level in a statement: itself, or those in its blocks."""
+    if is_definition(node):
+        yield node
+        return
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            yield from _definitions(child)
+        elif isinstance(child, ast.ExceptHandler | ast.match_case):
+            for statement in child.body:
+                yield from _definitions(statement)
+
+
+def _inner_codes(code: CodeType) -> Iterator[CodeType]:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from _inner_codes(constant)
+
+
+def _is_code_of(code: CodeType, node: Definition, text: Text) -> bool:
+    # Test runners rewrite the assertions of what they import: such code is known by its name and line alone.
+    return code in text.codes or any(isinstance(part, ast.Assert) for part in ast.walk(node))

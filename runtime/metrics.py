@@ -1,0 +1,124 @@
+"""What one process of the service counts, for Prometheus. docs/observability.md says what each metric is for."""
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+    start_http_server,
+)
+
+from gradebox.schemas import WarningKind
+from runtime import threads
+from runtime.errors import CannotStart
+
+SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
+"""The upper ends of the buckets that durations are counted in."""
+REST = "(rest)"  # no project or grader has this key
+_GRADERS = 200
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Metrics:
+    """The metrics of a process. Its role is `api` or `worker`; each uses those that concern it."""
+
+    def __init__(self, role: str) -> None:
+        # A sample for each series that says when it began, which nobody asks for. The library has no type for this.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = registry = CollectorRegistry()
+        self.accepted = Counter("gradebox_batches_accepted", "Batches accepted.", registry=registry)
+        self.ended = Counter("gradebox_batches_ended", "Batches that are over.", ["state"], registry=registry)
+        self.given_back = Counter("gradebox_chunks_given_back", "Chunks that came back unscored.", registry=registry)
+        self.warned = Counter(
+            "gradebox_rewards_warned",
+            "Graders of finished batches whose scores look like no reward.",
+            ["kind"],
+            registry=registry,
+        )
+        for state in ("finished", "cancelled"):
+            self.ended.labels(state)
+        for kind in get_args(WarningKind):
+            self.warned.labels(kind)
+        self.batch_wait = _seconds(
+            "gradebox_batch_wait_seconds", "Of finished batches, until their first chunk was taken.", registry
+        )
+        self.batch_run = _seconds(
+            "gradebox_batch_run_seconds", "Of finished batches, from their first chunk to their last.", registry
+        )
+        self.chunk = _seconds("gradebox_chunk_seconds", "From taking a chunk until it is scored.", registry)
+        self.completions = Completions(registry)
+        ProcessCollector(registry=registry)
+        ended = Gauge("gradebox_threads_ended", "Threads of this process that ended by a fault.", registry=registry)
+        ended.set_function(threads.ended)
+        resident = Gauge(
+            "gradebox_process_resident_bytes",
+            "Memory of a process, its sandboxes not counted.",
+            ["role", "process"],
+            registry=registry,
+        )
+        resident.labels(role, f"{socket.gethostname()}:{os.getpid()}").set_function(_resident_bytes)
+
+
+class Completions:
+    """Outcomes by grader. So many graders are told apart, and those that come later are counted together."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._known: set[tuple[str, str]] = set()
+        self._outcomes = Counter(
+            "gradebox_completions",
+            "Outcomes by grader: scored, or the kind of error.",
+            ["project", "grader", "outcome"],
+            registry=registry,
+        )
+        self._seconds = Counter(
+            "gradebox_completion_run_seconds",
+            "Time inside grade(), waiting not counted.",
+            ["project", "grader"],
+            registry=registry,
+        )
+
+    def add(self, project: str, grader: str, scored: int, errors: Mapping[str, int], run_ms: float) -> None:
+        """Counts outcomes of one grader: those that have a score, and the others by their kind of error."""
+        if (project, grader) not in self._known:
+            if len(self._known) >= _GRADERS:
+                project = grader = REST
+            self._known.add((project, grader))
+        if scored:
+            self._outcomes.labels(project, grader, "scored").inc(scored)
+        for kind, count in errors.items():
+            self._outcomes.labels(project, grader, kind).inc(count)
+        self._seconds.labels(project, grader).inc(run_ms / 1000)
+
+
+class CannotListen(CannotStart):
+    """The metrics cannot be served where the settings say."""
+
+    exit_code = 5
+    what = "the metrics of this worker cannot be served"
+
+
+def serve(registry: CollectorRegistry, host: str, port: int) -> None:
+    """Serves a registry over HTTP from a thread of its own, as long as the process lives. Raises CannotListen."""
+    try:
+        start_http_server(port, host, registry)
+    except OSError as error:
+        raise CannotListen(
+            f"{host}:{port} cannot be listened on ({error.strerror}): give each worker of a machine a "
+            "GRADEBOX_METRICS_PORT of its own, or 0 for none"
+        ) from error
+
+
+def _seconds(name: str, text: str, registry: CollectorRegistry) -> Histogram:
+    return Histogram(name, text, buckets=SECONDS, registry=registry)
+
+
+def _resident_bytes() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * _PAGE_BYTES

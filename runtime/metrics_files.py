@@ -1,0 +1,80 @@
+"""The metrics of several processes of one machine behind one address: each worker writes its own to a file now and
+then, and the API tells what is in the files together with its own.
+
+Not prometheus_client's multiprocess mode: its files are mapped into memory, so a full disk would end the process.
+"""
+
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import structlog
+from prometheus_client import CollectorRegistry, write_to_textfile
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+WRITE_S = 5.0
+LABEL = "worker"
+
+_log = structlog.get_logger(__name__)
+
+
+class MetricsFile(threading.Thread):
+    """A thread that writes a registry to a file every few seconds."""
+
+    def __init__(self, registry: CollectorRegistry, path: Path) -> None:
+        super().__init__(name="metrics-file", daemon=True)
+        self._registry = registry
+        self._path = path
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Writes now and every few seconds until it is ended."""
+        while not self._ended.is_set():
+            self.write()
+            self._ended.wait(WRITE_S)
+
+    def end(self) -> None:
+        """Ends the thread, and writes for the last time."""
+        self._ended.set()
+        self.join(timeout=1.0)
+        self.write()
+
+    def write(self) -> None:
+        """Writes now."""
+        try:
+            write_to_textfile(str(self._path), self._registry)
+        except OSError as error:  # such as a disk that is full: what was written last stays
+            _log.warning("metrics cannot be written", file=str(self._path), again_in_s=WRITE_S, error=str(error))
+
+
+class Together(Collector):
+    """The metrics of a registry, and those of the files in a folder, told apart by the names of the files."""
+
+    def __init__(self, own: CollectorRegistry, folder: Path) -> None:
+        self._own = own
+        self._folder = folder
+
+    def collect(self) -> Iterable[Metric]:
+        """Each metric once, with the samples of all processes."""
+        found: dict[str, Metric] = {}
+        for metric in self._own.collect():
+            found[metric.name] = metric
+        for metric in self._of_files():
+            if (same := found.get(metric.name)) is not None and same.type == metric.type:
+                same.samples += metric.samples
+            else:
+                found[metric.name] = metric
+        return found.values()
+
+    def _of_files(self) -> Iterator[Metric]:
+        for path in sorted(self._folder.glob("*.prom")):
+            try:
+                for metric in text_string_to_metric_families(path.read_text("utf-8")):
+                    metric.samples = [
+                        sample._replace(labels={**sample.labels, LABEL: path.stem}) for sample in metric.samples
+                    ]
+                    yield metric
+            except (OSError, ValueError) as error:
+                _log.warning("metrics cannot be read", file=str(path), error=str(error))

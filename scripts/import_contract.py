@@ -1,0 +1,36 @@
+"""A contract for import-linter: some modules import nothing but what is named, and the standard library."""
+
+import sys
+from collections.abc import Iterable
+
+from grimp import ImportGraph
+from importlinter import Contract, ContractCheck, fields, output
+
+
+class OnlyContract(Contract):
+    """`modules` and what lies in them import only `allowed`, what lies in those, and the standard library."""
+
+    modules = fields.ListField(subfield=fields.StringField())
+    allowed = fields.ListField(subfield=fields.StringField())
+
+    def check(self, graph: ImportGraph, verbose: bool) -> ContractCheck:
+        """Looks at the direct imports: what may be imported is listed here as well where it is ours."""
+        modules: Iterable[str] = self.modules  # type: ignore[assignment]
+        allowed = (*modules, *self.allowed)  # type: ignore[misc]
+        wrong = [
+            f"{module} imports {imported}"
+            for module in sorted(graph.modules)
+            if _is_in(module, modules)
+            for imported in sorted(graph.find_modules_directly_imported_by(module))
+            if imported.partition(".")[0] not in sys.stdlib_module_names and not _is_in(imported, allowed)
+        ]
+        return ContractCheck(kept=not wrong, metadata={"wrong": wrong})
+
+    def render_broken_contract(self, check: ContractCheck) -> None:
+        """Says which imports are wrong."""
+        for line in check.metadata["wrong"]:
+            output.print_error(line)
+
+
+def _is_in(module: str, parents: Iterable[str]) -> bool:
+    return any(module == parent or module.startswith(f"{parent}.") for parent in parents)

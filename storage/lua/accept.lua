@@ -1,0 +1,31 @@
+-- Accepts a batch where it fits, unless its request was answered before. ARGV: the batch (storage/batches.py),
+-- packed; its chunk table; the answer to keep.
+-- Returns the answer that was given before, or '' where there is none; 1 where the batch is accepted now, else 0; and what
+-- the project has without it: completions and batches that are not over, all batches, bytes in the spool.
+local wanted = cmsgpack.unpack(ARGV[1])
+local id, project, most, once = wanted.id, wanted.project, wanted.most, wanted.once
+local batch = batch_key(id)
+
+local function held(name) return tonumber(redis.call('HGET', name, project) or 0) end
+local has = {held(WAITING), held(ACTIVE), redis.call('ZCARD', batches_key(project)), held(STORED)}
+
+local answer = once and redis.call('GET', 'gradebox:answer:' .. once.digest)
+if answer then return {answer, 0, unpack(has)} end
+if has[1] + wanted.total > most.completions or has[2] >= most.waiting_batches or has[3] >= most.batches
+  or has[4] + wanted.size > most.spool_bytes then
+  return {'', 0, unpack(has)}
+end
+
+for source, version in pairs(wanted.sources) do redis.call('HSETNX', SOURCES, source, version) end
+for _, source in ipairs(wanted.holds) do redis.call('HINCRBY', HOLDS, source, 1) end
+redis.call('HSET', batch, unpack(wanted.fields))
+redis.call('SET', batch .. ':chunks', ARGV[2])
+redis.call('ZADD', batches_key(project), 0, id)
+redis.call('SADD', OPEN, id)
+redis.call('ZREM', UPLOADS, id)
+count(project, wanted.total, 1)
+store(project, wanted.size)
+rotate(id, batch)
+if #wanted.audit > 0 then redis.call('XADD', unpack(wanted.audit)) end
+if once then remember_answer(project, once.digest, ARGV[3], once.most, once.keep_s) end
+return {'', 1, unpack(has)}

@@ -1,0 +1,8 @@
+-- Forgets batches that were over before a time, and are not kept. ARGV: that time in ms, how many at most, when their
+-- files are swept again (seconds), the time now as text.
+-- Returns how many there were.
+local found = redis.call('XRANGE', ENDED, '-', '(' .. ARGV[1] .. '-0', 'COUNT', ARGV[2])
+for _, entry in ipairs(found) do
+  if forget(entry[2][2], ARGV[3], ARGV[4]) == 0 then redis.call('XDEL', ENDED, entry[1]) end
+end
+return #found

@@ -1,0 +1,77 @@
+"""How much waits and how much is under way, for metrics."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+
+import msgspec
+from redis import Redis
+
+from storage import names
+from storage.connection import text
+
+_AT_ONCE = 500
+
+
+class Depth(msgspec.Struct):
+    """The work that there is, at about one moment."""
+
+    queued: int = 0
+    """Batches of which no chunk was taken yet."""
+    running: int = 0
+    chunks_waiting: int = 0
+    """That no worker has."""
+    chunks_lent: int = 0
+    """That workers have."""
+    oldest_s: float = 0.0
+    """How long the oldest of the queued batches has waited for its first chunk to be taken."""
+    completions: dict[str, int] = {}
+    """Completions without an outcome, by project."""
+    redis_bytes: int = 0
+
+
+class Queue:
+    """The batches that are not over."""
+
+    def __init__(self, redis: Redis) -> None:
+        self._redis = redis
+
+    def depth(self) -> Depth:
+        """What there is to tell.
+
+        Raises:
+            RedisError: Redis could not be asked.
+        """
+        with self._redis.pipeline(transaction=False) as pipe:
+            pipe.smembers(names.OPEN)
+            pipe.hgetall(names.WAITING)
+            pipe.zcard(names.LEASES)
+            pipe.info("memory")
+            still_open, waiting, lent, memory = pipe.execute()
+        depth = Depth(
+            chunks_lent=lent,
+            completions={text(project): int(count) for project, count in waiting.items()},
+            redis_bytes=memory["used_memory"],
+        )
+        ids = [text(found) for found in still_open]
+        for first in range(0, len(ids), _AT_ONCE):
+            self._add(depth, ids[first : first + _AT_ONCE])
+        return depth
+
+    def _add(self, depth: Depth, ids: Sequence[str]) -> None:
+        with self._redis.pipeline(transaction=False) as pipe:
+            for batch_id in ids:
+                pipe.hmget(names.batch(batch_id), "state", "units", "next", "created_at")
+                pipe.llen(names.returned(batch_id))
+            found = pipe.execute()
+        for fields, returned in zip(found[::2], found[1::2], strict=True):
+            if fields[0] is None:
+                continue  # it ended meanwhile
+            state, units, following, created_at = [text(field) for field in fields]
+            depth.chunks_waiting += max(int(units) - int(following), 0) + returned
+            if state == "queued":
+                depth.queued += 1
+                waited = time.time() - datetime.fromisoformat(created_at).timestamp()
+                depth.oldest_s = max(depth.oldest_s, waited)
+            else:
+                depth.running += 1

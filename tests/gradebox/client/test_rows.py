@@ -1,0 +1,135 @@
+"""Rows of a dataset become threads."""
+
+import io
+import json
+import logging
+import math
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+
+from gradebox.client.rows import with_columns
+from gradebox.client.threads import Resend, Threads, blocks
+
+ROW = {"question": "2+2?", "response": "4", "answer": "4", "id": "s1"}
+COLUMNS = {"question": "prompt", "response": "completion"}
+SAID = {"role": "assistant", "content": "4"}
+THREAD = {"prompt": "2+2?", "completion": "4", "id": "s1", "metadata": {"answer": "4"}}
+
+
+def sent(threads: Threads, columns: dict[str, str] | None) -> list[Any]:
+    return [json.loads(line) for line in b"".join(blocks(with_columns(threads, columns))).splitlines()]
+
+
+def as_path(folder: Path) -> Path:
+    (folder / "rows.jsonl").write_text(f"{json.dumps(ROW)}\n\n{json.dumps(ROW)}\n")
+    return folder / "rows.jsonl"
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda _: [ROW, ROW],
+        lambda _: (row for row in [ROW, ROW]),
+        as_path,
+        lambda folder: io.BytesIO(as_path(folder).read_bytes()),
+    ],
+    ids=["list", "generator", "path", "open file"],
+)
+def test_columns_are_what_they_are_called_and_others_are_metadata(
+    make: Callable[[Path], Threads], tmp_path: Path
+) -> None:
+    assert sent(make(tmp_path), COLUMNS) == [THREAD, THREAD]
+
+
+def test_what_can_be_read_again_is_sent_again_whole() -> None:
+    rows = with_columns([ROW], COLUMNS)
+    assert Resend(rows).possible
+    assert b"".join(blocks(rows)) == b"".join(blocks(rows)) != b""
+
+
+@pytest.mark.parametrize("rows", [iter([ROW]), io.BytesIO(json.dumps(ROW).encode())])
+def test_what_can_be_read_once_is_not_sent_again(rows: Threads) -> None:
+    assert not Resend(with_columns(rows, COLUMNS)).possible
+
+
+@pytest.mark.parametrize(
+    ("row", "columns", "thread"),
+    [
+        ({"prompt": "q", "completion": "c", "a": 1}, {}, {"prompt": "q", "completion": "c", "metadata": {"a": 1}}),
+        (
+            {"completion": "gold", "said": "c"},
+            {"said": "completion"},
+            {"completion": "c", "metadata": {"completion": "gold"}},
+        ),
+        (
+            {"completion": "c", "info": {"a": 1}, "b": 2},
+            {"info": "metadata"},
+            {"completion": "c", "metadata": {"a": 1, "b": 2}},
+        ),
+        ({"completion": "c", "metadata": None, "b": 2}, {}, {"completion": "c", "metadata": {"b": 2}}),
+        ({"chat": [SAID]}, {"chat": "messages"}, {"messages": [SAID], "metadata": {}}),
+    ],
+)
+def test_a_column_that_is_called_as_a_member_is_that(
+    row: dict[str, Any], columns: dict[str, str], thread: object
+) -> None:
+    assert sent([row], columns) == [thread]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "said"),
+    [
+        ([ROW], {"question": "reply"}, "a thread has messages, .* and no 'reply'"),
+        ([ROW], {"question": "prompt", "response": "prompt"}, "two columns cannot be the same member"),
+        ([ROW], {"quest": "prompt"}, "row 0 has no column 'quest': it has question, response, answer, id"),
+        ([ROW, {"response": "4"}], COLUMNS, "row 1 has no column 'question'"),
+        ([{"response": object()}], {"response": "completion"}, "row 0 cannot be sent as JSON: it holds a object"),
+        ([{"response": None}], {"response": "completion"}, '"completion" must be a list, and is null'),
+        ([{"response": math.nan}], {"response": "completion"}, '"completion" must be a list, and is null'),
+        ([{"m": 1, "completion": "c"}], {"m": "metadata"}, "holds dicts, and this is a int"),
+        (io.BytesIO(b'{"completion": "c"}\n{'), {}, "line 2 is no JSON"),
+    ],
+)
+def test_what_is_wrong_is_said(rows: Threads, columns: dict[str, str], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        sent(rows, columns)
+
+
+def test_rows_that_are_no_dicts_are_refused() -> None:
+    rows: Iterable[Any] = ["question", "response"]  # what a DataFrame gives
+    with pytest.raises(TypeError, match="row 0 is a str, and columns= needs dicts"):
+        sent(rows, {})
+
+
+def test_values_that_json_lacks_are_kept_where_there_is_a_word_for_them(caplog: pytest.LogCaptureFixture) -> None:
+    row = {
+        "completion": "c",
+        "when": datetime(2026, 1, 2, tzinfo=UTC),
+        "price": Decimal("1.50"),
+        "key": UUID(int=1),
+        "nan": math.nan,
+        "nested": {"a": 1, "b": math.inf},
+        "array": np.array([1.5, math.nan]),
+        "picture": object(),
+    }
+    with caplog.at_level(logging.WARNING, "gradebox"):
+        threads = sent([row, row], {})
+
+    assert threads[1]["metadata"] == {
+        "when": "2026-01-02T00:00:00+00:00",
+        "price": "1.50",
+        "key": "00000000-0000-0000-0000-000000000001",
+        "nan": None,
+        "nested": {"a": 1, "b": None},
+        "array": [1.5, None],
+    }
+    assert [record.getMessage() for record in caplog.records] == [
+        "metadata['picture'] is left out of threads: it holds a object, for which JSON has no word"
+    ]

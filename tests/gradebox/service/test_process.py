@@ -1,0 +1,84 @@
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gradebox.service.process import ServiceProcess
+
+Spawn = Callable[[str], ServiceProcess]
+
+
+@pytest.fixture
+def spawn(tmp_path: Path) -> Iterator[Spawn]:
+    processes = list[ServiceProcess]()
+
+    def start(code: str) -> ServiceProcess:
+        (tmp_path / "logs").mkdir(exist_ok=True)
+        process = ServiceProcess(
+            "worker-1", [sys.executable, "-c", code], dict(os.environ), tmp_path / "logs" / "w.log", 1.0
+        )
+        process.start()
+        processes.append(process)
+        return process
+
+    yield start
+    for process in processes:
+        process.kill()
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_process_that_dies_is_told_of_and_started_again(spawn: Spawn) -> None:
+    process = spawn("print('no room'); raise SystemExit(7)")
+    wait_for(lambda: process.exit_code is not None)
+
+    line = process.tend()
+
+    assert line is not None
+    assert line.startswith("worker-1 ended with exit code 7 and starts again in 0.5 s; no room (see ")
+    assert process.tend() is None
+    wait_for(lambda: process.tend() is None and process.running)
+    assert process.deaths == 1
+
+
+def test_a_signal_is_named(spawn: Spawn) -> None:
+    process = spawn("import os; os.kill(os.getpid(), 9)")
+    wait_for(lambda: process.exit_code is not None)
+    assert "was ended by SIGKILL" in (process.tend() or "")
+
+
+def test_what_dies_again_and_again_is_started_less_and_less_often(spawn: Spawn) -> None:
+    process = spawn("raise SystemExit(1)")
+    lines = list[str]()
+    wait_for(lambda: lines.append(line) if (line := process.tend()) else len(lines) == 3)
+    assert [line.split(" in ")[1].split(" s;")[0] for line in lines] == ["0.5", "1", "2"]
+
+
+def test_a_process_is_asked_to_stop(spawn: Spawn) -> None:
+    process = spawn("import time; time.sleep(60)")
+    process.ask_to_stop()
+    wait_for(lambda: not process.running)
+    assert process.exit_code == -signal.SIGTERM
+
+
+def test_ctrl_c_reaches_it_only_through_the_service(spawn: Spawn) -> None:
+    process = spawn("import os; print(os.getpgid(0) == os.getpid(), flush=True); import time; time.sleep(60)")
+    wait_for(lambda: process.said() == "True")
+
+
+def test_the_log_of_an_earlier_run_is_not_taken_for_its_own(spawn: Spawn) -> None:
+    first = spawn("print('first')")
+    wait_for(lambda: first.said() == "first")
+    second = spawn("print('second')")
+    wait_for(lambda: second.said() == "second")
+    assert second.last_words() == "second"
+    assert second.log.read_text() == "first\nsecond\n"

@@ -1,0 +1,199 @@
+"""Each function that cannot be uploaded gets told why, and what to do."""
+
+import functools
+import inspect
+import math
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebox.errors import SourceError
+from gradebox.source import extract
+from tests.gradebox.source.extracted import load, same
+
+
+class Holder:
+    async def method(self, thread: Any) -> float:
+        return 1.0
+
+    @staticmethod
+    async def static(thread: Any) -> float:
+        return 1.0
+
+    @classmethod
+    async def for_class(cls, thread: Any) -> float:
+        return 1.0
+
+    async def __call__(self, thread: Any) -> float:
+        return 1.0
+
+
+async def module_grader(thread: Any, limit: int = 1) -> float:
+    return 1.0
+
+
+def plain(thread: Any) -> float:
+    return 1.0
+
+
+async def generator(thread: Any) -> Any:
+    yield 1.0
+
+
+def nested() -> Callable[..., Any]:
+    async def inner(thread: Any) -> float:
+        return 1.0
+
+    return inner
+
+
+def closure(limit: float = 0.5) -> Callable[..., Any]:
+    async def inner(thread: Any) -> float:
+        return limit
+
+    return inner
+
+
+@pytest.mark.parametrize(
+    ("fn", "message"),
+    [
+        (lambda thread: 1.0, "a lambda cannot be uploaded: write `async def grade"),
+        (plain, "plain is a plain `def`: write `async def plain`"),
+        (generator, "generator is a generator, because it uses `yield`"),
+        (nested(), "inner is a nested function, defined inside nested, .* move it there"),
+        (closure(), "inner is a closure over limit, .* let the decorator use functools.wraps"),
+        (Holder.method, "Holder.method is a method, .* make it a function of the module"),
+        (Holder().method, "Holder.method is a method"),
+        (Holder.static, "Holder.static is a method"),
+        (Holder.for_class, "Holder.for_class is a method"),
+        (inspect.getattr_static(Holder, "static"), "static is a method"),
+        (Holder(), "an object of class Holder cannot be uploaded"),
+        (Holder, "Holder is a class: write an `async def`"),
+        (functools.partial(module_grader, limit=2), "a functools.partial of module_grader cannot be uploaded"),
+        (math.floor, "floor is written in C"),
+        (len, "len is written in C"),
+        ("async def grade(t): ...", "a grader is a function or its source as a string, and this is str"),
+        (None, "this is NoneType"),
+    ],
+)
+def test_what_is_no_function_of_a_module(fn: Any, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        extract(fn)
+
+
+REFUSED = {
+    "third party": (
+        "import json, pytest as np\nasync def g(t): return np.mark and json.loads('1')",
+        "g needs `import pytest as np` .*line 1.*the package pytest is not there in the sandbox",
+    ),
+    "third party in a helper": (
+        "def h():\n    import httpx\n    return httpx\nasync def g(t): return h()",
+        "h needs `import httpx` .*line 2.*the package httpx is not there",
+    ),
+    "a submodule": ("import httpx._api\nasync def g(t): return httpx._api", "package httpx is not there"),
+    "own module": (
+        "from my_own_utils import normalise\nasync def g(t): return normalise(t)",
+        "g needs `from my_own_utils import normalise` .*my_own_utils is not uploaded.*copy what you use",
+    ),
+    "too much of gradebox": (
+        "from gradebox import errors\nasync def g(t): return errors.SourceError",
+        "gradebox.errors is not there in the sandbox: .* StringThread and Score alone",
+    ),
+    "a star": ("from my_own_utils import *\nasync def g(t): return normalise(t)", "copy what you use"),
+    "another grade": (
+        "def grade(a): return 1\nasync def g(t): return grade(t)",
+        "something else that is called `grade`.*different name",
+    ),
+    "the environment": (
+        "import os\nLIMIT = float(os.environ.get('LIMIT_NOT_SET', '0.5'))\nasync def g(t): return LIMIT",
+        "g uses LIMIT, which .*line 2 takes from this machine.*Write the value into the source",
+    ),
+    "a file next to it": (
+        "from pathlib import Path\nasync def g(t): return len(Path(__file__).name)",
+        "uses __file__, and the sandbox holds no file of yours",
+    ),
+    "a value without a statement": (
+        "globals()['THING'] = object()\nasync def g(t): return THING",
+        "g uses THING, which no statement of its module binds, and its value .object. .*define it by a statement",
+    ),
+    "a wrapper outside": (
+        "import functools\ndef deco(fn):\n    @functools.wraps(fn)\n    async def w(t): return 2 * await fn(t)\n"
+        "    return w\nasync def h(t): return 1\ng = deco(h)",
+        "h was wrapped by a call outside of its `def`.* as a decorator, in the line above",
+    ),
+    "a wrapper without wraps": (
+        "def deco(fn):\n    async def w(t): return await fn(t)\n    return w\n@deco\nasync def g(t): return 1",
+        "w is a closure over fn, .* functools.wraps",
+    ),
+    "a helper replaced while the program ran": (
+        "def h(): return 1\nasync def g(t): return h()\nglobals()['h'] = lambda: 2",
+        "h is not what .* says: .* replaced while the program ran",
+    ),
+    "a helper that is something else now": (
+        "def h(): return 1\nasync def g(t): return h()\nglobals()['h'] = len",
+        "h was a definition in .*line 1 and is now builtin_function",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_function_may_not_use(case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, message = REFUSED[case]
+    load(tmp_path, "def normalise(x): return x\n", "my_own_utils")
+    module = load(tmp_path, text + "\n")
+    try:
+        with pytest.raises(SourceError, match=message):
+            extract(module.g)
+    finally:
+        del sys.modules["my_own_utils"]
+
+
+def test_imports_with_a_fallback_and_unused_ones_are_no_error(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        "import pytest\nfrom typing import Any\n"
+        "try:\n    import regex_not_there as re\nexcept ImportError:\n    import re\n"
+        "def h():\n    try:\n        import numpy_not_there\n    except ImportError:\n        return 1\n"
+        "async def g(t) -> 'pytest.Mark': return h() + len(re.findall('a', t.completion()))\n",
+    )
+    assert "pytest\n" not in same(tmp_path, module.g, "aa")
+
+
+def test_a_constant_of_another_module_is_uploaded_as_its_value(tmp_path: Path) -> None:
+    load(tmp_path, "THRESHOLD = 0.75\n", "my_own_config")
+    try:
+        module = load(tmp_path, "from my_own_config import THRESHOLD\nasync def g(t): return THRESHOLD\n")
+        assert same(tmp_path, module.g).startswith("THRESHOLD = 0.75\n")
+    finally:
+        del sys.modules["my_own_config"]
+
+
+def test_a_file_that_changed_since_its_import_is_refused(tmp_path: Path) -> None:
+    module = load(tmp_path, "async def g(t):\n    return 1\n")
+    Path(str(module.__file__)).write_text("async def g(t):\n    return 2\n")
+    with pytest.raises(SourceError, match=r"g is not what .*line 1 says: the text was changed on disk"):
+        extract(module.g)
+
+
+def test_a_helper_that_changed_since_its_import_is_refused(tmp_path: Path) -> None:
+    module = load(tmp_path, "async def g(t):\n    return h()\ndef h():\n    return 1\n")
+    Path(str(module.__file__)).write_text("async def g(t):\n    return h()\ndef h():\n    return 2\n")
+    with pytest.raises(SourceError, match=r"h is not what .*line 3 says"):
+        extract(module.g)
+
+
+def test_a_file_that_is_python_no_more_is_refused(tmp_path: Path) -> None:
+    module = load(tmp_path, "async def g(t):\n    return 1\n")
+    Path(str(module.__file__)).write_text("async def g(t:\n")
+    with pytest.raises(SourceError, match="is not Python any more"):
+        extract(module.g)
+
+
+def test_a_function_that_ran_a_thousand_times_is_still_the_same(tmp_path: Path) -> None:
+    module = load(tmp_path, "def h(n):\n    return sum(i * 2 for i in range(n))\nasync def g(t):\n    return h(3)\n")
+    for _ in range(1000):
+        module.h(3)  # the interpreter specialises its bytecode
+    same(tmp_path, module.g)

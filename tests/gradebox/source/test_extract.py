@@ -1,0 +1,380 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gradebox
+from gradebox.errors import SourceError
+from gradebox.source import extract
+from tests.gradebox.source.extracted import load, run, same
+
+
+def test_a_function_alone_is_renamed_and_nothing_else(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        "from gradebox import StringThread\n"
+        "import json\n"
+        "UNUSED = 1\n\n"
+        "async def exact(thread: StringThread) -> float:\n"
+        "    # the reason is here\n"
+        "    return float(thread.completion() == '4')\n",
+    )
+    assert same(tmp_path, module.exact) == (
+        "from gradebox import StringThread\n\n\n"
+        "async def grade(thread: StringThread) -> float:\n"
+        "    # the reason is here\n"
+        "    return float(thread.completion() == '4')\n"
+    )
+
+
+def test_what_is_called_grade_already_is_kept_word_for_word(tmp_path: Path) -> None:
+    text = 'async  def grade(t , *, k = "ü") : # odd\n    return  len( t.last_content() )\n'
+    assert same(tmp_path, load(tmp_path, text).grade) == text
+
+
+def test_helpers_constants_and_classes_come_along_transitively(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+import re, json, math as m
+from collections import Counter, OrderedDict as OD
+import os.path
+import xml.etree.ElementTree as ET
+
+WORD = re.compile(r"\\w+")
+WEIGHTS = {"a": 0.5, "b": 0.25}  # by word
+LOW, HIGH = 0, 10
+UNUSED = json.dumps({})
+
+class Base:
+    scale = m.pi
+
+class Bag(Base):
+    def __init__(self, words=OD()): self.words = Counter(words)
+    def total(self): return sum(n * WEIGHTS.get(w, 0) for w, n in self.words.items()) * self.scale
+
+def clamp(x: float, low=LOW) -> float:
+    return max(low, min(HIGH, x))
+
+def words(text):
+    def inner():
+        return [w for w in WORD.findall(text)]
+    return inner()
+
+async def my_grader(thread):
+    return clamp(Bag(words(thread.completion())).total())
+""",
+    )
+    source = same(tmp_path, module.my_grader, "a b a", "", "z")
+    assert 'WEIGHTS = {"a": 0.5, "b": 0.25}  # by word' in source
+    assert "import re\nimport math as m\n" in source.replace("import re, math as m", "import re\nimport math as m")
+    for unused in ("json", "UNUSED", "os.path", "ElementTree"):
+        assert unused not in source
+
+
+def test_decorators_defaults_and_annotations_come_along(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+import functools
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+LIMIT = 3
+
+class Pair(NamedTuple):
+    low: float
+    high: float
+
+def clamped(low, high):
+    def decorate(fn):
+        @functools.wraps(fn)
+        async def wrapper(*args):
+            return max(low, min(high, await fn(*args)))
+        return wrapper
+    return decorate
+
+@dataclass(frozen=True)
+class Rule:
+    word: str
+    parts: list["Part"] = field(default_factory=list)
+
+class Part: pass
+
+def first(pair: Pair = Pair(1.0, 2.0)): return pair.low
+
+@clamped(0.0,
+         LIMIT)
+async def scored(thread, rule: Rule = Rule("b")):
+    return 10 * first() * (rule.word in thread.completion())
+""",
+    )
+    source = same(tmp_path, module.scored)
+    assert "@clamped(0.0,\n         LIMIT)\nasync def grade(" in source
+    assert "class Part" in source
+
+
+def test_recursion_works_after_the_rename(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+def again(thread): return shrink(thread)
+async def shrink(thread):
+    text = thread.last_content()
+    if len(text) < 2: return len(text)
+    return 1 + await again(type(thread)([("assistant", text[1:])]))
+""",
+    )
+    assert same(tmp_path, module.shrink).endswith("\n\n\nshrink = grade\n")
+
+
+def test_other_names_of_the_grader_go_on_working(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        "async def g(t): return 2 if len(t.last_content()) > 1 else await inner(t)\n"
+        "async def inner(t): return (other is g) + g.bonus\n"
+        "other = g\ng.bonus = 5\n",
+    )
+    same(tmp_path, module.g, "ab", "")
+
+
+def test_local_names_are_not_those_of_constants(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        "words = sorted({'b', 'a'})\n"
+        "def split(text):\n    words = []\n    words.append(text)\n    return words\n"
+        "async def g(t): return len(split('x')) + len(words)\n",
+    )
+    assert same(tmp_path, module.g).startswith("words = ['a', 'b']\n")
+
+
+def test_blocks_at_module_level_come_along_whole(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+import sys
+try:
+    import surely_not_there as fast
+except ImportError:
+    import json as fast
+if sys.version_info > (3, 0):
+    def norm(s): return s.strip()
+else:
+    def norm(s): return s
+for n in range(3):
+    class Last:
+        value = n
+async def g(thread):
+    return len(fast.dumps(norm(thread.completion()))) + Last.value
+""",
+    )
+    assert "import surely_not_there" in same(tmp_path, module.g, " x ", "")
+
+
+def test_names_bound_several_times_have_the_value_they_had(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+import re
+SEP = "a"
+FIRST = re.compile(SEP)
+SEP = "b"
+SECOND = re.compile(SEP)
+TOTAL = 1
+TOTAL += 2
+def f(): return 1
+f1 = f
+def f(): return 2
+async def g(thread):
+    text = thread.completion()
+    return 1000 * f1() + 100 * f() + 10 * TOTAL + len(FIRST.findall(text)) + 2 * len(SECOND.findall(text)) + len(SEP)
+""",
+    )
+    same(tmp_path, module.g, "aab", "abb", "")
+
+
+def test_tables_filled_after_their_definition_come_filled(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        """
+import re
+from decimal import Decimal, getcontext
+from functools import singledispatch
+getcontext().prec = 5
+SQUARES = {}
+for i in range(5):
+    SQUARES[i] = i * i
+PATTERNS = {}
+PATTERNS["digit"] = re.compile("[0-9]")
+PATTERNS.update(word=re.compile("[a-z]"))
+BOTH, MIXED = [], []
+for word in ("a", "b"):
+    BOTH.append(word)
+    MIXED.append(re.compile(word))
+RULES = {}
+def rule(fn):
+    RULES[fn.__name__] = fn
+    return fn
+@rule
+def has_a(text): return "a" in text
+@rule
+def has_b(text): return "b" in text
+def helper(): return helper.bonus
+helper.bonus = 0.5
+FILLED, ALIASED = {}, []
+def fill(table): table["a"] = re.compile("a")
+fill(FILLED)
+other = ALIASED
+other.append(re.compile("a"))
+class Base:
+    known = []
+    def __init_subclass__(cls): Base.known.append(cls)
+class Child(Base): pass
+class Registry:
+    def __init__(self): self.rules = {}
+REGISTRY = Registry()
+def register(fn):
+    REGISTRY.rules[fn.__name__] = fn
+    return fn
+@register
+def third(text): return 3
+@singledispatch
+def kind(x): return 1
+@kind.register
+def _(x: str): return 2
+@kind.register
+def _(x: int): return 3
+async def g(thread):
+    text = thread.completion()
+    score = sum(SQUARES.values()) + sum(bool(p.search(text)) for p in PATTERNS.values()) + helper()
+    score += sum(f(text) for f in RULES.values()) + len(BOTH) * 10 + len(MIXED) * 100 + kind("") + kind(3)
+    score += len(FILLED) * 1000 + len(ALIASED) * 10000 + len(Base.known) * 100000
+    score += sum(f(text) for f in REGISTRY.rules.values())
+    return float(Decimal(score) / 7)
+""",
+    )
+    same(tmp_path, module.g, "a1", "b", "")
+
+
+def test_computed_and_changed_constants_are_uploaded_as_they_are_now(tmp_path: Path) -> None:
+    (tmp_path / "words.txt").write_text("a\nb\n")
+    module = load(
+        tmp_path,
+        f"""
+from pathlib import Path
+THRESHOLD = 0.5
+CACHE = {{}}
+calls = 0
+WORDS = frozenset(Path({str(tmp_path / "words.txt")!r}).read_text().split())
+with open({str(tmp_path / "words.txt")!r}) as file:
+    TEXT = file.read()
+ODD = float("inf")
+def configure():
+    global THRESHOLD, MADE
+    THRESHOLD = 0.25
+    MADE = [None, True, (1,), b"x"]
+configure()
+async def g(thread):
+    global calls
+    calls += 1
+    text = CACHE.setdefault(thread.completion(), thread.completion())
+    return THRESHOLD + (text in WORDS) + len(TEXT) + len(MADE) + (ODD > 3)
+""",
+    )
+    source = same(tmp_path, module.g, "a", "z")
+    assert "THRESHOLD = 0.25\n" in source
+    assert "WORDS = frozenset({'a', 'b'})\n" in source
+    assert "CACHE = {}\ncalls = 0\n" in source, "what graders change themselves starts as the text says"
+    assert "open(" not in source
+
+
+def test_future_imports_come_first(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        '''"""A docstring."""
+from __future__ import annotations
+from typing import TYPE_CHECKING, ClassVar
+from dataclasses import dataclass
+if TYPE_CHECKING:
+    import numpy as np
+    from gradebox import StringThread
+
+@dataclass
+class Rule:
+    shared: ClassVar[int] = 5
+    own: int = 2
+
+async def g(thread: StringThread, array: np.ndarray | None = None) -> float:
+    return len(vars(Rule(3)))
+''',
+    )
+    source = same(tmp_path, module.g)
+    assert source.startswith("from __future__ import annotations\n")
+    assert "ClassVar" in source, "dataclasses read this annotation"
+
+
+def test_strings_keep_their_indent_when_code_is_dedented(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        '''
+if True:
+    async def g(thread):
+        text = """
+        kept
+    also"""
+        return len(text)
+''',
+    )
+    assert "async def grade(thread):\n    text" in same(tmp_path, module.g)
+
+
+def test_adaptive_graders_run_unchanged(tmp_path: Path) -> None:
+    text = (
+        "from adaptive_harmony import StringThread\n\n\nasync def grade(thread: StringThread) -> float:\n    return 1\n"
+    )
+    sys.modules["adaptive_harmony"] = load(tmp_path, "from gradebox.thread import StringThread\n", "adaptive_harmony")
+    try:
+        assert same(tmp_path, load(tmp_path, text).grade) == text
+    finally:
+        del sys.modules["adaptive_harmony"]
+
+
+def test_scripts_that_run_directly(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "from gradebox.source import extract\n"
+        "PLUS = 1\n"
+        "if __name__ == '__main__':\n"
+        "    import math\n"
+        "    TWICE = 2; THRICE = 3\n"
+        "    async def g(thread):\n"
+        "        return math.floor(len(thread.completion()) * TWICE + PLUS)\n"
+        "    print(extract(g))\n"
+    )
+    source = _run([str(script)]).stdout
+    assert source.startswith("PLUS = 1\nimport math\nTWICE = 2\n\n\nasync def grade(thread):\n    return ")
+    assert run(tmp_path, source, ["abc"]) == [7]
+
+
+@pytest.mark.parametrize("how", ["-c", "stdin"])
+def test_code_without_a_file_gets_told_to_pass_a_string(how: str) -> None:
+    program = "from gradebox.source import extract\nasync def g(t): return 1\nextract(g)\n"
+    arguments, stdin = (["-c", program], "") if how == "-c" else (["-"], program)
+    done = _run(arguments, stdin)
+    assert "SourceError: g was defined in <" in done.stderr
+    assert "pass the source as a string" in done.stderr
+
+
+def test_more_than_64_kib_is_too_large(tmp_path: Path) -> None:
+    module = load(tmp_path, f"TEXT = {'x' * 70_000!r}\nasync def g(thread): return len(TEXT)\n")
+    with pytest.raises(SourceError, match="bytes, and a grader may have 65,536"):
+        extract(module.g)
+
+
+def _run(arguments: list[str], stdin: str = "") -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(Path(gradebox.__file__).parents[1])}
+    return subprocess.run(
+        [sys.executable, *arguments], input=stdin, capture_output=True, text=True, check=False, env=env
+    )

@@ -1,0 +1,89 @@
+"""Functions that are defined in the cells of a notebook, in a real Jupyter kernel."""
+
+import json
+import sys
+from pathlib import Path
+
+import nbclient
+import nbformat
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+
+import gradebox
+from tests.gradebox.source.extracted import run
+
+
+def execute(folder: Path, *cells: str) -> str:
+    """Runs the cells in a kernel of this Python; returns what the last one printed."""
+    spec = folder / "kernels" / "here"
+    spec.mkdir(parents=True)
+    argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    env = {"PYTHONPATH": str(Path(gradebox.__file__).parents[1]), "IPYTHONDIR": str(folder / "ipython")}
+    spec.joinpath("kernel.json").write_text(json.dumps({"argv": argv, "display_name": "here", "env": env}))
+    empty: dict[str, object] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    written = {
+        "nbformat": 4,
+        "nbformat_minor": 5,
+        "metadata": {},
+        "cells": [{**empty, "id": f"cell-{n}", "source": cell} for n, cell in enumerate(cells)],
+    }
+    notebook = nbformat.reads(json.dumps(written), as_version=4)  # type: ignore[no-untyped-call]  # it has no types
+    manager = AsyncKernelManager(
+        kernel_name="here", kernel_spec_manager=KernelSpecManager(kernel_dirs=[str(folder / "kernels")])
+    )
+    client = nbclient.NotebookClient(notebook, km=manager, timeout=60, allow_errors=True)
+    client.execute(cwd=str(folder))
+    outputs = notebook.cells[-1].outputs
+    assert [output.output_type for output in outputs] == ["stream"], outputs
+    return str(outputs[0].text)
+
+
+@pytest.mark.slow
+def test_a_grader_spread_over_cells(tmp_path: Path) -> None:
+    source = execute(
+        tmp_path,
+        "import re, pytest\nfrom gradebox.source import extract",
+        "LIMIT = 1",
+        "def helper(text):\n    return pytest.approx(text)  # the first try",
+        "class Base:\n    scale = 10",
+        "class Rule(Base):\n    pattern = re.compile('[0-9]')\nWORDS = ['a']\nWORDS.append('b')",
+        "%%time\ndef helper(text):\n    return sum(word in text for word in WORDS)",
+        "class Base:\n    scale = 10",  # run again: what was derived from the first one must come after one
+        "import re",
+        "LIMIT = 3\nthis_fails()",
+        "import syntax error",
+        "async def my_grader(thread):\n    text = thread.completion()\n"
+        "    return LIMIT + helper(text) + Rule.scale * len(Rule.pattern.findall(text))",
+        "t = 'not uploaded'\nresult = await my_grader(type('T', (), {'completion': lambda self: 'ab1'})())",
+        "print(extract(my_grader))",
+    )
+    assert "pytest" not in source, "the later cell wins"
+    assert "LIMIT = 3" in source
+    assert "not uploaded" not in source
+    assert run(tmp_path, source, ["ab12", ""]) == [3 + 2 + 20, 3]
+
+
+@pytest.mark.slow
+def test_a_cell_that_ran_again_wins_and_values_are_those_of_now(tmp_path: Path) -> None:
+    source = execute(
+        tmp_path,
+        "from __future__ import annotations\nfrom gradebox.source import extract",
+        "async def g(thread: StringThread) -> float:\n    return 1.0",
+        "async def g(thread: StringThread) -> float:\n    return SCALE * len(thread.completion()) + N",
+        "SCALE = 1\nimport asyncio\nN = await asyncio.sleep(0, 7)",
+        "exec('SCALE = 5')",
+        "print(extract(g))",
+    )
+    assert source.startswith("from __future__ import annotations\n")
+    assert run(tmp_path, source, ["abc"]) == [22]
+
+
+@pytest.mark.slow
+def test_a_grader_made_by_exec_in_a_notebook_is_refused(tmp_path: Path) -> None:
+    message = execute(
+        tmp_path,
+        "from gradebox.source import extract\nexec('async def g(thread): return 1')",
+        "try:\n    extract(g)\nexcept ValueError as error:\n    print(error)",
+    )
+    assert "pass the source as a string" in message

@@ -1,0 +1,386 @@
+"""The code blocks of README.md and docs/: Python and curl run against a service, commands are parsed, JSON is read.
+
+tests/examples checks the scores of the graders that pages show, tests/gradebox/cli/test_docs.py and tests/test_docs.py
+check that all options and settings are documented.
+"""
+
+import ast
+import asyncio
+import importlib.util
+import inspect
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+import yaml
+
+from api.settings import ApiSettings
+from gradebox import Client, StringThread
+from gradebox.cli import app
+from sandbox.settings import SandboxSettings
+from storage.settings import StorageSettings
+from tests.gradebox.conftest import ROOT, Service
+from worker.settings import WorkerSettings
+
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
+FENCE = re.compile(r"^```(.*)\n((?:.*\n)*?)```$", re.MULTILINE)
+LANGUAGES = {"python", "sh", "json", "yaml", "text"}
+
+# Programs that no test here runs, and why. Their lines are checked as far as `_check_other` says.
+NOT_RUN = {
+    "docker": "needs an engine, images and a network; tests/test_compose.py runs the stack",
+    "docker-compose": "as above",
+    "make": "the targets run for minutes",
+    "scripts/images": "fetches Debian's packages",
+    "GRADEBOX_BASE=my-base": "starts docker-compose",
+}
+# Functions that pages define and no test here calls, and why.
+NOT_CALLED = {"train": "TRL is not installed", "rewarded": "verifiers is not installed"}
+# Blocks that are no code.
+PICTURES = {"README.md": 1}
+
+
+class Block(NamedTuple):
+    """A fenced block of a page."""
+
+    page: str
+    language: str
+    text: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.page}: {self.text.splitlines()[0][:50]}"
+
+
+def _blocks() -> Iterator[Block]:
+    for path in PAGES:
+        for language, text in FENCE.findall(path.read_text(encoding="utf-8")):
+            yield Block(str(path.relative_to(ROOT)), language, text)
+
+
+BLOCKS = list(_blocks())
+
+
+def of(language: str) -> list[Block]:
+    return [block for block in BLOCKS if block.language == language]
+
+
+def test_every_block_is_of_a_kind_that_is_checked() -> None:
+    assert {block.id: block.language for block in BLOCKS if block.language not in LANGUAGES} == {}
+    pictures = [block.page for block in of("text")]
+    assert {page: pictures.count(page) for page in pictures} == PICTURES
+
+
+# Python
+
+THREADS = [
+    StringThread([("user", "What is 6 x 7?"), ("assistant", "It is 42.")], {"answer": "42"}),
+    StringThread([("user", "What is 6 x 7?"), ("assistant", "No idea.")], {"answer": "42"}),
+]
+ROW = {"prompt": "2+2?", "completion": "4", "metadata": {"answer": "4", "expected": "4", "target": "4"}}
+CONTAINS = "async def grade(thread):\n    return float(thread.metadata['answer'] in thread.completion())\n"
+EXACT = "async def grade(thread):\n    return float(thread.metadata.get('answer', '4') == thread.completion())\n"
+KEYS = ("has-answer", "contains-answer", "exact-match", "promptfoo-assert")
+
+Names = dict[str, Any]
+
+
+def _of_readme(names: Names, _: Client) -> None:
+    assert names["rewards"] == [1.0, 0.0]
+
+
+def _of_python(names: Names, _: Client) -> None:
+    assert names["batch"].summary[0].mean == 0.5
+
+
+def _of_openai(names: Names, _: Client) -> None:
+    assert names["result"].reward == 1.0
+    names["batch"].wait(progress=False)
+    assert [outcome.score for outcome in names["batch"].outcomes()] == [1.0, 1.0]
+
+
+def _of_rl(names: Names, _: Client) -> None:
+    rewards = names["reward"](prompts=["6 x 7?"] * 2, completions=["It is 42.", "No."], answer=["42", "42"])
+    assert rewards == [1.0, 0.0]
+    assert names["compute_score"]("sums", "It is 42.", None, {"answer": "42"}) == 1.0
+
+
+def _of_adaptive(_: Names, client: Client) -> None:
+    assert client.graders.get("exact-match").version == 1
+
+
+def _of_reward(names: Names, _: Client) -> None:
+    assert names["response"].reward == 1.0
+
+
+def _of_graders(_: Names, client: Client) -> None:
+    assert client.graders.get("contains-answer").version == 1
+
+
+def _of_threads(names: Names, client: Client) -> None:
+    assert names["score"](client, [{"question": "q", "response": "42", "answer": "42"}]) == [1.0]
+
+
+def _of_others(_: Names, client: Client) -> None:
+    assert client.graders.get("promptfoo-assert").version == 1
+
+
+class Page(NamedTuple):
+    """What holds once a page's blocks have run, and the graders that it expects to be there."""
+
+    check: Callable[[Names, Client], None]
+    graders: tuple[str, ...] = ()
+
+
+RUN = {
+    "README.md": Page(_of_readme),
+    "docs/adaptive.md": Page(_of_adaptive),
+    "docs/graders.md": Page(_of_graders),
+    "docs/openai.md": Page(_of_openai),
+    "docs/other-graders.md": Page(_of_others),
+    "docs/python.md": Page(_of_python),
+    "docs/reward.md": Page(_of_reward, ("exact-match",)),
+    "docs/rl.md": Page(_of_rl, ("has-answer",)),
+    "docs/threads.md": Page(_of_threads, ("has-answer",)),
+}
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[Client]:
+    """A client; the graders that pages create are not there, before and after."""
+    with service.client() as client:
+        _delete_graders(client)
+        yield client
+        _delete_graders(client)
+
+
+def _delete_graders(client: Client) -> None:
+    for grader in client.graders.list():
+        if grader.key in KEYS:
+            client.graders.delete(grader.key)
+
+
+@pytest.fixture
+def folder(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder of a user: it has the files that pages name; the environment names the service."""
+    lines = "".join(thread.to_json() + "\n" for thread in THREADS)
+    for name in ("completions.jsonl", "threads.jsonl"):
+        (tmp_path / name).write_text(lines)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GRADEBOX_URL", service.url)
+    monkeypatch.setenv("GRADEBOX_API_KEY", service.key)
+    return tmp_path
+
+
+def run(source: str, path: Path, given: Names) -> ModuleType:
+    """Runs a block as a file of its own, from which functions can be uploaded; `await` may stand at its top level."""
+    path.write_text(source, encoding="utf-8")
+    module = ModuleType(path.stem)
+    module.__file__ = str(path)
+    module.__dict__.update(given)
+    sys.modules[path.stem] = module
+    code: CodeType = compile(source, str(path), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    waiting = eval(code, module.__dict__)
+    if inspect.iscoroutine(waiting):
+        asyncio.run(waiting)
+    return module
+
+
+def test_each_page_with_python_has_a_check() -> None:
+    assert {block.page for block in of("python")} == RUN.keys()
+
+
+@pytest.mark.service
+@pytest.mark.sandbox
+@pytest.mark.parametrize("page", RUN)
+def test_the_python_of_a_page_runs(page: str, service: Service, client: Client, folder: Path) -> None:
+    for key in RUN[page].graders:
+        client.graders.create.function(key=key, fn=CONTAINS if key == "has-answer" else EXACT, threads=[ROW])
+    names: Names = {"client": client, "row": ROW, "threads": THREADS}
+    place = service.url.removeprefix("http://")
+    for number, block in enumerate(block for block in of("python") if block.page == page):
+        text = block.text.replace("127.0.0.1:8000", place).replace("gbx_…", service.key)
+        stem = f"page_{Path(page).stem.replace('-', '_').lower()}_{number}"
+        module = run(text, folder / f"{stem}.py", names)
+        names |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
+    RUN[page].check(names, client)
+
+
+def test_functions_that_are_not_called_are_named() -> None:
+    called = "\n".join(inspect.getsource(page.check) for page in RUN.values())
+    trees = [ast.parse(block.text) for block in of("python") if block.page == "docs/rl.md"]
+    defined = {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert {name for name in defined if f'"{name}"' not in called} == NOT_CALLED.keys()
+
+
+# Other formats
+
+
+@pytest.mark.parametrize("block", of("json"), ids=lambda block: block.id)
+def test_each_line_of_json_is_a_thread(block: Block) -> None:
+    for line in block.text.splitlines():
+        assert StringThread.from_json(line)
+
+
+@pytest.mark.parametrize("block", of("yaml"), ids=lambda block: block.id)
+def test_yaml_is_a_configuration_of_prometheus(block: Block) -> None:
+    for job in yaml.safe_load(block.text)["scrape_configs"]:
+        assert job["job_name"]
+        assert [*job.get("static_configs", []), *job.get("dns_sd_configs", [])]
+
+
+# Commands
+
+COMMAND = typer.main.get_command(app)
+UsageError = typer.BadParameter.__mro__[1]  # typer does not export it
+OURS = ("gradebox", ".venv/bin/gradebox")
+SPANS = [
+    (path.relative_to(ROOT), span)
+    for path in PAGES
+    for span in re.findall(r"`([^`\n]+)`", FENCE.sub("", path.read_text(encoding="utf-8")))
+]
+INLINE = [
+    pytest.param(span, id=f"{page}: {span}")
+    for page, span in SPANS
+    if re.match(r"(\.venv/bin/)?(gradebox |python -m |make [a-z])", span)
+    or re.match(r"(graders|batches|keys|projects) [a-z]+\b", span)
+]
+
+
+def commands(text: str) -> list[list[str]]:
+    """The commands of a block, a list of words each; a comment and the redirection of output are none of them."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [words for line in lines if (words := shlex.split(line.removeprefix("$ "), comments=True))]
+
+
+def parse(words: list[str]) -> None:
+    """Has the command line's own parser read the words, and runs nothing.
+
+    Raises:
+        UsageError: a command or an option does not exist, or an argument is missing.
+    """
+    command: Any = COMMAND
+    context = None
+    with suppress(typer.Exit):  # --version and --help
+        while words or not hasattr(command, "commands"):  # a group may be named alone
+            context = command.make_context(command.name, words, parent=context)
+            if not hasattr(command, "commands"):
+                return
+            _, command, words = command.resolve_command(context, [*context._protected_args, *context.args])
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of the names that commands are shown with."""
+    for name in ("FILE", "[FILE]", "FILE.jsonl", "completions.jsonl", "grader.py"):
+        (tmp_path / name).touch()
+    monkeypatch.chdir(tmp_path)
+
+
+def check(words: list[str]) -> None:
+    """Fails unless this is a command that there is."""
+    if words[0] in OURS:
+        parse(words[1:])
+    elif words[0] in ("graders", "batches", "keys", "projects"):
+        parse(words)
+    elif words[1:2] == ["-m"]:
+        _check_module(*words[2:])
+    elif words[0] == "curl":
+        assert words[1:]  # run below
+    elif re.fullmatch("GRADEBOX_[A-Z_]+=.*", words[0]) and not words[1:]:
+        assert words[0].partition("=")[0] in SETTINGS
+    else:
+        assert words[0] in NOT_RUN, f"nothing checks {shlex.join(words)}"
+        _check_other(words)
+
+
+SETTINGS = {
+    f"{kind.model_config.get('env_prefix') or ''}{name}".upper()
+    for kind in (ApiSettings, SandboxSettings, StorageSettings, WorkerSettings)
+    for name in kind.model_fields
+}
+
+
+def _check_module(name: str, *arguments: str) -> None:
+    spec = importlib.util.find_spec(name)
+    assert spec is not None and spec.origin is not None
+    source = Path(spec.origin).with_name("__main__.py") if spec.submodule_search_locations else Path(spec.origin)
+    for argument in arguments:
+        assert f'"{argument}"' in source.read_text(), f"{name} does not take {argument}"
+
+
+def _check_other(words: list[str]) -> None:
+    """The names that a command shares with this repository are there: targets, services, stages, arguments."""
+    line = shlex.join(words)
+    services = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    if words[0] == "make":
+        assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    if words[0].startswith("scripts/"):
+        assert re.search(rf"^{words[1]}\(\)", (ROOT / words[0]).read_text(), re.MULTILINE)
+    for name in re.findall(r"(?:--scale |\bexec )([a-z]+)", line):
+        assert name in services
+    for name in re.findall(r"--target ([a-z]+)", line):
+        assert re.search(rf"^FROM .* AS {name}$", dockerfile, re.MULTILINE | re.IGNORECASE)
+    for name in re.findall(r"--build-arg ([A-Z]+)=", line):
+        assert re.search(rf"^ARG {name}\b", dockerfile, re.MULTILINE)
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("block", of("sh"), ids=lambda block: block.id)
+def test_the_commands_of_a_block_exist(block: Block) -> None:
+    found = commands(block.text)
+    assert found
+    for words in found:
+        check(words)
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize("span", INLINE)
+def test_a_command_in_the_text_exists(span: str) -> None:
+    check(shlex.split(span))
+
+
+@pytest.mark.usefixtures("files")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "gradebox grade x",
+        "gradebox score a FILE.jsonl --fast",
+        "gradebox graders create a",
+        "gradebox batches stop 1",
+        "make nothing",
+        "python -m benchmarks --slow",
+        "docker-compose exec web true",
+        "nonsense",
+    ],
+)
+def test_a_command_that_does_not_exist_is_found(line: str) -> None:
+    with pytest.raises((AssertionError, UsageError)):
+        check(shlex.split(line))
+
+
+CURL = [block for block in of("sh") if re.search(r"^curl ", block.text, re.MULTILINE)]
+
+
+@pytest.mark.service
+@pytest.mark.sandbox
+@pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl on this machine")
+@pytest.mark.parametrize("block", CURL, ids=lambda block: block.id)
+def test_curl_gets_an_answer(block: Block, client: Client, folder: Path) -> None:
+    client.graders.create.function(key="exact-match", fn=EXACT)
+    done = subprocess.run(["sh", "-c", block.text], cwd=folder, env=os.environ, capture_output=True, check=True)
+    batch = client.batches.get(json.loads(done.stdout)["id"])
+    batch.wait(progress=False)
+    assert batch.state == "finished"

@@ -1,0 +1,51 @@
+"""What a process counts, and how a worker tells it over HTTP."""
+
+import socket
+
+import httpx
+import pytest
+
+from runtime import metrics
+from runtime.metrics import CannotListen, Metrics, serve
+
+
+def test_outcomes_are_counted_by_grader_and_kind_of_error() -> None:
+    counted = Metrics("worker")
+    counted.completions.add("p", "exact", 3, {"timeout": 1}, 1500.0)
+    counted.completions.add("p", "exact", 2, {}, 500.0)
+
+    def outcomes(outcome: str) -> float | None:
+        labels = {"project": "p", "grader": "exact", "outcome": outcome}
+        return counted.registry.get_sample_value("gradebox_completions_total", labels)
+
+    assert (outcomes("scored"), outcomes("timeout"), outcomes("crash")) == (5, 1, None)
+    labels = {"project": "p", "grader": "exact"}
+    assert counted.registry.get_sample_value("gradebox_completion_run_seconds_total", labels) == 2.0
+
+
+def test_graders_beyond_a_number_are_counted_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "_GRADERS", 3)
+    counted = Metrics("worker")
+    for number in (0, 1, 2, 3, 4, 1):
+        counted.completions.add("p", f"g{number}", 1, {}, 1.0)
+
+    def scored(project: str, grader: str) -> float | None:
+        labels = {"project": project, "grader": grader, "outcome": "scored"}
+        return counted.registry.get_sample_value("gradebox_completions_total", labels)
+
+    assert [scored("p", f"g{number}") for number in range(5)] == [1, 2, 1, None, None]
+    assert scored("(rest)", "(rest)") == 2
+
+
+def test_a_worker_serves_its_metrics_on_its_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+        with pytest.raises(CannotListen, match=f"127.0.0.1:{port} cannot be listened on .*GRADEBOX_METRICS_PORT"):
+            serve(Metrics("worker").registry, "127.0.0.1", port)
+    counted = Metrics("worker")
+    counted.given_back.inc(7)
+    serve(counted.registry, "127.0.0.1", port)
+    answer = httpx.get(f"http://127.0.0.1:{port}/metrics")
+    assert answer.status_code == 200
+    assert "\ngradebox_chunks_given_back_total 7.0\n" in answer.text
+    assert '\ngradebox_batches_ended_total{state="finished"} 0.0\n' in answer.text

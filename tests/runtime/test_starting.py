@@ -1,0 +1,60 @@
+"""How a process starts, in one of its own: what it sends to its logs is for the whole of it."""
+
+import subprocess
+import sys
+
+import pytest
+
+_STARTS = """
+import sys
+from sandbox.errors import IsolationUnavailable
+from storage.errors import UnknownFormat
+from runtime.starting import start
+from worker.settings import WorkerSettings
+
+def run():
+    {body}
+
+sys.exit(start("worker", run))
+"""
+_WAITS = """
+from redis.exceptions import ConnectionError
+from runtime import starting
+
+starting._REDIS_WAIT_S = 0.01
+answers = iter([ConnectionError("refused"), ConnectionError("refused"), "the store"])
+
+def open_store():
+    answer = next(answers)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
+
+print(starting.wait_for(open_store))
+"""
+
+
+def ran(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ("pass", 0, ""),
+        ("raise IsolationUnavailable('install bubblewrap')", 3, "no sandbox is safe here: install bubblewrap"),
+        ("raise UnknownFormat('a newer gradebox wrote this')", 4, "a newer gradebox wrote this"),
+        ("WorkerSettings(stop_s='soon')", 5, "GRADEBOX_STOP_S is not as it should be: Input should be a valid number"),
+        ("raise OSError('what nobody knows')", 1, "OSError"),
+    ],
+)
+def test_the_exit_code_says_why_a_process_cannot_start(body: str, code: int, said: str) -> None:
+    done = ran(_STARTS.format(body=body))
+    assert done.returncode == code
+    assert said in done.stderr
+
+
+def test_a_redis_that_does_not_answer_yet_is_waited_for() -> None:
+    done = ran(_WAITS)
+    assert done.stdout.count("Redis does not answer, trying again") == 2
+    assert done.stdout.endswith("\nthe store\n")

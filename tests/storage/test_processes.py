@@ -1,0 +1,55 @@
+"""Processes tell that they are there."""
+
+import time
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from runtime import threads
+from storage import names, processes
+from storage.processes import Presence, Processes, ProcessRecord
+from tests.worker.conftest import wait_until
+
+
+def test_a_process_is_there_from_its_start_to_its_end(redis: Redis) -> None:
+    known = Processes(redis)
+    presence = Presence(known, "worker", lambda: "no sandbox can be started")
+    presence.start()
+    wait_until(lambda: bool(known.workers()), 10)
+    (record,) = known.workers()
+    assert (record.role, record.trouble) == ("worker", "no sandbox can be started")
+    presence.end()
+    assert known.there() == []
+
+
+def test_a_thread_that_ended_is_told(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "_ended", ["heartbeat (KeyError)"])
+    known = Processes(redis)
+    presence = Presence(known, "api", lambda: None)
+    presence.start()
+    wait_until(lambda: bool(known.there()), 10)
+    assert "heartbeat (KeyError)" in known.there()[0].trouble
+    presence.end()
+
+
+def test_a_process_that_is_silent_is_gone(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = Processes(redis)
+    known.tell(ProcessRecord("worker", "a:1"))
+    monkeypatch.setattr(time, "time", lambda now=time.time: now() + 30)
+    known.tell(ProcessRecord("worker", "a:2"))
+    assert [record.name for record in known.there()] == ["a:2"]
+    assert redis.hlen(names.PROCESSES) == 2
+    known.forget_silent()
+    assert redis.hlen(names.PROCESSES) == 1
+
+
+def test_a_redis_that_is_away_ends_nothing(tmp_path: Path, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "TELL_S", 0.05)
+    known = Processes(Redis.from_url(f"unix://{tmp_path}/nothing.sock"))
+    presence = Presence(known, "worker", lambda: None)
+    presence.start()
+    time.sleep(0.2)
+    known._redis = redis
+    wait_until(lambda: bool(known.there()), 10)
+    presence.end()

@@ -1,0 +1,192 @@
+"""Statistics that are kept by unit and merged come to what a plain computation over all outcomes gives."""
+
+import math
+import random
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from redis import Redis
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+from gradebox.outcome import ErrorKind, Outcome, OutcomeError
+from gradebox.schemas import Summary
+from storage import names, tallies
+from storage.store import Store
+from storage.summary import summarise
+from storage.tallies import MOST, Tallies
+from storage.tally import MOST_VALUES, Tally, merged, pack, tally, unpack
+from tests.storage.making import accept, claim, finish, outcomes_of, wanted
+
+KINDS: tuple[ErrorKind, ...] = ("exception", "timeout", "memory")
+Results = list[float | ErrorKind]
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+RESULTS = st.lists(FINITE | st.sampled_from([0.0, 1.0]) | st.sampled_from(KINDS), max_size=30)
+LARGE = sys.float_info.max
+
+
+def outcome(result: float | ErrorKind) -> Outcome:
+    if isinstance(result, str):
+        return Outcome(0, "g@1", None, 0.25, error=OutcomeError(result, "boom"))
+    return Outcome(0, "g@1", result, 0.25)
+
+
+def rounded(score: float) -> float:
+    return float(f"{score:.3g}")
+
+
+def close(found: float | None, expected: Fraction, scale: float) -> bool:
+    """Whether it is the expected number, to a few roundings of numbers of this size; none where sums overflow."""
+    if found is None:
+        return abs(scale) > 1e150
+    return abs(Fraction(found) - expected) <= Fraction(1e-9) * (abs(expected) + Fraction(scale)) + Fraction(1e-300)
+
+
+def check(summary: Summary, results: Results) -> None:
+    """Compares a summary with what a plain computation over all outcomes gives."""
+    scores = sorted(one for one in results if not isinstance(one, str))
+    assert (summary.count, summary.scored) == (len(results), len(scores))
+    assert summary.errors == Counter(one for one in results if isinstance(one, str))
+    assert summary.run_ms_mean == (0.25 if results else None)
+    kinds = ["equal"] * (len(scores) >= 10 and scores[0] == scores[-1])
+    assert summary.warning_kinds == kinds + ["errors"] * (2 * len(scores) < len(results))
+    if not scores:
+        assert (summary.mean, summary.deviation, summary.minimum, summary.histogram) == (None, None, None, [])
+        return
+    low, high, scale = scores[0], scores[-1], max(map(abs, scores))
+    assert (summary.minimum, summary.maximum) == (low, high)
+    mean = sum(map(Fraction, scores), Fraction()) / len(scores)
+    assert close(summary.mean, mean, scale)
+    if scale < 1e150 and summary.deviation is not None:  # squares neither overflow nor vanish
+        variance = sum((Fraction(score) - mean) ** 2 for score in scores) / len(scores)
+        assert abs(summary.deviation - math.sqrt(variance)) <= 1e-7 * scale + 1e-150
+    inside = sorted(min(max(rounded(score), low), high) for score in scores)
+    shares = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
+    for name, share in shares.items():
+        # the smallest score that at least this share of the scores does not exceed
+        expected = next(score for number, score in enumerate(inside, 1) if number >= share * len(inside))
+        assert summary.quantiles[name] == expected
+    bins = [0] * (1 if low == high else 10)
+    for score in inside:
+        part = 0.5 if math.isinf(high - low) else 1.0  # of numbers whose distance is more than the largest float
+        share = (score * part - low * part) / (high * part - low * part) if low < high else 0.0
+        bins[min(int(share * 10), 9)] += 1
+    assert [part.count for part in summary.histogram] == bins
+    assert (summary.histogram[0].low, summary.histogram[-1].high) == (low, high)
+
+
+@given(st.lists(RESULTS, max_size=12), st.integers(2, 5))
+@example([[0.0, 5e-324], [5e-324], [1e-323]], 2)
+@example([[LARGE, -LARGE], [LARGE], [0.0], [-LARGE]], 2)
+@example([[0.1] * 20, [0.1] * 20], 2)
+@example([[-0.0], [0.0], [-1e-320]], 2)
+@example([[-3.5e8, 1e-9], [], ["timeout", "memory"], ["timeout"]], 3)
+def test_what_is_merged_is_what_a_plain_computation_gives(units: list[Results], most: int) -> None:
+    kept: list[bytes] = []
+    for unit in units:
+        kept.append(pack(tally([outcome(one) for one in unit])))
+        if len(kept) == most:
+            kept = [pack(tallies.read(kept))]
+    check(summarise("g@1", 1.0, tallies.read(kept)), [one for unit in units for one in unit])
+
+
+@given(st.lists(FINITE, min_size=1, max_size=50), st.integers(0, 50))
+def test_packing_loses_nothing(scores: list[float], errors: int) -> None:
+    counted = tally([*map(outcome, scores), *[outcome("timeout") for _ in range(errors)]])
+    assert unpack(pack(counted)) == counted
+
+
+def test_scores_that_are_too_many_to_tell_apart_are_counted_by_one_digit() -> None:
+    chance = random.Random(7)
+    units = [tally([outcome(chance.random() * 10 ** chance.randrange(12)) for _ in range(1000)]) for _ in range(20)]
+    whole = merged(units)
+    assert sum(whole.values.values()) == whole.scored == 20_000
+    assert MOST_VALUES < len(whole.values) < MOST_VALUES + 200
+    by_steps = Tally()
+    for unit in units:
+        by_steps = merged([unpack(pack(by_steps)), unit])
+    assert by_steps == whole
+    assert merged([whole]) == whole
+
+
+def scores_of(store: Store, batch: str, units: int) -> list[float]:
+    """Scores of so many units of a batch, completed: all scores in order of their threads."""
+    chance = random.Random(units)
+    found: dict[int, float] = {}
+    for _ in range(units):
+        lease = claim(store)
+        made = [Outcome(one.index, one.grader, chance.gauss(0, 1), 0.25) for one in outcomes_of(store, lease)]
+        finish(store, lease, made)
+        found |= {one.index: one.score for one in made if one.score is not None}
+    return [found[index] for index in sorted(found)]
+
+
+@pytest.mark.parametrize("units", [1, MOST - 1, MOST, MOST + 1, 20])
+def test_a_batch_under_way_has_the_statistics_of_what_is_done(store: Store, redis: Redis, units: int) -> None:
+    batch = accept(store, 21_000)
+    scores = scores_of(store, batch, units)
+    check(store.batches.get("default", batch).summary[0], [*scores])
+    assert redis.llen(names.tallies(batch, 0)) <= MOST
+
+
+def test_several_graders_have_each_their_own(store: Store) -> None:
+    batch = accept(store, 3000, *[wanted(store, key) for key in "abc"])
+    for number in range(3):
+        for _ in range(3):
+            lease = claim(store)
+            finish(store, lease, outcomes_of(store, lease, score=float(number)))
+    found = store.batches.get("default", batch)
+    assert [summary.mean for summary in found.summary] == [0.0, 1.0, 2.0]
+    assert [summary.warning_kinds for summary in found.summary] == [["equal"]] * 3
+    store.freezer.freeze(batch)
+    assert store.batches.get("default", batch) == found
+
+
+def test_merging_at_once_counts_everything_once(store: Store, redis: Redis) -> None:
+    batch = accept(store, 21_000)
+    before = scores_of(store, batch, 7)
+    with ThreadPoolExecutor(9) as pool:
+        merges = [pool.submit(Tallies(redis).merge, batch, 0) for _ in range(8)]
+        more = scores_of(store, batch, 9)
+        for one in merges:
+            one.result()
+    check(store.batches.get("default", batch).summary[0], [*before, *more])
+
+
+def test_a_batch_that_ended_meanwhile_is_left_alone(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = accept(store, 9000)
+    scores_of(store, batch, 5)
+    merging = Tallies(redis)
+    merge = merging._merge
+
+    def late(args: list[str]) -> object:
+        store.batches.cancel("default", batch)
+        store.freezer.freeze(batch)
+        return merge(args=args)
+
+    monkeypatch.setattr(merging, "_merge", late)
+    merging.merge(batch, 0)
+    assert redis.keys(f"gradebox:batch:{batch}*") == []
+
+
+def test_units_count_also_where_their_statistics_cannot_be_merged(
+    store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*_: object) -> None:
+        raise RedisConnectionError("away")
+
+    batch = accept(store, 21_000)
+    with monkeypatch.context() as patched:
+        patched.setattr(Tallies, "merge", away)
+        scores = scores_of(store, batch, MOST + 1)
+    assert "stay longer" in caplog.text
+    assert redis.llen(names.tallies(batch, 0)) == MOST + 1
+    scores += scores_of(store, batch, MOST - 1)
+    assert redis.llen(names.tallies(batch, 0)) == 1
+    check(store.batches.get("default", batch).summary[0], [*scores])

@@ -1,0 +1,78 @@
+"""What a worker keeps from one unit to the next: the plans of batches, and the sandbox with a loaded grader."""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from sandbox.grader_source import GraderSource
+from sandbox.grading import Grading
+from sandbox.pool import Pool
+from storage.leases import Lease
+from storage.plans import Plan, Scorer
+from storage.store import Store
+from worker.slice_size import SliceSize
+
+_PLANS = 64
+
+
+@dataclass(frozen=True)
+class LoadedGrader:
+    """A grader in a sandbox, with what one batch left in it."""
+
+    batch: str
+    source: str
+    grading: Grading
+    slice_size: SliceSize = field(default_factory=SliceSize)
+
+
+class GraderCache:
+    """Keeps the sandbox of the last unit open, because the next one is most often of the same batch and grader."""
+
+    def __init__(self, store: Store, pool: Pool) -> None:
+        self._store = store
+        self._pool = pool
+        self._plans: dict[str, Plan] = {}
+        self._loaded: LoadedGrader | None = None
+        self._open = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.unload()
+
+    def plan(self, batch_id: str) -> Plan | None:
+        """What the batch consists of, or None where it is gone."""
+        if batch_id not in self._plans:
+            plan = self._store.batches.plan(batch_id)
+            if plan is None:
+                return None
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            self._plans[batch_id] = plan
+        return self._plans[batch_id]
+
+    def load(self, lease: Lease, scorer: Scorer) -> LoadedGrader | None:
+        """A sandbox with this grader loaded, or None where its batch is over.
+
+        Raises:
+            InfrastructureError: no sandbox could be had.
+        """
+        loaded = self._loaded
+        if loaded is not None and (loaded.batch, loaded.source) == (lease.batch, scorer.source):
+            return loaded
+        self.unload()
+        plan = self.plan(lease.batch)
+        version = self._store.batches.source(scorer)
+        if plan is None or version is None:
+            return None
+        source = GraderSource.of_version(plan.project, version)
+        grading = self._open.enter_context(self._pool.grading(source))
+        self._loaded = LoadedGrader(lease.batch, scorer.source, grading)
+        return self._loaded
+
+    def unload(self) -> None:
+        """Gives the sandbox back to the pool."""
+        self._loaded = None
+        self._open.close()

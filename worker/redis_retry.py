@@ -1,0 +1,32 @@
+"""Asking a Redis that may be away."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+from redis.exceptions import RedisError
+
+from storage.connection import is_away
+from worker.context import WorkerContext
+
+_REDIS_WAIT_S = 1.0
+
+_T = TypeVar("_T")
+_log = structlog.get_logger(__name__)
+
+
+def retry_redis(context: WorkerContext, ask: Callable[[], _T]) -> _T:
+    """Asks until Redis answers, and writes again where its memory or disk was full.
+
+    Raises:
+        RedisError: it does not, and the worker is told to stop; or it is no matter of time.
+    """
+    while True:
+        try:
+            return ask()
+        except RedisError as error:
+            if not is_away(error):
+                raise
+            _log.warning("Redis does not answer or write, trying again", error=str(error))
+            if context.stopping.wait(_REDIS_WAIT_S):
+                raise
