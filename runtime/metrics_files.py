@@ -58,14 +58,11 @@ class Together(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Each metric once, with the samples of all processes."""
-        found: dict[str, Metric] = {}
-        for metric in self._own.collect():
-            found[metric.name] = metric
+        found = {metric.name: metric for metric in self._own.collect()}
         for metric in self._of_files():
-            if (same := found.get(metric.name)) is not None and same.type == metric.type:
+            same = found.setdefault(metric.name, metric)
+            if same is not metric and same.type == metric.type:
                 same.samples += metric.samples
-            else:
-                found[metric.name] = metric
         return found.values()
 
     def _of_files(self) -> Iterator[Metric]:

@@ -15,7 +15,7 @@ _MOST_PROCESSES = 1024  # more than a sandbox may have
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
-class Watched(Protocol):
+class MonitoredSandbox(Protocol):
     """A sandbox to be watched: its pid 1, its bound in bytes (0: none yet), and how to end it."""
 
     pid: int
@@ -30,17 +30,17 @@ class Monitor(threading.Thread):
 
     def __init__(self) -> None:
         super().__init__(name="memory-monitor", daemon=True)
-        self._watched: set[Watched] = set()
+        self._watched: set[MonitoredSandbox] = set()
         self._changed = threading.Condition()
         self._ended = False
 
-    def watch(self, sandbox: Watched) -> None:
+    def watch(self, sandbox: MonitoredSandbox) -> None:
         """Watches it until `forget`."""
         with self._changed:
             self._watched.add(sandbox)
             self._changed.notify()
 
-    def forget(self, sandbox: Watched) -> None:
+    def forget(self, sandbox: MonitoredSandbox) -> None:
         """Watches it no more: its processes are gone, and their pids may be somebody else's."""
         with self._changed:
             self._watched.discard(sandbox)

@@ -1,16 +1,19 @@
 """What every test may use: a real Redis, stores in it, and sandboxes."""
 
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
+from xdist.scheduler import LoadScopeScheduling
 
 from sandbox.pool import Pool, open_pool
 from storage.connection import check_format
@@ -26,28 +29,35 @@ settings.register_profile("gradebox", deadline=None)
 settings.load_profile("gradebox")
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Where several processes run the tests, those of a group share one, and with it what they start.
+class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # the package is not typed
+    """Where several processes run the tests, those of a group share one, and with it what they start."""
 
-    Groups with slow tests begin first and then large ones, so that none is still running when all others have ended.
-    """
+    def _split_scope(self, nodeid: str) -> str:
+        return _group(nodeid)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config) -> _Groups:
+    return _Groups(config)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Groups with slow tests begin first and then large ones: none is still running when all others have ended."""
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:
-        groups.setdefault(_group(item), []).append(item)
-    for group, members in groups.items():
-        for item in members:
-            item.add_marker(pytest.mark.xdist_group(group))
+        groups.setdefault(_group(item.nodeid), []).append(item)
     items[:] = [item for members in sorted(groups.values(), key=_begins) for item in members]
 
 
-def _group(item: pytest.Item) -> str:
-    """What the test names, or its file; of the contract, which every backend keeps, the backend."""
-    if named := item.get_closest_marker("xdist_group"):
-        return str(named.args[0])
-    if item.path.parent.name == "contract" and isinstance(item, pytest.Function) and "backend" in item.fixturenames:
-        return f"contract {item.callspec.params['backend']}"
-    return str(item.path)
+def _group(nodeid: str) -> str:
+    """The file of a test; of the contract, which every backend keeps, the backend; of the corpus a third of one's."""
+    file, _, test = nodeid.partition("::")
+    if match := re.fullmatch(r"\w+\[(bubblewrap(?:, no zygote)?|docker(?:, attached)?)(?:-.*)?\]", test, re.DOTALL):
+        if "/contract/" in file:
+            return f"contract {match[1]}"
+        if file.endswith("/test_corpus.py"):
+            return f"corpus {match[1]} {crc32(test.encode()) % 3}"
+    return file
 
 
 def _begins(members: list[pytest.Item]) -> tuple[bool, int]:

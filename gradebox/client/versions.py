@@ -1,13 +1,14 @@
 """What a grader's version is made of."""
 
+import re
 from collections.abc import Callable, Sequence
-from typing import TypedDict
+from typing import TypedDict, get_args
 
 from gradebox.client import calls
 from gradebox.client.call import Call
 from gradebox.client.threads import Thread
-from gradebox.errors import SourceError
-from gradebox.schemas import Grader, Isolation
+from gradebox.errors import GradeboxError, SourceError
+from gradebox.schemas import KEY_PATTERN, Grader, Isolation
 
 Function = Callable[..., object] | str
 """A grader function, which is uploaded with what it uses from its module; or source as a string."""
@@ -38,8 +39,25 @@ def source_of(fn: Function) -> str:
 def version_of(
     fn: Function, isolation: Isolation | None, timeout_s: float | None, memory_mb: int | None
 ) -> dict[str, object]:
-    """What a version is made of, as the service takes it. Raises SourceError as `source_of` does."""
+    """What a version is made of, as the service takes it.
+
+    Raises:
+        GradeboxError: the function cannot stand alone, or there is no such isolation.
+    """
+    check_isolation(isolation)
     return {"source": source_of(fn), "isolation": isolation, "timeout_s": timeout_s, "memory_mb": memory_mb}
+
+
+def check_isolation(isolation: str | None) -> None:
+    """Raises GradeboxError where there is no such isolation."""
+    if isolation is not None and isolation not in get_args(Isolation):
+        raise GradeboxError(f"isolation={isolation!r} is none of {', '.join(map(repr, get_args(Isolation)))}")
+
+
+def check_key(key: str) -> None:
+    """Raises GradeboxError where no grader can have this key."""
+    if not re.match(KEY_PATTERN, key):
+        raise GradeboxError(f"the key {key!r} cannot be: write 1 to 64 of a-z 0-9 . _ - with a letter or digit first")
 
 
 def one_of(fn: Callable[..., object] | None, source: str | None) -> Function:

@@ -5,13 +5,16 @@ import math
 
 MAX_CHARS = 16 * 1024
 _MAX_DEPTH = 20
+# Scalars that calculate as Python's do: those of other sizes round and overflow in their own way.
+_NUMPY = {"bool", "bool_", "float64", "str_"}
 _ATOMS = (type(None), bool, int, float, str, bytes)
 
 
 def literal(value: object) -> str | None:
     """Source text of a plain constant, the same in every process; None when it is none, or is too large.
 
-    Plain are None, bool, int, float, str, bytes, and tuple, list, dict, set and frozenset of those.
+    Plain are None, bool, int, float, str, bytes, and tuple, list, dict, set and frozenset of those. NumPy's float64,
+    bool and str count as Python's.
     """
     try:
         text = _spell(value, _MAX_DEPTH)
@@ -26,6 +29,9 @@ class _NotPlain(Exception):  # it never leaves this module
 
 def _spell(value: object, depth: int) -> str:
     kind = type(value)
+    if kind.__module__ == "numpy" and kind.__name__ in _NUMPY:
+        value = value.item()  # type: ignore[attr-defined]  # a scalar of NumPy
+        kind = type(value)
     if depth == 0 or (kind not in _ATOMS and kind not in (tuple, list, dict, set, frozenset)):
         raise _NotPlain
     if kind not in _ATOMS and len(value) > MAX_CHARS:  # type: ignore[arg-type]  # what is no atom here is a container

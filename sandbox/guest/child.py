@@ -72,7 +72,7 @@ class Ends(NamedTuple):
     slots: int = -1
 
 
-class Child:
+class GradingLoop:
     """Grades the lines that come, and writes a record of each."""
 
     def __init__(self, grader: Grader, limits: Limits, reader: Reader, output: Output) -> None:
@@ -178,7 +178,7 @@ class Child:
         slots, may_hold = self._slots, self._output.may_hold
         report_at = perf_counter_ns() + _REPORT_NS
         modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
-        last, leave, pack, tell = self._last, os._exit, RECORD.pack, write
+        last, leave, pack = self._last, os._exit, RECORD.pack
         line = self._line
         for left in range(self._left, 0, -1):
             if line is None:  # else it is graded again, in an event loop
@@ -214,13 +214,12 @@ class Child:
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
-            if last:
-                if fields or identity is not None:
-                    self._finish(kind, micros, score, fields, identity)
-                else:
-                    tell(self._results, pack(micros, score, 0, MARK | kind))
-                leave(0)
-            if slots is None or fields or identity is not None or may_hold() or micros > MOST_MICROS:
+            if next_one is not None:  # what is printed is left to the supervisor
+                body = pack_fields(fields + pack_identity(identity))
+                self._tell(pack(micros, score, len(body), MARK | kind) + body)
+                if last:
+                    leave(0)
+            elif slots is None or fields or identity is not None or may_hold() or micros > MOST_MICROS:
                 self._finish(kind, micros, score, fields, identity)
             else:
                 _pack_into(slots, self._slot, micros, score, 0, MARK | kind)

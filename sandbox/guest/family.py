@@ -23,7 +23,7 @@ from sandbox.guest.single import (
     SWEEP,
 )
 from sandbox.guest.template import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED
-from sandbox.guest.waiting import LOOK_S, Waiting, make_note, start_template
+from sandbox.guest.waiting import LOOK_S, SpareTemplate, make_note, start_template
 
 _GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
 _HURRY_S = 0.001  # the same where somebody waits for a pipe to be emptied
@@ -36,7 +36,7 @@ class Lost(Exception):
     """The template has ended or does not answer."""
 
 
-class ChildEnds(NamedTuple):
+class ChildHandle(NamedTuple):
     """The supervisor's ends of a child's descriptors. In completion isolation there are but two."""
 
     results: int
@@ -54,7 +54,7 @@ class ChildEnds(NamedTuple):
             os.close(self.slots)
 
 
-class Loaded(NamedTuple):
+class LoadResult(NamedTuple):
     """How loading went. `isolation` is settled when it is done; `status` is the template's when that has ended.
 
     It was stopped when it took too long (`timed_out`) or made too many files (`crowded`). `leaves_open` says that the
@@ -82,7 +82,7 @@ class Family:
             body has left: open descriptors, or files, though they have no name.
     """
 
-    def __init__(self, limits: Limits, source: bytes, shared: int, waiting: Waiting | None = None) -> None:
+    def __init__(self, limits: Limits, source: bytes, shared: int, waiting: SpareTemplate | None = None) -> None:
         """`waiting` is what becomes the template, where there is one already."""
         self._limits = limits
         self.shared = shared
@@ -96,7 +96,7 @@ class Family:
         self.keep: frozenset[str] = frozenset()
         self.shares = False
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadResult:
         """Starts a template and waits until it has loaded the grader, or has said why not."""
         waiting, self._waiting = self._waiting or start_template(self._note), None
         self._template, self._control = waiting.template, waiting.control
@@ -111,27 +111,27 @@ class Family:
             self.end()
         return loaded
 
-    def _hear_loading(self, deadline: float) -> Loaded:
+    def _hear_loading(self, deadline: float) -> LoadResult:
         checks: list[bytes] = []
         passed = True
         while True:
             said = self._hear(LOOK_S)
             if self.crowded():
-                return Loaded(False, 0, b"", checks[:3], False, NO_STATUS, crowded=True)
+                return LoadResult(False, 0, b"", checks[:3], False, NO_STATUS, crowded=True)
             if said is None and monotonic() < deadline:
                 continue
             if said is None:
-                return Loaded(False, 0, b"", checks[:3], True, NO_STATUS)
+                return LoadResult(False, 0, b"", checks[:3], True, NO_STATUS)
             kind, rest = said[:1], said[1:]
             if kind == SAID_CHECK and passed and _is_check(rest, len(checks)):
                 checks.append(rest)
                 passed = unpack_check(rest).passed
             elif kind == SAID_LOADED and passed and len(checks) == 4 and rest[:1] in _SETTLED:
-                return Loaded(True, rest[0], rest[2:], checks, False, NO_STATUS, leaves_open=rest[1:2] != b"\0")
+                return LoadResult(True, rest[0], rest[2:], checks, False, NO_STATUS, leaves_open=rest[1:2] != b"\0")
             elif kind == SAID_NOT_LOADED and not passed:
-                return Loaded(False, 0, b"", checks, False, NO_STATUS)
+                return LoadResult(False, 0, b"", checks, False, NO_STATUS)
             else:  # it has ended, or the module body speaks in its place
-                return Loaded(False, 0, b"", checks[:3], False, self._reap_template())
+                return LoadResult(False, 0, b"", checks[:3], False, self._reap_template())
 
     def clean(self) -> None:
         """Leaves the scratch folders as they were at first, which they mostly are.
@@ -179,7 +179,7 @@ class Family:
         assert self._control is not None
         return self._control
 
-    def start_child(self) -> ChildEnds:
+    def start_child(self) -> ChildHandle:
         """Asks the template for a child that takes lines for as long as it lives.
 
         Raises:
@@ -194,16 +194,16 @@ class Family:
         try:
             self.control.sendmsg([FORK], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, pack(f"{len(rights)}i", *rights))])
         except OSError as error:
-            ChildEnds(results, printed, ours, slot_file).close()
+            ChildHandle(results, printed, ours, slot_file).close()
             raise Lost from error
         finally:
             theirs.close()
             os.close(results_in)
             os.close(printed_in)
         ours.setblocking(False)
-        return ChildEnds(results, printed, ours, slot_file)
+        return ChildHandle(results, printed, ours, slot_file)
 
-    def start_single(self, line: bytes) -> ChildEnds:
+    def start_single(self, line: bytes) -> ChildHandle:
         """Asks the template for a child that grades this line, and no other. It is given nothing but what it writes to.
 
         Raises:
@@ -217,13 +217,13 @@ class Family:
             for start in range(PIECE, len(line), PIECE):
                 self.control.send(line[start : start + PIECE])
         except OSError as error:
-            ChildEnds(results, printed).close()
+            ChildHandle(results, printed).close()
             raise Lost from error
         finally:
             os.close(results_in)
             os.close(printed_in)
         self._grading = True
-        return ChildEnds(results, printed)
+        return ChildHandle(results, printed)
 
     def await_exit(self, hurried: bool = False) -> int | None:
         """How the child has ended; None when it has not in the time between two looks.

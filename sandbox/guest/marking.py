@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sandbox.guest import output, scratch, slots
 from sandbox.guest.child import DONE, FILLED, FILLED_DIGITS, SHARE
 from sandbox.guest.chunk import Chunk
-from sandbox.guest.family import ChildEnds, Family, Lost
+from sandbox.guest.family import ChildHandle, Family, Lost
 from sandbox.guest.frames import (
     COMPLETION,
     CRASH,
@@ -77,7 +77,7 @@ class Marking:
         self._data = bytearray()
         self._since = 0.0
 
-    def grade(self, child: ChildEnds | None) -> ChildEnds | None:
+    def grade(self, child: ChildHandle | None) -> ChildHandle | None:
         """Grades every line, and returns the child where it can go on with the next chunk.
 
         Raises:
@@ -121,7 +121,7 @@ class Marking:
             self._family.end()  # the next takes another sandbox
         self._family.clean()
 
-    def _await_single(self, child: ChildEnds) -> Failure | None:
+    def _await_single(self, child: ChildHandle) -> Failure | None:
         """Waits for the end of a child that grades one line. None: its record counts."""
         self._since = monotonic()
         hurried = False
@@ -138,7 +138,7 @@ class Marking:
             self._family.end()
             return _ORPHANED
 
-    def _watch(self, child: ChildEnds) -> Failure | None:
+    def _watch(self, child: ChildHandle) -> Failure | None:
         """Follows the child through its share. None: it has done it; else what its current completion came to."""
         channel = child.channel
         assert channel is not None
@@ -198,7 +198,7 @@ class Marking:
             self._filled = int(rest[:FILLED_DIGITS])
         return message
 
-    def _collect(self, child: ChildEnds, settled: bool) -> None:
+    def _collect(self, child: ChildHandle, settled: bool) -> None:
         """Passes on the records that the child has told so far. `settled`: it is not telling any just now."""
         before = self._seen
         more = True
@@ -211,7 +211,7 @@ class Marking:
         if self._seen != before:
             self._since = monotonic()
 
-    def _read(self, child: ChildEnds) -> bool:
+    def _read(self, child: ChildHandle) -> bool:
         try:
             data = os.read(child.results, _READ)
         except BlockingIOError:
@@ -219,7 +219,7 @@ class Marking:
         self._data += data
         return bool(data)
 
-    def _take_records(self, child: ChildEnds, settled: bool) -> None:
+    def _take_records(self, child: ChildHandle, settled: bool) -> None:
         records, length = read_records(self._data)
         if self._told + records.number > self._share or len(self._data) - length > _MOST_RECORD:
             raise Malformed("more records than lines")
@@ -233,7 +233,7 @@ class Marking:
         del self._data[:length]
         self._pass_on([records])
 
-    def _take_slots(self, child: ChildEnds, settled: bool) -> None:
+    def _take_slots(self, child: ChildHandle, settled: bool) -> None:
         heads = slots.read(child.slots, self._told, self._share)
         self._seen = self._told + len(heads) // RECORD.size
         if not settled:  # what is beyond may be half written, as this processor sees it: it tells how far the child is
@@ -246,7 +246,7 @@ class Marking:
         if len(self._data) > _MOST_AHEAD:
             raise Malformed("more records than slots")
 
-    def _take_filled(self, child: ChildEnds, heads: bytes, taken: list[Records]) -> None:
+    def _take_filled(self, child: ChildHandle, heads: bytes, taken: list[Records]) -> None:
         kinds = slots.kinds(heads)
         first = 0
         while first < len(kinds):
@@ -281,7 +281,7 @@ class Marking:
             self._tell(records)
             self._told += records.number
 
-    def _make_room(self, child: ChildEnds) -> int:
+    def _make_room(self, child: ChildHandle) -> int:
         """Empties a full output pipe, so that who prints a lot need not wait; returns when to look again, in ms."""
         if not output.is_full(child.printed):
             return _LOOK_MS
@@ -298,14 +298,14 @@ class Marking:
             )
         return Failure(MEMORY, too_many_files(self._limits)) if self._family.crowded() else None
 
-    def _ended(self, child: ChildEnds, status: int) -> Failure | None:
+    def _ended(self, child: ChildHandle, status: int) -> Failure | None:
         """The child has ended by itself: as it should after its share in completion isolation, or not."""
         self._collect(child, settled=True)
         if self._told == self._share and self._limits.isolation == COMPLETION:
             return None
         return how_it_ended(status)
 
-    def _bury(self, child: ChildEnds, failure: Failure) -> None:
+    def _bury(self, child: ChildHandle, failure: Failure) -> None:
         """Ends a child that failed, and gives its current completion the record that it could not write."""
         seen = self._seen
         if self._family.alive:
@@ -316,7 +316,7 @@ class Marking:
         if self._told <= seen and self._told < self._share:  # else its record came just in time
             self._record(child, failure)
 
-    def _record(self, child: ChildEnds, failure: Failure) -> None:
+    def _record(self, child: ChildHandle, failure: Failure) -> None:
         micros = int((monotonic() - self._since) * 1e6)
         fields = [(MESSAGE, encode(failure.message, self._limits.text_bytes))]
         if printed := output.take(child.printed, self._limits.stdout_bytes):

@@ -12,14 +12,17 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
 from typing import Any, cast
 
-from sandbox.guest.child import SHARE, Child, Ends
+from sandbox.guest.child import SHARE, Ends, GradingLoop
 from sandbox.guest.frames import Limits
 from sandbox.guest.lines import Reader
 from sandbox.guest.output import Output
 from validators import BEFORE_TEST_RUN
 from validators.candidate import MODULE, Candidate
 
-_LINE = b'{"messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}], "metadata": {}}\n'
+_LINE = (
+    b'{"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}], '
+    b'"metadata": {}}\n'
+)
 _SOURCE = b"""
 import re
 
@@ -54,7 +57,7 @@ def rehearse(parse: Callable[[bytes], Any]) -> None:
     output = Output()
     limits = Limits(*[0] * len(Limits._fields))
     reader = Reader(len(_LINE), 8, parse)
-    single, serving = (Child(grader, limits, reader, output) for _ in range(2))
+    single, serving = (GradingLoop(grader, limits, reader, output) for _ in range(2))
     output.leave_to_supervisor(0)
     told, results = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     for _ in range(_TIMES):
@@ -74,7 +77,7 @@ def _load() -> Candidate:
     return candidate
 
 
-def _serve(child: Child, results: int) -> None:
+def _serve(child: GradingLoop, results: int) -> None:
     """As in batch isolation. It makes no file: somebody may be counting those that there are."""
     ours, theirs = socket.socketpair()
     ours.send(SHARE.pack(1, 0, len(_LINE), False, False, 0) + _LINE)

@@ -14,7 +14,7 @@ from resource import RLIMIT_CPU, setrlimit
 from struct import Struct
 from typing import NoReturn
 
-from sandbox.guest.child import Child
+from sandbox.guest.child import GradingLoop
 from sandbox.guest.frames import Limits
 from sandbox.guest.output import Output
 from sandbox.guest.reaping import reap_all
@@ -40,7 +40,7 @@ _ZEROS = memoryview(bytes(LINE.size + PIECE))
 class Single:
     """What receives lines and forks."""
 
-    def __init__(self, control: socket, limits: Limits, child: Child, output: Output, handlers: Handlers) -> None:
+    def __init__(self, control: socket, limits: Limits, child: GradingLoop, output: Output, handlers: Handlers) -> None:
         self._control = control
         self._handlers = handlers
         self._child = child
@@ -60,50 +60,42 @@ class Single:
 
     def _processes(self) -> Iterator[tuple[bytes, int]]:
         """Forks a process for each line that comes: there, the line is yielded, and where its record goes."""
-        # What a child does lies here in one function, by names that are local: each object that it comes by is a page
-        # to copy. It is a generator, since to leave a function is to write to all that it has held.
-        receive, send, message = self._control.recvmsg_into, self._control.send, self._message
-        cpu, parts, zeros, piece = self._cpu, (message,), _ZEROS, PIECE
-        fork, set_group, limit, lead, close = os.fork, os.setpgid, setrlimit, os.dup2, os.closerange
-        first, end, what = CONTROL, NOTE + 1, RLIMIT_CPU
-        write, shut, wait, reap, no_memory = os.pwrite, os.close, os.waitpid, reap_all, _no_memory
-        handlers, restore, open_file, null, both = self._handlers, put_back, os.open, "/dev/null", os.O_RDWR
-        unpack_head, unpack_rights, pack = LINE.unpack_from, RIGHTS.unpack, STATUS.pack
-        head_size, cloexec, room, exited = LINE.size, MSG_CMSG_CLOEXEC, _ANCILLARY, SAID_EXIT
+        # A generator, because returning from a function would write to all that it has held: pages for a child to copy.
+        message = self._message
         while True:
-            size, ancillary, _, _ = receive(parts, room, cloexec)
-            if size < head_size:
+            size, ancillary, _, _ = self._control.recvmsg_into((message,), _ANCILLARY, MSG_CMSG_CLOEXEC)
+            if size < LINE.size:
                 self._obey(message[:size])
                 continue
-            _, length = unpack_head(message)
+            _, length = LINE.unpack_from(message)
             ((_, _, rights),) = ancillary
-            results, printed = unpack_rights(rights)
-            line = message[head_size:size] if length <= piece else self._receive_rest(length)
-            copy = line.tobytes if line is not None else no_memory
-            pid = fork()
+            results, printed = RIGHTS.unpack(rights)
+            line = message[LINE.size : size] if length <= PIECE else self._receive_rest(length)
+            copy = line.tobytes if line is not None else _no_memory
+            pid = os.fork()
             if pid == 0:
-                close(first, end)
-                set_group(0, 0)  # os.kill(0, …) reaches this child's own group alone
-                limit(what, cpu)
-                if handlers:
-                    restore(handlers)
-                own = open_file(null, both)  # an open file of its own: flags that are set on one stay there
-                lead(own, 0)
-                shut(own)
-                lead(printed, 1)
-                lead(printed, 2)
+                os.closerange(CONTROL, NOTE + 1)
+                os.setpgid(0, 0)  # os.kill(0, …) reaches this child's own group alone
+                setrlimit(RLIMIT_CPU, self._cpu)
+                if self._handlers:
+                    put_back(self._handlers)
+                own = os.open("/dev/null", os.O_RDWR)  # an open file of its own: flags that are set on one stay there
+                os.dup2(own, 0)
+                os.close(own)
+                os.dup2(printed, 1)
+                os.dup2(printed, 2)
                 yield copy(), results
                 return
-            write(NOTE, pack(pid), 0)
-            shut(results)
-            shut(printed)
-            _, status = wait(pid, 0)
-            message[:size] = zeros[:size]
-            if line is not None and length > piece:
+            os.pwrite(NOTE, STATUS.pack(pid), 0)
+            os.close(results)
+            os.close(printed)
+            _, status = os.waitpid(pid, 0)
+            message[:size] = _ZEROS[:size]
+            if line is not None and length > PIECE:
                 _wipe(line)
-            line, copy = None, no_memory
-            reap()
-            send(exited + pack(status))
+            line, copy = None, _no_memory
+            reap_all()
+            self._control.send(SAID_EXIT + STATUS.pack(status))
 
     def _obey(self, message: memoryview) -> None:
         if message != SWEEP:

@@ -12,7 +12,7 @@ from typing import NoReturn
 from sandbox.guest import lockdown, scratch
 from sandbox.guest.channel import Channel, take_channel
 from sandbox.guest.chunk import Chunk
-from sandbox.guest.family import ChildEnds, Family, Loaded, Lost
+from sandbox.guest.family import ChildHandle, Family, LoadResult, Lost
 from sandbox.guest.frames import (
     BATCH,
     CHECK,
@@ -42,7 +42,7 @@ from sandbox.guest.parser import fast_parser
 from sandbox.guest.preload import preload
 from sandbox.guest.rehearsal import rehearse
 from sandbox.guest.single import NO_STATUS
-from sandbox.guest.waiting import Waiting, start_ahead
+from sandbox.guest.waiting import SpareTemplate, start_ahead
 
 _LOOK_MS = 50.0
 _SOON_S = 0.005  # who starts a sandbox because it is needed says so within this: until then nothing is done ahead
@@ -59,8 +59,8 @@ class Supervisor:
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
         self._family: Family | None = None
-        self._waiting: Waiting | None = None
-        self._child: ChildEnds | None = None
+        self._waiting: SpareTemplate | None = None
+        self._child: ChildHandle | None = None
         self._limits: Limits
         self._resting = False
         self._unused = False
@@ -150,7 +150,7 @@ class Supervisor:
             warnings += b"\n" + _SHARES
         self._say(LOADED, bytes([loaded.isolation]) + warnings)
 
-    def _what_stopped(self, loaded: Loaded) -> CheckResult | None:
+    def _what_stopped(self, loaded: LoadResult) -> CheckResult | None:
         """The check that could not say itself how it failed: the one after the last that was heard of."""
         number = len(loaded.checks)
         seconds = self._limits.load_ms / 1000

@@ -17,7 +17,7 @@ from time import perf_counter_ns
 from typing import Any, NoReturn, cast
 
 from sandbox.guest import lockdown, signals
-from sandbox.guest.child import Child, Ends
+from sandbox.guest.child import Ends, GradingLoop
 from sandbox.guest.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
 from sandbox.guest.handles import close_all_but, opened, renew_input
 from sandbox.guest.isolation import runs_code
@@ -115,8 +115,8 @@ class Template:
         gc.freeze()  # children then leave these pages shared
         self._control.send(SAID_LOADED + bytes([self._limits.isolation, leaves_open]) + encode(warnings, 8192))
 
-    def _grader(self) -> Child:
-        return Child(self, self._limits, self._reader, self._output)
+    def _grader(self) -> GradingLoop:
+        return GradingLoop(self, self._limits, self._reader, self._output)
 
     def _serve(self) -> None:
         child = self._grader()
@@ -135,7 +135,7 @@ class Template:
                 if self._child_descriptor >= 0:
                     poll.register(self._child_descriptor, select.POLLIN)
 
-    def _obey(self, child: Child) -> None:
+    def _obey(self, child: GradingLoop) -> None:
         message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(6 * 4))
         if message == FORK:
             ((_, _, rights),) = ancillary
@@ -149,7 +149,14 @@ class Template:
             os._exit(0)  # the supervisor has gone
 
     def _fork(
-        self, child: Child, channel: int, results: int, reading: int, writing: int, shared: int = -1, slots: int = -1
+        self,
+        child: GradingLoop,
+        channel: int,
+        results: int,
+        reading: int,
+        writing: int,
+        shared: int = -1,
+        slots: int = -1,
     ) -> None:
         self._status = NO_STATUS
         self._child = os.fork()

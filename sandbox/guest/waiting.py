@@ -21,7 +21,7 @@ _TIME = Struct("@ll")
 _MOST_TOLD = 1 << 17  # limits and a source
 
 
-class Waiting(NamedTuple):
+class SpareTemplate(NamedTuple):
     """A process that will be a template, when it hears of what; its end of the control; and its note."""
 
     template: int
@@ -29,12 +29,12 @@ class Waiting(NamedTuple):
     note: int
 
 
-def start_ahead() -> Waiting:
+def start_ahead() -> SpareTemplate:
     """Starts a template while nobody waits for it: it has its own copies of what it writes to before it is needed."""
     return start_template(make_note(), rehearsing=True)
 
 
-def start_template(note: int, rehearsing: bool = False) -> Waiting:
+def start_template(note: int, rehearsing: bool = False) -> SpareTemplate:
     """Starts a process that waits for limits and a source."""
     control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     control.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, _TIME.pack(0, int(LOOK_S * 1e6)))
@@ -53,7 +53,7 @@ def start_template(note: int, rehearsing: bool = False) -> Waiting:
             Template(kept, Limits(*LIMITS.unpack_from(told))).run(told[LIMITS.size :])
         os._exit(0)  # the supervisor has gone
     theirs.close()
-    return Waiting(template, control, note)
+    return SpareTemplate(template, control, note)
 
 
 def make_note() -> int:

@@ -14,7 +14,8 @@ _HONEST = GraderSource("async def grade(thread):\n    return float(thread.comple
 
 def is_of_time(fault: str) -> bool:
     """Whether a fault may come of a machine that had too much to do."""
-    return " took " in fault or " came to timeout" in fault
+    told_of = (" took ", " came to timeout", " takes longer than ", "since the machine was busy")
+    return any(words in fault for words in told_of)
 
 
 def attempt(case: Case, pool: Pool, canaries: dict[str, str]) -> list[str]:

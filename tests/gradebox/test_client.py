@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -283,3 +284,18 @@ def test_rewards_of_a_batch_that_was_cancelled_raise(client: Client) -> None:
     batch.cancel()
     with pytest.raises(BatchFailed, match="cancelled"):
         batch.rewards()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"key": "HasAnswer"}, "the key 'HasAnswer' cannot be: write 1 to 64 of a-z 0-9 . _ -"),
+        ({"key": "k\n"}, "cannot be"),
+        ({"isolation": "process"}, "isolation='process' is none of 'auto', 'batch', 'completion'"),
+        ({"fn": "grader.py"}, r"'grader.py' is a path and no source: .* Path\('grader.py'\).read_text"),
+    ],
+)
+def test_what_no_grader_can_have_is_said_in_words(client: Client, arguments: dict[str, str], said: str) -> None:
+    wanted: dict[str, Any] = {"key": "k", "fn": SLEEPS} | arguments
+    with pytest.raises(gradebox.GradeboxError, match=said):
+        client.graders.create.function(**wanted)

@@ -1,6 +1,7 @@
 """Every bad grader: of each comes what must, and an honest one is scored afterwards."""
 
 import json
+import time
 from collections import Counter
 
 import pytest
@@ -30,8 +31,9 @@ _CONCERNED = [
 @pytest.mark.parametrize(("attacked", "case"), _CONCERNED, indirect=["attacked"], scope="module")
 def test_of_a_bad_grader_comes_what_must(case: Case, attacked: Pool, around: Surroundings) -> None:
     faults = attempt(case, attacked, around.canaries)
-    for _ in range(2):
+    for pause_s in (0, 2, 4, 8):
         if faults and all(map(is_of_time, faults)):  # other tests may have held it up: one that is slow stays slow
+            time.sleep(pause_s)
             faults = attempt(case, attacked, around.canaries)
     assert faults == [], case.must
 

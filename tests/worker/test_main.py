@@ -1,9 +1,46 @@
 """What a worker process takes up before it works."""
 
+import os
+import socket
 import subprocess
 import sys
+
+import httpx
+import pytest
+
+from storage.settings import StorageSettings
+from storage.store import Store
+from tests.worker.conftest import ROOT, over, submit, wait_until, workers
+from worker.dispatch import Dispatch
+
+HALF = "async def grade(thread):\n    return 0.5\n"
 
 
 def test_nothing_is_loaded_for_the_colours_of_logs() -> None:
     program = "import sys, worker.__main__; print([name for name in ('rich', 'pygments') if sys.modules.get(name)])"
     assert subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True).stdout == b"[]\n"
+
+
+@pytest.mark.sandbox
+def test_a_worker_serves_what_it_has_done_on_the_port_that_it_is_given(
+    store: Store, dispatch: Dispatch, storage_settings: StorageSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+        monkeypatch.setenv("GRADEBOX_METRICS_PORT", str(port))
+        refused = subprocess.run(
+            [sys.executable, "-m", "worker"], env=os.environ, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert refused.returncode == 5
+        assert f"127.0.0.1:{port} cannot be listened on (Address already in use)" in refused.stderr
+    with workers(store, storage_settings) as start:
+        start()
+        over(store, submit(store, dispatch, 1500, HALF))
+
+        def told() -> str:
+            return httpx.get(f"http://127.0.0.1:{port}/metrics").text
+
+        # A batch is over a moment before it is counted.
+        wait_until(lambda: '\ngradebox_batches_ended_total{state="finished"} 1.0\n' in told(), 10)
+        assert '\ngradebox_completions_total{grader="g1500",outcome="scored",project="default"} 1500.0\n' in told()
+        assert '\ngradebox_sandboxes_ended_total{role="worker",why="crash"} 0.0\n' in told()

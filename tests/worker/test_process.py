@@ -90,10 +90,10 @@ def test_a_signal_takes_no_lock_that_the_main_thread_may_hold() -> None:
     """The handler runs in the main thread between any two instructions, also within `Event.wait`."""
     program = """
 import os, signal, threading, types
-from worker.process import Process
+from worker.process import WorkerProcess
 
 context = types.SimpleNamespace(stopping=threading.Event(), stop_s=60.0)
-process = Process(context, "unix:///nowhere.sock")
+process = WorkerProcess(context, "unix:///nowhere.sock")
 held = context.stopping._cond
 
 def work():

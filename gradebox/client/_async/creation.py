@@ -9,7 +9,7 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, GraderOptions, one_of, version_of
+from gradebox.client.versions import Function, GraderOptions, check_key, one_of, version_of
 from gradebox.schemas import Isolation
 
 
@@ -43,6 +43,7 @@ class AsyncCreation:
             ValidationError: a check failed, and nothing was saved.
             Conflict: the key is taken.
         """
+        check_key(key)
         version = version_of(fn, isolation, timeout_s, memory_mb)
         fields = {"key": key, "name": name, "description": description, **version}
         grader = await self._transport.send(calls.create_grader(self._project, fields, threads))

@@ -9,7 +9,7 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, source_of, update_call
+from gradebox.client.versions import Function, check_isolation, source_of, update_call
 from gradebox.errors import NotFound
 from gradebox.schemas import Grader, Isolation, Report, Version
 
@@ -27,6 +27,7 @@ class AsyncGraders:
         self, fn: Function, threads: Sequence[Thread] | None = None, isolation: Isolation | None = None
     ) -> Report:
         """Asks for the five checks; what is not valid is said in the report, and raises nothing."""
+        check_isolation(isolation)
         return await self._transport.send(calls.validate(self._project, source_of(fn), threads, isolation))
 
     async def get(self, key: str) -> AsyncGraderHandle:

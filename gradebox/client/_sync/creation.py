@@ -10,7 +10,7 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.handles import GraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, GraderOptions, one_of, version_of
+from gradebox.client.versions import Function, GraderOptions, check_key, one_of, version_of
 from gradebox.schemas import Isolation
 
 
@@ -44,6 +44,7 @@ class Creation:
             ValidationError: a check failed, and nothing was saved.
             Conflict: the key is taken.
         """
+        check_key(key)
         version = version_of(fn, isolation, timeout_s, memory_mb)
         fields = {"key": key, "name": name, "description": description, **version}
         grader = self._transport.send(calls.create_grader(self._project, fields, threads))

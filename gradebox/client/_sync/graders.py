@@ -10,7 +10,7 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.handles import GraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, source_of, update_call
+from gradebox.client.versions import Function, check_isolation, source_of, update_call
 from gradebox.errors import NotFound
 from gradebox.schemas import Grader, Isolation, Report, Version
 
@@ -28,6 +28,7 @@ class Graders:
         self, fn: Function, threads: Sequence[Thread] | None = None, isolation: Isolation | None = None
     ) -> Report:
         """Asks for the five checks; what is not valid is said in the report, and raises nothing."""
+        check_isolation(isolation)
         return self._transport.send(calls.validate(self._project, source_of(fn), threads, isolation))
 
     def get(self, key: str) -> GraderHandle:

@@ -341,6 +341,26 @@ def test_adaptive_graders_run_unchanged(tmp_path: Path) -> None:
         del sys.modules["adaptive_harmony"]
 
 
+def test_scalars_of_numpy_that_python_has_too_are_uploaded_as_pythons(tmp_path: Path) -> None:
+    module = load(
+        tmp_path,
+        "import numpy as np\n"
+        "LOW, WORDS = np.float64(0.1) * 3, {np.str_('a'): np.bool_(True)}\n"
+        "async def g(thread): return LOW + WORDS['a']\n",
+    )
+    source = extract(module.g)
+    assert "LOW = 0.30000000000000004\n" in source
+    assert "WORDS = {'a': True}\n" in source
+    assert "numpy" not in source
+
+
+@pytest.mark.parametrize("value", ["np.float32(0.1)", "np.int64(7)", "np.array([1.0])"])
+def test_values_of_numpy_that_calculate_in_another_way_are_refused(tmp_path: Path, value: str) -> None:
+    module = load(tmp_path, f"import numpy as np\nLOW = {value}\nasync def g(thread): return LOW * 2\n")
+    with pytest.raises(SourceError, match="numpy"):
+        extract(module.g)
+
+
 def test_scripts_that_run_directly(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(

@@ -13,7 +13,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.guest import output, slots
 from sandbox.guest.child import DONE, SHARE
 from sandbox.guest.chunk import Chunk
-from sandbox.guest.family import ChildEnds, Family
+from sandbox.guest.family import ChildHandle, Family
 from sandbox.guest.frames import BATCH, ELSEWHERE, MARK, MAX_FIELDS, RECORD, SCORED, Malformed, Records, pack_record
 from sandbox.guest.marking import Marking
 from sandbox.limits import STDOUT_BYTES, limits_of
@@ -52,12 +52,12 @@ def family() -> Iterator[_Family]:
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[ChildEnds, socket.socket, mmap.mmap]]:
+def ends() -> Iterator[tuple[ChildHandle, socket.socket, mmap.mmap]]:
     """The supervisor's ends of a child; and the child's channel and memory."""
     ours, theirs = socket.socketpair()
     results, results_in = os.pipe2(os.O_NONBLOCK)
     printed, printed_in = output.make_pipe()
-    child = ChildEnds(results, printed, ours, slots.make_file())
+    child = ChildHandle(results, printed, ours, slots.make_file())
     memory = slots.map_file(os.dup(child.slots))
     yield child, theirs, memory
     child.close()
@@ -69,7 +69,7 @@ def ends() -> Iterator[tuple[ChildEnds, socket.socket, mmap.mmap]]:
 
 @pytest.mark.parametrize(("said", "counted"), [(b"p0000002", 2), (b"p0000001p0000003", 3), (b"d", 4), (b"", 0)])
 def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
-    said: bytes, counted: int, family: _Family, ends: tuple[ChildEnds, socket.socket, mmap.mmap]
+    said: bytes, counted: int, family: _Family, ends: tuple[ChildHandle, socket.socket, mmap.mmap]
 ) -> None:
     child, theirs, memory = ends
     memory[: 4 * RECORD.size] = b"".join(RECORDS)
@@ -86,7 +86,7 @@ def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
         assert _heads(told) == b"".join(RECORDS)
 
 
-Ends = tuple[ChildEnds, socket.socket, mmap.mmap]
+Ends = tuple[ChildHandle, socket.socket, mmap.mmap]
 
 
 class _Chunk:
