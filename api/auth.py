@@ -33,8 +33,10 @@ async def identify(
     address = request.client.host if request.client else "local"
     if key is None:
         # Counted after the look-up: a right key is let in, whoever else at its address sends wrong ones.
+        services.strangers.note_wrong(request.headers.get("Authorization", ""))
         services.failed_keys.count(address)
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
+    services.strangers.note_good(request.headers.get("Authorization", ""))
     services.connections.claim(request.scope, key.id)
     acting.set({"key": key.id, "address": address, "request_id": request_id(request.scope)})
     request.state.key = key

@@ -77,17 +77,17 @@ def _newest(services: Services, project: str, limit: int, before: str | None) ->
     return Response(_BATCHES.dump_json(found), media_type="application/json")
 
 
-@router.get("/{batch_id}")
+@router.get("/{batch_id}", response_model=Batch)
 async def get(
     services: Served,
     project: InProject,
     batch_id: str,
     wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its end")] = 0,
-) -> Batch:
+) -> Response:
     """One batch, with the summary of what is done so far; with `wait_s`, as soon as it is over."""
     look = partial(run_sync, services.store.batches.get, project, batch_id)
     if not wait_s:
-        return await look()
+        return _told(await look())
     ended = asyncio.Event()
     ends = current_time() + wait_s
     with services.store.endings.calling(batch_id, partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)):
@@ -95,7 +95,12 @@ async def get(
             with move_on_at(ends):
                 await ended.wait()
             ended.clear()
-    return batch
+    return _told(batch)
+
+
+def _told(batch: Batch) -> Response:
+    """As JSON: FastAPI would check it once more."""
+    return Response(batch.model_dump_json(), media_type="application/json")
 
 
 @router.get("/{batch_id}/outcomes", response_class=StreamingResponse, responses={200: {"content": openapi.JSON_LINES}})

@@ -26,7 +26,7 @@ class FailedKeys:
 
     def count(self, address: str) -> None:
         """Notes a wrong key. Raises ProblemError where there were too many."""
-        network = _network(address)
+        network = network_of(address)
         if self._limiter.hit(self._most, network):
             return
         reset = self._limiter.get_window_stats(self._most, network).reset_time
@@ -39,9 +39,11 @@ class FailedKeys:
         )
 
 
-def _network(address: str) -> str:
+def network_of(address: str) -> str:
+    """What is counted as one address: of IPv6, what one subscriber has."""
     try:
         found = ip_address(address)
     except ValueError:
         return address
+    found = getattr(found, "ipv4_mapped", None) or found
     return str(found) if found.version == 4 else f"{found.exploded[:19]}/{_IPV6_NETWORK_BITS}"

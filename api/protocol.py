@@ -15,6 +15,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from api.memory import BodyMemory, key_of
 from api.observe import Refusals
 from api.reading import Reading
+from api.strangers import WAITS
 
 HEAD_BYTES = 64 * 1024
 HEAD_S = 20.0
@@ -265,11 +266,11 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _gives_way(self) -> bool:
-        """Whether answers wait for a client that sent no API key, or requests of it for answers. Those who have a key
-        are bounded by it.
+        """Whether a client that sent no API key leaves answers unread, has sent requests ahead, or waits for its turn.
+        Those who have a key are bounded by it.
         """
-        known = self._running is not None and "key" in self._running.scope["state"]
-        return not known and (self.flow.write_paused or len(self.pipeline) > 0)
+        state = {} if self._running is None else self._running.scope["state"]
+        return "key" not in state and (self.flow.write_paused or len(self.pipeline) > 0 or WAITS in state)
 
     def _make_room(self) -> bool:
         """Ends the connection that has waited longest for a request, else one that gives way. False where none does."""

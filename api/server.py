@@ -6,6 +6,7 @@ from math import ceil
 import uvicorn
 
 from api.app import create_app
+from api.pacing import Paced
 from api.protocol import BoundedProtocol
 from api.services import Services
 from api.websocket import BoundedWebSocket
@@ -29,7 +30,7 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
         refusals = services.requests.refusals
 
     config = uvicorn.Config(
-        create_app(services),
+        Paced(create_app(services), services),
         host=host,
         port=port,
         loop="uvloop",

@@ -23,6 +23,7 @@ from api.problems import problem_of
 from api.progress import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings
+from api.strangers import Strangers
 from runtime.metrics import Metrics
 from runtime.metrics_files import Together
 from sandbox.errors import Busy, Stopped
@@ -47,6 +48,7 @@ class Services:
         self.pool = pool
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
+        self.strangers = Strangers(self.settings.strangers)
         self.presence = Presence(store.processes, "api", pool.trouble)
         self.watching = Watching(store)
         self.readiness = Readiness(store, pool)

@@ -24,6 +24,7 @@ class ApiSettings(BaseSettings):
     socket_fd: int | None = Field(default=None, description="a listening socket that was passed on, instead of both")
     stop_s: float = Field(default=8.0, ge=0, description="seconds that requests may still take when the API is to stop")
     failed_keys: int = Field(default=100, ge=1, description="wrong API keys that an address may send in a minute")
+    strangers: int = Field(default=100, ge=1, description="requests a second of an address without a good API key")
     idempotency_s: int = Field(default=24 * 3600, ge=1, description="how long answers are kept to be repeated")
     score_s: float = Field(default=600.0, gt=0, description="seconds that a call may take which grades while it waits")
     connections: int = Field(default=1000, ge=1, description="at once")
