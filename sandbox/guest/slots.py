@@ -55,9 +55,9 @@ def make_room(descriptor: int, count: int) -> int:
     try:
         os.posix_fallocate(descriptor, FIELDS_AT, room)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno not in (errno.ENOSPC, errno.ENOMEM):
             raise
-        return 0  # the grader has filled the folder: all fields go through the pipe
+        return 0  # the grader has taken it all: fields go through the pipe
     return room
 
 

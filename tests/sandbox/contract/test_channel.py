@@ -236,3 +236,23 @@ async def grade(thread):
     calls += 1
     return length if calls % 2 else Score(length, reason="r" * length)
 """
+
+
+def test_where_a_module_body_has_filled_the_memory_reasons_go_another_way(loads: Callable[..., Grader]) -> None:
+    grader = loads(_FILLS, isolation="batch")
+    threads = [{"messages": [], "metadata": {}, "id": number} for number in range(1000)]
+    outcomes = grader.score_threads(threads)
+    assert [(one.score, one.id, one.reason) for one in outcomes] == [(1.0, number, "why") for number in range(1000)]
+
+
+_FILLS = """
+import os
+from gradebox import Score
+
+size = os.statvfs("/dev/shm").f_bavail * os.statvfs("/dev/shm").f_bsize - 100_000
+with open("/dev/shm/full", "wb") as file:
+    file.write(bytes(size))
+
+async def grade(thread):
+    return Score(1.0, reason="why")
+"""
