@@ -1,5 +1,5 @@
 """The metrics of several processes of one machine behind one address: each worker writes its own to a file now and
-then, and the API tells what is in the files together with its own.
+then, and the API serves what is in the files together with its own.
 
 Not prometheus_client's multiprocess mode: its files are mapped into memory, so a full disk would end the process.
 """

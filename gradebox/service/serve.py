@@ -120,7 +120,7 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "supervised": os.getpid(),
             "log_format": "json",  # they are read here
             "metrics_dir": folder.metrics,
-            "metrics_port": 0,  # whoever asks the API hears of the workers too
+            "metrics_port": 0,  # the API serves the workers' metrics
         }
     )
     stop_s = options.stop_s + KILL_S
