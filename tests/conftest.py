@@ -37,8 +37,8 @@ class _Groups(LoadScopeScheduling):  # type: ignore[misc]  # the package is not 
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config) -> _Groups:
-    return _Groups(config)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> _Groups:
+    return _Groups(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
