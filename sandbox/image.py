@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sandbox.errors import IsolationUnavailable
-from sandbox.guest import parser
+from sandbox.guest.child import parser
 
 GUEST = Path("/usr/lib/gradebox")  # where the guest's code is seen inside
 PYTHON = Path("/usr/bin/python3")
@@ -140,7 +140,7 @@ def _short_hash(data: bytes) -> str:
 def _guest_files() -> list[tuple[Path, Path]]:
     """Each file of the guest, and its place below `GUEST`."""
     rooms = [
-        *sorted((_ROOMS / "sandbox" / "guest").glob("*.py")),
+        *sorted((_ROOMS / "sandbox" / "guest").rglob("*.py")),
         *sorted((_ROOMS / "validators").glob("*.py")),
     ]
     files = [(path, path.relative_to(_ROOMS)) for path in rooms]
@@ -168,7 +168,7 @@ def _copy_guest(target: Path) -> None:
         "from gradebox.thread import StringThread, StringTurn\n\n"
         '__all__ = ["StringThread", "StringTurn"]\n'
     )
-    for program, module in (("start", "supervisor"), ("zygote", "zygote")):
+    for program, module in (("start", "supervisor.main"), ("zygote", "zygote")):
         (target / f"{program}.py").write_text(
             # What is imported stays: without this, a sandbox spends a tenth of its start on looking for garbage.
             "import gc\nimport sys\n\ngc.disable()\n"

@@ -1,7 +1,7 @@
 """What a grader may use. Each default and maximum as it stands in the documentation, in one place."""
 
 from sandbox.grader_source import GraderSource
-from sandbox.guest.frames import AUTO, BATCH, COMPLETION, Limits
+from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, Limits
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -5,7 +5,7 @@ that they say is checked again.
 from collections.abc import Callable
 
 from gradebox.outcome import ErrorKind, Outcome, OutcomeError
-from sandbox.guest.frames import (
+from sandbox.guest.protocol.frames import (
     BAD_INPUT,
     BAD_RETURN,
     CRASH,

@@ -17,7 +17,7 @@ from sandbox.counts import Counts
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
-from sandbox.guest.frames import Limits
+from sandbox.guest.protocol.frames import Limits
 from sandbox.limits import MIB, SANDBOX_MIB, limits_of
 from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings

@@ -9,7 +9,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS, Check, Report
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grading import Grading
-from sandbox.guest.frames import CheckResult
+from sandbox.guest.protocol.frames import CheckResult
 from sandbox.session import Stopping
 from validators import test_run
 from validators.candidate import CheckFailed

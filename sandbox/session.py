@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 from sandbox.backends.base import Sandbox
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
-from sandbox.guest.chunk import SHARED_BYTES
-from sandbox.guest.frames import (
+from sandbox.guest.protocol.chunk import SHARED_BYTES
+from sandbox.guest.protocol.frames import (
     BATCH,
     CHECK,
     CHUNK,

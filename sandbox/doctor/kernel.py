@@ -37,7 +37,7 @@ for flags in FLAGS:
 _USER, _NET_AND_MOUNT = 0x10000000, 0x40000000 | 0x00020000
 _FILTER = """
 import socket, sys
-from sandbox.guest import lockdown
+from sandbox.guest.kernel import lockdown
 lockdown.filter_calls(sys.stdin.buffer.read())
 try:
     socket.socket(socket.AF_INET)
@@ -47,7 +47,7 @@ sys.exit("the filter was taken, and a socket was opened all the same")
 """
 _RESTRICT = """
 import sys
-from sandbox.guest import lockdown
+from sandbox.guest.kernel import lockdown
 if not lockdown.landlock_abi():
     sys.exit("the kernel has none, or it is off")
 lockdown.restrict_files()

@@ -10,12 +10,12 @@ import signal
 from struct import Struct
 from typing import NoReturn
 
-from sandbox.guest import lockdown
-from sandbox.guest.frames import encode
-from sandbox.guest.parser import fast_parser
-from sandbox.guest.preload import preload
-from sandbox.guest.rehearsal import rehearse
-from sandbox.guest.supervisor import Supervisor, begin, hide
+from sandbox.guest.child.parser import fast_parser
+from sandbox.guest.kernel import lockdown
+from sandbox.guest.protocol.frames import encode
+from sandbox.guest.supervisor.main import Supervisor, begin, hide
+from sandbox.guest.warmup.dry_run import rehearse
+from sandbox.guest.warmup.imports import preload
 
 # Who to become, 0 for nobody else, and how many descriptors come along; what follows is the seccomp program.
 ASKED = Struct("!IB")

@@ -17,7 +17,7 @@ from gradebox.outcome import Outcome
 from sandbox import session as session_module
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
-from sandbox.guest.chunk import SHARED_BYTES
+from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.limits import STDOUT_BYTES
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings

@@ -61,7 +61,7 @@ def test_the_guests_parser_loads_where_no_import_finds_it(built: image.Image) ->
     script = f"""
 import sys
 sys.path.insert(0, {str(built.guest)!r})
-from sandbox.guest.parser import PLACE, fast_parser
+from sandbox.guest.child.parser import PLACE, fast_parser
 print(fast_parser({str(built.root)!r} + PLACE)(b'{{"a": [1]}}'))
 import jiter
 """

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gradebox.limits import LINE_BYTES
 from gradebox.outcome import Outcome
 from sandbox.grader_source import GraderSource
-from sandbox.guest.frames import (
+from sandbox.guest.protocol.frames import (
     BAD_INPUT,
     BAD_RETURN,
     CRASH,

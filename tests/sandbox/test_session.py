@@ -10,7 +10,7 @@ import pytest
 from sandbox import session as module
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
-from sandbox.guest.frames import (
+from sandbox.guest.protocol.frames import (
     CHECK,
     COMPLETION,
     COUNT,

@@ -20,8 +20,8 @@ from sandbox.backends.docker.channel import Attached, Listener
 from sandbox.backends.docker.policy import CHANNEL, Container
 from sandbox.cgroups import Cgroup, of_process
 from sandbox.errors import InfrastructureError, IsolationUnavailable
-from sandbox.guest.channel import STREAMS
-from sandbox.guest.frames import FILTER, FRAME
+from sandbox.guest.protocol.channel import STREAMS
+from sandbox.guest.protocol.frames import FILTER, FRAME
 from sandbox.limits import MIB
 from sandbox.settings import SandboxSettings
 from sandbox.user_ids import USER_IDS, UserIds

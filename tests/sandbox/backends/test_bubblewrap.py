@@ -47,7 +47,7 @@ _SEEN = {
     "finders": "str(sys.meta_path)",
     "collector": "[gc.isenabled(), gc.get_threshold(), gc.get_debug(), len(gc.callbacks)]",
     "threads": "[thread.name for thread in threading.enumerate()]",
-    "modules": "[sys.modules[name].__spec__.origin for name in ('os', 'gradebox.thread', 'sandbox.guest.child')]",
+    "modules": "[sys.modules[name].__spec__.origin for name in ('os', 'gradebox.thread', 'sandbox.guest.child.main')]",
 }
 _EXECUTES = """
 import json
@@ -220,7 +220,7 @@ def test_the_zygote_hears_and_keeps_nothing_of_what_a_sandbox_is_for(forking: Bu
     assert Grader(session).load(f"SECRET = {secret!r}\n{_EXECUTES}").ask(f"answer = {secret!r}") == secret
     if os.geteuid() == 0:
         memory = _memory(forking.zygote.pid)
-        assert b"sandbox.guest.supervisor" in memory
+        assert b"sandbox.guest.supervisor.main" in memory
         assert secret.encode() not in memory
         assert set(_descriptors(forking.zygote.pid)) == {"0", "1", "2", "3"}
     session.end()
@@ -488,7 +488,7 @@ def test_nothing_is_left_to_be_buried(zygote: bool) -> None:
 _BURIES = """
 import gc, os
 from sandbox.backends.bubblewrap import Bubblewrap
-from sandbox.guest.lockdown import adopt_orphans
+from sandbox.guest.kernel.lockdown import adopt_orphans
 from sandbox.settings import SandboxSettings
 adopt_orphans()
 made = Bubblewrap(SandboxSettings(zygote=ZYGOTE))

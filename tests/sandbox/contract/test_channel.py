@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from sandbox.guest.chunk import SHARED_BYTES
+from sandbox.guest.protocol.chunk import SHARED_BYTES
 from tests.sandbox.contract.conftest import Grader
 
 pytestmark = pytest.mark.sandbox
@@ -99,8 +99,8 @@ async def grade(thread):
 _HOLDS = """
 import gc
 gc.unfreeze()
-from sandbox.guest.single import Single
-held = [bytes(found._message) for found in gc.get_objects() if isinstance(found, Single)]
+from sandbox.guest.template.fork_per_line import ForkPerLine
+held = [bytes(found._message) for found in gc.get_objects() if isinstance(found, ForkPerLine)]
 answer = [len(held), any(b"sec" + b"ret" in part for part in held), any(b"answer" in part for part in held)]
 """
 

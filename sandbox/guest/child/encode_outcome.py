@@ -1,0 +1,80 @@
+"""What `grade` returned or raised, as a record. Nothing of the grader's is called here but `str()` of its exception."""
+
+from gradebox.score import Score
+from sandbox.guest.protocol.frames import (
+    BAD_RETURN,
+    EXCEPTION,
+    ID_NUMBER,
+    ID_TEXT,
+    MEMORY,
+    MESSAGE,
+    REASON,
+    TRACE,
+    encode,
+)
+from validators.explain import explain, name_of
+
+_INFINITY = float("inf")
+
+
+class BadReturn(Exception):
+    """What `grade` returned is no finite number."""
+
+
+def read_score(value: object) -> float:
+    """The finite number that `value` is, read by exact type and base slots: a subclass runs no code of its own.
+
+    Raises:
+        BadReturn: it is none; the message says what it is and what to do.
+    """
+    kind = type(value)
+    if kind is float:
+        score: float = value  # type: ignore[assignment]  # checked by identity, faster than isinstance
+    elif issubclass(kind, float):
+        score = float.__float__(value)  # type: ignore[arg-type]  # issubclass holds
+    elif issubclass(kind, int):
+        try:
+            score = int.__float__(value)  # type: ignore[arg-type]  # issubclass holds
+        except OverflowError:
+            raise BadReturn("`grade` returned a whole number that is too large for a float") from None
+    else:
+        raise BadReturn(_what_it_is(kind))
+    if not -_INFINITY < score < _INFINITY:
+        raise BadReturn(f"`grade` returned {score}, and a score must be finite")
+    return score
+
+
+def read_reason(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
+    """The reason that a `gradebox.Score` carries, as fields of a record."""
+    if type(value) is not Score:
+        return []
+    reason = value.reason
+    return [(REASON, encode(reason, most_bytes))] if type(reason) is str else []
+
+
+def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[int, list[tuple[int, bytes]]]:
+    """The kind of record and its fields for what `grade` raised."""
+    if isinstance(error, BadReturn):
+        return BAD_RETURN, [(MESSAGE, encode(str(error), most_bytes))]
+    explained = explain(error, text)
+    where = f" (line {explained.line})" if explained.line else ""
+    fields = [(MESSAGE, encode(explained.message + where, most_bytes)), (TRACE, encode(explained.trace, most_bytes))]
+    return MEMORY if type(error) is MemoryError else EXCEPTION, fields
+
+
+def pack_identity(identity: str | int | None) -> list[tuple[int, bytes]]:
+    """A thread's own id, as fields of a record."""
+    if identity is None:
+        return []
+    return [(ID_TEXT, identity.encode())] if isinstance(identity, str) else [(ID_NUMBER, b"%d" % identity)]
+
+
+def _what_it_is(kind: type) -> str:
+    name = name_of(kind)[:100]
+    if name == "NoneType":
+        return "`grade` returned None: is a `return` missing on some path? Return a float, 0.0 for a bad completion"
+    if name == "coroutine":
+        return "`grade` returned a coroutine: an `await` is missing"
+    if name == "str":
+        return "`grade` returned a string: convert it, `return float(...)`"
+    return f"`grade` returned an object of type `{name}`, and a score is an int or a float: `return float(...)`"

@@ -1,0 +1,305 @@
+"""The process that grades: forked from the template, one for each completion or one for as many as it lives through.
+
+It tells each outcome as soon as it has it, so that a hang or a crash costs the completion it happened on and no other.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from io import BytesIO
+from mmap import mmap
+from os import getpid, readv, write
+from struct import Struct
+from time import perf_counter_ns
+from typing import Any, NamedTuple, Protocol
+
+from sandbox.guest.child.encode_outcome import pack_identity, read_exception, read_reason, read_score
+from sandbox.guest.child.output import Output
+from sandbox.guest.child.read_thread import BadInput, Reader
+from sandbox.guest.child.seeding import reseed
+from sandbox.guest.child.shared_records import FIELDS_AT, map_file
+from sandbox.guest.protocol.chunk import map_shared
+from sandbox.guest.protocol.frames import (
+    BAD_INPUT,
+    COMPLETION,
+    ELSEWHERE,
+    MARK,
+    MESSAGE,
+    MOST_MICROS,
+    RECORD,
+    SCORED,
+    STDOUT,
+    Limits,
+    encode,
+    pack_fields,
+)
+
+# lines, those of them that are done, bytes; whether these lie in the shared memory, whether there are slots, and how
+# many bytes there are for the fields of records that are in slots
+SHARE = Struct("!III??I")
+# What a child tells the supervisor besides records: that it has done its lines, that the pipe is full, and now and then
+# up to where its slots are filled. The slots alone do not say so: a processor may show what was written last first.
+DONE, FULL, FILLED = b"d", b"f", b"p"
+FILLED_DIGITS = 7
+_REPORT_NS, _REPORT_BYTES = 50_000_000, 1 << 16
+
+_INFINITY = float("inf")
+_pack_into = RECORD.pack_into
+_SLOT_BYTES = RECORD.size
+
+
+class _Runner(Protocol):
+    def run(self, coroutine: Coroutine[Any, Any, None]) -> None: ...
+
+
+class Grader(Protocol):
+    """What a child needs of the loaded grader."""
+
+    text: str
+    grade: Callable[[object], Coroutine[Any, Any, object]]
+    needs_loop: bool
+    touches_system: bool
+
+
+class Ends(NamedTuple):
+    """A child's ends of what joins it to the supervisor, as descriptors: lines come over `channel`, records go to
+    `results`; `shared` and `slots` are the memory for both, -1 where there is none.
+    """
+
+    channel: int
+    results: int
+    shared: int = -1
+    slots: int = -1
+
+
+class GradingLoop:
+    """Grades the lines that come, and writes a record of each."""
+
+    def __init__(self, grader: Grader, limits: Limits, reader: Reader, output: Output) -> None:
+        self._grader = grader
+        self._limits = limits
+        self._reader = reader
+        self._output = output
+        self._channel = -1
+        self._results = -1
+        self._shared: mmap | None = None
+        self._memory: mmap | None = None
+        self._slots: mmap | None = None
+        self._slot = 0
+        self._fields_at = self._fields_end = 0  # where the next fields go, and where the room for them ends
+        self._unreported = 0  # bytes of records told since the last report
+        self._pid = 0
+        self._last = False
+        self._next_one: Callable[[], tuple[bytes, int]] | None = None
+        self._left = 0
+        self._line: bytes | None = None
+        self._readline: Callable[[], bytes] = bytes
+        self._runner: _Runner | None = None
+        self._suspended: list[Coroutine[Any, Any, None]] = []
+
+    def serve(self, ends: Ends) -> None:
+        """Grades until the supervisor closes the channel."""
+        self._pid = getpid()
+        self._channel = ends.channel
+        self._results = ends.results
+        self._shared = map_shared(ends.shared) if ends.shared >= 0 else None
+        self._memory = map_file(ends.slots) if ends.slots >= 0 else None
+        while self._receive():
+            self._run()
+            write(self._channel, DONE)
+
+    def grade_one(self, next_one: Callable[[], tuple[bytes, int]], last: bool = True) -> None:
+        """Grades one line, and ends the process then, where that is its last.
+
+        Args:
+            next_one: returns the line, and where its record goes; in another process than this, it may be. What can be
+                done before that is done before that, so that it is done once.
+        """
+        self._last, self._left, self._next_one = last, 1, next_one
+        self._line = None
+        if self._grader.needs_loop:
+            self._line, self._results = next_one()
+            self._pid = getpid()
+        leave = os._exit
+        self._run()
+        if last:
+            leave(0)
+
+    def _receive(self) -> bool:
+        """Takes what is to be graded next. Lines are read where they lie, one at a time: that keeps them in cache."""
+        head = self._receive_bytes(SHARE.size)
+        if head is None:
+            return False
+        self._left, done, length, shared, slotted, room = SHARE.unpack(head)
+        self._slots = self._memory if slotted else None
+        self._slot = done * RECORD.size
+        self._fields_at, self._fields_end = FIELDS_AT, FIELDS_AT + room
+        if shared and self._shared is not None:
+            self._shared.seek(0)
+            self._readline = self._shared.readline
+        elif (payload := self._receive_bytes(length)) is not None:
+            self._readline = BytesIO(payload).readline
+        else:
+            return False
+        for _ in range(done):
+            self._readline()
+        self._left -= done
+        self._line = None
+        return True
+
+    def _receive_bytes(self, length: int) -> bytes | None:
+        buffer = bytearray(length)
+        view = memoryview(buffer)
+        while view:
+            received = readv(self._channel, (view,))
+            if not received:
+                return None
+            view = view[received:]
+        return bytes(buffer)
+
+    def _run(self) -> None:
+        if not self._grader.needs_loop:
+            # Most graders never wait for anything: their coroutines can be moved by hand, 150 times cheaper.
+            driver = self._drive()
+            try:
+                driver.send(None)
+            except StopIteration:
+                return
+            self._suspended.append(driver)  # kept, or closing it would run code of the grader's
+            self._grader.needs_loop = True
+        if self._runner is None:
+            import asyncio
+
+            self._runner = asyncio.Runner()
+        self._runner.run(self._drive())
+
+    async def _drive(self) -> None:
+        grade, read, readline, next_one = self._grader.grade, self._reader.read, self._readline, self._next_one
+        slots, may_hold = self._slots, self._output.may_hold
+        report_at = perf_counter_ns() + _REPORT_NS
+        modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
+        last, leave, pack = self._last, os._exit, RECORD.pack
+        line = self._line
+        for left in range(self._left, 0, -1):
+            if line is None:  # else it is graded again, in an event loop
+                if next_one is None:
+                    line = readline()
+                else:
+                    line, self._results = next_one()
+                    if careful:
+                        self._pid = getpid()
+            self._line, self._left = line, left
+            try:
+                thread, identity = read(line)
+            except BadInput as problem:
+                self._finish(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))], None)
+                line = None
+                continue
+            if "random" in modules:
+                reseed()
+            fields: list[tuple[int, bytes]] = []
+            started = clock()
+            try:
+                value = await grade(thread)
+                micros = (clock() - started) // 1000
+                kind = SCORED
+                if type(value) is float and -_INFINITY < value < _INFINITY:
+                    score = value
+                else:
+                    score, fields = read_score(value), read_reason(value, self._limits.text_bytes)
+            except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
+                if self._lacks_loop(error):
+                    await _Suspend()
+                micros, score = (clock() - started) // 1000, 0.0
+                kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
+            if careful and getpid() != self._pid:
+                os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
+            if next_one is not None:  # what is printed is left to the supervisor
+                body = pack_fields(fields + pack_identity(identity))
+                self._tell(pack(micros, score, len(body), MARK | kind) + body)
+                if last:
+                    leave(0)
+            elif slots is None or fields or identity is not None or may_hold() or micros > MOST_MICROS:
+                self._finish(kind, micros, score, fields, identity)
+            else:
+                _pack_into(slots, self._slot, micros, score, 0, MARK | kind)
+                self._slot += _SLOT_BYTES
+            if slots is not None and started + micros * 1000 > report_at:
+                self._report()
+                report_at = started + micros * 1000 + _REPORT_NS
+            line = None
+            if self._runner is not None:
+                _cancel_leftover_tasks()
+
+    def _lacks_loop(self, error: BaseException) -> bool:
+        return (
+            self._runner is None
+            and "asyncio" in sys.modules
+            and type(error) is RuntimeError
+            and error.args == ("no running event loop",)
+        )
+
+    def _finish(
+        self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]], identity: str | int | None
+    ) -> None:
+        """Tells an outcome, by its slot where its fields find room."""
+        if self._output.may_hold() and (printed := self._output.take()):
+            fields.append((STDOUT, printed))
+        body = pack_fields(fields + pack_identity(identity))
+        micros = min(micros, MOST_MICROS)
+        slots, start, end = self._slots, self._fields_at, self._fields_at + len(body)
+        if slots is None:
+            self._tell(RECORD.pack(micros, score, len(body), MARK | kind) + body)
+            return
+        if end <= self._fields_end:
+            slots[start:end] = body
+            self._fields_at = end
+            _pack_into(slots, self._slot, micros, score, len(body), MARK | kind)
+            self._slot += _SLOT_BYTES
+            return
+        self._tell(RECORD.pack(micros, score, len(body), MARK | kind) + body)
+        _pack_into(slots, self._slot, 0, 0.0, 0, MARK | ELSEWHERE)
+        self._slot += _SLOT_BYTES
+        self._unreported += RECORD.size + len(body)
+        if self._unreported >= _REPORT_BYTES:
+            self._report()
+
+    def _report(self) -> None:
+        """Says up to where the slots are filled."""
+        write(self._channel, b"%b%0*d" % (FILLED, FILLED_DIGITS, self._slot // _SLOT_BYTES))
+        self._unreported = 0
+
+    def _tell(self, record: bytes) -> None:
+        try:
+            written = write(self._results, record)
+        except BlockingIOError:
+            written = 0
+        if written < len(record):
+            self._tell_slowly(memoryview(record)[written:])
+
+    def _tell_slowly(self, rest: memoryview) -> None:
+        """The pipe is full: asks the supervisor to empty it now, rather than at its next look."""
+        os.set_blocking(self._results, True)
+        if self._limits.isolation != COMPLETION:
+            write(self._channel, FULL)
+        while rest:
+            rest = rest[write(self._results, rest) :]
+        os.set_blocking(self._results, False)
+
+
+class _Suspend:
+    """Awaited to leave the driver for good: the completion is graded again, in an event loop."""
+
+    def __await__(self) -> Any:
+        yield None
+
+
+def _cancel_leftover_tasks() -> None:
+    import asyncio
+
+    tasks = asyncio.all_tasks()
+    if len(tasks) > 1:
+        own = asyncio.current_task()
+        for task in tasks:
+            if task is not own:
+                task.cancel()

@@ -1,0 +1,215 @@
+"""What a process gives up before it runs anybody's code. Each layer holds on its own."""
+
+import ctypes
+import errno
+import os
+import resource
+
+from sandbox.guest.protocol.frames import Limits
+
+_PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 4, 22, 38, 36
+_PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
+_CAPABILITY_VERSION_3 = 0x20080522
+_USERS = 0x10000000
+_ENTERED = 0x00020000 | 0x04000000 | 0x08000000 | 0x40000000  # of mounts, names of the host, IPC and the network
+_MADE = 0x20000000 | 0x02000000  # of processes and control groups
+_READ_ONLY, _REMOUNT, _BIND = 1, 32, 4096
+_RELATIME = 1 << 21
+# The same numbers as mount's
+_KEPT_FLAGS = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
+_SECCOMP_MODE_FILTER = 2
+_INSTRUCTION_BYTES = 8  # of a seccomp program
+
+# Landlock: kernel documentation, userspace-api/landlock.rst
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same numbers on every architecture
+_RULE_PATH_BENEATH = 1
+_EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_ALL_FILE_ACCESS = (0, (1 << 13) - 1, (1 << 14) - 1, (1 << 15) - 1, (1 << 15) - 1, (1 << 16) - 1)  # by ABI
+_ALL_NET_ACCESS = 0b11
+_SCOPE_ABSTRACT_UNIX_SOCKET = 0b01
+_WRITABLE = ("/tmp", "/dev/shm")  # the sandbox's own
+_SYSTEM = ("/bin", "/lib", "/lib64", "/opt", "/usr")
+
+
+_LIFETIME_S = 1 << 20  # of a child that grades whole batches: deadlines end it, not this
+
+
+class _RulesetAttr(ctypes.Structure):
+    _fields_ = (
+        ("handled_access_fs", ctypes.c_uint64),
+        ("handled_access_net", ctypes.c_uint64),
+        ("scoped", ctypes.c_uint64),
+    )
+
+
+class _PathBeneathAttr(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
+
+
+class _Program(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+def hide() -> None:
+    """Keeps processes of the same user from reading or tracing this one."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def filter_calls(program: bytes) -> None:
+    """Refuses, from now on and for all that is started, the system calls that this seccomp program refuses."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    told = _Program(len(program) // _INSTRUCTION_BYTES, program)
+    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(told))
+
+
+def enter(process: int, owner: int) -> None:
+    """Moves this process, which has one thread, into the namespaces of another. Its children get one of processes, and
+    one of control groups that begins where this process is.
+
+    Who owns a user namespace may enter it, and all that belongs to it (user_namespaces(7), setns(2)). `owner` is the
+    one that the mounts belong to: that of the process, or the one above it, where the process cannot change them.
+
+    Raises:
+        OSError: the kernel would not have it.
+    """
+    _call("setns", owner, _USERS)
+    _call("setns", process, _ENTERED)
+    _make_read_only("/dev/null")
+    try:
+        _call("setns", process, _USERS)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # the two are one
+            raise
+    _call("unshare", _MADE)
+
+
+def _make_read_only(device: str) -> None:
+    """Has nobody change the times and the mode of a device, which all sandboxes and the host share. It can be written
+    to: that goes to the device, and not to the file system.
+    """
+    told = os.statvfs(device).f_flag
+    flags = _REMOUNT | _BIND | _READ_ONLY | told & _KEPT_FLAGS | (_RELATIME if told & os.ST_RELATIME else 0)
+    _call("mount", None, device.encode(), None, ctypes.c_ulong(flags), None)
+
+
+def give_up_capabilities() -> None:
+    """Leaves this process and all that it starts none of the capabilities that entering a user namespace gives."""
+    capability = 0
+    while _libc.prctl(_PR_CAPBSET_DROP, ctypes.c_ulong(capability), *[ctypes.c_ulong(0)] * 3) == 0:
+        capability += 1
+    if ctypes.get_errno() != errno.EINVAL or not capability:  # the first that the kernel does not know
+        raise OSError(ctypes.get_errno(), f"capability {capability}")
+    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
+    _call("capset", header, (ctypes.c_uint32 * 6)())
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of every orphan below it, so that none is missed."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def _call(name: str, *arguments: object) -> None:
+    if getattr(_libc, name)(*arguments) != 0:
+        raise OSError(ctypes.get_errno(), f"{name}: {os.strerror(ctypes.get_errno())}")
+
+
+def _prctl(option: int, value: int, more: int = 0) -> None:
+    zero = ctypes.c_ulong(0)
+    if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), zero, zero) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option})")
+
+
+def refuse_cores() -> None:
+    """Has the kernel write no core of this process, nor hand one to the program that a `core_pattern` pipes it to: that
+    is what a limit of 1 means, and 0 does not (core(5)).
+    """
+    limits = resource.getrlimit(resource.RLIMIT_CORE)
+    if limits not in ((1, 1), (0, 0)):  # who starts with 0 may not raise it
+        resource.setrlimit(resource.RLIMIT_CORE, (1, 1))
+
+
+def pass_over_cores() -> None:
+    """Has a grader go on that asks for no cores, as many do that start programs: the filter refuses to change it."""
+    set_limit = resource.setrlimit
+
+    def setrlimit(which: int, limits: tuple[int, int], /) -> None:
+        if which != resource.RLIMIT_CORE or type(limits) is not tuple or not {*limits} <= {0, 1}:
+            set_limit(which, limits)
+
+    resource.setrlimit = setrlimit
+
+
+def set_rlimits(limits: Limits) -> None:
+    """Sets what the kernel counts for each process."""
+    # Data counts what is really writable; the address space also counts what threads only reserve.
+    for what, soft in (
+        (resource.RLIMIT_DATA, limits.memory_bytes),
+        (resource.RLIMIT_AS, 4 * limits.memory_bytes + (1 << 30)),
+        (resource.RLIMIT_NOFILE, limits.open_files),
+        (resource.RLIMIT_NPROC, limits.processes),
+        (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_STACK, limits.stack_bytes),
+        (resource.RLIMIT_CPU, _LIFETIME_S),
+        (resource.RLIMIT_MEMLOCK, 0),
+        (resource.RLIMIT_MSGQUEUE, 0),
+        (resource.RLIMIT_SIGPENDING, 1024),
+        (resource.RLIMIT_NICE, 0),
+        (resource.RLIMIT_RTPRIO, 0),
+    ):
+        resource.setrlimit(what, (soft, soft))
+
+
+def landlock_abi() -> int:
+    """The kernel's Landlock version; 0 where it has none."""
+    return max(0, int(_libc.syscall(_CREATE_RULESET, None, 0, 1)))
+
+
+def restrict_files() -> None:
+    """Leaves the system's folders to be read and run, and the scratch folders to be written: by Landlock, where it is.
+
+    The root itself is not named, or what lies in the scratch folders could be run, and /proc, where there is one, read.
+
+    Raises:
+        OSError: the kernel has Landlock and would not do it.
+    """
+    abi = landlock_abi()
+    if abi == 0:
+        return
+    handled = _ALL_FILE_ACCESS[min(abi, len(_ALL_FILE_ACCESS) - 1)]
+    attr = _RulesetAttr(handled, _ALL_NET_ACCESS if abi >= 4 else 0, _SCOPE_ABSTRACT_UNIX_SOCKET if abi >= 6 else 0)
+    size = 8 if abi < 4 else 16 if abi < 6 else 24
+    ruleset = _landlock(_CREATE_RULESET, ctypes.byref(attr), ctypes.c_size_t(size), ctypes.c_uint32(0))
+    try:
+        for folders, access in ((_SYSTEM, _READ_FILE | _READ_DIR | _EXECUTE), (_WRITABLE, handled & ~_EXECUTE)):
+            for folder in folders:
+                if os.path.isdir(folder):  # pathlib costs a cold sandbox 5 ms
+                    _allow(ruleset, folder, access)
+        _allow(ruleset, "/dev/null", (_READ_FILE | _WRITE_FILE | _TRUNCATE) & handled)
+        _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+        _landlock(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    finally:
+        os.close(ruleset)
+
+
+def _allow(ruleset: int, path: str, access: int) -> None:
+    folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    try:
+        rule = _PathBeneathAttr(access, folder)
+        _landlock(
+            _ADD_RULE, ctypes.c_int(ruleset), ctypes.c_int(_RULE_PATH_BENEATH), ctypes.byref(rule), ctypes.c_uint32(0)
+        )
+    finally:
+        os.close(folder)
+
+
+def _landlock(number: int, *arguments: object) -> int:
+    result = int(_libc.syscall(number, *arguments))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"landlock call {number}: {os.strerror(ctypes.get_errno())}")
+    return result

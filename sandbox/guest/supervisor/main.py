@@ -1,0 +1,233 @@
+"""Pid 1 of a sandbox: it alone holds the host's channel, keeps the deadlines, and never runs user code."""
+
+import _socket as socket  # what `socket` wraps: importing that takes a cold sandbox 3 ms
+import gc
+import os
+import select
+import signal
+import sys
+from struct import Struct
+from typing import NoReturn
+
+from sandbox.guest.child.parser import fast_parser
+from sandbox.guest.kernel import lockdown, scratch
+from sandbox.guest.protocol.channel import Channel, take_channel
+from sandbox.guest.protocol.chunk import Chunk
+from sandbox.guest.protocol.frames import (
+    BATCH,
+    CHECK,
+    CHUNK,
+    COMPLETION,
+    DONE,
+    FRAME,
+    GRADE,
+    GRADE_SHARED,
+    LIMITS,
+    LOAD,
+    LOADED,
+    NOT_LOADED,
+    READY,
+    RECORDS,
+    RESET,
+    TAINTED,
+    CheckResult,
+    Limits,
+    Records,
+    encode,
+    pack_check,
+    pack_records,
+)
+from sandbox.guest.supervisor.chunk_run import ChunkRun, how_it_ended, too_many_files
+from sandbox.guest.supervisor.processes import ChildHandle, GraderProcesses, LoadResult, Lost
+from sandbox.guest.template.fork_per_line import NO_STATUS
+from sandbox.guest.template.process import SpareTemplate, start_ahead
+from sandbox.guest.warmup.dry_run import rehearse
+from sandbox.guest.warmup.imports import preload
+
+_LOOK_MS = 50.0
+_SOON_S = 0.005  # who starts a sandbox because it is needed says so within this: until then nothing is done ahead
+_RIGHT = Struct("i")
+_SHARES = (
+    b"the module body leaves files, pipes or sockets, by which completions could reach each other, so it runs anew for "
+    b"each completion: make them inside `grade`, that is faster"
+)
+
+
+class Supervisor:
+    """Does what the host asks, one thing after the other."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._family: GraderProcesses | None = None
+        self._waiting: SpareTemplate | None = None
+        self._child: ChildHandle | None = None
+        self._limits: Limits
+        self._resting = False
+        self._unused = False
+        self._shared = -1
+
+    def serve(self, is_rehearsed: bool) -> NoReturn:
+        """Serves until the host closes the channel; the sandbox ends with this process."""
+        self._say(READY, bytes([min(lockdown.landlock_abi(), 255)]))
+        preload(self._is_wanted)
+        if not is_rehearsed and not self._is_wanted():
+            rehearse(fast_parser())
+            gc.collect()
+        gc.freeze()  # a template need not look at all this again
+        gc.enable()
+        if not self._is_wanted(_SOON_S if is_rehearsed else 0):
+            self._waiting = start_ahead()
+        while True:
+            try:
+                self._wait()
+                kind, length = FRAME.unpack(self._receive_head())
+                payload = self._receive(length)
+                if kind == LOAD:
+                    self._load(payload)
+                elif kind in (GRADE, GRADE_SHARED):
+                    self._grade(kind, payload)
+                elif kind == RESET:
+                    self._reset()
+            except (Lost, scratch.NotClean) as problem:
+                self._say(TAINTED, encode(f"{type(problem).__name__}: {problem}", 1024))
+
+    def _is_wanted(self, within_s: float = 0) -> bool:
+        return bool(select.select([self._channel], [], [], within_s)[0])
+
+    def _wait(self) -> None:
+        """Waits for the host to say something, and looks meanwhile after threads that a module body started. Most often
+        there are none that could run: a sandbox that nobody uses must cost nothing.
+        """
+        poll = select.poll()
+        poll.register(self._channel, select.POLLIN)
+        family = self._family if self._family is not None and self._family.alive and not self._resting else None
+        while not poll.poll(None if family is None else _LOOK_MS):
+            if family is not None and family.crowded():
+                family.end()
+                raise scratch.NotClean(too_many_files(self._limits))
+            if family is not None and self._unused:
+                family.rest(True)
+                self._resting, family = True, None
+
+    def _receive_head(self) -> bytes:
+        """The head of a frame, and the descriptor of other shared memory where that comes with it."""
+        head, ancillary, _, _ = self._channel.recvmsg(FRAME.size, socket.CMSG_LEN(4), socket.MSG_CMSG_CLOEXEC)
+        for level, kind, data in ancillary:
+            if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                if self._shared >= 0:
+                    os.close(self._shared)
+                (self._shared,) = _RIGHT.unpack(data)
+        return head + self._receive(FRAME.size - len(head))
+
+    def _receive(self, length: int) -> bytes:
+        buffer = bytearray(length)
+        view = memoryview(buffer)
+        while view:
+            received = self._channel.recv_into(view)
+            if not received:
+                os._exit(0)
+            view = view[received:]
+        return bytes(buffer)
+
+    def _say(self, kind: int, payload: bytes = b"") -> None:
+        self._channel.sendall(FRAME.pack(kind, len(payload)) + payload)
+
+    def _load(self, payload: bytes) -> None:
+        self._limits = Limits(*LIMITS.unpack_from(payload))
+        waiting, self._waiting = self._waiting, None
+        self._family = GraderProcesses(self._limits, payload[LIMITS.size :], self._shared, waiting)
+        loaded = self._family.load()
+        for check in loaded.checks:
+            self._say(CHECK, check)
+        if not loaded.done:
+            if failure := self._what_stopped(loaded):
+                self._say(CHECK, pack_check(failure))
+            self._say(NOT_LOADED)
+            return
+        self._limits = self._limits._replace(isolation=loaded.isolation)
+        warnings = loaded.warnings
+        if self._family.shares and loaded.isolation == COMPLETION:
+            warnings += b"\n" + _SHARES
+        self._say(LOADED, bytes([loaded.isolation]) + warnings)
+
+    def _what_stopped(self, loaded: LoadResult) -> CheckResult | None:
+        """The check that could not say itself how it failed: the one after the last that was heard of."""
+        number = len(loaded.checks)
+        seconds = self._limits.load_ms / 1000
+        if loaded.crowded:
+            return CheckResult(number, False, 0, 0, 0, too_many_files(self._limits), "")
+        if number > 3 or (not loaded.timed_out and loaded.status == NO_STATUS):
+            return None
+        if loaded.timed_out:
+            message = (
+                f"it did not end within {seconds:g} s. Look for an endless loop or a wait at module level."
+                if number == 3
+                else f"the source takes longer than {seconds:g} s to compile: take it apart."
+            )
+        else:
+            message = f"while it ran, {how_it_ended(loaded.status).message}"
+        return CheckResult(number, False, 0, 0, 0, message, "")
+
+    def _grade(self, kind: int, payload: bytes) -> None:
+        assert self._family is not None
+        self._wake()
+        count, length = CHUNK.unpack_from(payload)
+        chunk = Chunk(count, length, payload[CHUNK.size :] if kind == GRADE else None, self._shared)
+        marking = ChunkRun(self._family, self._limits, chunk, self._pass_on)
+        child, self._child = self._child, None
+        self._child = marking.grade(child)
+        self._say(DONE)
+
+    def _pass_on(self, records: Records) -> None:
+        self._say(RECORDS, pack_records(records))
+
+    def _wake(self) -> None:
+        self._unused = False
+        if self._resting and self._family is not None:
+            self._family.rest(False)
+            self._resting = False
+
+    def _reset(self) -> None:
+        """Forgets all that came of the last batch: the child, what it started, and what it left in the scratch."""
+        assert self._family is not None
+        self._wake()
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+        if self._family.shares:
+            raise scratch.NotClean(
+                "the module body left files or descriptors, and what the batch made of them is unknown"
+            )
+        if not self._family.alive:
+            raise Lost("the process that had loaded the grader has ended")
+        self._family.sweep()
+        self._family.shared = self._shared
+        scratch.clean()
+        self._child = self._family.start_child() if self._limits.isolation == BATCH else None
+        self._unused = True  # it rests when nothing follows at once: until then, the child gets on its feet
+        self._say(DONE)
+
+
+def begin() -> None:
+    """What a process of the guest does first."""
+    # As pid 1, a process ignores signals from inside unless it has a handler, and Python installs one for SIGINT.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    os.environ.pop("LD_BIND_NOW", None)  # the loader has read it
+    lockdown.refuse_cores()  # before the filter, which lets nobody change this
+
+
+def hide() -> None:
+    """Keeps the standard descriptors and this process's memory to itself."""
+    null = os.open("/dev/null", os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+    lockdown.hide()
+
+
+def main() -> None:
+    """What the sandbox runs."""
+    begin()
+    channel = take_channel(sys.argv[1] if len(sys.argv) > 1 else "")
+    hide()
+    Supervisor(channel).serve(is_rehearsed=False)

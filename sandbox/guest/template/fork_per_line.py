@@ -1,0 +1,125 @@
+"""Completion isolation in the template: a process for each line, forked when the line is there, gone before the next.
+
+The line comes into a buffer of the template, where the child finds it, and is wiped out before the next fork.
+Most of what a completion costs are the copies of pages that a child makes by writing to them. So all that can be is
+made ahead of the fork, and what comes after it is short.
+"""
+
+import gc
+import os
+from _socket import CMSG_LEN, MSG_CMSG_CLOEXEC, socket
+from collections.abc import Iterator
+from contextlib import suppress
+from resource import RLIMIT_CPU, setrlimit
+from struct import Struct
+from typing import NoReturn
+
+from sandbox.guest.child.main import GradingLoop
+from sandbox.guest.child.output import Output
+from sandbox.guest.kernel.reap import reap_all
+from sandbox.guest.kernel.signals import Handlers, put_back
+from sandbox.guest.protocol.frames import Limits
+
+# What the supervisor asks: the bytes of a line, which follow, in as many messages as it takes; or an end to all that
+# runs. The first message comes with two descriptors: for the result, and for what is printed.
+LINE = Struct("!cI")
+ONE, SWEEP = b"1", b"S"
+PIECE = 1 << 15  # bytes of a line in one message
+RIGHTS = Struct("ii")
+# What it is told: how a child has ended, that all has ended.
+SAID_EXIT, SAID_SWEPT = b"x", b"s"
+STATUS = Struct("!I")  # a wait status, or the number of the child, in the note
+NO_STATUS = 0xFFFFFFFF
+OUT_OF_MEMORY = 77  # exit code of a child that had no memory left to say so
+
+CONTROL, NOTE = 3, 4  # the template's own descriptors, which no child keeps
+_ANCILLARY = CMSG_LEN(RIGHTS.size)
+_ZEROS = memoryview(bytes(LINE.size + PIECE))
+
+
+class ForkPerLine:
+    """What receives lines and forks."""
+
+    def __init__(self, control: socket, limits: Limits, child: GradingLoop, output: Output, handlers: Handlers) -> None:
+        self._control = control
+        self._handlers = handlers
+        self._child = child
+        seconds = 2 * limits.timeout_ms // 1000 + 2
+        self._cpu = (seconds, seconds)
+        self._message = memoryview(bytearray(LINE.size + PIECE))
+        output.leave_to_supervisor(limits.stdout_bytes)
+
+    def serve(self) -> NoReturn:
+        """Does what the supervisor asks, until it has gone."""
+        gc.freeze()
+        try:
+            self._child.grade_one(self._processes().__next__)
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
+        os._exit(0)
+
+    def _processes(self) -> Iterator[tuple[bytes, int]]:
+        """Forks a process for each line that comes: there, the line is yielded, and where its record goes."""
+        # A generator, because returning from a function would write to all that it has held: pages for a child to copy.
+        message = self._message
+        while True:
+            size, ancillary, _, _ = self._control.recvmsg_into((message,), _ANCILLARY, MSG_CMSG_CLOEXEC)
+            if size < LINE.size:
+                self._obey(message[:size])
+                continue
+            _, length = LINE.unpack_from(message)
+            ((_, _, rights),) = ancillary
+            results, printed = RIGHTS.unpack(rights)
+            line = message[LINE.size : size] if length <= PIECE else self._receive_rest(length)
+            copy = line.tobytes if line is not None else _no_memory
+            pid = os.fork()
+            if pid == 0:
+                os.closerange(CONTROL, NOTE + 1)
+                os.setpgid(0, 0)  # os.kill(0, …) reaches this child's own group alone
+                setrlimit(RLIMIT_CPU, self._cpu)
+                if self._handlers:
+                    put_back(self._handlers)
+                own = os.open("/dev/null", os.O_RDWR)  # an open file of its own: flags that are set on one stay there
+                os.dup2(own, 0)
+                os.close(own)
+                os.dup2(printed, 1)
+                os.dup2(printed, 2)
+                yield copy(), results
+                return
+            os.pwrite(NOTE, STATUS.pack(pid), 0)
+            os.close(results)
+            os.close(printed)
+            _, status = os.waitpid(pid, 0)
+            message[:size] = _ZEROS[:size]
+            if line is not None and length > PIECE:
+                _wipe(line)
+            line, copy = None, _no_memory
+            reap_all()
+            self._control.send(SAID_EXIT + STATUS.pack(status))
+
+    def _obey(self, message: memoryview) -> None:
+        if message != SWEEP:
+            os._exit(0)  # the supervisor has gone
+        reap_all()
+        self._control.send(SAID_SWEPT + STATUS.pack(NO_STATUS))
+
+    def _receive_rest(self, length: int) -> memoryview | None:
+        """The whole of a line that is longer than a message; None where there is no memory for it."""
+        line = None
+        with suppress(MemoryError):
+            line = memoryview(bytearray(length))
+            line[:PIECE] = self._message[LINE.size :]
+        done = PIECE
+        while done < length:
+            done += self._control.recv_into(self._message if line is None else line[done:])
+        return line
+
+
+def _no_memory() -> bytes:
+    raise MemoryError
+
+
+def _wipe(memory: memoryview) -> None:
+    for start in range(0, len(memory), PIECE):
+        part = memory[start : start + PIECE]
+        part[:] = _ZEROS[: len(part)]

@@ -1,0 +1,189 @@
+"""The process that has loaded the grader: it forks a child when the supervisor asks, and buries it.
+
+It never looks at a completion. In batch isolation it is given none; in completion isolation the line passes through a
+buffer of its own, which is wiped out before the next fork. What a child leaves behind, however often it forked, ends up
+below this process, which kills and reaps all of it before it says that the child has ended.
+"""
+
+import gc
+import os
+import select
+import signal
+import sys
+from _socket import CMSG_LEN, socket
+from collections.abc import Callable, Coroutine
+from struct import unpack
+from time import perf_counter_ns
+from typing import Any, NoReturn, cast
+
+from sandbox.guest.child.main import Ends, GradingLoop
+from sandbox.guest.child.output import Output, make_pipe, may_touch_system
+from sandbox.guest.child.parser import fast_parser
+from sandbox.guest.child.read_thread import Reader
+from sandbox.guest.child.seeding import SeedAtImport
+from sandbox.guest.kernel import lockdown, signals
+from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
+from sandbox.guest.kernel.reap import reap_all
+from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
+from sandbox.guest.template.fork_per_line import NO_STATUS, OUT_OF_MEMORY, SAID_EXIT, SAID_SWEPT, STATUS, SWEEP, ForkPerLine
+from sandbox.guest.template.isolation import runs_code
+from validators import BEFORE_TEST_RUN
+from validators.candidate import Candidate, CheckFailed
+
+FORK = b"F"  # what the supervisor asks in batch isolation, besides an end to all that runs: a child
+# what the template says, besides how a child ended: a check, that it has loaded the grader or has not
+SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED = b"c", b"l", b"n"
+MOST_SAID = 1 << 16
+_MOST_AT_IMPORT = 4096  # of what a module body prints: nobody reads it, and a pipe that is full would make it wait
+
+
+def settle_in() -> None:
+    """Does what a process needs no limits and no source for to become a template."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as in any Python program
+    lockdown.adopt_orphans()
+    lockdown.restrict_files()
+
+
+class Template:
+    """The loaded grader, and the children that grade with it."""
+
+    needs_loop = False
+    touches_system = True
+    text = ""
+    grade: Callable[[object], Coroutine[Any, Any, object]]
+
+    def __init__(self, control: socket, limits: Limits) -> None:
+        self._control = control
+        self._limits = limits
+        self._child = 0
+        self._child_descriptor = -1
+        self._status = NO_STATUS
+        self._left_open: frozenset[int] = frozenset()  # by the module body, whose children may use them
+        self._handlers: signals.Handlers = {}
+        self._output = Output()
+        self._reader = Reader(limits.line_bytes, limits.depth, fast_parser(), bool(limits.keep_unknown))
+
+    def run(self, source: bytes) -> NoReturn:
+        """Loads the grader, then serves the supervisor until it is killed."""
+        lockdown.set_rlimits(self._limits)
+        lockdown.pass_over_cores()
+        reading, writing = make_pipe()
+        self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
+        if self._load(source):
+            os.close(reading)
+            reap_all()  # processes that the module body started do not outlive it
+            self._handlers = signals.put_away()
+            if self._limits.isolation == COMPLETION:
+                ForkPerLine(self._control, self._limits, self._grader(), self._output, self._handlers).serve()
+            else:
+                self._serve()
+        os._exit(0)
+
+    def _load(self, source: bytes) -> bool:
+        candidate = Candidate(source)
+        own = opened()
+        for number, (_, check) in enumerate(BEFORE_TEST_RUN):
+            pid, started = os.getpid(), perf_counter_ns()
+            try:
+                message = check(candidate)
+                result = CheckResult(number, True, 0, 0, 0, message, "")
+            except CheckFailed as failed:
+                result = CheckResult(number, False, failed.line, failed.column, 0, failed.message, failed.trace)
+            if os.getpid() != pid:
+                os._exit(0)  # the module body forked, and this is the copy
+            micros = min((perf_counter_ns() - started) // 1000, 0xFFFFFFFF)
+            self._control.send(SAID_CHECK + pack_check(result._replace(micros=micros)))
+            if not result.passed:
+                self._control.send(SAID_NOT_LOADED)
+                return False
+        self._left_open = opened() - own
+        self._settle(candidate, bool(self._left_open))
+        return True
+
+    def _settle(self, candidate: Candidate, leaves_open: bool) -> None:
+        if self._limits.isolation == AUTO:
+            mode = COMPLETION if runs_code(candidate.tree) else BATCH
+            self._limits = self._limits._replace(isolation=mode)
+        self.text = candidate.text
+        self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
+        self.touches_system = may_touch_system(candidate.text)
+        self.needs_loop = "asyncio" in sys.modules or "asyncio" in candidate.text
+        sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
+        warnings = "\n".join(candidate.warnings)
+        del candidate.tree, candidate.code
+        gc.collect()
+        gc.freeze()  # children then leave these pages shared
+        self._control.send(SAID_LOADED + bytes([self._limits.isolation, leaves_open]) + encode(warnings, 8192))
+
+    def _grader(self) -> GradingLoop:
+        return GradingLoop(self, self._limits, self._reader, self._output)
+
+    def _serve(self) -> None:
+        child = self._grader()
+        gc.freeze()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        while True:
+            for descriptor, _ in poll.poll():
+                if descriptor == self._child_descriptor:
+                    poll.unregister(descriptor)
+                    self._bury()
+                    self._control.send(SAID_EXIT + STATUS.pack(self._status))
+                    break  # what else was ready may be of the past
+            else:
+                self._obey(child)
+                if self._child_descriptor >= 0:
+                    poll.register(self._child_descriptor, select.POLLIN)
+
+    def _obey(self, child: GradingLoop) -> None:
+        message, ancillary, _, _ = self._control.recvmsg(1, CMSG_LEN(6 * 4))
+        if message == FORK:
+            ((_, _, rights),) = ancillary
+            self._fork(child, *unpack(f"{len(rights) // 4}i", rights))
+        elif message == SWEEP:
+            if self._child_descriptor >= 0:
+                self._bury()
+            self._control.send(SAID_SWEPT + STATUS.pack(self._status))
+            self._status = NO_STATUS
+        else:
+            os._exit(0)  # the supervisor has gone
+
+    def _fork(
+        self,
+        child: GradingLoop,
+        channel: int,
+        results: int,
+        reading: int,
+        writing: int,
+        shared: int = -1,
+        slots: int = -1,
+    ) -> None:
+        self._status = NO_STATUS
+        self._child = os.fork()
+        if self._child:
+            for descriptor in (channel, results, reading, writing, shared, slots):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._child_descriptor = os.pidfd_open(self._child)
+            return
+        close_all_but({channel, results, reading, writing, shared, slots, *self._left_open} - {-1})
+        renew_input()
+        os.setsid()  # os.kill(0, …) reaches this child's own group alone
+        signals.put_back(self._handlers)
+        try:
+            self._output.lead_to(reading, writing, self._limits.stdout_bytes, self.touches_system)
+            child.serve(Ends(channel, results, shared, slots))
+        except MemoryError:
+            os._exit(OUT_OF_MEMORY)
+        os._exit(0)
+
+    def _bury(self) -> None:
+        """Ends the child and all that it left, and keeps how it ended."""
+        os.close(self._child_descriptor)
+        self._child_descriptor = -1
+        pid, status = os.waitpid(self._child, os.WNOHANG)
+        later = reap_all(self._child)
+        if pid:
+            self._status = status
+        elif later is not None:
+            self._status = later

@@ -1,0 +1,167 @@
+"""Scores are read without a call of the grader's code."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradebox.score import Score
+from sandbox.guest.child.encode_outcome import BadReturn, pack_identity, read_exception, read_reason, read_score
+from sandbox.guest.protocol.frames import BAD_RETURN, EXCEPTION, ID_NUMBER, ID_TEXT, MEMORY, MESSAGE, REASON, TRACE
+
+RAN: list[str] = []
+
+
+def _trap(name: str) -> Callable[..., Any]:
+    def run(*_: object, **__: object) -> object:
+        RAN.append(name)
+        raise AssertionError(f"{name} ran")
+
+    return run
+
+
+_METHODS = (
+    "__float__", "__int__", "__index__", "__bool__", "__eq__", "__lt__", "__gt__", "__le__", "__ge__", "__hash__",
+    "__repr__", "__str__", "__format__", "__len__", "__neg__", "__abs__", "__trunc__", "__getattribute__",
+)  # fmt: skip
+
+
+class LyingType(type):
+    __instancecheck__ = __subclasscheck__ = __getattribute__ = _trap("the metaclass")
+    __eq__ = __hash__ = __repr__ = _trap("the metaclass")
+
+
+def _hostile(base: Any, metaclass: type[type]) -> type:
+    traps = {name: _trap(name) for name in _METHODS}
+    body = {**traps, "__class__": property(_trap("__class__"))}
+    return type.__new__(metaclass, "Hostile", (base,), body)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran() -> None:
+    RAN.clear()
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**1000), 2**1000) | st.booleans())
+def test_finite_numbers(value: float) -> None:
+    score = read_score(value)
+    assert type(score) is float
+    assert score == float(value)
+    assert math.copysign(1, score) == math.copysign(1, value)
+
+
+@pytest.mark.parametrize("metaclass", [type, LyingType])
+@pytest.mark.parametrize(("base", "score"), [(float, 0.25), (int, 3)])
+def test_a_subclass_of_a_number_runs_nothing_of_its_own(base: Any, score: float, metaclass: type[type]) -> None:
+    value = base.__new__(_hostile(base, metaclass), score)
+    RAN.clear()
+    assert read_score(value) == score
+    assert RAN == []
+
+
+@pytest.mark.parametrize("metaclass", [type, LyingType])
+@pytest.mark.parametrize("base", [object, str, list, dict])
+def test_what_is_no_number_runs_nothing_either(base: Any, metaclass: type[type]) -> None:
+    value = base.__new__(_hostile(base, metaclass))
+    RAN.clear()
+    with pytest.raises(BadReturn, match="an object of type `Hostile`"):
+        read_score(value)
+    assert RAN == []
+
+
+def test_the_name_of_a_type_is_not_the_metaclass_s_to_say() -> None:
+    class Named(type):
+        @property
+        def __name__(cls) -> str:  # type: ignore[override]  # it lies
+            raise KeyError
+
+    class Value(metaclass=Named):
+        pass
+
+    with pytest.raises(BadReturn, match="an object of type `Value`"):
+        read_score(Value())
+
+
+async def _coroutine() -> float:
+    return 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "returned None: is a `return` missing"),
+        ("1.0", "returned a string: convert it"),
+        (math.nan, "returned nan, and a score must be finite"),
+        (math.inf, "returned inf"),
+        (Score(-math.inf), "returned -inf"),
+        (10**400, "too large for a float"),
+        (Fraction(1, 2), "an object of type `Fraction`"),
+        (1j, "an object of type `complex`"),
+        ([1.0], "an object of type `list`"),
+        (type("x" * 500, (), {})(), "x" * 100 + "`"),
+    ],
+)
+def test_what_is_no_finite_number(value: object, message: str) -> None:
+    with pytest.raises(BadReturn) as raised:
+        read_score(value)
+    assert message in str(raised.value)
+
+
+def test_a_missing_await_is_named() -> None:
+    coroutine = _coroutine()
+    with pytest.raises(BadReturn, match="an `await` is missing"):
+        read_score(coroutine)
+    coroutine.close()
+
+
+def test_a_reason_is_read_of_a_score_alone() -> None:
+    class Mine(Score):
+        pass
+
+    class Text(str):
+        pass
+
+    assert read_reason(Score(1.0, reason="because"), 100) == [(REASON, b"because")]
+    assert read_reason(Score(1.0, reason="é" * 100), 20) == [(REASON, ("é" * 8 + "…").encode())]
+    assert read_reason(Score(1.0), 100) == []
+    assert read_reason(1.0, 100) == []
+    assert read_reason(Mine(1.0, reason="because"), 100) == []
+    assert read_reason(Score(1.0, reason=Text("because")), 100) == []
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (ValueError("no"), EXCEPTION, b"ValueError: no"),
+        (MemoryError(), MEMORY, b"MemoryError"),
+        (SystemExit(1), EXCEPTION, b"SystemExit: 1"),
+        (BadReturn("why"), BAD_RETURN, b"why"),
+    ],
+)
+def test_what_grade_raised(error: BaseException, kind: int, message: bytes) -> None:
+    found, fields = read_exception(error, "", 100)
+    assert (found, dict(fields)[MESSAGE]) == (kind, message)
+
+
+def test_a_long_message_is_cut_and_the_line_is_told() -> None:
+    try:
+        exec(compile("\nraise ValueError('a' * 10_000)", "grader.py", "exec"))
+    except ValueError as error:
+        kind, fields = read_exception(error, "", 50)
+        whole = dict(read_exception(error, "", 100_000)[1])
+    assert kind == EXCEPTION
+    assert all(len(value) <= 50 for _, value in fields)
+    assert whole[MESSAGE].endswith(b" (line 2)")
+    assert b'File "grader.py", line 2' in whole[TRACE]
+
+
+def test_ids_keep_their_type() -> None:
+    assert pack_identity(None) == []
+    assert pack_identity(-7) == [(ID_NUMBER, b"-7")]
+    assert pack_identity("-7") == [(ID_TEXT, b"-7")]
+    assert pack_identity("") == [(ID_TEXT, b"")]
+    assert len(pack_identity("\U0001f600" * 256)[0][1]) == 1024

@@ -1,0 +1,277 @@
+"""What `json.loads` and `StringThread.from_object` read, and nothing else."""
+
+import json
+import math
+from functools import partial
+from typing import Any
+
+import jiter
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gradebox.thread import StringThread
+from gradebox.thread_forms import ROLES
+from sandbox import limits
+from sandbox.guest.child.read_thread import BadInput, Reader
+
+DEEPEST = limits.DEPTH
+SLOW = Reader(most_bytes=4096, deepest=DEEPEST)
+PARSE = partial(jiter.from_json, cache_mode="none", allow_inf_nan=False)
+READER = Reader(most_bytes=4096, deepest=DEEPEST, parse=PARSE)
+LONG = (Reader(1 << 16, DEEPEST, PARSE), Reader(1 << 16, DEEPEST))
+
+texts = st.text(max_size=20)
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=6,
+)
+roles = st.sampled_from([*ROLES, "Assistant", ""])
+parts = st.fixed_dictionaries(
+    {"type": st.sampled_from(["text", "refusal", "image_url", "x"])}, optional={"text": texts}
+)
+contents = texts | st.none() | st.lists(texts | parts, max_size=2)
+plain_message: st.SearchStrategy[Any] = st.fixed_dictionaries({"role": roles, "content": texts})
+more_members: dict[str, st.SearchStrategy[Any]] = {"content": contents, "tool_calls": values, "name": texts}
+messages = st.lists(plain_message | st.fixed_dictionaries({"role": roles}, optional=more_members), max_size=3)
+pairs = st.lists(st.tuples(roles, texts), max_size=3)
+metadata = st.fixed_dictionaries({}, optional={"metadata": st.none() | st.dictionaries(texts, values, max_size=3)})
+forms = (
+    st.fixed_dictionaries({"messages": messages | values})
+    | st.fixed_dictionaries({"turns": pairs | values})
+    | st.fixed_dictionaries({"completion": texts | messages | values}, optional={"prompt": texts | messages | values})
+)
+unknown = st.fixed_dictionaries({}, optional={"id": st.integers() | texts, "answer": values, "completion": texts})
+threads = st.builds(lambda form, more, other: {**form, **more, **other}, forms, metadata, unknown)
+
+
+def _depth(value: Any) -> int:
+    if not isinstance(value, dict | list):
+        return 0
+    return 1 + max((_depth(member) for member in (value.values() if isinstance(value, dict) else value)), default=0)
+
+
+def _refuse(name: str) -> Any:
+    raise ValueError(name)
+
+
+def _expected(text: str) -> StringThread | None:
+    try:
+        thread = StringThread.from_object(json.loads(text, parse_constant=_refuse))
+    except ValueError:
+        return None
+    deepest = max(map(_depth, (thread.metadata, *thread.raw_messages())))
+    return thread if 1 + deepest <= DEEPEST else None
+
+
+def _read(line: bytes, readers: tuple[Reader, Reader] = (READER, SLOW)) -> StringThread | None:
+    """What both ways to read come to: the same."""
+    fast, slow = (_told(reader, line) for reader in readers)
+    assert repr(fast) == repr(slow)
+    return fast[0] if type(fast) is tuple else None
+
+
+def _told(reader: Reader, line: bytes) -> tuple[StringThread, str | int | None] | str:
+    try:
+        return reader.read(line)
+    except BadInput as problem:
+        return str(problem)
+
+
+@given(threads | values, st.sampled_from(["", "\n", "\r\n", " \t\r\n", "x", "{}", ",", "\x00", "\x0b", "\u00a0"]))
+def test_reads_what_json_reads(value: Any, behind: str) -> None:
+    text = json.dumps(value, ensure_ascii=False)
+    assert _read((text + behind).encode()) == _expected(text + behind)
+
+
+@given(threads, st.data())
+def test_reads_what_json_reads_of_a_broken_line(value: Any, data: st.DataObject) -> None:
+    text = json.dumps(value)
+    position = data.draw(st.integers(0, len(text) - 1))
+    broken = text[:position] + data.draw(st.sampled_from(["", '"', "{", "]", "\\", "1", "\n"])) + text[position + 1 :]
+    assert _read(broken.encode()) == _expected(broken)
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_are_a_thread_or_bad_input(line: bytes) -> None:
+    thread = _read(line)
+    assert thread is None or type(thread) is StringThread
+
+
+TURNS = [("user", "q"), ("assistant", "a")]
+FORMS: dict[str, dict[str, object]] = {
+    "messages": {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]},
+    "turns": {"turns": [["user", "q"], ["assistant", "a"]]},
+    "prompt and completion": {"prompt": "q", "completion": "a"},
+    "prompt and completion as messages": {
+        "prompt": [{"role": "user", "content": "q"}],
+        "completion": [{"role": "assistant", "content": "a"}],
+    },
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("before", ["", "\ufeff", " \t\r\n", "\ufeff  "])
+@pytest.mark.parametrize("behind", ["", "\n", "\r\n", "  \r"])
+@pytest.mark.parametrize("more", [{}, {"metadata": None}, {"metadata": {}}, {"id": 7}, {"id": "x", "metadata": {}}])
+def test_all_forms_come_to_the_same(form: str, before: str, behind: str, more: dict[str, object]) -> None:
+    thread, identity = READER.read((before + json.dumps({**FORMS[form], **more}) + behind).encode())
+    assert thread == StringThread(TURNS)
+    assert identity == more.get("id")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b"", "the line is blank"),
+        (b" \t\r\n", "the line is blank"),
+        ("\ufeff\n".encode(), "the line is blank"),
+        (b'{"completion": "\xff"}', "not UTF-8: byte 0xff at position 16"),
+        (b'{"messages": [], "metadata": {}} {}', "something follows the value at position 32"),
+        (b'{"messages": [], "metadata": {}}x', "something follows the value"),
+        (b'{"completion": "a"}]', "something follows the value at position 19"),
+        (b'{"completion": "a"', "the line is not JSON"),
+        (b'{"completion": }', "a value is missing at position 15"),
+        (b'{"completion": "a\tb"}', "the line is not JSON: Invalid control character"),
+        (b"[]", "a thread is a JSON object, and this is a list"),
+        (b"null", "this is null"),
+        (b"{}", 'needs "messages", "turns" or "completion"'),
+        (b'{"messages": {}, "metadata": {}}', '"messages" must be a list'),
+        (
+            b'{"messages": [{"role": "user", "content": 1}], "metadata": {}}',
+            '"content" must be a string or a list of parts, and is a number',
+        ),
+        (b'{"messages": [{"role": "user"}]}', '"messages"[0]: "content" is missing or null, which only'),
+        (b'{"messages": ["a"]}', '"messages"[0] must be an object with "role" and "content"'),
+        (b'{"messages": [], "metadata": {}, "answer": 1}', 'no member "answer": put it into "metadata"'),
+        (b'{"completion": "4", "answer": "4"}', 'no member "answer": put it into "metadata"'),
+        (b'{"messages": [], "completion": "4", "metadata": {}}', 'this has "messages" beside "completion"'),
+        (b'{"messages": [], "prompt": "4", "metadata": {}}', 'this has "messages" beside "prompt"'),
+        (b'{"turns": [], "completion": "4"}', 'this has "turns" beside "completion"'),
+        (b'{"messages": [{"role": "Assistant", "content": ""}], "metadata": {}}', "unknown: write 'assistant'"),
+        (b'{"messages": [{"role": "gpt", "content": ""}], "metadata": {}}', "'gpt' is unknown: write 'assistant'"),
+        (b'{"turns": [["human", ""]]}', "'human' is unknown: write 'user'"),
+        (b'{"turns": [["x", ""]]}', "'x' is unknown: roles are assistant, developer"),
+        (b'{"turns": [["user"]]}', '"turns"[0] must be a pair'),
+        (b'{"messages": [], "metadata": []}', '"metadata" must be an object, and is a list'),
+        (b'{"completion": "%s"}' % (b"a" * 4096), "has 4114 bytes, and a thread may have 4096"),
+        (b'{"messages": [], "metadata": {"a": "%s"}}' % (b"a" * 4096), "and a thread may have 4096"),
+        (b'{"completion": "a", "metadata": {"a": NAN}}', "the line is not JSON"),
+        (b'{"completion": "a", "metadata": {"a": NaN}}', "NaN is no JSON"),
+        (b'{"messages": [], "metadata": {"a": -Infinity}}', "-Infinity is no JSON"),
+    ],
+)
+def test_a_line_that_is_no_thread(line: bytes, message: str) -> None:
+    with pytest.raises(BadInput) as raised:
+        READER.read(line)
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize("reader", LONG)
+def test_a_line_that_is_nested_without_end_is_no_thread(reader: Reader) -> None:
+    with pytest.raises(BadInput, match=f"nested more than {DEEPEST} levels deep"):
+        reader.read(b"[" * 60_000)
+
+
+@pytest.mark.parametrize("form", [{"messages": []}, {"turns": []}])
+@pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ('{"a":', "}")])
+@pytest.mark.parametrize("inmost", ["1", "[]", "{}", '"a"'])
+def test_metadata_may_be_so_deep_and_no_deeper(
+    form: dict[str, object], opening: str, closing: str, inmost: str
+) -> None:
+    def line(levels: int) -> bytes:
+        more = levels - 2 - (inmost in ("[]", "{}"))  # the thread and its metadata are two of the levels
+        nested = opening * more + inmost + closing * more
+        return (json.dumps(form)[:-1] + ', "metadata": {"a": ' + nested + "}}").encode()
+
+    assert _read(line(DEEPEST)) is not None
+    with pytest.raises(ValueError, match="recursion limit"):
+        PARSE(line(DEEPEST + 1))  # the reader counts on it
+    with pytest.raises(BadInput, match=f"nested more than {DEEPEST} levels deep"):
+        READER.read(line(DEEPEST + 1))
+
+
+@pytest.mark.parametrize("identity", ["", "x" * 256, "é", 0, -1, 2**63 - 1, -(2**63) + 1])
+def test_an_id_is_kept(identity: str | int) -> None:
+    assert READER.read(json.dumps({"messages": [], "metadata": {}, "id": identity}).encode())[1] == identity
+    assert READER.read(json.dumps({"completion": "a", "id": identity}).encode())[1] == identity
+
+
+@pytest.mark.parametrize("identity", ["\ud800", "\ude00x", "x" * 255 + "\ud83d"])
+@pytest.mark.parametrize("form", [{"messages": [], "metadata": {}}, {"completion": "a"}])
+def test_an_id_with_half_a_pair_is_refused(identity: str, form: dict[str, object]) -> None:
+    """No outcome can carry it, and another one in its place would be that of another thread."""
+    with pytest.raises(BadInput, match="half a surrogate pair"):
+        READER.read(json.dumps({**form, "id": identity}).encode())
+
+
+@pytest.mark.parametrize("identity", ["x" * 257, 2**63, -(2**63), 1.0, True, [], {}])
+@pytest.mark.parametrize("form", [{"messages": [], "metadata": {}}, {"completion": "a"}])
+def test_an_id_of_another_kind(identity: object, form: dict[str, object]) -> None:
+    with pytest.raises(BadInput, match='"id" must be'):
+        READER.read(json.dumps({**form, "id": identity}).encode())
+
+
+@pytest.mark.parametrize("form", [b'"messages": []', b'"completion": "a"'])
+def test_numbers_that_are_too_large_for_a_float(form: bytes) -> None:
+    line = b"{%s" % form + b', "metadata": {"a": 1e999, "b": -1e999}}'
+    read = READER.read(line)[0].metadata
+    assert (read["a"], read["b"]) == (math.inf, -math.inf)
+
+
+def test_a_reader_keeps_nothing_of_a_line() -> None:
+    line = b'{"messages": [{"role": "user", "content": "q"}], "metadata": {"a": [1]}}'
+    READER.read(line)[0].metadata["a"].append(2)
+    assert READER.read(line)[0].metadata == {"a": [1]}
+
+
+NUMBERS = st.from_regex(r"-?[0-9]{1,30}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)
+CHARACTERS = st.sampled_from(
+    [
+        "a",
+        "é",
+        "😀",
+        "\\n",
+        "\\/",
+        "\\u0041",
+        "\\ud83d\\ude00",
+        "\\ud83d",
+        "\\udc00",
+        "\\x",
+        "\\u12",
+        "\x00",
+        "\x1f",
+        "\x7f",
+        "\u2028",
+    ]
+)
+ODD = st.sampled_from(
+    ["NaN", "-Infinity", "-NaN", "nan", "01", "1.", ".5", "+1", "-", "1e", "0x1", "1_0", "tru", "", "9" * 5000]
+)
+
+
+@settings(max_examples=500)
+@given(st.lists(NUMBERS | st.lists(CHARACTERS, max_size=4).map(lambda c: f'"{"".join(c)}"') | ODD, max_size=3))
+def test_numbers_and_strings_as_they_may_be_written(written: list[str]) -> None:
+    """To the last bit of a number, and the same duplicate key wins, in the same place."""
+    members = ", ".join(f'"{key}": {text}' for key, text in zip("aba", written, strict=False))
+    _read(f'{{"messages": [], "metadata": {{{members}}}}}'.encode(), LONG)
+
+
+def test_a_parser_without_memory_leaves_the_line_to_the_other() -> None:
+    panic = type("PanicException", (BaseException,), {"__module__": "pyo3_runtime"})
+
+    def parse(line: bytes) -> object:
+        raise panic
+
+    line = b'{"messages": [], "metadata": {"a": 1}}'
+    assert Reader(4096, DEEPEST, parse).read(line) == SLOW.read(line)
+
+
+def test_what_interrupts_the_parser_is_passed_on() -> None:
+    def parse(line: bytes) -> object:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Reader(4096, DEEPEST, parse).read(b"{}")

@@ -1,0 +1,53 @@
+"""In an interpreter of its own, since the tests' own has imported `random` long ago."""
+
+import subprocess
+import sys
+
+import pytest
+
+from sandbox.guest.child.seeding import reseed
+
+_START = (
+    "import sys\nfrom sandbox.guest.child.seeding import SeedAtImport, reseed\nassert 'random' not in sys.modules\n"
+)
+
+
+def _printed(source: str) -> list[str]:
+    command = [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, '.')\n{_START}{source}"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize("statement", ["import random", "from random import random", "import tempfile, random"])
+def test_random_is_seeded_when_it_is_imported(statement: str) -> None:
+    seeded = f"sys.meta_path.insert(0, SeedAtImport)\n{statement}\nprint(sys.modules['random'].random())"
+    assert _printed(seeded) == _printed("import random\nrandom.seed(0)\nprint(random.random())")
+
+
+def test_without_it_random_is_random() -> None:
+    source = "import random\nprint(random.random())"
+    assert _printed(source) != _printed(source)
+
+
+def test_each_completion_starts_at_the_same_place() -> None:
+    first, second, third = _printed(
+        "sys.meta_path.insert(0, SeedAtImport)\nimport random\n"
+        "for _ in range(3):\n    reseed()\n    print(random.random())\n    random.random()\n"
+    )
+    assert first == second == third
+
+
+def test_other_modules_are_found_as_ever_and_random_is_not_imported_for_them() -> None:
+    assert _printed(
+        "sys.meta_path.insert(0, SeedAtImport)\nreseed()\nimport json\nprint(json.loads('1'), 'random' in sys.modules)"
+    ) == ["1", "False"]
+
+
+def test_reseed_starts_the_generator_that_is_there() -> None:
+    import random
+
+    state = random.getstate()
+    try:
+        reseed()
+        assert random.random() == random.Random(0).random()
+    finally:
+        random.setstate(state)

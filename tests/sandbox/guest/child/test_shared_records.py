@@ -1,0 +1,134 @@
+import mmap
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox.guest.child import shared_records
+from sandbox.guest.protocol.frames import ELSEWHERE, MARK, MAX_REPLY, RECORD, SCORED, Records, pack_record
+from sandbox.guest.supervisor import chunk_run
+
+
+@pytest.fixture
+def shared() -> Iterator[tuple[int, mmap.mmap]]:
+    """The supervisor's descriptor, and the child's memory."""
+    descriptor = shared_records.make_file()
+    memory = shared_records.map_file(os.dup(descriptor))
+    yield descriptor, memory
+    memory.close()
+    os.close(descriptor)
+
+
+def _fill(memory: mmap.mmap, slot: int, record: bytes) -> None:
+    memory[slot * RECORD.size : (slot + 1) * RECORD.size] = record
+
+
+ONE, TWO, THREE = (pack_record(SCORED, 1, score, []) for score in (1.0, 2.0, 3.0))
+OTHER = pack_record(ELSEWHERE, 0, 0.0, [])
+
+
+def test_nothing_is_read_before_it_is_filled(shared: tuple[int, mmap.mmap]) -> None:
+    descriptor, memory = shared
+    assert shared_records.read(descriptor, 0, shared_records.MOST) == b""
+    _fill(memory, 0, ONE)
+    assert shared_records.read(descriptor, 0, shared_records.MOST) == ONE
+    _fill(memory, 1, TWO)
+    assert shared_records.read(descriptor, 1, shared_records.MOST) == TWO
+    assert shared_records.read(descriptor, 0, 1) == ONE
+
+
+def test_reading_ends_at_the_first_gap(shared: tuple[int, mmap.mmap]) -> None:
+    descriptor, memory = shared
+    _fill(memory, 0, ONE)
+    _fill(memory, 2, THREE)
+    assert shared_records.read(descriptor, 0, 3) == ONE
+    _fill(memory, 1, TWO)
+    assert shared_records.read(descriptor, 0, 3) == ONE + TWO + THREE
+
+
+def test_half_a_record_does_not_count(shared: tuple[int, mmap.mmap]) -> None:
+    descriptor, memory = shared
+    memory[: RECORD.size - 1] = ONE[:-1]
+    assert shared_records.read(descriptor, 0, 2) == b""
+
+
+def test_a_cleared_chunk_is_empty_and_the_next_is_not_touched(shared: tuple[int, mmap.mmap]) -> None:
+    descriptor, memory = shared
+    for slot in range(3):
+        _fill(memory, slot, ONE)
+    shared_records.clear(descriptor, 2)
+    assert shared_records.read(descriptor, 0, 3) == b""
+    assert shared_records.read(descriptor, 2, 3) == ONE
+
+
+def test_the_last_slot_is_one_too(shared: tuple[int, mmap.mmap]) -> None:
+    descriptor, memory = shared
+    _fill(memory, shared_records.MOST - 1, ONE)
+    assert shared_records.read(descriptor, shared_records.MOST - 1, shared_records.MOST) == ONE
+    assert shared_records.read(descriptor, shared_records.MOST - 1, shared_records.MOST + 1) == ONE
+    assert len(memory) == shared_records.FIELDS_AT + shared_records.MOST_FIELD_BYTES
+
+
+def test_a_slot_says_that_its_record_came_another_way() -> None:
+    assert shared_records.kinds(b"") == b""
+    assert list(shared_records.kinds(ONE + OTHER + TWO)) == [SCORED, ELSEWHERE, SCORED]
+
+
+FIRST, SECOND = b"fields of one", b"of another"
+
+
+def _head(length: int, mark: int = MARK) -> bytes:
+    return RECORD.pack(1, 0.5, length, mark | SCORED)
+
+
+@pytest.fixture
+def filled(shared: tuple[int, mmap.mmap]) -> int:
+    """The supervisor's descriptor of a memory with the fields of two records."""
+    descriptor, memory = shared
+    assert shared_records.make_room(descriptor, 2) == ROOM
+    memory[shared_records.FIELDS_AT : shared_records.FIELDS_AT + len(FIRST + SECOND)] = FIRST + SECOND
+    return descriptor
+
+
+ROOM = 512
+
+
+def test_each_record_has_its_own_fields(filled: int) -> None:
+    heads = _head(len(FIRST)) + ONE + _head(len(SECOND))
+    assert shared_records.read_records(filled, heads, 0, ROOM) == Records(heads, FIRST + SECOND)
+    assert shared_records.read_records(filled, heads[-RECORD.size :], len(FIRST), ROOM).bodies == SECOND
+    assert shared_records.read_records(filled, b"", 0, ROOM) == Records(b"", b"")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        _head(2**32 - 1),  # -1, where it would be signed
+        _head(2**31),
+        _head(ROOM),
+        _head(ROOM - len(FIRST) + 1),
+        _head(shared_records.MOST_FIELD_BYTES),
+        _head(0, MARK ^ 1 << 8),
+        b"\0" * 19 + bytes([MARK >> 24]),
+    ],
+)
+@pytest.mark.parametrize("behind", [b"", ONE, _head(2**32 - 1)])
+def test_reading_ends_before_a_head_that_is_forged(forged: bytes, behind: bytes, filled: int) -> None:
+    honest = _head(len(FIRST))
+    assert shared_records.read_records(filled, honest + forged + behind, 0, ROOM) == Records(honest, FIRST)
+    assert shared_records.read_records(filled, forged + behind, len(FIRST), ROOM) == Records(b"", b"")
+
+
+def test_fields_may_fill_the_room_and_no_more(filled: int) -> None:
+    assert len(shared_records.read_records(filled, _head(ROOM), 0, ROOM).bodies) == ROOM
+    assert shared_records.read_records(filled, _head(1), ROOM, ROOM) == Records(b"", b"")
+
+
+def test_the_room_grows_with_the_chunk_up_to_a_bound(shared: tuple[int, mmap.mmap]) -> None:
+    descriptor, _ = shared
+    rooms = [shared_records.make_room(descriptor, lines) for lines in (1, 100, shared_records.MOST)]
+    assert 0 < rooms[0] < rooms[1] < rooms[2] == shared_records.MOST_FIELD_BYTES
+
+
+def test_all_that_may_be_told_at_once_goes_into_one_frame() -> None:
+    assert shared_records.BYTES + chunk_run._MOST_AHEAD + chunk_run._READ < MAX_REPLY

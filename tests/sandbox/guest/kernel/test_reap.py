@@ -1,0 +1,31 @@
+"""In a process of its own, which is made to adopt orphans, as a template is: it kills whoever it may."""
+
+import subprocess
+import sys
+
+_START = """
+import os, sys, time
+sys.path.insert(0, ".")
+from sandbox.guest.kernel import lockdown
+from sandbox.guest.kernel.reap import reap_all
+lockdown.adopt_orphans()
+"""
+
+
+def _told(source: str) -> str:
+    command = [sys.executable, "-I", "-c", _START + source]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=30).stdout.strip()
+
+
+def test_where_there_is_no_child_nothing_is_found() -> None:
+    assert _told("print(reap_all(), reap_all(1))") == "None None"
+
+
+def test_the_status_of_the_child_that_is_asked_for_is_told() -> None:
+    source = """
+others = [os.fork() or os._exit(3) for _ in range(3)]
+child = os.fork() or os._exit(7)
+time.sleep(0.2)
+print(os.waitstatus_to_exitcode(reap_all(child)))
+"""
+    assert _told(source) == "7"

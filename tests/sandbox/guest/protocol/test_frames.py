@@ -1,0 +1,231 @@
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.guest.protocol.frames import (
+    FIELD,
+    ID_NUMBER,
+    ID_TEXT,
+    MARK,
+    MAX_FIELD,
+    MAX_FIELDS,
+    MAX_REPLY,
+    MAX_TEXT,
+    MESSAGE,
+    REASON,
+    RECORD,
+    SCORED,
+    STDOUT,
+    CheckResult,
+    Malformed,
+    Records,
+    add_field,
+    encode,
+    length_of_bodies,
+    pack_check,
+    pack_record,
+    pack_records,
+    read_records,
+    unpack_check,
+    unpack_fields,
+    unpack_records,
+)
+
+fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=20)).map(
+    lambda found: list(found.items())
+)
+records = st.builds(pack_record, st.integers(0, 255), st.integers(0, 2**40), st.floats(), fields)
+
+
+def _in_columns(packed: list[bytes]) -> Records:
+    return Records(
+        b"".join(record[: RECORD.size] for record in packed), b"".join(record[RECORD.size :] for record in packed)
+    )
+
+
+@given(st.binary(max_size=20), st.binary(max_size=20))
+def test_a_field_may_be_added_to_a_record(reason: bytes, printed: bytes) -> None:
+    record = add_field(_in_columns([pack_record(SCORED, 7, 0.5, [(REASON, reason)])]), STDOUT, printed)
+    assert record == _in_columns([pack_record(SCORED, 7, 0.5, [(REASON, reason), (STDOUT, printed)])])
+
+
+@given(st.lists(records, max_size=8), st.data())
+def test_whole_records_are_read_and_the_rest_waits(packed: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(packed)
+    cut = data.draw(st.integers(0, len(whole)))
+    ends = [0]
+    for record in packed:
+        ends.append(ends[-1] + len(record))
+    expected = max(count for count, end in enumerate(ends) if end <= cut)
+    assert read_records(whole[:cut]) == (_in_columns(packed[:expected]), ends[expected])
+    assert read_records(bytearray(whole[:cut])) == (_in_columns(packed[:expected]), ends[expected])
+
+
+@given(st.lists(records, max_size=8).map(_in_columns))
+def test_records_come_back_out_of_a_frame(packed: Records) -> None:
+    assert unpack_records(pack_records(packed)) == packed
+
+
+@given(st.lists(records, min_size=1, max_size=4).map(_in_columns), st.data())
+def test_a_frame_that_was_cut_or_continued_is_malformed(packed: Records, data: st.DataObject) -> None:
+    payload = pack_records(packed)
+    for broken in (payload[: data.draw(st.integers(0, len(payload) - 1))], payload + b"x"):
+        with pytest.raises(Malformed):
+            unpack_records(broken)
+
+
+@given(st.binary(max_size=400))
+def test_a_frame_of_arbitrary_bytes_is_malformed_or_adds_up(payload: bytes) -> None:
+    for tried in (payload, b"\0\0\0\2" + payload):
+        try:
+            found = unpack_records(tried)
+        except Malformed:
+            continue
+        assert pack_records(found) == tried
+
+
+@pytest.mark.parametrize("length", [1, 2**31, 2**32 - 1])
+def test_lengths_are_summed_and_do_not_wrap(length: int) -> None:
+    heads = RECORD.pack(1, 1.0, length, MARK | SCORED) * 3
+    assert length_of_bodies(heads) == 3 * length
+
+
+@given(st.binary(max_size=400))
+def test_arbitrary_bytes_are_malformed_or_counted_within_bounds(data: bytes) -> None:
+    try:
+        found, length = read_records(data)
+    except Malformed:
+        return
+    assert len(found.heads) + len(found.bodies) == length <= len(data)
+    assert len(data) - length < RECORD.size or data[length + 17 : length + 20] == MARK.to_bytes(4, "little")[1:]
+
+
+@given(st.lists(records, min_size=1, max_size=4), st.data())
+def test_a_flipped_byte_never_reads_beyond_the_end(packed: list[bytes], data: st.DataObject) -> None:
+    broken = bytearray(b"".join(packed))
+    broken[data.draw(st.integers(0, len(broken) - 1))] ^= data.draw(st.integers(1, 255))
+    try:
+        found, length = read_records(broken)
+    except Malformed:
+        return
+    assert len(found.heads) + len(found.bodies) == length <= len(broken)
+
+
+@pytest.mark.parametrize("length", [MAX_FIELDS + 1, 2**32 - 1])
+def test_a_record_over_the_bound(length: int) -> None:
+    with pytest.raises(Malformed, match="no record"):
+        read_records(RECORD.pack(1, 1.0, length, MARK | SCORED))
+
+
+def test_the_largest_record_fits_into_one_reply() -> None:
+    assert read_records(RECORD.pack(1, 1.0, MAX_FIELDS, MARK | SCORED)) == (Records(b"", b""), 0)
+    assert RECORD.size + MAX_FIELDS < MAX_REPLY
+
+
+@pytest.mark.parametrize("mark", [0, 1, MARK ^ (1 << 8), MARK ^ (1 << 31)])
+def test_bytes_without_the_mark(mark: int) -> None:
+    head = RECORD.pack(1, 0.0, 0, mark)
+    with pytest.raises(Malformed, match="no record"):
+        read_records(head)
+    for heads in (head, pack_record(SCORED, 1, 0.5, []) + head):
+        with pytest.raises(Malformed, match="no record"):
+            length_of_bodies(heads)
+
+
+def test_a_run_of_hours_is_the_longest_that_is_told() -> None:
+    assert RECORD.unpack(pack_record(SCORED, 2**50, 1.0, []))[0] == 2**32 - 1
+
+
+@given(fields)
+def test_fields_come_back(packed: list[tuple[int, bytes]]) -> None:
+    assert unpack_fields(pack_record(SCORED, 1, 1.0, packed)[RECORD.size :], MAX_FIELD) == dict(packed)
+
+
+@given(st.binary(max_size=200))
+def test_fields_of_arbitrary_bytes_are_within_their_bounds(body: bytes) -> None:
+    try:
+        found = unpack_fields(body, MAX_FIELD)
+    except Malformed:
+        return
+    assert sum(FIELD.size + len(value) for value in found.values()) == len(body)
+    assert all(len(value) <= MAX_FIELD[tag] for tag, value in found.items())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\1",
+        FIELD.pack(0, 0),
+        FIELD.pack(7, 0),
+        FIELD.pack(REASON, 1),
+        FIELD.pack(REASON, 2**32 - 1),
+        FIELD.pack(REASON, 0) * 2,
+        FIELD.pack(ID_NUMBER, 21) + b"1" * 21,
+        FIELD.pack(ID_TEXT, 1025) + b"a" * 1025,
+        FIELD.pack(STDOUT, 65537) + b"a" * 65537,
+        FIELD.pack(MESSAGE, 1) + b"ab",
+    ],
+)
+def test_fields_that_break_a_rule(body: bytes) -> None:
+    with pytest.raises(Malformed, match="field"):
+        unpack_fields(body, MAX_FIELD)
+
+
+checks = st.builds(
+    CheckResult,
+    st.integers(0, 3),
+    st.booleans(),
+    *[st.integers(0, 2**32 - 1)] * 3,
+    st.text(max_size=50),
+    st.text(max_size=50),
+)
+
+
+@given(checks)
+def test_a_check_comes_back(check: CheckResult) -> None:
+    escaped = [text.encode("utf-8", "backslashreplace").decode() for text in (check.message, check.trace)]
+    assert unpack_check(pack_check(check)) == check._replace(message=escaped[0], trace=escaped[1])
+
+
+@given(st.binary(max_size=100), checks, st.integers(0, 120))
+def test_a_check_of_arbitrary_bytes_is_malformed_or_a_check(data: bytes, check: CheckResult, cut: int) -> None:
+    for payload in (data, pack_check(check)[:cut], pack_check(check) + data):
+        try:
+            found = unpack_check(payload)
+        except Malformed:
+            continue
+        assert 0 <= found.number <= 3
+
+
+def test_a_fifth_check_is_refused() -> None:
+    with pytest.raises(Malformed, match="do not add up"):
+        unpack_check(pack_check(CheckResult(4, True, 0, 0, 0, "", "")))
+
+
+def test_the_largest_check_fits_into_one_reply() -> None:
+    payload = pack_check(CheckResult(0, False, 1, 1, 1, "é" * 10**6, "\udcff" * 10**6))
+    assert len(payload) < MAX_REPLY
+    check = unpack_check(payload)
+    assert check.message.endswith("é…")
+    assert len(check.trace.encode()) <= MAX_TEXT
+
+
+@given(st.text(), st.integers(3, 40))
+def test_texts_are_cut_between_characters(text: str, limit: int) -> None:
+    data = encode(text, limit)
+    whole = text.encode("utf-8", "backslashreplace")
+    assert len(data) <= limit
+    if len(whole) <= limit:
+        assert data == whole
+    else:
+        assert data.endswith("…".encode())
+        assert whole.startswith(data[:-3])
+        assert len(data) > limit - 4 or not data.isascii()
+
+
+def test_records_have_the_same_form_on_every_machine() -> None:
+    assert pack_record(SCORED, 5, 0.5, [(REASON, b"ab")]) == struct.pack(
+        "<IdIIBI2s", 5, 0.5, 7, 0x9BC5A701, REASON, 2, b"ab"
+    )

@@ -1,0 +1,66 @@
+import ast
+
+import pytest
+
+from sandbox.guest.template.isolation import runs_code
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "exec(thread.completion())",
+        "run = eval",
+        "compile('1', '', 'eval')",
+        "__import__('os')",
+        "__builtins__['exec']",
+        "import subprocess",
+        "import json, subprocess as s",
+        "import importlib.util",
+        "from importlib import import_module",
+        "from multiprocessing.pool import Pool",
+        "import os\nos.system('true')",
+        "import os\nos.execv('a', [])",
+        "import os\nos.fork()",
+        "import os\nos.posix_spawn('a', [], {})",
+        "from os import popen",
+        "import asyncio\nasyncio.create_subprocess_exec('a')",
+        "from asyncio import create_subprocess_shell",
+        "async def grade(t):\n    def f():\n        import pickle",
+        "x = [lambda: {1: f'{eval(a)}' for a in b}]",
+        "match 1:\n    case 1 if eval('1'):\n        pass",
+        "@eval('a')\nclass A: pass",
+        "def f(a=exec): pass",
+    ],
+)
+def test_a_source_that_can_run_what_a_completion_says(source: str) -> None:
+    assert runs_code(ast.parse(source))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "",
+        "import re\nre.compile('a')",
+        "import os\nos.path.join('a', 'b')",
+        "import json, math, random, collections, os.path",
+        "from os import environ",
+        "parser.execute('a'); model.eval()",
+        "engine.system('a')",
+        "x = 'exec(eval)'  # subprocess",
+        "from .subprocess_like import a",
+        "import subprocesses",
+    ],
+)
+def test_a_source_that_cannot(source: str) -> None:
+    assert not runs_code(ast.parse(source))
+
+
+def test_a_deep_tree_is_walked_without_recursion() -> None:
+    tree: ast.expr = ast.Name("eval", ast.Load())
+    for _ in range(50_000):
+        tree = ast.UnaryOp(ast.Not(), tree)
+    module = ast.Module([ast.Expr(tree)], [])
+    assert runs_code(module)
+    while isinstance(tree, ast.UnaryOp):  # taken apart by hand: deep trees are freed by recursion
+        inner, tree.operand = tree.operand, ast.Constant(0)
+        tree = inner
