@@ -62,8 +62,8 @@ _ORPHANED = Failure(CRASH, "the completion ended or stopped the process that had
 class ChunkRun:
     """One chunk. `tell` is given whole records, in order, as many as fit into one frame at most."""
 
-    def __init__(self, family: GraderProcesses, limits: Limits, chunk: Chunk, tell: Tell) -> None:
-        self._family = family
+    def __init__(self, processes: GraderProcesses, limits: Limits, chunk: Chunk, tell: Tell) -> None:
+        self._processes = processes
         self._limits = limits
         self._chunk = chunk
         self._tell = tell
@@ -88,12 +88,12 @@ class ChunkRun:
         once = self._limits.isolation == COMPLETION
         chunk = self._chunk
         while self._told < chunk.count:
-            if not self._family.alive:
+            if not self._processes.alive:
                 raise Lost("the process that had loaded the grader has ended")
             if once:
                 self._grade_single()
                 continue
-            child = child or self._family.start_child()
+            child = child or self._processes.start_child()
             self._data.clear()
             if self._slotted:
                 shared_records.clear(child.slots, chunk.count)
@@ -105,29 +105,29 @@ class ChunkRun:
                 self._bury(child, failure)
                 child.close()
                 child = None
-                scratch.clean(self._family.keep)
+                scratch.clean(self._processes.keep)
         return child
 
     def _grade_single(self) -> None:
         """Grades the next line in a process of its own."""
         self._share = self._told + 1
         self._data.clear()
-        child = self._family.start_single(self._chunk.lines[self._told])
+        child = self._processes.start_single(self._chunk.lines[self._told])
         try:
             if failure := self._await_single(child):
                 self._bury(child, failure)
         finally:
             child.close()
-        if self._family.shares and self._family.alive:
-            self._family.end()  # the next takes another sandbox
-        self._family.clean()
+        if self._processes.shares and self._processes.alive:
+            self._processes.end()  # the next takes another sandbox
+        self._processes.clean()
 
     def _await_single(self, child: ChildHandle) -> Failure | None:
         """Waits for the end of a child that grades one line. None: its record counts."""
         self._since = monotonic()
         hurried = False
         try:
-            while (status := self._family.await_exit(hurried)) is None:
+            while (status := self._processes.await_exit(hurried)) is None:
                 self._collect(child, settled=False)
                 if overdue := self._overdue():
                     return overdue
@@ -136,7 +136,7 @@ class ChunkRun:
         except Malformed:
             return _SPOILED
         except Lost:
-            self._family.end()
+            self._processes.end()
             return _ORPHANED
 
     def _watch(self, child: ChildHandle) -> Failure | None:
@@ -145,15 +145,15 @@ class ChunkRun:
         assert channel is not None
         poll = select.poll()
         poll.register(channel, select.POLLIN)
-        poll.register(self._family.control, select.POLLIN)
+        poll.register(self._processes.control, select.POLLIN)
         try:
             self._send(channel)
             self._since = monotonic()
             look_ms = _LOOK_MS
             while True:
                 ready = dict(poll.poll(look_ms))
-                if self._family.control.fileno() in ready:
-                    return self._ended(child, self._family.hear_exit())
+                if self._processes.control.fileno() in ready:
+                    return self._ended(child, self._processes.hear_exit())
                 message = self._heard(channel, poll) if channel.fileno() in ready else b""
                 done = DONE in message
                 self._collect(child, settled=done)
@@ -165,7 +165,7 @@ class ChunkRun:
         except Malformed:
             return _SPOILED
         except Lost:
-            self._family.end()
+            self._processes.end()
             return _ORPHANED
 
     def _send(self, channel: socket.socket) -> None:
@@ -297,7 +297,7 @@ class ChunkRun:
                 f"`grade` took longer than {seconds:g} s. Look for an endless loop or a slow regular expression, "
                 "or raise `timeout_s` of the grader.",
             )
-        return Failure(MEMORY, too_many_files(self._limits)) if self._family.crowded() else None
+        return Failure(MEMORY, too_many_files(self._limits)) if self._processes.crowded() else None
 
     def _ended(self, child: ChildHandle, status: int) -> Failure | None:
         """The child has ended by itself: as it should after its share in completion isolation, or not."""
@@ -309,9 +309,9 @@ class ChunkRun:
     def _bury(self, child: ChildHandle, failure: Failure) -> None:
         """Ends a child that failed, and gives its current completion the record that it could not write."""
         seen = self._seen
-        if self._family.alive:
+        if self._processes.alive:
             with suppress(Lost):
-                self._family.sweep() if child.channel is not None else self._family.end_single()
+                self._processes.sweep() if child.channel is not None else self._processes.end_single()
         with suppress(Malformed):
             self._collect(child, settled=True)
         if self._told <= seen and self._told < self._share:  # else its record came just in time

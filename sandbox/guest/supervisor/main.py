@@ -58,7 +58,7 @@ class Supervisor:
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
-        self._family: GraderProcesses | None = None
+        self._processes: GraderProcesses | None = None
         self._waiting: SpareTemplate | None = None
         self._child: ChildHandle | None = None
         self._limits: Limits
@@ -100,14 +100,16 @@ class Supervisor:
         """
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        family = self._family if self._family is not None and self._family.alive and not self._resting else None
-        while not poll.poll(None if family is None else _LOOK_MS):
-            if family is not None and family.crowded():
-                family.end()
+        processes = (
+            self._processes if self._processes is not None and self._processes.alive and not self._resting else None
+        )
+        while not poll.poll(None if processes is None else _LOOK_MS):
+            if processes is not None and processes.crowded():
+                processes.end()
                 raise scratch.NotClean(too_many_files(self._limits))
-            if family is not None and self._unused:
-                family.rest(True)
-                self._resting, family = True, None
+            if processes is not None and self._unused:
+                processes.rest(True)
+                self._resting, processes = True, None
 
     def _receive_head(self) -> bytes:
         """The head of a frame, and the descriptor of other shared memory where that comes with it."""
@@ -135,8 +137,8 @@ class Supervisor:
     def _load(self, payload: bytes) -> None:
         self._limits = Limits(*LIMITS.unpack_from(payload))
         waiting, self._waiting = self._waiting, None
-        self._family = GraderProcesses(self._limits, payload[LIMITS.size :], self._shared, waiting)
-        loaded = self._family.load()
+        self._processes = GraderProcesses(self._limits, payload[LIMITS.size :], self._shared, waiting)
+        loaded = self._processes.load()
         for check in loaded.checks:
             self._say(CHECK, check)
         if not loaded.done:
@@ -146,7 +148,7 @@ class Supervisor:
             return
         self._limits = self._limits._replace(isolation=loaded.isolation)
         warnings = loaded.warnings
-        if self._family.shares and loaded.isolation == COMPLETION:
+        if self._processes.shares and loaded.isolation == COMPLETION:
             warnings += b"\n" + _SHARES
         self._say(LOADED, bytes([loaded.isolation]) + warnings)
 
@@ -169,13 +171,13 @@ class Supervisor:
         return CheckResult(number, False, 0, 0, 0, message, "")
 
     def _grade(self, kind: int, payload: bytes) -> None:
-        assert self._family is not None
+        assert self._processes is not None
         self._wake()
         count, length = CHUNK.unpack_from(payload)
         chunk = Chunk(count, length, payload[CHUNK.size :] if kind == GRADE else None, self._shared)
-        marking = ChunkRun(self._family, self._limits, chunk, self._pass_on)
+        run = ChunkRun(self._processes, self._limits, chunk, self._pass_on)
         child, self._child = self._child, None
-        self._child = marking.grade(child)
+        self._child = run.grade(child)
         self._say(DONE)
 
     def _pass_on(self, records: Records) -> None:
@@ -183,27 +185,27 @@ class Supervisor:
 
     def _wake(self) -> None:
         self._unused = False
-        if self._resting and self._family is not None:
-            self._family.rest(False)
+        if self._resting and self._processes is not None:
+            self._processes.rest(False)
             self._resting = False
 
     def _reset(self) -> None:
         """Forgets all that came of the last batch: the child, what it started, and what it left in the scratch."""
-        assert self._family is not None
+        assert self._processes is not None
         self._wake()
         if self._child is not None:
             self._child.close()
             self._child = None
-        if self._family.shares:
+        if self._processes.shares:
             raise scratch.NotClean(
                 "the module body left files or descriptors, and what the batch made of them is unknown"
             )
-        if not self._family.alive:
+        if not self._processes.alive:
             raise Lost("the process that had loaded the grader has ended")
-        self._family.sweep()
-        self._family.shared = self._shared
+        self._processes.sweep()
+        self._processes.shared = self._shared
         scratch.clean()
-        self._child = self._family.start_child() if self._limits.isolation == BATCH else None
+        self._child = self._processes.start_child() if self._limits.isolation == BATCH else None
         self._unused = True  # it rests when nothing follows at once: until then, the child gets on its feet
         self._say(DONE)
 

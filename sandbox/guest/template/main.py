@@ -25,7 +25,15 @@ from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
 from sandbox.guest.kernel.reap import reap_all
 from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
-from sandbox.guest.template.fork_per_line import NO_STATUS, OUT_OF_MEMORY, SAID_EXIT, SAID_SWEPT, STATUS, SWEEP, ForkPerLine
+from sandbox.guest.template.fork_per_line import (
+    NO_STATUS,
+    OUT_OF_MEMORY,
+    SAID_EXIT,
+    SAID_SWEPT,
+    STATUS,
+    SWEEP,
+    ForkPerLine,
+)
 from sandbox.guest.template.isolation import runs_code
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed

@@ -85,7 +85,9 @@ def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
     memory[: 4 * RECORD.size] = b"".join(RECORDS)
     theirs.sendall(said)
     told: list[Records] = []
-    marking = ChunkRun(cast(GraderProcesses, family), LIMITS._replace(timeout_ms=100), Chunk(4, 12, None, -1), told.append)
+    marking = ChunkRun(
+        cast(GraderProcesses, family), LIMITS._replace(timeout_ms=100), Chunk(4, 12, None, -1), told.append
+    )
     marking._share = 4
     failure = marking._watch(child)
     assert theirs.recv(SHARE.size) == SHARE.pack(4, 0, 12, True, True, 0)
