@@ -100,9 +100,9 @@ class Supervisor:
         """
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
-        processes = (
-            self._processes if self._processes is not None and self._processes.alive and not self._resting else None
-        )
+        processes = self._processes
+        if processes is not None and (self._resting or not processes.alive):
+            processes = None
         while not poll.poll(None if processes is None else _LOOK_MS):
             if processes is not None and processes.crowded():
                 processes.end()

@@ -40,7 +40,7 @@ def _bodies(told: list[Records]) -> bytes:
     return b"".join(records.bodies for records in told)
 
 
-class _Family:
+class _Processes:
     """As a supervisor asks it; its template says nothing."""
 
     def __init__(self) -> None:
@@ -55,8 +55,8 @@ class _Family:
 
 
 @pytest.fixture
-def family() -> Iterator[_Family]:
-    made = _Family()
+def processes() -> Iterator[_Processes]:
+    made = _Processes()
     yield made
     made.close()
 
@@ -79,22 +79,22 @@ def ends() -> Iterator[tuple[ChildHandle, socket.socket, mmap.mmap]]:
 
 @pytest.mark.parametrize(("said", "counted"), [(b"p0000002", 2), (b"p0000001p0000003", 3), (b"d", 4), (b"", 0)])
 def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
-    said: bytes, counted: int, family: _Family, ends: tuple[ChildHandle, socket.socket, mmap.mmap]
+    said: bytes, counted: int, processes: _Processes, ends: tuple[ChildHandle, socket.socket, mmap.mmap]
 ) -> None:
     child, theirs, memory = ends
     memory[: 4 * RECORD.size] = b"".join(RECORDS)
     theirs.sendall(said)
     told: list[Records] = []
-    marking = ChunkRun(
-        cast(GraderProcesses, family), LIMITS._replace(timeout_ms=100), Chunk(4, 12, None, -1), told.append
+    run = ChunkRun(
+        cast(GraderProcesses, processes), LIMITS._replace(timeout_ms=100), Chunk(4, 12, None, -1), told.append
     )
-    marking._share = 4
-    failure = marking._watch(child)
+    run._share = 4
+    failure = run._watch(child)
     assert theirs.recv(SHARE.size) == SHARE.pack(4, 0, 12, True, True, 0)
     assert _heads(told) == b"".join(RECORDS[:counted])
     assert (failure is None) == (said == DONE)
     if failure is not None:  # it did no more, though it was seen to go on: what it had done is not lost
-        marking._collect(child, settled=True)
+        run._collect(child, settled=True)
         assert _heads(told) == b"".join(RECORDS)
 
 
@@ -104,13 +104,13 @@ Ends = tuple[ChildHandle, socket.socket, mmap.mmap]
 class _Chunk:
     """Four lines, told as far as the child says that they are done."""
 
-    def __init__(self, family: _Family, ends: Ends) -> None:
+    def __init__(self, processes: _Processes, ends: Ends) -> None:
         self.child, _, self._memory = ends
         self.told: list[Records] = []
-        self._marking = ChunkRun(cast(GraderProcesses, family), LIMITS, Chunk(4, 12, None, -1), self.told.append)
-        self._marking._share = 4
-        self._marking._room = shared_records.make_room(self.child.slots, 4)
-        self.room = self._marking._room
+        self._run = ChunkRun(cast(GraderProcesses, processes), LIMITS, Chunk(4, 12, None, -1), self.told.append)
+        self._run._share = 4
+        self._run._room = shared_records.make_room(self.child.slots, 4)
+        self.room = self._run._room
 
     def fill(self, first: int, *heads: bytes) -> None:
         self._memory[first * RECORD.size : (first + len(heads)) * RECORD.size] = b"".join(heads)
@@ -119,19 +119,19 @@ class _Chunk:
         self._memory[shared_records.FIELDS_AT + start : shared_records.FIELDS_AT + start + len(fields)] = fields
 
     def pipe(self, data: bytes) -> None:
-        self._marking._data += data
+        self._run._data += data
 
     def report(self, filled: int) -> None:
-        self._marking._filled = filled
-        self._marking._collect(self.child, settled=False)
+        self._run._filled = filled
+        self._run._collect(self.child, settled=False)
 
     def settle(self) -> None:
-        self._marking._collect(self.child, settled=True)
+        self._run._collect(self.child, settled=True)
 
 
 @pytest.fixture
-def chunk(family: _Family, ends: Ends) -> _Chunk:
-    return _Chunk(family, ends)
+def chunk(processes: _Processes, ends: Ends) -> _Chunk:
+    return _Chunk(processes, ends)
 
 
 def _head(length: int, score: float = 0.5) -> bytes:
