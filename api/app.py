@@ -2,27 +2,15 @@
 
 from fastapi import Depends, FastAPI
 
-from api import (
-    audit,
-    batches,
-    dialects,
-    docs,
-    graders,
-    health,
-    keys,
-    metrics,
-    openapi,
-    problems,
-    projects,
-    score,
-    validate,
-)
-from api.head import HeadAsGet
-from api.observe import Observed
-from api.query import known_alone
-from api.request_id import RequestId
+from api import dialects
+from api.http import openapi, problems
+from api.http.head import HeadAsGet
+from api.http.query import known_alone
+from api.http.request_id import RequestId
+from api.http.unfinished import Unfinished
+from api.routes import audit, batches, docs, graders, health, keys, metrics, projects, score, validate
 from api.services import Release, Services
-from api.unfinished import Unfinished
+from api.telemetry.requests import Observed
 
 _STRICT = [Depends(known_alone)]  # other services' clients may send more than is read, and so may checks of health
 

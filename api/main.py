@@ -6,7 +6,7 @@ import signal
 import socket
 from types import FrameType
 
-from api.server import server
+from api.http.server import server
 from api.services import Services
 from api.settings import ApiSettings
 from runtime import tracing

@@ -11,19 +11,19 @@ from fastapi import Depends, Request
 from fastapi.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.callers import Caller, Client, watched
-from api.collector import Stored
-from api.connections import Connections
-from api.exposition import Exposition
-from api.failed_keys import FailedKeys
-from api.large_answers import LargeAnswers
-from api.memory import BodyMemory
-from api.observe import Requests
-from api.problems import problem_of
+from api.access.callers import Caller, Client, watched
+from api.access.failed_keys import FailedKeys
+from api.access.strangers import Strangers
+from api.http.connections import Connections
+from api.http.large_answers import LargeAnswers
+from api.http.problems import problem_of
+from api.intake.body_budget import BodyMemory
 from api.progress import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings
-from api.strangers import Strangers
+from api.telemetry.collector import Stored
+from api.telemetry.exposition import Exposition
+from api.telemetry.requests import Requests
 from runtime.metrics import Metrics
 from runtime.metrics_files import Together
 from sandbox.errors import Busy, Stopped

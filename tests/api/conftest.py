@@ -17,8 +17,8 @@ import pytest
 import uvicorn
 from redis import Redis
 
-from api.failed_keys import FailedKeys
-from api.server import server
+from api.access.failed_keys import FailedKeys
+from api.http.server import server
 from api.services import Services
 from api.settings import ApiSettings
 from sandbox.pool import Pool

@@ -8,8 +8,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.api.access.test_auth import LINE, LINES
 from tests.api.conftest import PROJECT, Service, create
-from tests.api.test_auth import LINE, LINES
 
 EXAMPLES = os.environ.get("FUZZ_EXAMPLES", "8")
 # What a source is worth, the five checks know and no schema.

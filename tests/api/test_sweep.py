@@ -8,8 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.api.access.test_auth import LINE, LINES
 from tests.api.conftest import GOOD, PROJECT, Service
-from tests.api.test_auth import LINE, LINES
 
 # What project `default` holds, and no other key may ever see.
 MARKS = ("very-secret-grader", "very secret words", "very-secret-source")

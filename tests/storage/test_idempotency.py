@@ -1,4 +1,4 @@
-"""What is kept to be repeated. What a request is made of is tested in tests/api/test_repeats.py."""
+"""What is kept to be repeated. What a request is made of is tested in tests/api/intake/test_idempotency.py."""
 
 from typing import Any
 

@@ -2,10 +2,10 @@
 
 from functools import cached_property
 
-from api.auth import covers, require
-from api.callers import Caller
+from api.access.auth import covers, require
+from api.access.callers import Caller
 from api.dialects.adaptive import ids
-from api.problems import too_large
+from api.http.problems import too_large
 from api.services import Services
 from gradebox.schemas import ApiKey, Grader, Project, Role
 from storage.errors import NotFound

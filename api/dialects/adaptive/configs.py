@@ -14,7 +14,7 @@ from api.dialects.adaptive.inputs import (
     RemoteConfigInput,
 )
 from api.dialects.adaptive.scalars import timestamp
-from api.problems import invalid
+from api.http.problems import invalid
 from gradebox.schemas import Grader, Kind, Project, Version
 from storage.grader_content import Declared
 

@@ -6,8 +6,8 @@ import msgspec
 import strawberry
 from strawberry.scalars import JSON
 
-from api import bodies
-from api.auth import require, require_operator
+from api.access.auth import require, require_operator
+from api.access.reward_servers import EndpointError, ask
 from api.dialects.adaptive import configs, types
 from api.dialects.adaptive.enums import MetricScoringType
 from api.dialects.adaptive.inputs import (
@@ -23,12 +23,12 @@ from api.dialects.adaptive.inputs import (
 from api.dialects.adaptive.queries import shown
 from api.dialects.adaptive.scalars import IdOrKey
 from api.dialects.adaptive.types import Info
-from api.endpoints import EndpointError, ask
-from api.graders import NewGrader, NewVersion, create_function, update_function
-from api.problems import invalid
-from api.projects import NewProject
-from api.proofs import Options, Sent
-from api.validate import report_on
+from api.http.problems import invalid
+from api.intake import bodies
+from api.intake.source_upload import Options, Sent
+from api.routes.graders import NewGrader, NewVersion, create_function, update_function
+from api.routes.projects import NewProject
+from api.routes.validate import report_on
 from gradebox.schemas import Check, Grader
 from storage.errors import Conflict
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 from fastapi import APIRouter, Request, Response
 
-from api import bodies
-from api.auth import identify
-from api.callers import Caller, Client
+from api.access.auth import identify
+from api.access.callers import Caller, Client
 from api.dialects.adaptive.asking import ANSWER_BYTES, TOO_LONG, Asking, size_of
-from api.problems import AWAY, ProblemError, invalid, problem_of, too_large
-from api.request_id import request_id
+from api.http.problems import AWAY, ProblemError, invalid, problem_of, too_large
+from api.http.request_id import request_id
+from api.intake import bodies
 from api.services import Served, Services
 from gradebox.schemas import ApiKey
 from storage.api_keys import EVERY_PROJECT

@@ -7,7 +7,7 @@ from uuid import UUID
 import strawberry
 from strawberry.scalars import JSON
 
-from api.auth import may
+from api.access.auth import may
 from api.dialects.adaptive import ids
 from api.dialects.adaptive.asking import Asking
 from api.dialects.adaptive.enums import (

@@ -8,8 +8,8 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
-from api.problems import AWAY, ProblemError, problem_of
-from api.request_id import request_id
+from api.http.problems import AWAY, ProblemError, problem_of
+from api.http.request_id import request_id
 from storage.errors import StorageError
 
 _CODES = {"unauthorized": "invalid_api_key", "forbidden": "insufficient_permissions"}

@@ -6,15 +6,15 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from fastapi import APIRouter, Depends, Header, Request, Response
 
-from api import bodies
-from api.auth import identify, permit, secret_of
-from api.callers import Caller, watched
+from api.access.auth import identify, permit, secret_of
+from api.access.callers import Caller, watched
 from api.dialects.openai import source
 from api.dialects.openai.graders import JSON_BYTES, Grader, Multi, Python, read
 from api.dialects.openai.refused import OpenAIRoute, Refused
 from api.dialects.openai.run import run as run_grader
 from api.dialects.openai.sample import Sample
-from api.problems import ProblemError
+from api.http.problems import ProblemError
+from api.intake import bodies
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
 from sandbox.shares import Shares

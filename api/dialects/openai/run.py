@@ -2,7 +2,7 @@
 
 import time
 
-from api.callers import Caller
+from api.access.callers import Caller
 from api.dialects.openai import source, templates
 from api.dialects.openai.answers import Errors, Metadata, RunAnswer
 from api.dialects.openai.formula import Undefined

@@ -6,10 +6,10 @@ from typing import Any
 
 import msgspec
 
-from api import bodies
 from api.dialects.openai.graders import JSON_BYTES
 from api.dialects.openai.refused import Refused
-from api.problems import too_large
+from api.http.problems import too_large
+from api.intake import bodies
 
 
 class Sample:

@@ -1,6 +1,6 @@
 """Runs python graders in sandboxes."""
 
-from api.callers import Caller
+from api.access.callers import Caller
 from api.dialects.openai.refused import Refused
 from api.services import Services
 from gradebox import openai_grader

@@ -7,8 +7,8 @@ from typing import Annotated, NamedTuple
 from fastapi import Depends
 from fastapi.requests import HTTPConnection
 
-from api.auth import identify, permit
-from api.problems import ProblemError
+from api.access.auth import identify, permit
+from api.http.problems import ProblemError
 from api.services import Served, Services
 from gradebox.schemas import Role
 

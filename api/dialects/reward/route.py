@@ -7,12 +7,13 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request, WebSocket
 from fastapi import Response as HttpResponse
 
-from api import bodies, problems
 from api.dialects.reward import scoring
 from api.dialects.reward.access import Scored, ScoredByName, Shown, ShownByName, Target, enter
 from api.dialects.reward.socket import Conversation
 from api.dialects.reward.wire import METADATA_SCHEMA
-from api.problems import AWAY, ProblemError, problem_of
+from api.http import problems
+from api.http.problems import AWAY, ProblemError, problem_of
+from api.intake import bodies
 from api.services import Served
 from gradebox.limits import REQUEST_BYTES
 from storage.errors import StorageError

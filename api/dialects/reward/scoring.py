@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from api import bodies
-from api.callers import Caller
+from api.access.callers import Caller
 from api.dialects.reward.access import Target
 from api.dialects.reward.wire import BatchedRequest, BatchedResponse, Request, ServerInfo, line_of, response
-from api.problems import RETRY, ProblemError
-from api.score import score_lines
+from api.http.problems import RETRY, ProblemError
+from api.intake import bodies
+from api.routes.score import score_lines
 from api.services import Services
 from gradebox.limits import REQUEST_THREADS
 from gradebox.outcome import Outcome

@@ -23,15 +23,15 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketDisconnected
 
-from api import bodies
-from api.callers import Client
+from api.access.callers import Client
 from api.dialects.reward.access import Target, enter
 from api.dialects.reward.wire import NO_SCORE, Request, Response, line_of, response
-from api.problems import AWAY, ProblemError, invalid, problem_of
-from api.request_id import request_id
-from api.score import score_lines
+from api.http.problems import AWAY, ProblemError, invalid, problem_of
+from api.http.request_id import request_id
+from api.http.websocket import TRY_AGAIN_LATER
+from api.intake import bodies
+from api.routes.score import score_lines
 from api.services import Services
-from api.websocket import TRY_AGAIN_LATER
 from storage.errors import StorageError
 
 SCORERS = 4

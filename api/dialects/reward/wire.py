@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from api import bodies
+from api.intake import bodies
 from gradebox.outcome import Outcome
 
 NO_SCORE: Literal["NaN"] = "NaN"

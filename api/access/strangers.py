@@ -1,0 +1,58 @@
+"""Requests of addresses whose API key is not known to be good: so many a second are worked on, the others wait or go.
+
+A key that was good in the last hour passes at once, whoever else sends from its address (as behind one proxy).
+"""
+
+from collections import OrderedDict
+from hashlib import blake2b
+from time import monotonic
+
+from api.access.failed_keys import network_of
+
+GOOD_S = 3600.0
+_REMEMBERED = 10_000  # keys, and addresses
+_BURST_S = 5.0  # of an address that was quiet, so many seconds' worth are worked on at once
+WAITS = "waits_for_its_turn"  # in the state of a request
+LONGEST_S = 1.0  # that a request waits for its turn; what would wait for longer is refused after it
+
+
+class Strangers:
+    """Counts requests by address, and remembers good keys. Belongs to one event loop."""
+
+    def __init__(self, a_second: int) -> None:
+        """`a_second`: requests of one address that are worked on, of those that bring no key that was good lately."""
+        self.a_second = a_second
+        self._turns: OrderedDict[str, float] = OrderedDict()  # when the next one of an address is due
+        self._good: OrderedDict[bytes, float] = OrderedDict()
+
+    def note_good(self, authorization: str) -> None:
+        """Notes that this header brought a good key."""
+        digest = _digest(authorization.encode("latin-1"))
+        self._good[digest] = monotonic()
+        self._good.move_to_end(digest)
+        if len(self._good) > _REMEMBERED:
+            self._good.popitem(last=False)
+
+    def note_wrong(self, authorization: str) -> None:
+        """Notes that it brought none, or one that was revoked."""
+        self._good.pop(_digest(authorization.encode("latin-1")), None)
+
+    def is_good(self, authorization: bytes) -> bool:
+        """Whether it did so lately. It may have been revoked since: this lets nobody in."""
+        return bool(authorization) and monotonic() - self._good.get(_digest(authorization), -GOOD_S) < GOOD_S
+
+    def turn(self, address: str) -> float | None:
+        """In how many seconds a request of this address may be worked on, None where that is too long."""
+        now, network = monotonic(), network_of(address)
+        due = max(self._turns.get(network, 0.0), now - _BURST_S)
+        if due - now > LONGEST_S:
+            return None
+        self._turns[network] = due + 1 / self.a_second
+        self._turns.move_to_end(network)
+        if len(self._turns) > _REMEMBERED:
+            self._turns.popitem(last=False)
+        return max(0.0, due - now)
+
+
+def _digest(authorization: bytes) -> bytes:
+    return blake2b(authorization, digest_size=16).digest()

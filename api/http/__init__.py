@@ -1,0 +1,1 @@
+"""HTTP itself: the server and its limits, websockets, problems, what holds for every request."""

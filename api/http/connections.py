@@ -1,0 +1,71 @@
+"""How many connections each API key keeps busy. Those that wait for a next request give way, and are not counted.
+
+A websocket counts for as long as it is open. Of a key that has as many connections as it may, the websocket that has
+waited longest for a message gives way to the next connection.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+from starlette.types import Scope
+
+from api.http.problems import RETRY, ProblemError
+
+_CLAIMED = "connection_of"
+
+
+class Connections:
+    """Counts requests that are being answered, and websockets, by their API keys. Belongs to one event loop."""
+
+    def __init__(self, most: int) -> None:
+        """`most`: how many connections there may be. A tenth of them is left to those whose key is not known yet."""
+        self._of_key = max(1, most // 2)
+        self._of_all = max(1, most - most // 10)
+        self._busy: Counter[str] = Counter()
+        self._waiting: defaultdict[str, dict[int, tuple[Scope, Callable[[], None]]]] = defaultdict(dict)
+
+    def claim(self, scope: Scope, key_id: str) -> None:
+        """Counts the connection of a request for a key. Raises ProblemError where it has too many."""
+        if _CLAIMED in scope["state"]:
+            return
+        close = {**RETRY, "Connection": "close"}
+        if self._busy[key_id] >= self._of_key and not self._end_one(key_id):
+            detail = f"this API key keeps {self._of_key} connections busy, and has no more: wait for one to end"
+            raise ProblemError(429, "too-many-requests", detail, close)
+        if self._busy.total() >= self._of_all:
+            detail = f"{self._of_all} connections are busy already: try again in a moment"
+            raise ProblemError(503, "unavailable", detail, close)
+        scope["state"][_CLAIMED] = key_id
+        self._busy[key_id] += 1
+
+    def wait(self, scope: Scope, end: Callable[[], None]) -> None:
+        """A websocket waits for a message from now on; `end` ends it, where another connection is to take its place."""
+        if key_id := scope["state"].get(_CLAIMED):
+            self._waiting[key_id][id(scope)] = (scope, end)
+
+    def work(self, scope: Scope) -> None:
+        """A websocket has a message to answer, so it does not give way."""
+        if (key_id := scope["state"].get(_CLAIMED)) in self._waiting:
+            self._waiting[key_id].pop(id(scope), None)
+
+    def _end_one(self, key_id: str) -> bool:
+        waiting = self._waiting.get(key_id)
+        if not waiting:
+            return False
+        scope, end = waiting[next(iter(waiting))]
+        self.release(scope)
+        end()
+        return True
+
+    def release(self, scope: Scope) -> None:
+        """Forgets the connection of a request that is over."""
+        key_id = scope.get("state", {}).pop(_CLAIMED, None)
+        if key_id is None:
+            return
+        if waiting := self._waiting.get(key_id):
+            waiting.pop(id(scope), None)
+            if not waiting:
+                del self._waiting[key_id]
+        self._busy[key_id] -= 1
+        if not self._busy[key_id]:
+            del self._busy[key_id]

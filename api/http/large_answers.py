@@ -1,0 +1,64 @@
+"""Large answers, shared by API keys: how many are made at once, and how much of them lies unread."""
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
+from fastapi import Request
+
+from api.access.callers import Client, watched
+from api.http.problems import RETRY, ProblemError
+from api.intake.body_budget import BodyMemory, key_of
+from sandbox.errors import Busy
+from sandbox.shares import Shares
+
+AT_ONCE = 4  # each takes the interpreter for some milliseconds at a time, which is what others wait for
+
+_T = TypeVar("_T")
+_Args = ParamSpec("_Args")
+
+
+class LargeAnswers:
+    """Makes answers of up to some megabytes in threads of their own. API keys take turns; one alone has two at once.
+
+    Attributes:
+        unread: bytes that were written to connections and not read, by API key. One may have half of them.
+    """
+
+    def __init__(self, most_unread: int) -> None:
+        self.unread = BodyMemory(most_unread)
+        self._turns = _Turns(AT_ONCE, "large answers")
+        self._threads = CapacityLimiter(AT_ONCE)
+
+    async def make(self, request: Request, work: Callable[_Args, _T], *args: _Args.args, **more: _Args.kwargs) -> _T:
+        """What `work` gives, for a request whose body has been read.
+
+        Raises:
+            ProblemError: the API key does not read its answers, there was no turn in time, or the client has gone; and
+                what `work` raises.
+        """
+        key_id = key_of(request.scope)
+        async with watched(request) as client, client.place(self._turns, key_id):
+            if not self.unread.fits(0, key_id):
+                held = f"{self.unread.held >> 20} MiB of answers were written and are not read"
+                raise ProblemError(429, "too-many-requests", f"{held}: read those of this API key first", RETRY)
+            return await run_sync(partial(work, *args, **more), limiter=self._threads)
+
+    async def stream(self, request: Request, blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """The blocks of a long answer, each made in its turn once the one before was taken."""
+        client, key_id = Client(), key_of(request.scope)
+        while True:
+            async with client.place(self._turns, key_id):
+                block = await run_sync(next, blocks, b"", limiter=self._threads)
+            if not block:
+                return
+            yield block
+
+
+class _Turns(Shares):
+    def busy(self, project: str, waited_s: float, places: int = 1) -> Busy:
+        """`project` is an API key here."""
+        detail = f"others of this API key or of the service were made for {waited_s:g} s: ask for fewer at once"
+        return Busy(f"there was no turn for a large answer, {detail}", is_own=True)

@@ -1,0 +1,312 @@
+"""HTTP, bounded where uvicorn trusts its clients: how much comes before a body and beside it, how long it takes to
+come, how long answers wait to be read, and how many connections there are.
+"""
+
+import json
+import sys
+from asyncio import TimerHandle, Transport
+from http import HTTPStatus
+from itertools import chain
+from typing import Any
+
+from httptools import HttpRequestParser
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+
+from api.access.strangers import WAITS
+from api.http.reading import Reading
+from api.intake.body_budget import BodyMemory, key_of
+from api.telemetry.requests import Refusals
+
+HEAD_BYTES = 64 * 1024
+HEAD_S = 20.0
+LINGER_S = 10.0  # for what still comes of a request that is answered already
+LINGER_BYTES = 64 * 1024 * 1024  # of it
+_REFUSED_BYTES = 1024 * 1024  # the same, of what is no HTTP or has too long a head
+PIPELINED = 16
+_OFFER = (b"upgrade", b"connection", b"http2-settings")
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection.
+
+    Attributes:
+        most: connections at once. One more takes the place of one that waits for its next request, the longest first;
+            else of one without an API key that does not read its answers, or sends requests ahead.
+        refusals: where requests are counted that are refused before the application sees them.
+        unread: where bytes are counted that were written and not read, by the API key that asked for them.
+    """
+
+    most = 1000
+    refusals: Refusals
+    unread: BodyMemory
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._barren = 0  # bytes since the last that were a whole head or a part of a body
+        self._fruitful = False
+        self._body_open = False
+        self._declined_at: int | None = None
+        self._timer: TimerHandle | None = None  # for what is to come: a head, or the rest of a body
+        self._reading: Reading
+        self._running: RequestResponseCycle | None = None  # `cycle` may be one that was sent ahead
+        self._is_lingering = False
+        self._discarded = 0  # bytes of a request that is answered already
+        self._unread, self._reader = 0, ""  # as counted, and whose they are
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being worked on."""
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def _is_declined(self) -> bool:
+        """Whether the head at hand offers another protocol than websockets; it is read once more, without that."""
+        return self.parser.should_upgrade() and not self._should_upgrade()
+
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as in uvicorn
+        """Makes room for it, or refuses it."""
+        super().connection_made(transport)
+        self._reading = Reading(self.loop, transport)
+        self._await(HEAD_S)
+        if len(self.connections) > self.most and not self._make_room():
+            self._refuse(503, "unavailable", f"there are {self.most} connections already: try again in a moment")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Its timers end with it."""
+        super().connection_lost(exc)
+        if self._running is not None:  # uvicorn tells the last request alone, which may be one that was sent ahead
+            self._running.disconnected = True
+            self._running.message_event.set()
+        self._reading.stop()
+        self._count_unread(0)
+        for timer in (self._timer, self.timeout_keep_alive_task):
+            if timer is not None:
+                timer.cancel()
+
+    def data_received(self, data: bytes) -> None:
+        """Counts bytes that lead to nothing: of heads, and of trailers."""
+        if self._is_lingering:
+            self._discard(len(data))
+            return
+        self._fruitful = False
+        super().data_received(data)
+        read = data
+        while self._declined_at is not None:
+            read = self._without_offer(read[self._declined_at :])
+            super().data_received(read)
+        self._barren = 0 if self._fruitful else self._barren + len(data)
+        if self._barren > HEAD_BYTES:
+            self._refuse(431, "too-large", f"the headers are longer than {HEAD_BYTES} bytes: send less")
+        elif self.idle and self._timer is None and self in self.connections:  # it may speak websocket by now
+            self._await(HEAD_S)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes headers, and no trailers."""
+        if not self._body_open:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """A head is over."""
+        self._fruitful = True
+        if self.parser.get_method() == b"CONNECT":
+            raise ValueError("this is no proxy")  # the parser stops, and it is refused
+        if self._is_declined:
+            return
+        self._body_open = True
+        self._discarded = 0
+        self._await(None)
+        before = self.cycle
+        super().on_headers_complete()
+        if self.cycle is not before:  # a websocket's head makes none
+            self.cycle.transport = _Closing(self, self.transport)  # type: ignore[assignment]  # all that it is asked for
+        if len(self.pipeline) > PIPELINED:
+            raise ValueError("requests are sent faster than they are answered")  # the parser stops, and it is refused
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Another protocol was offered, and the parser stands behind the head."""
+        (self._declined_at,) = sys.exception().args  # type: ignore[union-attr]  # HttpParserUpgrade is being handled
+
+    def _without_offer(self, rest: bytes) -> bytes:
+        """The request as if nothing had been offered, as RFC 9110 (7.8) has it, for a parser that knows of no offer: to
+        the one that does, the body is of the other protocol, and what comes after it looks like requests.
+        """
+        self._declined_at = None
+        kept = [(name, value) for name, value in self.headers if name not in _OFFER]
+        connection = b",".join(value for name, value in self.headers if name == b"connection").lower()
+        if b"close" in [token.strip() for token in connection.split(b",")]:
+            kept.append((b"connection", b"close"))
+        head = [b"%s %s HTTP/%s" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())]
+        head += [b"%s: %s" % header for header in kept]
+        self.parser = HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # as uvicorn's
+        return b"\r\n".join([*head, b"", rest])
+
+    def handle_websocket_upgrade(self) -> None:
+        """A websocket is asked for. One whose head `websockets` cannot read would be answered by nobody."""
+        if not all(text.isascii() for text in (self.url, *chain.from_iterable(self.headers))):
+            self._refuse(400, "invalid-request", "this is no handshake of a websocket: send ASCII in its head alone")
+            return
+        super().handle_websocket_upgrade()
+        if not getattr(self.transport.get_protocol(), "handshake_initiated", True):
+            self.transport.write(
+                problem_bytes(400, "invalid-request", "this is no handshake of a websocket: check its head")
+            )
+            self.transport.close()
+
+    def on_body(self, body: bytes) -> None:
+        """A part of a body, of a request that may be answered already."""
+        self._fruitful = True
+        super().on_body(body)
+        if self.idle:
+            self._discard(len(body))
+
+    def on_message_complete(self) -> None:
+        """A request is over."""
+        if self._is_declined:
+            return
+        self._fruitful, self._body_open = True, False
+        if self.idle:
+            self._await(None)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """An answer is written. What still comes of its request is let go of, for a while."""
+        if self._is_lingering:
+            self.server_state.total_requests += 1
+            return
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._reading.watch()
+        elif self._body_open and not self.pipeline:
+            self._await(LINGER_S)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """No next request came."""
+        self._close()
+
+    def pause_writing(self) -> None:
+        """The client is behind with reading."""
+        super().pause_writing()
+        self._reading.watch()
+        self._reader = "" if self._running is None else key_of(self._running.scope)
+        self._count_unread(self.transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        super().resume_writing()
+        self._count_unread(0)
+        if not self.transport.is_closing():
+            self._reading.stop()
+
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP."""
+        self._refuse(400, "invalid-request", f"{msg.rstrip('.')}: check what sends it")
+
+    def close_when_answered(self) -> None:
+        """Closes the connection behind an answer. A client that is still sending would lose the answer with it: its
+        request is read on for a while, and let go of.
+        """
+        if self._body_open and self.idle:
+            self._linger(LINGER_BYTES)
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: int, name: str, detail: str) -> None:
+        """Answers, unless an answer is under way, and closes."""
+        if not self.idle or self.transport.is_closing() or self._is_lingering:
+            self._close()
+            return
+        self.refusals.note(status)
+        self.transport.write(problem_bytes(status, name, detail))
+        if len(self.connections) > self.most:
+            self._close()
+        else:
+            self._linger(_REFUSED_BYTES)
+
+    def _linger(self, most: int) -> None:
+        if self.transport.is_closing():
+            return
+        self._is_lingering = True
+        self._discarded = LINGER_BYTES - most
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._await(LINGER_S)
+        self._reading.watch()
+
+    def _discard(self, size: int) -> None:
+        self._discarded += size
+        if self._discarded > LINGER_BYTES:
+            self._close()
+
+    def _close(self) -> None:
+        self.transport.close()
+        self._reading.watch()
+
+    def _count_unread(self, size: int) -> None:
+        """Until all is read it is counted whole: nothing more is written meanwhile."""
+        self.unread.count(size - self._unread, self._reader)
+        self._unread = size
+
+    def _await(self, seconds: float | None) -> None:
+        """Gives the client so long to send what is to come; None where nothing is waited for."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._too_late)
+
+    def _too_late(self) -> None:
+        self._timer = None
+        if self.idle:
+            self._close()
+        else:  # a next request that was sent ahead: it is read when its turn has come
+            self._await(HEAD_S)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    @property
+    def _gives_way(self) -> bool:
+        """Whether a client that sent no API key leaves answers unread, has sent requests ahead, or waits for its turn.
+        Those who have a key are bounded by it.
+        """
+        state = {} if self._running is None else self._running.scope["state"]
+        return "key" not in state and (self.flow.write_paused or len(self.pipeline) > 0 or WAITS in state)
+
+    def _make_room(self) -> bool:
+        """Ends the connection that has waited longest for a request, else one that gives way. False where none does."""
+        others = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self]
+        idle = [one for one in others if one.idle] or [one for one in others if one._gives_way]
+        waiting = min(idle, key=BoundedProtocol._ends_at, default=None)
+        if waiting is not None:
+            waiting.transport.abort()
+        return waiting is not None
+
+    def _ends_at(self) -> float:
+        timers = [timer.when() for timer in (self._timer, self.timeout_keep_alive_task) if timer is not None]
+        return min(timers, default=0.0)
+
+
+class _Closing:
+    """Where one answer is written to. uvicorn closes the connection by it."""
+
+    def __init__(self, protocol: BoundedProtocol, connection: Transport) -> None:
+        self._connection = connection
+        self.is_closing = connection.is_closing
+        self.close = protocol.close_when_answered
+
+    def write(self, data: bytes) -> None:
+        """What comes after the end of a connection is for nobody."""
+        if not self._connection.is_closing():
+            self._connection.write(data)
+
+
+def problem_bytes(status: int, name: str, detail: str) -> bytes:
+    """A whole answer that ends its connection, from below the application."""
+    phrase = HTTPStatus(status).phrase
+    # Whoever sees this has no request's id: there was no request.
+    members = {"type": f"urn:gradebox:problem:{name}", "title": phrase, "status": status, "detail": detail}
+    body = json.dumps({**members, "request_id": ""}).encode()
+    head = [b"content-type: application/problem+json", b"content-length: %d" % len(body), b"connection: close"]
+    if status == HTTPStatus.SERVICE_UNAVAILABLE:
+        head.append(b"retry-after: 1")
+    return STATUS_LINE[status] + b"\r\n".join([*head, b"", body])

@@ -1,0 +1,190 @@
+"""Every error of the API, as problem details (RFC 9457). docs/http.md lists the types."""
+
+import logging
+from http import HTTPStatus
+from typing import NoReturn
+
+from anyio.to_thread import run_sync
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.requests import HTTPConnection
+from fastapi.responses import JSONResponse, Response
+from redis.exceptions import RedisError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.websockets import WebSocketDisconnect
+from uvicorn.protocols.utils import ClientDisconnected
+
+from api.http.request_id import HEADER, request_id
+from api.telemetry.requests import route_template
+from gradebox.schemas import Problem, Report
+from sandbox.errors import Busy, SandboxError, Stopped
+from storage import spool
+from storage.connection import is_full
+from storage.errors import (
+    Conflict,
+    KeyReused,
+    Locked,
+    NotFound,
+    NotRunnable,
+    QueueFull,
+    QuotaExceeded,
+    Refused,
+    StorageError,
+    TooLarge,
+)
+
+MEDIA_TYPE = "application/problem+json"
+RETRY = {"Retry-After": "1"}
+FULL_RETRY_S = "30"
+QUEUE_RETRY_S = "5"  # a chunk of most graders is done by then
+AWAY = (RedisError, SandboxError, OSError)
+
+_log = logging.getLogger(__name__)
+_STORAGE = {
+    NotFound: (404, "not-found"),
+    Locked: (409, "locked"),
+    NotRunnable: (409, "not-runnable"),
+    Conflict: (409, "conflict"),
+    KeyReused: (422, "idempotency-key-reused"),
+    TooLarge: (413, "too-large"),
+    QueueFull: (429, "queue-full"),
+    QuotaExceeded: (429, "quota-exceeded"),
+    Refused: (422, "invalid-request"),
+}
+_HTTP = {404: "not-found", 405: "method-not-allowed"}
+
+
+class ProblemError(Exception):
+    """A refusal. `members` are what the problem tells beyond `detail`, such as the report of a validation."""
+
+    def __init__(
+        self, status: int, name: str, detail: str, headers: dict[str, str] | None = None, **members: object
+    ) -> None:
+        self.status = status
+        self.name = name
+        self.detail = detail
+        self.headers = headers
+        self.members = members
+        super().__init__(detail)
+
+
+def invalid(detail: str) -> ProblemError:
+    """What was asked for makes no sense."""
+    return ProblemError(422, "invalid-request", detail)
+
+
+def too_large(detail: str) -> ProblemError:
+    """Over a limit, which `detail` names."""
+    return ProblemError(413, "too-large", detail)
+
+
+def validation_failed(report: Report) -> ProblemError:
+    """A check failed, and nothing was saved."""
+    failed = report.failed
+    what = f"check {failed.name!r} failed: {failed.message}" if failed else "a check failed"
+    return ProblemError(
+        422, "validation-failed", f"{what.rstrip('.')}. Nothing was saved.", report=report.model_dump(mode="json")
+    )
+
+
+def answer(request: HTTPConnection, problem: ProblemError) -> Response:
+    """The response for a problem."""
+    body = Problem(
+        type=f"urn:gradebox:problem:{problem.name}",
+        title=HTTPStatus(problem.status).phrase,
+        status=problem.status,
+        detail=problem.detail,
+        request_id=request_id(request.scope),
+        **problem.members,
+    )
+    headers = {HEADER: body.request_id, **(problem.headers or {})}
+    return JSONResponse(body.model_dump(mode="json"), problem.status, headers, MEDIA_TYPE)
+
+
+def add_handlers(app: FastAPI) -> None:
+    """Makes every error of this app a problem. The handlers are coroutines: others take a thread each."""
+    app.add_exception_handler(ProblemError, _on_refusal)
+    app.add_exception_handler(StorageError, _on_refusal)
+    app.add_exception_handler(RequestValidationError, _on_invalid)
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(ClientDisconnect, _on_disconnect)
+    app.add_exception_handler(WebSocketDisconnect, _on_leaving)
+    app.add_exception_handler(ClientDisconnected, _on_leaving)
+    for away in AWAY:
+        app.add_exception_handler(away, _on_away)
+    app.add_exception_handler(Exception, _on_bug)
+
+
+def problem_of(error: Exception) -> ProblemError:
+    """What an error is to the one who asked. Only refusals say what they say: the rest may tell of our insides."""
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, StorageError):
+        found = (named for kind, named in _STORAGE.items() if isinstance(error, kind))
+        status, name = next(found, (500, "internal"))
+        headers = {"Retry-After": QUEUE_RETRY_S} if isinstance(error, QueueFull) else None
+        return ProblemError(status, name, str(error), headers)
+    if (isinstance(error, OSError) and spool.is_full(error)) or (isinstance(error, RedisError) and is_full(error)):
+        detail = "the service has no room left and nothing was kept: try again later, or have its operator make room"
+        return ProblemError(507, "insufficient-storage", detail, {"Retry-After": FULL_RETRY_S})
+    if isinstance(error, Busy):
+        return ProblemError(429 if error.is_own else 503, "busy", str(error), RETRY)
+    if isinstance(error, Stopped):
+        return ProblemError(400, "disconnected", str(error))
+    if isinstance(error, AWAY):
+        detail = "the service cannot do this now, a part of it is away: try again in a moment"
+        return ProblemError(503, "unavailable", detail, RETRY)
+    detail = "the service has a fault: report it with the request's id, which the service's log has too"
+    return ProblemError(500, "internal", detail)
+
+
+async def _on_refusal(request: Request, error: Exception) -> Response:
+    return answer(request, problem_of(error))
+
+
+async def _on_invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    faults = [f"{'.'.join(str(part) for part in fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+    return answer(request, invalid("; ".join(faults)))
+
+
+async def _on_http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    details = {
+        404: "there is nothing at this path: /docs lists all there is",
+        405: "this path does not know this method: /docs lists those it knows",
+    }
+    name = _HTTP.get(error.status_code, "http")
+    detail = details.get(error.status_code, str(error.detail))
+    headers: dict[str, str] = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers |= await run_sync(_allowed, request)  # the first makes the description of the API
+    return answer(request, ProblemError(error.status_code, name, detail, headers))
+
+
+def _allowed(request: Request) -> dict[str, str]:
+    """All methods of a path: the router tells those of the first route alone."""
+    methods = request.app.openapi()["paths"].get(route_template(request.scope), ())
+    names = {method.upper() for method in methods} | ({"HEAD"} if "get" in methods else set())
+    return {"Allow": ", ".join(sorted(names))} if methods else {}
+
+
+async def _on_disconnect(request: Request, _: Exception) -> Response:
+    """Nobody reads this; without it the log would call every broken upload a bug."""
+    return answer(request, ProblemError(400, "disconnected", "the connection closed before the body had arrived"))
+
+
+async def _on_leaving(_: Request, error: Exception) -> NoReturn:
+    """A websocket's client has gone, and nobody is there to be answered: the server logs nothing then."""
+    raise ClientDisconnected from error
+
+
+async def _on_away(request: Request, error: Exception) -> Response:
+    _log.error("request %s met what is away", request_id(request.scope), exc_info=error)
+    return answer(request, problem_of(error))
+
+
+async def _on_bug(request: Request, error: Exception) -> Response:
+    """The server logs the traceback."""
+    return answer(request, problem_of(error))

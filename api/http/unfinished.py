@@ -1,0 +1,55 @@
+"""Requests that end before their answers do: because the service stops, or because what a stream reads from is gone."""
+
+import logging
+from asyncio import CancelledError
+from contextlib import suppress
+
+from fastapi import Request, WebSocket
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.http.problems import AWAY, RETRY, ProblemError, answer, problem_of
+from api.http.request_id import request_id
+from storage.errors import StorageError
+
+_log = logging.getLogger(__name__)
+
+
+class Unfinished:
+    """Tells a client that waits that the service stops. An answer that has begun is left without its end, which the
+    client sees; no traceback is logged for it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request, or one websocket."""
+        has_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except CancelledError:
+            # The server cancels what is left when its time to stop is over, and nobody else cancels a whole request.
+            if not has_begun:
+                with suppress(CancelledError):  # the event loop ends: this client does not even read what came before
+                    await _refuse(scope, receive, send)
+        except RuntimeError as error:
+            # Starlette's, for an error that has a handler and came too late for another answer.
+            if not has_begun or not isinstance(error.__cause__, (ProblemError, StorageError, *AWAY)):
+                raise
+            reason = problem_of(error.__cause__).name
+            _log.warning("request %s was broken off (%s: %r)", request_id(scope), reason, error.__cause__)
+
+
+async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
+    problem = ProblemError(503, "unavailable", "the service stops before this is done: ask again in a moment", RETRY)
+    if scope["type"] == "websocket":
+        connection = WebSocket(scope, receive, send)
+        await connection.send_denial_response(answer(connection, problem))
+    else:
+        await answer(Request(scope), problem)(scope, receive, send)

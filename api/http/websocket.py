@@ -1,0 +1,255 @@
+"""Websockets, bounded where uvicorn trusts its clients: what comes of unfinished messages and how long it takes, and
+what is written to a client that does not read.
+"""
+
+import select
+from asyncio import TimerHandle
+from asyncio.transports import BaseTransport
+from collections import deque
+from typing import Any
+
+from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
+from uvicorn.protocols.utils import ClientDisconnected
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.frames import CloseCode, Frame
+
+from api.http.limits import problem_bytes
+from api.http.reading import Reading
+from api.intake.body_budget import BodyMemory, key_of
+from api.telemetry.requests import Refusals
+
+MESSAGE_S = 120.0  # from the first byte of a message to its last
+FRAMES = 100_000
+_PIECE_BYTES = 32 * 1024
+_SHARE = 4  # of the memory, messages of one API key that nobody works on yet may take this part
+_WAIT_S = 0.1
+_POLICY_VIOLATION = 1008
+TRY_AGAIN_LATER = 1013
+
+
+class BoundedWebSocket(WebSocketsSansIOProtocol):
+    """One websocket.
+
+    Attributes:
+        memory: where what has come is counted, until the application has taken it.
+        refusals: where websockets are counted that were refused, and no API key was identified for.
+    """
+
+    memory: BodyMemory
+    refusals: Refusals
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._held, self._key = 0, ""
+        self._part = 0  # bytes of a message that is not whole
+        self._frames = 0  # that brought no whole message, since the last that was one or the last ping of ours
+        self._sizes: deque[int] = deque()  # of messages that wait to be taken
+        self._unfinished: TimerHandle | None = None
+        self._waiting: TimerHandle | None = None  # for memory
+        self._reading: Reading
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        """A head has come that asks for a websocket."""
+        super().connection_made(transport)
+        self._reading = Reading(self.loop, self.transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """What it held is let go of."""
+        super().connection_lost(exc)
+        self._reading.stop()
+        self._await_end(False)
+        if self._waiting is not None:
+            self._waiting.cancel()
+        self.memory.count(-self._held, self._key)
+
+    def data_received(self, data: bytes) -> None:
+        """Counts what waits for the rest of its message, and frames that are none."""
+        for start in range(0, len(data), _PIECE_BYTES):
+            super().data_received(data[start : start + _PIECE_BYTES])
+            if self._frames > FRAMES:
+                self._end(_POLICY_VIOLATION, f"more than {FRAMES} frames came without a message: send larger ones")
+            if self.transport.is_closing():
+                return
+        self._part = len(self.conn.reader.buffer) + sum(map(len, self.frames))  # at most one
+        self._await_end(self._part > 0 or bool(self.frames))
+        self._count()
+        if self._is_short:
+            self.transport.pause_reading()
+            self._waiting = self.loop.call_later(_WAIT_S, self._look_again)
+
+    def handle_cont(self, event: Frame) -> None:
+        """Joins the parts of a message as they come: each by itself costs more than its bytes."""
+        self._frames += 1
+        joined: Any = self.frames[0]
+        if not isinstance(joined, bytearray):
+            joined = bytearray(joined)
+        joined += event.data
+        self.frames = [joined]
+        if event.fin:
+            self.send_receive_event_to_app()
+
+    def send_receive_event_to_app(self) -> None:
+        """A message is whole. Nothing more is read until it is taken."""
+        self._frames = 0
+        data, self.frames = b"".join(self.frames), []
+        if self.close_sent:
+            return  # the rest is read for the client's own close frame alone
+        if self.curr_msg_data_type == "text":
+            try:
+                text = data.decode()
+            except UnicodeDecodeError:  # uvicorn logs a traceback for it
+                self._end(CloseCode.INVALID_DATA, "a text message is no UTF-8: send it as UTF-8")
+                return
+            self.queue.put_nowait({"type": "websocket.receive", "text": text})
+        else:
+            self.queue.put_nowait({"type": "websocket.receive", "bytes": data})
+        self._sizes.append(len(data))
+        if not self.read_paused:
+            self.read_paused = True
+            self.transport.pause_reading()
+
+    async def receive(self) -> ASGIReceiveEvent:
+        """The next message. More is read when it was the last, unless the client has to read first."""
+        message = await self.queue.get()
+        if message["type"] == "websocket.receive":
+            self._sizes.popleft()
+            self._count()
+        if self.read_paused and self.queue.empty():
+            self.read_paused = False
+            self._read_on()
+        return message
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """A client that is to try again later need not agree to the end first: its connection is another's by then.
+
+        Raises ClientDisconnected where nobody reads it any more.
+        """
+        await self.writable.wait()
+        if self.transport.is_closing():
+            raise ClientDisconnected
+        await super().send(message)
+        if self.initial_response is not None and self.close_sent:
+            self.handshake_complete = True  # it was refused, which is an answer too
+            if "key" not in self.scope["state"]:
+                self.refusals.note(self.initial_response[0])
+        if message["type"] == "websocket.close" and message.get("code") == TRY_AGAIN_LATER:
+            self.transport.close()
+
+    def handle_parser_exception(self) -> None:
+        """What came is no frame. Before the handshake is answered, no frame can say so."""
+        if self.conn.close_sent is not None:
+            super().handle_parser_exception()
+            return
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": CloseCode.ABNORMAL_CLOSURE})
+        self.transport.close()
+
+    def send_500_response(self) -> None:
+        """The application ended without an answer to the handshake, which is logged."""
+        self._refuse(500, "internal", "the service has a fault: report it")
+
+    def shutdown(self) -> None:
+        """The service stops."""
+        self._refuse(503, "unavailable", "the service stops: connect again in a moment")
+        if self.transport.is_closing():
+            self.stop_keepalive()  # nothing can be said to it any more
+        else:
+            super().shutdown()
+
+    def pause_writing(self) -> None:
+        """The client is behind with reading: nothing more is read of it, since that would be answered too."""
+        super().pause_writing()
+        self._reading.watch()
+        if not self.read_paused and not self.transport.is_closing():
+            self.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        super().resume_writing()
+        self._reading.stop()
+        self._read_on()
+
+    def handle_ping(self) -> None:
+        """It is answered already, and the answer is sent."""
+        self._frames += 1
+        super().handle_ping()
+
+    def handle_pong(self, event: Frame) -> None:
+        """The client lives."""
+        self._frames += 1
+        super().handle_pong(event)
+
+    def send_keepalive_ping(self) -> None:
+        """Asks whether the client lives, each 20 s."""
+        self._frames = 0
+        super().send_keepalive_ping()
+
+    def keepalive_timeout(self) -> None:
+        """A pong did not come, which is the client's fault only where it would have been read."""
+        if not self._may_read:
+            self.pong_timer = self.loop.call_later(self.ping_timeout or MESSAGE_S, self.keepalive_timeout)
+        else:
+            super().keepalive_timeout()
+
+    @property
+    def _may_read(self) -> bool:
+        return not self.read_paused and self.writable.is_set() and self._waiting is None
+
+    def _read_on(self) -> None:
+        if self._may_read and not self.transport.is_closing():
+            self.transport.resume_reading()
+
+    def _look_again(self) -> None:
+        self._waiting = self.loop.call_later(_WAIT_S, self._look_again) if self._is_short else None
+        if self._is_left():
+            self.transport.abort()
+        self._read_on()
+
+    def _is_left(self) -> bool:
+        """Whether the client has gone, which is not told to who does not read."""
+        poll = select.poll()
+        poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+        return bool(poll.poll(0))
+
+    @property
+    def _is_short(self) -> bool:
+        """Whether memory is: then the rest of a message has to wait."""
+        return self._held > 0 and not self.memory.fits(0, self._key, _SHARE)
+
+    def _count(self) -> None:
+        """Counts what has come and is not taken."""
+        if self.disconnected:
+            return
+        self.memory.count(-self._held, self._key)  # which may not have been known
+        self._key = key_of(self.scope) if self.handshake_initiated else ""
+        self._held = self._part + sum(self._sizes)
+        self.memory.count(self._held, self._key)
+
+    def _await_end(self, is_unfinished: bool) -> None:
+        if is_unfinished and self._unfinished is None:
+            self._unfinished = self.loop.call_later(MESSAGE_S, self._too_late)
+        elif not is_unfinished and self._unfinished is not None:
+            self._unfinished.cancel()
+            self._unfinished = None
+
+    def _too_late(self) -> None:
+        self._unfinished = None
+        self._end(_POLICY_VIOLATION, f"a message did not come to its end within {MESSAGE_S:g} s: send it faster")
+
+    def _refuse(self, status: int, name: str, detail: str) -> None:
+        """Answers a handshake that is not answered yet, and closes."""
+        if self.handshake_complete or self.initial_response is not None or self.transport.is_closing():
+            return
+        self.handshake_complete = True
+        self.transport.write(problem_bytes(status, name, detail))
+        self.transport.close()
+
+    def _end(self, code: int, reason: str) -> None:
+        """Says why, and closes."""
+        if self.close_sent or self.transport.is_closing():
+            return
+        self.conn.fail(code, reason)
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.close_sent = True
+        self.queue.put_nowait({"type": "websocket.disconnect", "code": code, "reason": reason})
+        self.transport.close()
+        self._reading.watch()

@@ -1,0 +1,225 @@
+"""Reads the bodies of requests within their limits. What tenants wrote inside threads is not looked at."""
+
+from asyncio import get_running_loop, timeout_at
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import Request
+from starlette.datastructures import FormData
+from starlette.formparsers import MultiPartException, MultiPartParser
+
+from api.http.problems import ProblemError, invalid, too_large
+from api.intake import json_cut
+from api.intake.body_budget import BodyMemory, key_of
+
+MIB = 1024 * 1024
+BLOCK_BYTES = MIB
+SMALL_BYTES = 256 * 1024  # of bodies that hold no source and no threads
+SLOW_BYTES = 4096  # that come at least in each SLOW_S
+SLOW_S = 60.0
+INLINE_BYTES = 64 * 1024  # that are worked on in the event loop: more would hold others
+_PIECES = 4096  # that lie about unjoined: each costs more than a byte
+_FIELDS = 16
+_TOLD = 500  # characters of an error that repeats what was sent
+
+_T = TypeVar("_T")
+_Body = TypeVar("_Body", bound=msgspec.Struct)
+
+
+def media_type(request: Request) -> str:
+    """What the body claims to be, without parameters."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def unsupported(request: Request, *types: str) -> ProblemError:
+    """The problem of a body of another type than these."""
+    found = media_type(request) or "nothing"
+    detail = f"the body is {found}, and this takes {' or '.join(types)}: set Content-Type to what you send"
+    return ProblemError(415, "unsupported-media-type", detail)
+
+
+async def read(request: Request, limit: int, advice: str = "send less") -> bytes:
+    """The whole body. Raises ProblemError where it is longer than `limit` bytes, or memory is short."""
+    memory: BodyMemory = request.app.state.services.memory
+    pieces: list[bytes] = []
+    async for piece in _pieces(request, limit, advice):
+        memory.hold(request.scope, len(piece))
+        pieces.append(piece)
+        if len(pieces) > _PIECES:
+            pieces = [b"".join(pieces)]
+    return b"".join(pieces)
+
+
+async def pour(request: Request, limit: int, write: Callable[..., None], advice: str = "send less") -> None:
+    """Has `write` take the body in threads, some pieces of it at a time. Raises ProblemError as `read` does, and what
+    `write` raises. Where memory is short, it takes smaller blocks.
+    """
+    memory: BodyMemory = request.app.state.services.memory
+    pieces: list[bytes] = []
+    held = 0
+    async for piece in _pieces(request, limit, advice):
+        pieces.append(piece)
+        if held < BLOCK_BYTES and len(pieces) < _PIECES and memory.fits(len(piece), key_of(request.scope)):
+            memory.hold(request.scope, len(piece))
+            held += len(piece)
+            continue
+        await run_sync(write, *pieces)
+        memory.let_go(request.scope, held)
+        pieces, held = [], 0
+    if pieces:
+        await run_sync(write, *pieces)
+
+
+async def _pieces(request: Request, limit: int, advice: str) -> AsyncIterator[bytes]:
+    """The body as it comes. Raises ProblemError where it is too long, compressed or too slow."""
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise ProblemError(
+            415, "unsupported-media-type", "compressed bodies are not taken: send it without Content-Encoding"
+        )
+    over = too_large(f"the body is longer than {limit} bytes: {advice}")
+    length = request.headers.get("content-length", "0").strip()
+    if length.isdecimal() and int(length) > limit:
+        raise over
+    total = 0
+    async for piece in _timed(request):
+        total += len(piece)
+        if total > limit:
+            raise over
+        yield piece
+
+
+async def _timed(request: Request) -> AsyncIterator[bytes]:
+    stream = request.stream()
+    repeat = getattr(request.state, "repeat", None)  # see api/intake/idempotency.py
+    time = get_running_loop().time
+    ends, came = time() + SLOW_S, 0
+    while True:
+        try:
+            async with timeout_at(ends):
+                piece = await anext(stream, None)
+        except TimeoutError as error:
+            detail = f"less than {SLOW_BYTES} bytes of the body came within {SLOW_S:g} s: send it without pauses"
+            raise ProblemError(408, "timeout", detail, {"Connection": "close"}) from error
+        if piece is None:
+            return
+        came += len(piece)
+        if came >= SLOW_BYTES:
+            ends, came = time() + SLOW_S, 0
+        if repeat is not None:
+            repeat.feed(piece)
+        given = time()
+        yield piece
+        ends += time() - given  # what is done with it meanwhile is not the client's time
+
+
+async def skip(request: Request, limit: int) -> None:
+    """Reads the body to its end, and lets go of it."""
+    async for _ in _pieces(request, limit, "send less"):
+        pass
+
+
+async def worked_on(size: int, work: Callable[..., _T], *args: Any) -> _T:
+    """What `work` makes of so many bytes: in a thread, unless they are few."""
+    return work(*args) if size <= INLINE_BYTES else await run_sync(partial(work, *args))
+
+
+def parse(body: bytes, kind: type[_Body]) -> _Body:
+    """A JSON body. Members that are raw are as they were sent, also with half surrogate pairs in them.
+
+    Raises ProblemError where it is no JSON, or not of this kind.
+    """
+    try:
+        return decode(body, kind)
+    except ProblemError:
+        if not json_cut.holds_surrogates(body):
+            raise
+    decode(json_cut.masked(body), kind)
+    try:
+        sent = json_cut.members(body)
+    except json_cut.TwiceError as error:
+        raise invalid(f"the body has the member {str(error)[:_TOLD]!r} twice: send it once") from error
+    fields = [field for field in msgspec.structs.fields(kind) if field.encode_name in sent]
+    raw = {field.name: msgspec.Raw(sent[field.encode_name]) for field in fields if field.type is msgspec.Raw}
+    rest = {
+        field.encode_name: msgspec.Raw(b"null" if field.name in raw else sent[field.encode_name]) for field in fields
+    }
+    try:
+        return msgspec.structs.replace(decode(msgspec.json.encode(rest), kind), **raw)
+    except ProblemError as error:
+        names = ", ".join(name for name in rest if name not in raw and _is_half(sent[name]))
+        raise invalid(f"{names} holds half a surrogate pair (an emoji that was cut in two?): send it whole") from error
+
+
+def _is_half(text: bytes) -> bool:
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except msgspec.DecodeError:
+        return True
+    return False
+
+
+def decode(body: bytes, kind: type[_T]) -> _T:
+    """A JSON body whose texts are whole. Raises ProblemError where it is none, or not of this kind."""
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        raise invalid(f"the body is not as it should be: {str(error)[:_TOLD]}") from error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid(f"the body is no JSON: {error}") from error
+
+
+async def read_json(request: Request, kind: type[_T]) -> _T:
+    """A small JSON body. Raises ProblemError where it is none, not of this kind, or too long."""
+    if media_type(request) != "application/json":
+        raise unsupported(request, "application/json")
+    return decode(await read(request, SMALL_BYTES), kind)
+
+
+def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
+    """Fields of a query or a form. Raises ProblemError where they are not of this kind."""
+    try:
+        return msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise invalid(f"the fields are not as they should be: {str(error)[:_TOLD]}") from error
+
+
+async def form(request: Request, body: bytes) -> FormData:
+    """A multipart body with at most one file. Raises ProblemError where it is none."""
+
+    async def stream() -> AsyncIterator[bytes]:
+        yield body
+
+    try:
+        parser = MultiPartParser(request.headers, stream(), max_files=1, max_fields=_FIELDS, max_part_size=len(body))  # type: ignore[arg-type]  # takes any async iterator
+        return await parser.parse()
+    except (MultiPartException, KeyError) as error:
+        raise invalid(f"the body is no multipart form with at most one file: {error}") from error
+
+
+def lines(threads: bytes | msgspec.Raw, most: int, longest: int) -> list[bytes]:
+    """Threads of a JSON body as JSON lines, unparsed. Raises ProblemError where there are none, or over a limit."""
+    found = elements(threads, most, longest, "threads", "send a batch instead")
+    if not found:
+        raise invalid("there are no threads: send at least one")
+    return [line_of(thread, longest, f"thread {number}") for number, thread in enumerate(found)]
+
+
+def elements(array: bytes | msgspec.Raw, most: int, longest: int, what: str, advice: str) -> list[bytes]:
+    """The elements of a member that is a list. Raises ProblemError where it is none, or has too many."""
+    try:
+        return json_cut.elements(bytes(array), most, longest)
+    except json_cut.TooManyError as error:
+        detail = f"of {what}, {error}, and one request takes {most}: {advice}"
+        raise too_large(detail) from error
+    except msgspec.ValidationError as error:
+        raise invalid(f"the body is not as it should be: {error} - at `$.{what}`") from error
+
+
+def line_of(thread: bytes, longest: int, what: str = "the thread") -> bytes:
+    """A JSON text as one line. Raises ProblemError where it is longer than a thread may be."""
+    if len(thread) > longest:
+        raise too_large(f"{what} is longer than {longest} bytes: a thread is at most that long")
+    return thread.replace(b"\n", b" ").replace(b"\r", b" ")

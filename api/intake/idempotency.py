@@ -1,0 +1,62 @@
+"""Requests with an `Idempotency-Key`: sent twice, they are done once, and answered the same both times."""
+
+import re
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+from xxhash import xxh3_128
+
+from api.access.auth import key_of
+from api.http.problems import invalid
+from api.services import Services
+from gradebox.schemas import ApiKey
+from storage.idempotency import Once, once
+
+_KEY = re.compile(r"[!-~]{1,255}")
+
+
+class Repeat:
+    """A request that may come twice. What tells it from others is hashed as its body passes.
+
+    The hash is no cryptographic one: who finds two bodies with the same has fooled nobody but the holder of that key.
+    """
+
+    def __init__(self, request: Request, project: str, caller: ApiKey, key: str, keep_s: int) -> None:
+        self._place = project, caller.id, key
+        self._keep_s = keep_s
+        head = (request.method, request.url.path, request.url.query, request.headers.get("content-type", ""))
+        self._hash = xxh3_128("\n".join(head).encode())
+
+    def feed(self, piece: bytes | bytearray) -> None:
+        """Takes the next bytes of the body."""
+        self._hash.update(piece)
+
+    @property
+    def once(self) -> Once:
+        """The request, as far as its body was read."""
+        return once(*self._place, self._hash.hexdigest(), self._keep_s)
+
+
+async def _repeatable(
+    request: Request,
+    project: str,
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            description="1-255 visible characters; a repeated request is done once",
+            json_schema_extra={"pattern": f"^{_KEY.pattern}$"},
+        ),
+    ] = None,
+) -> Repeat | None:
+    if idempotency_key is None:
+        return None
+    if not _KEY.fullmatch(idempotency_key):
+        raise invalid("an Idempotency-Key is 1 to 255 visible ASCII characters, such as a UUID")
+    services: Services = request.app.state.services
+    repeat = Repeat(request, project, key_of(request), idempotency_key, services.settings.idempotency_s)
+    request.state.repeat = repeat  # for whoever reads the body
+    return repeat
+
+
+Repeatable = Annotated[Repeat | None, Depends(_repeatable)]
+"""What the Idempotency-Key of a request says, or None where it has none. It comes behind what identifies the caller."""

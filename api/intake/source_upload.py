@@ -1,0 +1,109 @@
+"""Has a source proved, in whichever form it was sent."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from fastapi import Request
+from starlette.datastructures import UploadFile
+
+from api.access.callers import Caller
+from api.http.problems import invalid
+from api.intake import bodies, sources
+from api.services import Services
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
+from gradebox.schemas import Isolation, Report
+from sandbox.errors import Stopped
+from sandbox.grader_source import GraderSource
+from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
+from sandbox.source_bytes import from_bytes
+
+FILE_BYTES = bodies.MIB  # more than any source: what is over 64 KiB still gets a report, not only a refusal
+_TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
+
+Timeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
+VersionNumber = Annotated[int, msgspec.Meta(ge=1)]
+Memory = Annotated[int, msgspec.Meta(ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB)]
+
+
+_T = TypeVar("_T", bound="Options")
+
+
+class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a source is to run under. Seconds and MiB; None stands for the default, or for what it was before.
+
+    `source` and `threads` are here because a JSON body holds them too; `Sent` has them in every case.
+    """
+
+    source: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    threads: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    isolation: Literal["auto", "batch", "completion"] | None = None
+    timeout_s: Timeout | None = None
+    memory_mb: Memory | None = None
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A source as it was sent: the bytes of a file, or a JSON string that is not decoded yet."""
+
+    source: bytes
+    is_json: bool = False
+    threads: list[bytes] | None = None
+
+    def text(self) -> str:
+        """The source. Raises SourceRefused."""
+        return sources.from_json(self.source) if self.is_json else from_bytes(self.source)
+
+
+async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:
+    """The source and its options, from a JSON body, a form with a file, or a source file with a query.
+
+    Raises ProblemError where the request is none of these, or over a limit.
+    """
+    kind = bodies.media_type(request)
+    if request.query_params and kind in ("application/json", "multipart/form-data"):
+        names = ", ".join(sorted(request.query_params))
+        raise invalid(f"only a source file has its options in the query: send {names} in the body")
+    if kind == "application/json":
+        body = await bodies.read(request, REQUEST_BYTES)
+        services: Services = request.app.state.services
+        return await bodies.worked_on(len(body), _read, body, options, services.line_bytes)
+    if kind in ("text/x-python", "text/plain"):
+        file = await bodies.read(request, FILE_BYTES, _TOO_LONG)
+        return Sent(file), bodies.convert(request.query_params, options)
+    if kind == "multipart/form-data":
+        return await _form(request, options)
+    raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")
+
+
+def _read(body: bytes, options: type[_T], longest: int) -> tuple[Sent, _T]:
+    found = bodies.parse(body, options)
+    source, threads = bytes(found.source), bytes(found.threads)
+    if not source:
+        raise invalid("there is no source: send it as the member `source`")
+    lines = None if threads in (b"", b"null") else bodies.lines(threads, REQUEST_THREADS, longest)
+    return Sent(source, is_json=True, threads=lines), found
+
+
+async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
+    form = await bodies.form(request, await bodies.read(request, FILE_BYTES, _TOO_LONG))
+    fields = {name: value for name, value in form.items() if isinstance(value, str)}
+    file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
+    if file is not None:
+        source = await file.read()
+    elif "source" in fields:
+        source = fields.pop("source").encode()
+    else:
+        raise invalid("there is no source in the form: send it as a file, or as the field `source`")
+    return Sent(source), bodies.convert(fields, options)
+
+
+def prove(
+    caller: Caller, services: Services, sent: Sent, isolation: Isolation, timeout_s: float, memory_mb: int
+) -> Report:
+    """The five checks. Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises."""
+    source = GraderSource(sent.text(), isolation, timeout_s, memory_mb, project=caller.project)
+    try:
+        return services.pool.prove(source, sent.threads, caller.wants_no_more)
+    except Stopped as stopped:
+        raise caller.why("the checks did not come to an end") from stopped

@@ -1,0 +1,32 @@
+"""Who changed what: the lines that storage writes with each change."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from api.access.auth import ManagesIn, Operator
+from api.services import Served
+from gradebox.schemas import AuditLine
+from storage.api_keys import EVERY_PROJECT
+
+PAGE = 100
+
+_Limit = Annotated[int, Query(ge=1, le=1000)]
+_Before = Annotated[str | None, Query(pattern=r"^[0-9]{1,15}-[0-9]{1,9}$", description="the id of a line")]
+
+router = APIRouter(tags=["audit"])
+of_service = APIRouter(prefix="/v1", tags=["audit"])
+
+
+@router.get("/audit")
+def list_newest(services: Served, project: ManagesIn, limit: _Limit = PAGE, before: _Before = None) -> list[AuditLine]:
+    """The newest changes of the project first; `before` goes on after the line of that id."""
+    return services.store.audit.newest(project, limit, before)
+
+
+@of_service.get("/audit")
+def list_newest_of_service(
+    services: Served, operator: Operator, limit: _Limit = PAGE, before: _Before = None
+) -> list[AuditLine]:
+    """The newest changes of API keys and projects first; `before` goes on after the line of that id."""
+    return services.store.audit.newest(EVERY_PROJECT, limit, before)

@@ -1,0 +1,210 @@
+"""Batches: made, watched, read, cancelled, deleted."""
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import aclosing
+from functools import partial
+from itertools import chain
+from typing import Annotated
+
+import msgspec
+import structlog
+from anyio import current_time, move_on_at
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
+from fastapi.responses import StreamingResponse
+from fastapi.sse import EventSourceResponse, ServerSentEvent
+from pydantic import TypeAdapter
+
+from api.access.auth import InProject, ManagesIn, ScoresIn, key_of, require
+from api.http import openapi
+from api.http.problems import invalid
+from api.intake import batch_upload, bodies
+from api.intake.idempotency import Repeatable
+from api.services import Served, Services
+from gradebox.schemas import ENDED, Batch
+from storage import outcomes
+
+LONGEST_WAIT_S = 30
+PAGE = 50
+JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+
+_BATCHES = TypeAdapter(list[Batch])
+_log = structlog.get_logger(__name__)
+router = APIRouter(prefix="/batches", tags=["batches"])
+
+
+class BatchChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """What can be changed of a batch."""
+
+    kept: bool
+
+
+@router.post("", status_code=202, openapi_extra=openapi.body(batch_upload.NewBatch, also=openapi.JSON_LINES))
+async def create(
+    request: Request,
+    services: Served,
+    project: ScoresIn,
+    repeat: Repeatable,
+    grader: Annotated[list[str], Query(description="key or key@version; for JSON lines")] = [],  # noqa: B006  # FastAPI copies it
+    weight: Annotated[list[float], Query(description="one for each grader, in the same order")] = [],  # noqa: B006  # as above
+) -> Batch:
+    """Takes threads to be scored. The answer means that they are kept, whatever happens next."""
+    arrival = batch_upload.Arrival(services, project, key_of(request).id, repeat)
+    if bodies.media_type(request) in JSON_LINES_TYPES:
+        return await arrival.take_lines(request, batch_upload.named(grader, weight))
+    if bodies.media_type(request) == "application/json":
+        if grader or weight:
+            raise invalid("a JSON body names its graders in `graders`: leave `grader` and `weight` out of the query")
+        return await arrival.take_body(request)
+    raise bodies.unsupported(request, "application/x-ndjson", "application/json")
+
+
+@router.get("", response_model=list[Batch])
+async def list_newest(
+    request: Request,
+    services: Served,
+    project: InProject,
+    limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
+    before: str | None = None,
+) -> Response:
+    """The newest batches first, without their summaries; `before` goes on after the batch of that id."""
+    return await services.large_answers.make(request, _newest, services, project, limit, before)
+
+
+def _newest(services: Services, project: str, limit: int, before: str | None) -> Response:
+    found = services.store.batches.newest(project, limit, before)
+    return Response(_BATCHES.dump_json(found), media_type="application/json")
+
+
+@router.get("/{batch_id}", response_model=Batch)
+async def get(
+    services: Served,
+    project: InProject,
+    batch_id: str,
+    wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its end")] = 0,
+) -> Response:
+    """One batch, with the summary of what is done so far; with `wait_s`, as soon as it is over."""
+    look = partial(run_sync, services.store.batches.get, project, batch_id)
+    if not wait_s:
+        return _told(await look())
+    ended = asyncio.Event()
+    ends = current_time() + wait_s
+    with services.store.endings.calling(batch_id, partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)):
+        while (batch := await look()).state not in ENDED and current_time() < ends:
+            with move_on_at(ends):
+                await ended.wait()
+            ended.clear()
+    return _told(batch)
+
+
+def _told(batch: Batch) -> Response:
+    """As JSON: FastAPI would check it once more."""
+    return Response(batch.model_dump_json(), media_type="application/json")
+
+
+@router.get("/{batch_id}/outcomes", response_class=StreamingResponse, responses={200: {"content": openapi.JSON_LINES}})
+async def read_outcomes(
+    request: Request,
+    services: Served,
+    project: InProject,
+    batch_id: str,
+    after: Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")] = -1,
+    accept_encoding: Annotated[str, Header()] = "",
+) -> Response:
+    """The outcomes as JSON lines in input order, as far as all threads up to there are done."""
+    gzip = _takes_gzip(accept_encoding)
+    found = await services.large_answers.make(request, _outcomes, services, project, batch_id, after, gzip)
+    headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if gzip else {})}
+    if isinstance(found, bytes):
+        return Response(found, headers=headers, media_type="application/x-ndjson")
+    blocks = services.large_answers.stream(request, found)
+    return StreamingResponse(blocks, headers=headers, media_type="application/x-ndjson")
+
+
+def _outcomes(services: Services, project: str, batch_id: str, after: int, gzip: bool) -> bytes | Iterator[bytes]:
+    """All of them where they are no whole block, else blocks, of which the first is read."""
+    services.store.batches.get(project, batch_id, summary=False)
+    blocks = outcomes.read(services.store.batches, services.store.spool, batch_id, after)
+    first = next(blocks, b"")
+    if len(first) < outcomes.BLOCK_BYTES:
+        return b"".join(_gzip((first,))) if gzip else first
+    blocks = chain((first,), blocks)
+    return _gzip(blocks) if gzip else blocks
+
+
+def _known(services: Served, project: InProject, batch_id: str) -> Batch:
+    return services.store.batches.get(project, batch_id, summary=False)
+
+
+Known = Annotated[Batch, Depends(_known)]
+
+
+@router.get("/{batch_id}/events", response_class=EventSourceResponse)
+async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEvent]:
+    """`progress` with the batch as it goes on, and `end` with its summary."""
+    if batch.state in ENDED:
+        batch = await run_sync(services.store.batches.get, batch.project, batch.id)
+        yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
+        return
+    async with aclosing(services.watching.watch(batch)) as watched:
+        async for progress in watched:
+            yield ServerSentEvent(event="end" if progress.is_over else "progress", raw_data=progress.text)
+
+
+def _own(request: Request, batch: Known) -> Batch:
+    if batch.created_by != key_of(request).id:
+        require(key_of(request), "manage")
+    return batch
+
+
+Own = Annotated[Batch, Depends(_own)]
+"""A batch that the key made, or any of the project for one that may manage it."""
+
+
+@router.patch("/{batch_id}", openapi_extra=openapi.body(BatchChanges))
+async def change(request: Request, services: Served, project: ScoresIn, batch: Own) -> Batch:
+    """Keeps a batch for longer than others live, or no longer: then it lives as long as if it had ended now."""
+    changes = await bodies.read_json(request, BatchChanges)
+    return await run_sync(services.store.batches.keep, project, batch.id, changes.kept)
+
+
+@router.post("/{batch_id}/cancel")
+def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
+    """Ends a batch that is not over; its outcomes so far can be read. Another key's batch needs the role manage."""
+    now = services.store.batches.cancel(project, batch.id)
+    if now.state == "cancelled":
+        if batch.finished_at is None:
+            services.metrics.ended.labels("cancelled").inc()
+        _log.info("batch cancelled", batch=batch.id, project=project, completions=now.done)
+    return now
+
+
+@router.delete("/{batch_id}", status_code=204)
+def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
+    """Forgets a batch with its threads and outcomes."""
+    if services.store.batches.delete(project, batch_id).finished_at is None:
+        services.metrics.ended.labels("cancelled").inc()
+    services.store.spool.remove(batch_id)
+
+
+def _takes_gzip(accept_encoding: str) -> bool:
+    asked = [part.replace(" ", "").lower() for part in accept_encoding.split(",")]
+    return any(part == "gzip" or (part.startswith("gzip;q=") and _quality(part[7:]) > 0) for part in asked)
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _gzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """At the fastest level: outcomes shrink to a tenth at any, and are made to be read at once."""
+    packer = zlib.compressobj(1, wbits=31)
+    for block in blocks:
+        if packed := packer.compress(block):
+            yield packed
+    yield packer.flush()

@@ -1,0 +1,190 @@
+"""Graders and their versions."""
+
+from typing import Annotated
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Path, Query, Request, Response
+from msgspec.structs import asdict
+from pydantic import TypeAdapter
+
+from api.access.auth import InProject, ManagesIn
+from api.access.callers import Caller
+from api.http import openapi
+from api.http.problems import validation_failed
+from api.intake import bodies
+from api.intake.idempotency import Repeatable
+from api.intake.source_upload import Options, Sent, prove, receive
+from api.services import Served, Services
+from gradebox.schemas import KEY_PATTERN, Grader, Version
+from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from sandbox.source_bytes import SourceRefused
+from storage.errors import Conflict
+from storage.grader_content import Proved
+from storage.idempotency import Once
+
+NAME_CHARACTERS = 200
+DESCRIPTION_CHARACTERS = 10_000
+
+Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
+Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
+Description = Annotated[str, msgspec.Meta(max_length=DESCRIPTION_CHARACTERS)]
+
+_GRADERS = TypeAdapter(list[Grader])
+_VERSIONS = TypeAdapter(list[Version])
+
+router = APIRouter(prefix="/graders", tags=["graders"])
+
+
+class NewVersion(Options, kw_only=True, forbid_unknown_fields=True):
+    """A source for a grader that is there. What is None stays as it was."""
+
+    name: Name | None = None
+    description: Description | None = None
+
+
+class NewGrader(NewVersion, kw_only=True, forbid_unknown_fields=True):
+    """A grader to be made."""
+
+    key: Key
+
+
+class GraderChanges(msgspec.Struct, forbid_unknown_fields=True):
+    """What can be changed without a new version. What is not sent, or None, stays as it was."""
+
+    name: Name | None = None
+    description: Description | None = None
+    locked: bool | None = None
+
+
+_ALSO = openapi.SOURCE_FILE | openapi.FORM
+
+
+@router.post("", status_code=201, openapi_extra=openapi.body(NewGrader, also=_ALSO))
+async def create(request: Request, services: Served, project: ManagesIn, repeat: Repeatable) -> Grader:
+    """Proves a source and keeps it as the first version of a new grader."""
+    sent, new = await receive(request, NewGrader)
+    once = repeat.once if repeat else None
+    return await services.grade(request, project, create_function, services, sent, new, once)
+
+
+@router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
+async def update(request: Request, services: Served, project: ManagesIn, key: str, repeat: Repeatable) -> Grader:
+    """Proves a source and keeps it as the next version. A source that is unchanged makes none."""
+    sent, new = await receive(request, NewVersion)
+    once = repeat.once if repeat else None
+    return await services.grade(request, project, update_function, services, key, sent, new, once)
+
+
+@router.get("", response_model=list[Grader])
+async def list_all(
+    request: Request,
+    services: Served,
+    project: InProject,
+    after: Annotated[str, Query(max_length=64, description="only graders of a later key")] = "",
+) -> Response:
+    """The graders of the project, by key: all, or some megabytes and a `Link` to the next ones."""
+    return await services.large_answers.make(request, _list, services, project, after)
+
+
+def _list(services: Services, project: str, after: str) -> Response:
+    graders, has_more = services.store.graders.page(project, after)
+    return _page(_GRADERS.dump_json(graders), graders[-1].key if has_more else None)
+
+
+def _page(body: bytes, following: str | int | None) -> Response:
+    headers = {} if following is None else {"Link": f'<?after={following}>; rel="next"'}
+    return Response(body, headers=headers, media_type="application/json")
+
+
+@router.get("/{key}")
+def get(services: Served, project: InProject, key: str) -> Grader:
+    """One grader, with what its newest version runs under."""
+    return services.store.graders.get(project, key)
+
+
+@router.patch("/{key}", openapi_extra=openapi.body(GraderChanges))
+async def describe(request: Request, services: Served, project: ManagesIn, key: str) -> Grader:
+    """Changes the name or the description, locks or unlocks."""
+    changes = await bodies.read_json(request, GraderChanges)
+    wanted = {name: value for name, value in asdict(changes).items() if value is not None}
+    return await run_sync(services.store.graders.describe, project, key, wanted)
+
+
+@router.delete("/{key}", status_code=204)
+def delete(services: Served, project: ManagesIn, key: str) -> None:
+    """Forgets a grader and its versions. Batches that were accepted keep what they score with."""
+    services.store.graders.delete(project, key)
+
+
+@router.get("/{key}/versions", response_model=list[Version])
+async def versions(
+    request: Request,
+    services: Served,
+    project: InProject,
+    key: str,
+    after: Annotated[int, Query(ge=0, description="only versions of a higher number")] = 0,
+) -> Response:
+    """The versions, oldest first, with their sources: all, or some megabytes and a `Link` to the next ones."""
+    return await services.large_answers.make(request, _versions, services, project, key, after)
+
+
+def _versions(services: Services, project: str, key: str, after: int) -> Response:
+    page = services.store.graders.versions(project, key, after)
+    return _page(_VERSIONS.dump_json(page.versions), page.following)
+
+
+@router.get("/{key}/versions/{number}")
+def version(services: Served, project: InProject, key: str, number: Annotated[int, Path(ge=1)]) -> Version:
+    """One version, with its source."""
+    return services.store.graders.version(project, key, number)
+
+
+def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrader, once: Once | None = None) -> Grader:
+    """Proves a source and keeps it. Raises ProblemError where a check fails, and what storage raises."""
+    graders, project = services.store.graders, caller.project
+    if answered := graders.answered(once):
+        return answered
+    try:
+        graders.check_free(project, new.key)  # before the work; `create` is what decides
+    except Conflict:
+        if answered := graders.answered(once):  # it was done since that look
+            return answered
+        raise
+    options = Options(
+        isolation=new.isolation or "auto", timeout_s=new.timeout_s or TIMEOUT_S, memory_mb=new.memory_mb or MEMORY_MB
+    )
+    proved = _proved(caller, services, sent, options)
+    return graders.create(project, new.key, new.name or new.key, new.description or "", proved, once)
+
+
+def update_function(
+    caller: Caller, services: Services, key: str, sent: Sent, new: NewVersion, once: Once | None = None
+) -> Grader:
+    """Proves a source and keeps it as the next version. Raises as `create_function` does."""
+    graders, project = services.store.graders, caller.project
+    if answered := graders.answered(once):
+        return answered
+    graders.check_update(project, key, "function")
+    newest = graders.version(project, key)
+    options = Options(
+        isolation=new.isolation or newest.isolation_asked,
+        timeout_s=new.timeout_s or newest.timeout_s,
+        memory_mb=new.memory_mb or newest.memory_mb,
+    )
+    texts = {"name": new.name, "description": new.description}
+    given = {name: text for name, text in texts.items() if text is not None}
+    return graders.update(project, key, _proved(caller, services, sent, options), given, once)
+
+
+def _proved(caller: Caller, services: Services, sent: Sent, options: Options) -> Proved:
+    """Raises ProblemError with the report where a check fails."""
+    assert options.isolation and options.timeout_s and options.memory_mb
+    try:
+        source = sent.text()
+        report = prove(caller, services, sent, options.isolation, options.timeout_s, options.memory_mb)
+    except SourceRefused as refused:
+        raise validation_failed(refused.report) from refused
+    if not report.valid:
+        raise validation_failed(report)
+    return Proved(source, options.isolation, options.timeout_s, options.memory_mb, report)

@@ -1,0 +1,55 @@
+"""Whether the service is up. No more than that is said to strangers."""
+
+from typing import Annotated, Literal
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel
+from redis.exceptions import RedisError
+
+from api.access.auth import identify, secret_of
+from api.http.problems import ProblemError
+from api.routes.metrics import is_local
+from api.services import Served
+from storage.api_keys import EVERY_PROJECT
+
+router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """Up or down. What is down is told to this machine, and to API keys for every project."""
+
+    status: Literal["up", "down"]
+    troubles: list[str] | None = None
+
+
+@router.get("/healthz", response_model_exclude_none=True)
+async def healthz() -> Health:
+    """Whether this process answers."""
+    return Health(status="up")
+
+
+async def _may_know(request: Request, services: Served) -> bool:
+    """Whether this caller is told what is wrong."""
+    secret = secret_of(request)
+    if secret is None:
+        return is_local(request)
+    try:
+        return EVERY_PROJECT in (await identify(request, services, secret)).projects
+    except (ProblemError, RedisError):  # whatever key was sent, the answer is whether the service is ready
+        return False
+
+
+@router.get(
+    "/readyz",
+    response_model_exclude_none=True,
+    responses={503: {"model": Health, "description": "Redis, the spool or sandboxes are away"}},
+)
+async def readyz(services: Served, response: Response, may_know: Annotated[bool, Depends(_may_know)]) -> Health:
+    """Whether this process can do its work now: Redis answers, the spool can be written, sandboxes can be had."""
+    readiness = services.readiness
+    troubles = readiness.troubles() if readiness.is_fresh else await run_sync(readiness.troubles)
+    if not troubles:
+        return Health(status="up")
+    response.status_code = 503
+    return Health(status="down", troubles=list(troubles) if may_know else None)

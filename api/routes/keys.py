@@ -1,0 +1,53 @@
+"""API keys, for those who may manage them."""
+
+from typing import Annotated
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request
+
+from api.access.auth import Operator
+from api.http import openapi
+from api.http.problems import ProblemError
+from api.intake import bodies
+from api.services import Served, Services
+from gradebox.schemas import ApiKey, Role
+from storage.api_keys import EVERY_PROJECT
+
+router = APIRouter(prefix="/v1/keys", tags=["keys"])
+
+
+class NewKey(msgspec.Struct, forbid_unknown_fields=True):
+    """A key to be made: whose it is or what for, its projects ("*" stands for all), and what it may do there."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+    projects: Annotated[list[Annotated[str, msgspec.Meta(max_length=64)]], msgspec.Meta(min_length=1, max_length=1000)]
+    role: Role = "manage"
+
+
+@router.post("", status_code=201, openapi_extra=openapi.body(NewKey))
+async def create(request: Request, services: Served, operator: Operator) -> ApiKey:
+    """Makes a key. Its secret is in this answer and nowhere else."""
+    return await run_sync(_create, services, await bodies.read_json(request, NewKey))
+
+
+def _create(services: Services, new: NewKey) -> ApiKey:
+    for project in new.projects:
+        if project != EVERY_PROJECT:
+            services.store.projects.check(project)
+    return services.store.api_keys.create(new.name, new.projects, new.role)
+
+
+@router.get("")
+def list_all(services: Served, operator: Operator) -> list[ApiKey]:
+    """All keys without their secrets, oldest first."""
+    return services.store.api_keys.all()
+
+
+@router.delete("/{key_id}", status_code=204)
+def revoke(services: Served, operator: Operator, key_id: str) -> None:
+    """Makes a key worthless, at once. The one that asks is not taken: there is always one left that manages keys."""
+    if key_id == operator.id:
+        detail = "this is the API key that you ask with: make another one, and revoke this one with it"
+        raise ProblemError(409, "conflict", detail)
+    services.store.api_keys.revoke(key_id)

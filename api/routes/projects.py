@@ -1,0 +1,35 @@
+"""Projects."""
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request
+
+from api.access.auth import Caller, Operator, covers
+from api.http import openapi
+from api.intake import bodies
+from api.routes.graders import Description, Key, Name
+from api.services import Served
+from gradebox.schemas import Project
+
+router = APIRouter(prefix="/v1/projects", tags=["projects"])
+
+
+class NewProject(msgspec.Struct, forbid_unknown_fields=True):
+    """A project to be made; its key is its name where it has none."""
+
+    key: Key
+    name: Name = ""
+    description: Description = ""
+
+
+@router.post("", status_code=201, openapi_extra=openapi.body(NewProject))
+async def create(request: Request, services: Served, operator: Operator) -> Project:
+    """Makes a project."""
+    new = await bodies.read_json(request, NewProject)
+    return await run_sync(services.store.projects.create, new.key, new.name, new.description)
+
+
+@router.get("")
+def list_covered(services: Served, caller: Caller) -> list[Project]:
+    """The projects that the API key covers, by key."""
+    return [project for project in services.store.projects.all() if covers(caller, project.key)]

@@ -1,0 +1,73 @@
+"""Scores some threads while the caller waits."""
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from api.access.auth import ScoresIn
+from api.access.callers import Caller
+from api.http import openapi
+from api.intake import bodies
+from api.intake.source_upload import VersionNumber
+from api.services import Served, Services
+from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
+from gradebox.outcome import Outcome
+from gradebox.schemas import ScoreAnswer
+from sandbox.grader_source import GraderSource
+from storage.statistics import tally
+from storage.summary import NOT_MADE, summary_of
+
+router = APIRouter(tags=["graders"])
+
+
+class ToScore(msgspec.Struct, forbid_unknown_fields=True):
+    """Threads for one grader; the newest version where none is named."""
+
+    threads: msgspec.Raw
+    version: VersionNumber | None = None
+
+
+class _Answer(msgspec.Struct, omit_defaults=True):
+    outcomes: list[Outcome]
+    summary: msgspec.Raw
+    summary_error: str | None = None
+
+
+@router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
+async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
+    """An outcome for each thread, in order."""
+    body = await bodies.read(request, REQUEST_BYTES, "send a batch instead")
+    answer = await services.grade(request, project, _score, services, key, body)
+    return Response(answer, media_type="application/json")
+
+
+def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
+    """The answer as JSON: in the event loop, a long one would hold others."""
+    wanted = bodies.parse(body, ToScore)
+    lines = bodies.lines(wanted.threads, REQUEST_THREADS, services.line_bytes)
+    label, outcomes = score_lines(caller, services, key, wanted.version, lines)
+    summary = summary_of(label, 1.0, tally(outcomes))
+    if summary is None:
+        return msgspec.json.encode(_Answer(outcomes, msgspec.Raw(b"null"), NOT_MADE))
+    return msgspec.json.encode(_Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode())))
+
+
+def score_lines(
+    caller: Caller, services: Services, key: str, number: int | None, lines: list[bytes]
+) -> tuple[str, list[Outcome]]:
+    """What outcomes call the grader, and an outcome for each line, in order.
+
+    Raises:
+        NotFound, NotRunnable: from storage.
+        InfrastructureError: no sandbox could be had.
+        ProblemError: it took too long.
+        Stopped: the client has gone.
+    """
+    version = services.store.graders.runnable(caller.project, key, number)
+    label = f"{key}@{version.number}"
+    with services.pool.grading(GraderSource.of_version(caller.project, version)) as grading:
+        outcomes = grading.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
+    counted = tally(outcomes)
+    services.metrics.completions.add(caller.project, key, counted.scored, counted.errors, counted.run_ms)
+    if len(outcomes) < len(lines):
+        raise caller.why(f"{len(outcomes)} of {len(lines)} threads were scored")
+    return label, outcomes

@@ -1,0 +1,43 @@
+"""The five checks, without keeping anything."""
+
+from fastapi import APIRouter, Request, Response
+
+from api.access.auth import ScoresIn
+from api.access.callers import Caller
+from api.http import openapi
+from api.intake.source_upload import Options, Sent, prove, receive
+from api.services import Served, Services
+from gradebox.schemas import Report
+from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from sandbox.source_bytes import SourceRefused
+
+router = APIRouter(tags=["graders"])
+
+
+@router.post(
+    "/validate", response_model=Report, openapi_extra=openapi.body(Options, also=openapi.SOURCE_FILE | openapi.FORM)
+)
+async def validate(request: Request, services: Served, project: ScoresIn) -> Response:
+    """Proves a source in a sandbox. What is wrong with it is in the report."""
+    sent, options = await receive(request, Options)
+    report = await services.grade(request, project, _report, services, sent, options)
+    return Response(report, media_type="application/json")  # it need not be checked once more
+
+
+def _report(caller: Caller, services: Services, sent: Sent, options: Options) -> bytes:
+    return report_on(caller, services, sent, options).model_dump_json().encode()
+
+
+def report_on(caller: Caller, services: Services, sent: Sent, options: Options) -> Report:
+    """The report on a source, also on one that never gets to a sandbox."""
+    try:
+        return prove(
+            caller,
+            services,
+            sent,
+            options.isolation or "auto",
+            options.timeout_s or TIMEOUT_S,
+            options.memory_mb or MEMORY_MB,
+        )
+    except SourceRefused as refused:
+        return refused.report

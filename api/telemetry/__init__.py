@@ -1,0 +1,1 @@
+"""What is counted and logged of requests, and what /metrics answers."""

@@ -1,0 +1,256 @@
+"""Calls that grade end when their client goes or their time is over, and leave room for other projects."""
+
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import httpx
+import pytest
+from redis import Redis
+from websockets.sync.client import connect
+
+from api.access import callers
+from api.dialects.reward.socket import SCORERS, TOGETHER
+from api.services import Services
+from api.settings import ApiSettings
+from sandbox.pool import Pool, open_pool
+from sandbox.settings import SandboxSettings
+from storage.settings import StorageSettings
+from storage.spool import Spool
+from storage.store import Store
+from tests.api.conftest import GOOD, PROJECT, Service, create, problem, serving
+
+pytestmark = pytest.mark.sandbox
+
+_SLEEPS = """
+import time
+async def grade(thread):
+    if thread.completion() != "4": time.sleep(20)
+    return 1.0
+"""
+_SLOW = '{"threads": [{"completion": "slow"}, {"completion": "slow"}]}'
+
+
+@pytest.fixture(scope="module")
+def sandboxes() -> Iterator[Pool]:
+    """Few, so that they are soon used up."""
+    with open_pool(SandboxSettings(most_sandboxes=4, warm_sandboxes=1), resets_later=True) as pool:
+        yield pool
+
+
+@pytest.fixture(scope="module")
+def running(sandboxes: Pool, redis_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """An API that gives one call three seconds."""
+    settings = StorageSettings(redis_url=redis_url, data_dir=tmp_path_factory.mktemp("callers"), spool_url="")
+    store = Store(Redis.from_url(redis_url), Spool(settings.spool))
+    with serving(Services(store, sandboxes, ApiSettings(score_s=3.0)), settings) as service:
+        yield service
+
+
+def in_use(service: Service) -> tuple[int, int]:
+    """Sandboxes and threads that calls hold."""
+    services = service.services
+    return services.pool._in_use, services._threads.borrowed_tokens
+
+
+def eventually(holds: Callable[[], bool], within_s: float = 8.0) -> float:
+    """How long it takes until this holds."""
+    began = time.monotonic()
+    while not holds():
+        assert time.monotonic() - began < within_s
+        time.sleep(0.02)
+    return time.monotonic() - began
+
+
+def send(service: Service, secret: str, path: str, body: str, method: str = "POST") -> socket.socket:
+    """A request that is sent whole, and whose answer nobody has read yet."""
+    url = httpx.URL(service.url)
+    connection = socket.create_connection((url.host, url.port or 80))
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\nContent-Type: application/json\r\n"
+    )
+    connection.sendall(f"{head}Content-Length: {len(body.encode())}\r\n\r\n{body}".encode())
+    return connection
+
+
+def sleeping(**more: Any) -> str:
+    return json.dumps({"source": _SLEEPS, "timeout_s": 60, "threads": [{"completion": "slow"}], **more})
+
+
+_GRADER = {"type": "python", "name": "slow", "source": "import time\ndef grade(sample, item):\n    time.sleep(20)\n"}
+_LOADS = {**_GRADER, "source": "import time\ntime.sleep(8)\ndef grade(sample, item):\n    return 1.0\n"}
+_MUTATION = 'mutation($code: String!) { validateFunctionGrader(project: "default", code: $code) { valid } }'
+CALLS = {
+    "score": (f"{PROJECT}/graders/slow/score", _SLOW),
+    "validate": (f"{PROJECT}/validate", sleeping()),
+    "validate, module body": (f"{PROJECT}/validate", sleeping(source="import time\ntime.sleep(8)\n" + GOOD)),
+    "create": (f"{PROJECT}/graders", sleeping(key="another")),
+    "openai run": (
+        "/openai/v1/fine_tuning/alpha/graders/run",
+        json.dumps({"grader": _GRADER, "model_sample": "x", "item": {}}),
+    ),
+    "openai validate": ("/openai/v1/fine_tuning/alpha/graders/validate", json.dumps({"grader": _LOADS})),
+    "reward": ("/reward/default/slow/score", '{"turns": [{"role": "assistant", "content": "slow"}]}'),
+    "reward, several": (
+        "/reward/default/slow/batch_score",
+        '{"requests": [{"turns": [{"role": "assistant", "content": "slow"}]}]}',
+    ),
+    "graphql": (
+        "/api/graphql",
+        json.dumps({"query": _MUTATION, "variables": {"code": "import time\ntime.sleep(8)\n" + GOOD}}),
+    ),
+}
+
+
+@pytest.fixture
+def slow(client: httpx.Client) -> None:
+    """A grader that sleeps."""
+    made = {"key": "slow", "source": _SLEEPS, "timeout_s": 60, "threads": [{"completion": "4"}]}
+    client.post(f"{PROJECT}/graders", json=made).raise_for_status()
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("name", CALLS)
+def test_a_client_that_goes_frees_what_its_call_held(name: str, service: Service, secret: str) -> None:
+    path, body = CALLS[name]
+    connection = send(service, secret, path, body)
+    eventually(lambda: in_use(service) == (1, 1))
+    time.sleep(0.3)
+    assert in_use(service) == (1, 1)
+    connection.close()
+    assert eventually(lambda: in_use(service) == (0, 0)) < 1.0
+    assert service.services._grading._held == {}
+    assert service.services.pool._shares._held == {}
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize("requests", [1, 10 * SCORERS * TOGETHER])
+def test_a_websocket_that_closes_frees_what_it_held(requests: int, service: Service, secret: str) -> None:
+    """Also behind requests of it that wait."""
+    url = f"ws://{httpx.URL(service.url).netloc.decode()}/reward/default/slow/ws"
+    head = {"Authorization": f"Bearer {secret}"}
+    with connect(url, additional_headers=head, close_timeout=0.1) as connection:
+        for number in range(requests):
+            connection.send(json.dumps({"id": number, "turns": [{"role": "assistant", "content": "slow"}]}))
+        held = min(requests, 2)  # of four sandboxes, one project has half
+        eventually(lambda: sum(service.services.pool._shares._held.values()) == held)
+        time.sleep(0.2)
+    assert eventually(lambda: in_use(service) == (0, 0)) < 1.0
+    assert service.services._grading._held == service.services.pool._shares._held == {}
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_client_that_goes_while_its_source_is_proved_again_changes_nothing(
+    service: Service, client: httpx.Client, secret: str
+) -> None:
+    before = client.get(f"{PROJECT}/graders/slow").json()
+    connection = send(service, secret, f"{PROJECT}/graders/slow", sleeping(source=_SLEEPS + "\n"), "PUT")
+    eventually(lambda: in_use(service) == (1, 1))
+    connection.close()
+    assert eventually(lambda: in_use(service) == (0, 0)) < 8.0
+    assert client.get(f"{PROJECT}/graders/slow").json() == before
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_score_takes_no_longer_than_it_may_and_says_what_to_do(client: httpx.Client) -> None:
+    threads = [{"completion": "4"}] * 3 + [{"completion": "slow"}] * 3
+    began = time.monotonic()
+    detail = problem(client.post(f"{PROJECT}/graders/slow/score", json={"threads": threads}), 504, "timeout")
+    assert 2.9 < time.monotonic() - began < 15  # each of the slow ones sleeps for 20 s
+    assert "of 6 threads were scored in 3 s" in detail
+    assert "GRADEBOX_SCORE_S" in detail and "batch" in detail
+
+
+def test_a_test_run_takes_no_longer_than_its_call_may(client: httpx.Client) -> None:
+    began = time.monotonic()
+    body = json.loads(sleeping(threads=[{"completion": "slow"}] * 20))
+    problem(client.post(f"{PROJECT}/validate", json=body), 504, "timeout")
+    assert time.monotonic() - began < 15
+
+
+@pytest.mark.alone
+@pytest.mark.usefixtures("slow")
+def test_another_project_is_scored_beside_forty_slow_calls_of_one(
+    service: Service, client: httpx.Client, secret: str
+) -> None:
+    client.post("/v1/projects", json={"key": "other"}).raise_for_status()
+    client.post("/v1/projects/other/graders", json={"key": "g", "source": GOOD}).raise_for_status()
+    held = [send(service, secret, f"{PROJECT}/graders/slow/score", _SLOW) for _ in range(40)]
+    try:
+        eventually(lambda: in_use(service)[1] == 16)
+        time.sleep(0.3)
+        assert in_use(service)[1] == 16
+        for _ in range(3):
+            began = time.monotonic()
+            answer = client.post("/v1/projects/other/graders/g/score", json={"threads": [{"completion": "4"}]})
+            assert answer.json()["outcomes"][0]["score"] == 1.0
+            assert time.monotonic() - began < 1.5
+    finally:
+        for connection in held:
+            connection.close()
+    assert eventually(lambda: in_use(service) == (0, 0)) < 1.5
+    assert service.services._grading._held == service.services._grading._waiting == {}
+
+
+@pytest.mark.usefixtures("slow")
+def test_who_uses_up_the_own_share_is_told_so(
+    service: Service, client: httpx.Client, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(callers, "PLACE_S", 0.5)
+    held = [send(service, secret, f"{PROJECT}/graders/slow/score", _SLOW) for _ in range(16)]
+    try:
+        eventually(lambda: in_use(service)[1] == 16)
+        answer = client.post(f"{PROJECT}/graders/slow/score", json={"threads": [{"completion": "4"}]})
+        assert "this project has had all 16 calls that grade" in problem(answer, 429, "busy")
+        assert answer.headers["Retry-After"]
+    finally:
+        for connection in held:
+            connection.close()
+    assert eventually(lambda: in_use(service) == (0, 0)) < 1.5
+
+
+@pytest.mark.usefixtures("slow")
+def test_clients_that_go_while_they_wait_for_a_place_leave_no_trace(service: Service, secret: str) -> None:
+    held = [send(service, secret, f"{PROJECT}/graders/slow/score", _SLOW) for _ in range(20)]
+    eventually(lambda: in_use(service)[1] == 16)
+    eventually(lambda: len(service.services._grading._waiting.get("default", ())) == 4)
+    for connection in held[::-1]:
+        connection.close()
+    assert eventually(lambda: in_use(service) == (0, 0)) < 1.5
+    assert service.services._grading._held == service.services._grading._waiting == {}
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_sandbox_that_is_killed_in_the_middle_costs_no_score(service: Service, client: httpx.Client) -> None:
+    create(client, "naps", "import time\nasync def grade(thread):\n    time.sleep(0.2)\n    return 1.0\n")
+    pool = service.services.pool
+    pids: list[int] = []
+    started = pool._take_living
+
+    def taken(*args: Any) -> Any:
+        session = started(*args)
+        pids.append(session.sandbox.pid)
+        return session
+
+    def kill() -> None:
+        with suppress(IndexError):
+            os.kill(pids[0], signal.SIGKILL)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(pool, "_take_living", taken)
+        pool_idle = pool._idle[:]
+        assert pool_idle
+        for session in pool_idle:  # so that another is taken
+            os.kill(session.sandbox.pid, signal.SIGKILL)
+        killing = threading.Timer(0.7, kill)
+        killing.start()
+        answer = client.post(f"{PROJECT}/graders/naps/score", json={"threads": [{"completion": "4"}] * 8})
+        killing.join()
+    assert len(pids) == 2
+    assert [one["score"] for one in answer.json()["outcomes"]] == [1.0] * 8

@@ -1,0 +1,140 @@
+"""Floods of requests that bring no good key, and a client with one behind the same address."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from statistics import median
+
+import httpx
+import pytest
+
+from api.access import strangers
+from api.access.failed_keys import network_of
+from api.access.strangers import Strangers
+from tests.api.conftest import PROJECT, Service, problem
+from tests.api.http.test_leaving import websocket_head
+from tests.api.http.test_limits import connected, rest
+
+A_SECOND = 20
+FLOOD_S = 3.0
+
+
+@pytest.fixture
+def few(service: Service, monkeypatch: pytest.MonkeyPatch) -> Strangers:
+    found = Strangers(A_SECOND)
+    monkeypatch.setattr(service.services, "strangers", found)
+    monkeypatch.setattr(strangers, "_BURST_S", 0.5)
+    monkeypatch.setattr(service.services.failed_keys, "count", lambda address: None)
+    return found
+
+
+@contextmanager
+def flood(service: Service, head: bytes, connections: int = 30) -> Iterator[list[bytes]]:
+    """The first lines of all answers to strangers that send sixteen requests ahead, again and again."""
+    answers: list[bytes] = []
+    is_over = threading.Event()
+
+    def attack() -> None:
+        while not is_over.is_set():
+            with connected(service) as connection:
+                connection.settimeout(5)
+                try:
+                    connection.sendall(head * 16)
+                    while not is_over.is_set() and (data := connection.recv(65_536)):
+                        answers.extend(line for line in data.split(b"\r\n") if line.startswith(b"HTTP/1.1"))
+                        connection.sendall(head * data.count(b"HTTP/1.1"))
+                except OSError:
+                    pass
+
+    attackers = [threading.Thread(target=attack) for _ in range(connections)]
+    for attacker in attackers:
+        attacker.start()
+    try:
+        yield answers
+    finally:
+        is_over.set()
+        for attacker in attackers:
+            attacker.join()
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /v1/projects HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET /v1/projects HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer gbx_a_b\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n",
+    ],
+    ids=["no key", "wrong key", "public"],
+)
+def test_a_flood_without_a_key_is_worked_on_so_fast_and_no_faster(
+    service: Service, client: httpx.Client, few: Strangers, head: bytes
+) -> None:
+    assert client.get(f"{PROJECT}/graders").status_code == 200  # its key is known from now on
+    began = time.monotonic()
+    with flood(service, head) as answers:
+        waited = []
+        while time.monotonic() - began < FLOOD_S:
+            asked = time.monotonic()
+            assert client.get(f"{PROJECT}/graders").status_code == 200
+            waited.append(time.monotonic() - asked)
+        seconds = time.monotonic() - began
+        found = list(answers)
+    refused = sum(b" 429 " in line for line in found)
+    assert 0 < len(found) - refused <= A_SECOND * (seconds + 1.5) + 1
+    assert refused <= 30 * (seconds + 1)  # one a second of each connection
+    assert median(waited) < 1
+
+
+def test_who_comes_new_with_a_good_key_gets_in_during_a_flood(service: Service, secret: str, few: Strangers) -> None:
+    with flood(service, b"GET /v1/projects HTTP/1.1\r\nHost: x\r\n\r\n"):
+        time.sleep(1)
+        for _ in range(20):
+            answer = httpx.get(f"{service.url}{PROJECT}/graders", headers={"Authorization": f"Bearer {secret}"})
+            if answer.status_code == 200:
+                break
+            problem_of_stranger(answer)
+        assert answer.status_code == 200
+
+
+def problem_of_stranger(answer: httpx.Response) -> None:
+    assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+    assert answer.json()["type"] == "urn:gradebox:problem:too-many-requests"
+
+
+def test_websockets_wait_and_go_too(service: Service, few: Strangers) -> None:
+    few._turns[network_of("127.0.0.1")] = time.monotonic() + 60
+    with connected(service) as connection:
+        connection.sendall(websocket_head("gbx_a_b"))
+        answer = rest(connection)
+    assert answer.startswith(b"HTTP/1.1 429") and b"too many requests without a good API key" in answer
+
+
+def test_a_revoked_key_is_a_strangers(service: Service, client: httpx.Client, few: Strangers) -> None:
+    made = service.store.api_keys.create("gone", ["*"])
+    header = f"Bearer {made.secret}"
+    assert httpx.get(service.url + "/v1/projects", headers={"Authorization": header}).status_code == 200
+    assert few.is_good(header.encode())
+    service.store.api_keys.revoke(made.id)
+    answer = httpx.get(service.url + "/v1/projects", headers={"Authorization": header})
+    assert "revoked" in problem(answer, 401, "unauthorized")
+    assert not few.is_good(header.encode())
+
+
+def test_addresses_have_turns_of_their_own() -> None:
+    found = Strangers(A_SECOND)
+    for _ in range(1000):
+        last = found.turn("10.0.0.1")
+    assert last is None
+    assert found.turn("10.0.0.2") == 0
+    assert found.turn("::ffff:10.0.0.1") is None
+    assert found.turn("::ffff:10.0.0.3") == 0
+
+
+def test_after_a_pause_a_burst_is_taken() -> None:
+    found = Strangers(A_SECOND)
+    waits = [found.turn("a") for _ in range(200)]
+    assert waits.count(0) in (5 * A_SECOND, 5 * A_SECOND + 1)
+    assert waits[-1] is None
+    waited = [wait for wait in waits if wait]
+    assert waited == sorted(waited) and waited[-1] <= 1

@@ -1,0 +1,109 @@
+"""What large answers of one API key cost others."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import httpx
+import pytest
+
+from api.http.large_answers import LargeAnswers
+from tests.api.conftest import PROJECT, Service, problem
+from tests.api.http.test_leaving import request
+from tests.api.http.test_limits import connected
+from tests.storage.making import SOURCE, proved
+
+VERSIONS = 64
+MANY = 400
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+def versions(service: Service) -> str:
+    """The path of an answer of 4 MiB."""
+    graders = service.store.graders
+    graders.create("default", "large", "large", "", proved(f"# 0{'x' * 60_000}\n{SOURCE}"))
+    for number in range(1, VERSIONS + 4):
+        graders.update("default", "large", proved(f"# {number}{'x' * 60_000}\n{SOURCE}"), {})
+    return f"{PROJECT}/graders/large/versions"
+
+
+def reader(service: Service) -> str:
+    secret = service.store.api_keys.create("reader", ["default"], "read").secret
+    assert secret is not None
+    return secret
+
+
+def slowest(service: Service, secret: str, seconds: float) -> float:
+    """How long another key's small request took at most."""
+    most, ends = 0.0, time.monotonic() + seconds
+    headers = {"Authorization": f"Bearer {secret}"}
+    with httpx.Client(base_url=service.url, headers=headers, timeout=60) as client:
+        while time.monotonic() < ends:
+            began = time.monotonic()
+            assert client.get(f"{PROJECT}/graders/large").status_code == 200
+            most = max(most, time.monotonic() - began)
+    return most
+
+
+def test_others_are_served_while_one_key_asks_for_many(service: Service, secret: str, versions: str) -> None:
+    key = reader(service)
+    asked = request(key, "GET", versions)
+    began = time.monotonic()
+    for _ in range(5):
+        httpx.get(service.url + versions, headers={"Authorization": f"Bearer {key}"})
+    all_s = (time.monotonic() - began) / 5 * MANY
+    with ExitStack() as stack, ThreadPoolExecutor(1) as threads:
+        opened = [stack.enter_context(connected(service, small=True)) for _ in range(MANY)]
+        slow = threads.submit(slowest, service, secret, 5)
+        time.sleep(0.3)
+        for connection in opened:
+            connection.sendall(asked)
+        assert slow.result() < all_s / 5, f"all of these answers together take {all_s:.1f} s"
+
+
+def test_who_does_not_read_gets_no_more(service: Service, versions: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service.services.large_answers.unread, "_most", 16 * MIB)
+    monkeypatch.setattr("api.intake.body_budget._LEAST", 0)
+    secret, other = reader(service), reader(service)
+    asked = request(secret, "GET", versions)
+    with ExitStack() as stack:
+        opened = [stack.enter_context(connected(service, small=True)) for _ in range(20)]
+        for connection in opened:
+            connection.sendall(asked)
+        unread = service.services.large_answers.unread
+        ends = time.monotonic() + 20
+        while unread.fits(0, _id(secret)):
+            assert time.monotonic() < ends
+            time.sleep(0.02)
+        refused = httpx.get(service.url + versions, headers={"Authorization": f"Bearer {secret}"}, timeout=60)
+        assert "not read" in problem(refused, 429, "too-many-requests")
+        assert refused.headers["retry-after"] == "1"
+        assert httpx.get(service.url + versions, headers={"Authorization": f"Bearer {other}"}, timeout=60).is_success
+        time.sleep(1)
+        assert unread.held < 40 * MIB  # of 20 answers of 4 MiB; two were being made when it was reached
+    ends = time.monotonic() + 20
+    while unread.held:
+        assert time.monotonic() < ends, "what closed connections did not read is counted still"
+        time.sleep(0.02)
+
+
+def _id(secret: str) -> str:
+    return secret.split("_")[1]
+
+
+def test_what_is_read_is_counted_no_more(service: Service, client: httpx.Client, versions: str) -> None:
+    unread: LargeAnswers = service.services.large_answers
+    with connected(service, small=True) as connection:
+        secret = client.headers["Authorization"].split()[1]
+        connection.sendall(request(secret, "GET", versions))
+        time.sleep(0.5)
+        assert unread.unread.held > MIB
+        size = 0
+        while size < 3 * MIB:
+            size += len(connection.recv(65_536))
+        connection.settimeout(1)
+        with pytest.raises(TimeoutError):
+            while connection.recv(65_536):
+                pass
+        assert not unread.unread.held

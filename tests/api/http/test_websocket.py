@@ -1,0 +1,226 @@
+"""What clients may do to a websocket. Times are cut short, so that they can be waited for."""
+
+import json
+import socket
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import httpx
+import pytest
+
+from api.http import reading, websocket
+from tests.api.conftest import Service, create
+from tests.api.http.test_limits import connected
+
+pytestmark = pytest.mark.sandbox
+TEXT, CONTINUATION, CLOSE, PING, PONG = 1, 0, 8, 9, 10
+
+
+@contextmanager
+def speaking(service: Service, secret: str, small: bool = False) -> Iterator[socket.socket]:
+    with connected(service, small) as connection:
+        head = ["GET /reward/default/exact/ws HTTP/1.1", "Host: x", "Upgrade: websocket", "Connection: Upgrade"]
+        head += ["Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="]
+        connection.sendall("\r\n".join([*head, f"Authorization: Bearer {secret}", "", ""]).encode())
+        answer = b""
+        while not answer.endswith(b"\r\n\r\n"):
+            answer += connection.recv(1)
+        assert answer.startswith(b"HTTP/1.1 101"), answer
+        yield connection
+
+
+def frame(kind: int, data: bytes, is_last: bool = True, length: int | None = None) -> bytes:
+    """A frame of a client; `length` is what it claims, where that is more."""
+    return bytes([is_last << 7 | kind, 0xFF]) + struct.pack("!Q", length or len(data)) + bytes(4) + data
+
+
+def asked(size: int) -> bytes:
+    """A request for a reward, so many bytes long."""
+    turns = [{"role": "assistant", "content": "4" * (size - 57)}]
+    return json.dumps({"id": 1, "turns": turns}).encode().ljust(size)
+
+
+def exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        data += connection.recv(size - len(data)) or pytest.fail("the connection ended")
+    return data
+
+
+def next_frame(connection: socket.socket) -> tuple[int, bytes]:
+    first, length = exactly(connection, 2)
+    if length == 126:
+        (length,) = struct.unpack("!H", exactly(connection, 2))
+    return first & 15, exactly(connection, length)
+
+
+def received(connection: socket.socket, kind: int) -> bytes:
+    """The next frame of the service, which must be of this kind."""
+    found, data = next_frame(connection)
+    assert found == kind, data
+    return data
+
+
+def held(service: Service) -> int:
+    return service.services.memory.held
+
+
+def wait_until_held(service: Service, least: int, most: int) -> None:
+    ends = time.monotonic() + 5
+    while not least <= held(service) <= most:
+        assert time.monotonic() < ends, f"{held(service)} bytes are held"
+        time.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def grader(client: httpx.Client) -> None:
+    create(client)
+
+
+@pytest.mark.parametrize("is_one_frame", [True, False])
+def test_what_has_come_of_a_message_is_counted(service: Service, secret: str, is_one_frame: bool) -> None:
+    message = asked(1_000_000)
+    with speaking(service, secret) as connection:
+        if is_one_frame:
+            connection.sendall(frame(TEXT, message[:-1], length=len(message)))
+            rest = message[-1:]
+        else:
+            connection.sendall(frame(TEXT, b"", is_last=False) + frame(CONTINUATION, message[:-1], is_last=False))
+            rest = frame(CONTINUATION, message[-1:])
+        wait_until_held(service, 999_000, 1_001_000)
+        connection.sendall(rest)
+        assert json.loads(received(connection, TEXT))["total_num_chunks"] == 1
+        assert "reward" in json.loads(json.loads(received(connection, TEXT))["chunk"])
+        wait_until_held(service, 0, 0)
+
+
+def test_a_client_that_goes_away_holds_nothing(service: Service, secret: str) -> None:
+    with speaking(service, secret) as connection:
+        connection.sendall(frame(TEXT, b" " * 500_000, length=1_000_000))
+        wait_until_held(service, 499_000, 501_000)
+    wait_until_held(service, 0, 0)
+    assert not service.services.memory._of_key
+
+
+def test_messages_of_one_key_wait_where_memory_is_short(
+    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.services.memory, "_most", 2_000_000)
+    with ExitStack() as stack:
+        for _ in range(8):
+            connection = stack.enter_context(speaking(service, secret))
+            connection.sendall(frame(TEXT, b" " * 999_999, length=1_000_000))
+        time.sleep(0.5)
+        assert 2_000_000 <= held(service) < 2_000_000 + 8 * 300_000  # a piece of each, that came together with others
+        wanted = stack.enter_context(speaking(service, secret))
+        wanted.sendall(frame(TEXT, asked(200_000)))
+        stack.pop_all().close()
+    wait_until_held(service, 0, 0)
+
+
+def test_a_message_that_waited_for_memory_is_answered(
+    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with speaking(service, secret) as connection:
+        monkeypatch.setattr(service.services.memory, "_most", 100_000)
+        connection.sendall(frame(TEXT, asked(1_500_000)))
+        time.sleep(0.5)
+        assert 0 < held(service) < 1_000_000
+        monkeypatch.undo()
+        assert json.loads(received(connection, TEXT))["total_num_chunks"] == 1
+
+
+@pytest.mark.parametrize("start", [b"\x81", frame(TEXT, b"{", length=100), frame(TEXT, b"", is_last=False)])
+def test_a_message_that_does_not_end_is_ended(
+    service: Service, secret: str, monkeypatch: pytest.MonkeyPatch, start: bytes
+) -> None:
+    monkeypatch.setattr(websocket, "MESSAGE_S", 0.4)
+    with speaking(service, secret) as connection:
+        connection.sendall(start)
+        assert b"did not come to its end" in received(connection, CLOSE)
+        assert connection.recv(1) == b""
+
+
+def test_messages_in_many_small_parts_take_no_more_than_their_bytes(service: Service, secret: str) -> None:
+    part = bytes([CONTINUATION, 0x81, 0, 0, 0, 0, 32])
+    with speaking(service, secret) as connection:
+        connection.sendall(frame(TEXT, b"", is_last=False) + part * 50_000)
+        wait_until_held(service, 50_000, 50_000)
+        (waiting,) = (one for one in service.serving.server_state.connections if hasattr(one, "frames"))
+        assert [type(one) for one in waiting.frames] == [bytearray]
+        connection.sendall(frame(CONTINUATION, asked(1000)))
+        assert json.loads(received(connection, TEXT))["total_num_chunks"] == 1
+
+
+PINGS = (b"\x89\xfd" + bytes(4) + b"p" * 125) * 500
+
+
+def flood(connection: socket.socket, seconds: float, sent: int = 0) -> int:
+    """Sends pings and reads nothing. Returns how many bytes were taken by now."""
+    ends = time.monotonic() + seconds
+    connection.settimeout(0.2)
+    while time.monotonic() < ends:
+        try:
+            sent += connection.send(PINGS[sent % len(PINGS) :])
+        except TimeoutError:
+            continue
+    return sent
+
+
+def drain(connection: socket.socket, seconds: float) -> None:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        try:
+            connection.recv(1_000_000)
+        except TimeoutError:
+            continue
+
+
+def test_pings_are_not_answered_to_who_does_not_read(service: Service, secret: str) -> None:
+    with speaking(service, secret, small=True) as connection:
+        sent = flood(connection, 3)
+        (unread,) = (one for one in service.serving.server_state.connections if hasattr(one, "frames"))
+        assert sent > 2_000_000
+        assert unread.transport.get_write_buffer_size() < 500_000
+        drain(connection, 1)
+        assert flood(connection, 1, sent) > sent  # it goes on when the client has read
+
+
+def test_frames_without_a_message_are_bounded(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(websocket, "FRAMES", 100)
+    with speaking(service, secret) as connection:
+        connection.sendall((b"\x89\x80" + bytes(4)) * 101)
+        for _ in range(101):
+            assert received(connection, PONG) == b""
+        assert b"100 frames" in received(connection, CLOSE)
+
+
+def test_who_does_not_read_is_ended(service: Service, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "READ_S", 0.5)
+    with speaking(service, secret, small=True) as connection, pytest.raises(ConnectionError):
+        flood(connection, 10)
+
+
+def test_a_client_is_not_ended_while_it_waits_for_answers(
+    service: Service, secret: str, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pongs are not read then, as nothing is."""
+    source = "import time\nasync def grade(thread):\n    time.sleep(0.15 if thread.metadata else 0)\n    return 1.0\n"
+    client.put("/v1/projects/default/graders/exact", json={"source": source}).raise_for_status()
+    monkeypatch.setattr(service.serving.config, "ws_ping_interval", 0.2)
+    monkeypatch.setattr(service.serving.config, "ws_ping_timeout", 0.2)
+    with speaking(service, secret) as connection:
+        turns = [{"role": "assistant", "content": "x"}]
+        for number in range(120):
+            message = json.dumps({"id": number, "turns": turns, "metadata": {"slow": True}}).encode()
+            connection.sendall(frame(TEXT, message))
+            time.sleep(0.002)
+        answered = 0
+        while answered < 240:
+            kind, data = next_frame(connection)
+            assert kind != CLOSE, data
+            if kind == PING:
+                connection.sendall(b"\x8a" + bytes([0x80 | len(data)]) + bytes(4) + data)
+            answered += kind == TEXT

@@ -1,0 +1,94 @@
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import httpx
+import pytest
+
+from api.http.problems import ProblemError
+from api.intake.bodies import MIB
+from api.intake.body_budget import BodyMemory
+from tests.api.conftest import GOOD, PROJECT, Service, problem
+
+JSON = {"Content-Type": "application/json"}
+
+
+def test_bodies_of_all_requests_together_are_bounded(service: Service, client: httpx.Client) -> None:
+    memory = service.services.memory
+    most, memory._most = memory._most, 2_000_000
+    go_on = threading.Event()
+
+    def waiting() -> Iterator[bytes]:
+        yield b" " * 1_500_000
+        go_on.wait(10)
+        yield b'{"source": ""}'
+
+    def send() -> None:
+        with httpx.Client(base_url=service.url, headers=client.headers) as own:
+            own.post(f"{PROJECT}/validate", content=waiting(), headers=JSON)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    try:
+        while not memory.held:
+            time.sleep(0.01)
+        response = client.post(f"{PROJECT}/validate", content=b" " * 1_500_000, headers=JSON)
+        assert "MiB already" in problem(response, 503, "unavailable")
+        assert response.headers["retry-after"]
+    finally:
+        go_on.set()
+        sender.join()
+        memory._most = most
+    assert memory.held == 0
+
+
+def test_what_a_request_held_is_let_go_of(service: Service, client: httpx.Client) -> None:
+    for body in (b"{", b'{"source": ""}', b" " * 17_000_000):
+        client.post(f"{PROJECT}/validate", content=body, headers=JSON)
+    client.post(f"{PROJECT}/validate", json={"source": GOOD})
+    assert service.services.memory.held == 0
+
+
+def test_short_bodies_are_counted_from_their_first_byte(service: Service, client: httpx.Client) -> None:
+    memory, go_on = service.services.memory, threading.Event()
+
+    def waiting() -> Iterator[bytes]:
+        yield b" " * 200_000
+        go_on.wait(10)
+        yield b"{}"
+
+    def send() -> None:
+        with httpx.Client(base_url=service.url, headers=client.headers) as own:
+            own.post(f"{PROJECT}/validate", content=waiting(), headers=JSON)
+
+    senders = [threading.Thread(target=send) for _ in range(3)]
+    for sender in senders:
+        sender.start()
+    ends = time.monotonic() + 10
+    while memory.held < 600_000 and time.monotonic() < ends:
+        time.sleep(0.01)
+    held = memory.held
+    go_on.set()
+    for sender in senders:
+        sender.join()
+    assert held == 600_000
+    assert (memory.held, dict(memory._of_key)) == (0, {})
+
+
+def test_one_key_holds_half_at_most() -> None:
+    memory = BodyMemory(400 * MIB)
+    of_one, of_other = ({"state": {"key": SimpleNamespace(id=name)}} for name in ("one", "other"))
+    memory.hold(of_one, 200 * MIB)
+    with pytest.raises(ProblemError):
+        memory.hold(of_one, 1)
+    memory.hold(of_other, 200 * MIB)
+    memory.let_go(of_one, 100 * MIB)
+    memory.release(of_one)
+    memory.release(of_other)
+    assert memory.held == 0
+
+
+def test_one_key_may_send_the_longest_body_where_there_is_little_memory() -> None:
+    memory = BodyMemory(64 * MIB)
+    memory.hold({"state": {"key": SimpleNamespace(id="one")}}, 64 * MIB)

@@ -1,0 +1,343 @@
+import gzip
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+
+from api import progress
+from api.intake import bodies
+from gradebox.schemas import Batch
+from storage import names
+from storage.backlog import Waiting
+from storage.errors import NotFound
+from tests.api.conftest import PROJECT, Service, create, finished, problem
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
+URL = f"{PROJECT}/batches"
+LINES = {"Content-Type": "application/x-ndjson"}
+
+
+def lines(count: int) -> Iterator[bytes]:
+    for number in range(count):
+        yield b'{"id": "t%d", "completion": "%d"}\n' % (number, number % 8)
+
+
+def submit(client: httpx.Client, content: object, query: str = "grader=exact") -> str:
+    response = client.post(f"{URL}?{query}", content=content, headers=LINES)  # type: ignore[arg-type]  # httpx takes iterators
+    assert response.status_code == 202, response.text
+    return str(response.json()["id"])
+
+
+def outcomes(client: httpx.Client, batch: str, query: str = "") -> list[dict[str, object]]:
+    return [json.loads(line) for line in client.get(f"{URL}/{batch}/outcomes{query}").iter_lines()]
+
+
+def test_a_batch_goes_in_as_lines_and_comes_out_in_order(client: httpx.Client) -> None:
+    create(client)
+    batch = submit(client, lines(2500))
+    over = finished(client, batch)
+    assert (over["state"], over["done"], over["scored"], over["errors"]) == ("finished", 2500, 2500, {})
+    found = outcomes(client, batch)
+    assert [(one["index"], one["id"]) for one in found] == [(number, f"t{number}") for number in range(2500)]
+    assert [one["score"] for one in found] == [float(number % 8 == 4) for number in range(2500)]
+    assert {one["grader"] for one in found} == {"exact@1"}
+    assert outcomes(client, batch, "?after=2497") == found[2498:]
+    assert over["summary"][0]["mean"] == pytest.approx(0.125, abs=1e-3)  # type: ignore[index]
+
+
+def test_outcomes_are_packed_where_asked(client: httpx.Client) -> None:
+    create(client)
+    batch = submit(client, lines(1500))
+    finished(client, batch)
+    url = f"{URL}/{batch}/outcomes"
+    with client.stream("GET", url, headers={"Accept-Encoding": "gzip"}) as packed:
+        assert packed.headers["content-encoding"] == "gzip"
+        unpacked = gzip.decompress(b"".join(packed.iter_raw()))
+    plain = client.get(url, headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.content == unpacked
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "identity"])
+def test_few_outcomes_come_in_one_piece(client: httpx.Client, encoding: str) -> None:
+    create(client)
+    batch = submit(client, lines(3))
+    finished(client, batch)
+    answer = client.get(f"{URL}/{batch}/outcomes", headers={"Accept-Encoding": encoding})
+    assert int(answer.headers["content-length"]) > 0
+    assert len(answer.text.splitlines()) == 3
+
+
+def test_several_graders_score_one_batch(client: httpx.Client) -> None:
+    create(client, "exact")
+    create(client, "length", "async def grade(thread):\n    return len(thread.completion())\n")
+    query = "grader=exact@1&grader=length&weight=2&weight=0.5"
+    batch = submit(client, lines(1200), query)
+    over = finished(client, batch)
+    assert (over["total"], over["done"]) == (2400, 2400)
+    assert [one["grader"] for one in outcomes(client, batch)] == ["exact@1", "length@1"] * 1200
+    assert over["weighted_mean"] == pytest.approx(2 * 0.125 + 0.5 * 1)
+
+
+def test_outcomes_of_several_graders_come_thread_by_thread_in_the_order_of_the_batch(client: httpx.Client) -> None:
+    slow = "import time\nasync def grade(thread):\n    time.sleep(0.0003)\n    return int(thread.completion()) / 8\n"
+    fails = "async def grade(thread):\n    return 1 / int(thread.completion())\n"
+    create(client, "slow", slow)
+    create(client, "fails", fails)
+    create(client, "exact")
+    batch = submit(client, lines(2300), "grader=slow&grader=fails&grader=exact")
+    over = finished(client, batch)
+    assert (over["done"], over["errors"]) == (6900, {"exception": 288})
+
+    found = outcomes(client, batch)
+
+    assert [(one["index"], one["id"]) for one in found] == [(n, f"t{n}") for n in range(2300) for _ in range(3)]
+    assert [one["grader"] for one in found] == ["slow@1", "fails@1", "exact@1"] * 2300
+    digits = [number % 8 for number in range(2300)]
+    assert [one["score"] for one in found[::3]] == [digit / 8 for digit in digits]
+    assert [one["score"] for one in found[1::3]] == [1 / digit if digit else None for digit in digits]
+    assert [one["score"] for one in found[2::3]] == [float(digit == 4) for digit in digits]
+    assert outcomes(client, batch, "?after=1998") == found[3 * 1999 :]
+
+
+def test_a_batch_may_be_one_json_body(client: httpx.Client) -> None:
+    create(client)
+    body = {"graders": [{"key": "exact", "weight": 3}], "threads": [{"completion": "4"}, {"completion": "5"}]}
+    response = client.post(URL, content=json.dumps(body, indent=1), headers={"Content-Type": "application/json"})
+    assert response.status_code == 202, response.text
+    over = finished(client, response.json()["id"])
+    assert (over["done"], over["weighted_mean"]) == (2, 1.5)
+
+
+def test_a_line_that_is_no_thread_is_an_outcome(client: httpx.Client) -> None:
+    create(client)
+    content = b'{"completion": "4"}\r\n{broken\n\n\xff\xfe\n[1]\n{"completion": "5"}\n \n\n'
+    batch = submit(client, content)
+    assert finished(client, batch)["errors"] == {"bad_input": 4}
+    assert [one["score"] for one in outcomes(client, batch)] == [1.0, None, None, None, None, 0.0]
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b" \r\n\t \n"])
+def test_an_empty_batch_is_refused(client: httpx.Client, service: Service, content: bytes) -> None:
+    create(client)
+    response = client.post(f"{URL}?grader=exact", content=content, headers=LINES)
+    assert "empty" in problem(response, 422, "invalid-request")
+    assert left(client, service) == []
+
+
+def left(client: httpx.Client, service: Service) -> list[object]:
+    """What there is of batches, in every place."""
+    folder = service.settings.data_dir / "spool" / "payloads"
+    files = list(folder.iterdir()) if folder.exists() else []
+    return [*files, *client.get(URL).json(), *service.store.redis.zrange(names.GARBAGE, 0, -1)]
+
+
+@pytest.mark.parametrize(
+    ("query", "status", "name", "says"),
+    [
+        ("", 422, "invalid-request", "names no grader"),
+        ("grader=nothing", 404, "not-found", "'nothing'"),
+        ("grader=exact@7", 404, "not-found", "no version 7"),
+        ("grader=exact@x", 422, "invalid-request", "names no version"),
+        ("grader=exact&grader=exact@1", 422, "invalid-request", "twice"),
+        ("grader=exact&weight=1&weight=2", 422, "invalid-request", "2 weights"),
+        ("grader=exact&weight=nan", 422, "invalid-request", "finite"),
+        ("&".join(["grader=exact"] * 17), 422, "invalid-request", "at most 16"),
+    ],
+)
+def test_graders_that_make_no_sense_are_refused_before_the_body(
+    client: httpx.Client, query: str, status: int, name: str, says: str
+) -> None:
+    create(client)
+    endless = (b'{"completion": "4"}\n' * 1000 for _ in range(2000))
+    assert says in problem(client.post(f"{URL}?{query}", content=endless, headers=LINES), status, name)
+
+
+def test_a_line_that_is_too_long_is_named(client: httpx.Client, service: Service) -> None:
+    create(client)
+    content = b'{}\n{"completion": "' + b"x" * (5 * 1024 * 1024)
+    response = client.post(f"{URL}?grader=exact", content=content, headers=LINES)
+    assert "line 2 is longer than 4194304 bytes" in problem(response, 413, "too-large")
+    assert left(client, service) == []
+
+
+def test_a_connection_that_breaks_leaves_nothing(client: httpx.Client, service: Service, secret: str) -> None:
+    create(client)
+    address = (httpx.URL(service.url).host, httpx.URL(service.url).port or 80)
+    head = (
+        f"POST {URL}?grader=exact HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {secret}\r\n"
+        "Content-Type: application/x-ndjson\r\nContent-Length: 9000000\r\n\r\n"
+    )
+    with socket.create_connection(address) as connection:
+        connection.sendall(head.encode() + b"".join(lines(60_000)))
+        wait_until(lambda: left(client, service) != [])
+    wait_until(lambda: left(client, service) == [])
+
+
+def test_an_upload_that_stands_still_is_given_up(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client)
+    monkeypatch.setattr(bodies, "SLOW_S", 0.3)
+
+    def halting() -> Iterator[bytes]:
+        yield b"{}\n"
+        time.sleep(1)
+        yield b"{}\n"
+
+    response = client.post(f"{URL}?grader=exact", content=halting(), headers=LINES)
+    assert "0.3 s" in problem(response, 408, "timeout")
+    assert left(client, service) == []
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    for _ in range(200):
+        if true():
+            return
+        time.sleep(0.05)
+    raise AssertionError("it never came true")
+
+
+def test_events_tell_of_progress_until_the_end(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")
+    batch = submit(client, lines(60), "grader=slow")
+    with client.stream("GET", f"{URL}/{batch}/events") as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        told = [line for line in stream.iter_lines() if line.startswith(("event:", "data:"))]
+    assert told[0] == "event: progress"
+    assert told[-2] == "event: end"
+    assert json.loads(told[-1].removeprefix("data: "))["state"] == "finished"
+
+
+def test_streams_of_one_batch_ask_redis_once_for_all(
+    client: httpx.Client, service: Service, worker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")
+    asked: list[bool] = []
+    get = service.store.batches.get
+
+    def counted(project: str, batch_id: str, *, summary: bool = True) -> Batch:
+        asked.append(summary)
+        return get(project, batch_id, summary=summary)
+
+    batch = submit(client, lines(100), "grader=slow")
+    started = time.monotonic()
+
+    def watch() -> list[str]:
+        with client.stream("GET", f"{URL}/{batch}/events") as stream:
+            return [line for line in stream.iter_lines() if line.startswith(("event:", "data:"))]
+
+    monkeypatch.setattr(service.store.batches, "get", counted)
+    with ThreadPoolExecutor(40) as watching:
+        told = [found.result() for found in [watching.submit(watch) for _ in range(40)]]
+    seconds = time.monotonic() - started
+    assert {len(set(one[-2:])) for one in told} == {2}
+    assert all(one[0] == "event: progress" and one[-2] == "event: end" for one in told)
+    assert len({one[-1] for one in told}) == 1  # the same summary
+    assert len(asked) - 40 <= seconds / progress.POLL_S + 5  # each stream is let in by one question of its own
+    assert asked.count(True) == 1
+    assert service.services.watching._watched == {}
+
+
+def test_a_stream_of_a_batch_that_is_deleted_ends_without_its_end(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*_: object, **__: object) -> Batch:
+        raise NotFound("there is no such batch")
+
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.02)\n    return 1.0\n")
+    batch = submit(client, lines(200), "grader=slow")
+    with (
+        client.stream("GET", f"{URL}/{batch}/events", timeout=20) as stream,
+        monkeypatch.context() as patch,
+    ):
+        incoming = stream.iter_lines()
+        assert next(incoming) == "event: progress"
+        patch.setattr(service.store.batches, "get", gone)
+        assert "event: end" not in list(incoming)
+    assert service.services.watching._watched == {}
+    client.post(f"{URL}/{batch}/cancel")
+
+
+def test_a_cancelled_batch_keeps_what_it_has(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.002)\n    return 1.0\n")
+    batch = submit(client, lines(5000), "grader=slow")
+    while not client.get(f"{URL}/{batch}").json()["done"]:
+        time.sleep(0.05)
+    cancelled = client.post(f"{URL}/{batch}/cancel").json()
+    assert cancelled["state"] == "cancelled"
+    assert 0 < cancelled["done"] < 5000
+    assert len(outcomes(client, batch)) == cancelled["done"]
+    assert client.delete(f"{URL}/{batch}").status_code == 204
+    for path in ("", "/outcomes", "/events"):
+        problem(client.get(f"{URL}/{batch}{path}"), 404, "not-found")
+
+
+def test_a_batch_outlives_its_grader(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.0005)\n    return 1.0\n")
+    batch = submit(client, lines(2000), "grader=slow")
+    assert client.delete(f"{PROJECT}/graders/slow").status_code == 204
+    assert finished(client, batch)["scored"] == 2000
+
+
+def test_batches_are_listed_newest_first(client: httpx.Client) -> None:
+    create(client)
+    ids = [submit(client, lines(1)) for _ in range(3)]
+    assert [batch["id"] for batch in client.get(f"{URL}?limit=2").json()] == [ids[2], ids[1]]
+    assert [batch["id"] for batch in client.get(f"{URL}?before={ids[1]}").json()] == [ids[0]]
+
+
+@pytest.mark.parametrize("batch", ["nothing", "0" * 20, "x:chunks"])
+def test_a_batch_that_is_not_there(client: httpx.Client, batch: str) -> None:
+    for path in ("", "/outcomes", "/events"):
+        problem(client.get(f"{URL}/{batch}{path}"), 404, "not-found")
+
+
+def test_a_project_that_has_too_much_waiting_is_asked_to_come_again(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client)
+    monkeypatch.setattr(service.store.backlog, "most", Waiting(5, 10))
+    body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}] * 3}
+    response = client.post(f"{PROJECT}/batches", json=body)
+    finished(client, response.json()["id"])
+    service.store.redis.hset(names.WAITING, "default", 3)  # as it was until a worker had scored them
+    service.store.redis.hset(names.ACTIVE, "default", 1)
+    response = client.post(f"{PROJECT}/batches", json=body)
+    assert "has 3 completions in 1 batches waiting" in problem(response, 429, "queue-full")
+    assert response.headers["retry-after"] == "5"
+
+
+def test_an_answer_waits_for_the_end_of_the_batch(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(1)\n    return 1\n")
+    url = f"{URL}/{submit(client, lines(5), 'grader=slow')}"
+    started = time.monotonic()
+    assert client.get(url, params={"wait_s": 0.3}).json()["state"] in ("queued", "running")
+    assert time.monotonic() - started >= 0.3
+    cancel = threading.Timer(0.5, lambda: httpx.post(f"{client.base_url}{url}/cancel", headers=client.headers))
+    cancel.start()
+    assert client.get(url, params={"wait_s": 30}).json()["state"] == "cancelled"
+    assert client.get(url, params={"wait_s": 30}).json()["state"] == "cancelled"
+    assert time.monotonic() - started < 10
+    cancel.join()
+
+
+def test_an_answer_waits_for_nothing_that_is_not_there(client: httpx.Client) -> None:
+    assert client.get(f"{URL}/no", params={"wait_s": 30}).status_code == 404
+    assert client.get(f"{URL}/no", params={"wait_s": 31}).status_code == 422
+
+
+def test_a_batch_is_kept_and_no_longer(client: httpx.Client) -> None:
+    create(client)
+    batch = submit(client, lines(3))
+    assert not client.get(f"{URL}/{batch}").json()["kept"]
+    assert client.patch(f"{URL}/{batch}", json={"kept": True}).json()["kept"]
+    assert client.get(f"{URL}/{batch}").json()["kept"]
+    assert not client.patch(f"{URL}/{batch}", json={"kept": False}).json()["kept"]
+    problem(client.patch(f"{URL}/{batch}", json={"kept": True, "state": "finished"}), 422, "invalid-request")
+    problem(client.patch(f"{URL}/{'0' * 20}", json={"kept": True}), 404, "not-found")

@@ -1,0 +1,188 @@
+"""`GET /metrics` of a real service, read as Prometheus does."""
+
+import asyncio
+import itertools
+import time
+from pathlib import Path
+from typing import Literal
+
+import httpx
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.parser import text_string_to_metric_families
+
+from api.app import create_app
+from api.services import Services
+from api.settings import ApiSettings
+from api.telemetry.exposition import Exposition
+from sandbox.pool import Pool
+from storage.connection import connect
+from storage.spool import Spool
+from storage.store import Store
+from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
+from tests.storage.making import accept, wanted
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+@pytest.fixture(autouse=True)
+def made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests look at what has just happened."""
+    monkeypatch.setattr("api.telemetry.exposition.KEPT_S", 0.0)
+
+
+def test_what_is_answered_is_made_once_a_second_at_most() -> None:
+    registry = CollectorRegistry()
+    made = itertools.count(1)
+    Gauge("made", "How often it was made.", registry=registry).set_function(lambda: next(made))
+    exposition = Exposition(registry)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("api.telemetry.exposition.KEPT_S", 60.0)
+        assert [exposition.text().endswith(b"made 1.0\n") for _ in range(3)] == [True] * 3
+    assert exposition.text().endswith(b"made 2.0\n")
+
+
+def scraped(service: Service, secret: str = "", **headers: str) -> Samples:
+    """All samples, by name and labels."""
+    headers |= {"Authorization": f"Bearer {secret}"} if secret else {}
+    response = httpx.get(f"{service.url}/metrics", headers=headers)
+    assert response.status_code == 200, response.text
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
+    found = [sample for family in text_string_to_metric_families(response.text) for sample in family.samples]
+    samples = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in found}
+    assert len(samples) == len(found), "a series comes twice"
+    return samples
+
+
+def value(samples: Samples, name: str, **labels: str) -> float:
+    """The sum of the samples that have these labels."""
+    wanted = frozenset(labels.items())
+    return sum(value for (found, has), value in samples.items() if found == name and wanted <= has)
+
+
+def test_requests_are_counted_by_the_template_of_their_route(service: Service, client: httpx.Client) -> None:
+    route = "/v1/projects/{project}/graders/{key}"
+    before = scraped(service)
+    client.get(f"{PROJECT}/graders/tenants-words")
+    client.get(f"{PROJECT}/graders/tenants-words")
+    client.request("PROPFIND", "/tenants/words")
+    after = scraped(service)
+
+    def more(name: str, **labels: str) -> float:
+        return value(after, name, **labels) - value(before, name, **labels)
+
+    assert more("gradebox_http_requests_total", route=route, method="GET", status="404") == 2
+    assert more("gradebox_http_request_seconds_count", route=route, method="GET") == 2
+    assert more("gradebox_http_requests_total", route="none", method="other") == 1
+    assert not any("tenants" in str(has).lower() for _, has in after)
+
+
+@pytest.mark.sandbox
+def test_what_is_scored_is_counted_by_grader_and_kind_of_error(
+    service: Service, client: httpx.Client, worker: None
+) -> None:
+    create(client, "exact")
+    create(client, "fails", GOOD.replace("return", "1 / len(thread.completion())\n    return"))
+    threads = [{"completion": "4"}, {"completion": "5"}, {"completion": ""}]
+    body = {"graders": [{"key": "exact"}, {"key": "fails"}], "threads": [*threads, {"no": "thread"}]}
+    before = scraped(service)
+    batch = client.post(f"{PROJECT}/batches", json=body).json()
+    finished(client, str(batch["id"]))
+    client.post(f"{PROJECT}/graders/exact/score", json={"threads": threads})
+
+    samples = scraped(service)
+    ends = time.monotonic() + 20  # the worker tells every few seconds
+    while value(samples, "gradebox_batches_ended_total", state="finished", worker="worker-1") == value(
+        before, "gradebox_batches_ended_total", state="finished", worker="worker-1"
+    ):
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+        samples = scraped(service)
+
+    def more(name: str, **labels: str) -> float:
+        return value(samples, name, **labels) - value(before, name, **labels)
+
+    def outcomes(grader: str, outcome: str) -> float:
+        return more("gradebox_completions_total", project="default", grader=grader, outcome=outcome)
+
+    assert outcomes("exact", "scored") == 3 + 3
+    assert outcomes("fails", "scored") == 2
+    assert outcomes("fails", "exception") == 1
+    assert outcomes("exact", "bad_input") == outcomes("fails", "bad_input") == 1
+    assert outcomes("exact", "scored") - 3 == more(
+        "gradebox_completions_total", grader="exact", outcome="scored", worker="worker-1"
+    )
+    assert more("gradebox_batches_accepted_total") == 1
+    assert more("gradebox_batches_ended_total", state="finished") == 1
+    assert more("gradebox_chunk_seconds_count", worker="worker-1") == 2
+    assert more("gradebox_batch_run_seconds_count") == 1
+    assert value(samples, "gradebox_batches_open") == value(samples, "gradebox_chunks_waiting") == 0
+    assert value(samples, "gradebox_sandboxes_alive", role="worker") > 0
+    assert value(samples, "gradebox_sandboxes_started_total", role="worker", worker="worker-1") > 0
+    for role in ("api", "worker"):
+        assert value(samples, "gradebox_process_resident_bytes", role=role) > 1 << 20
+
+
+def test_a_batch_that_is_ended_is_counted_once(service: Service, client: httpx.Client) -> None:
+    def cancelled() -> float:
+        return value(scraped(service), "gradebox_batches_ended_total", state="cancelled")
+
+    before = cancelled()
+    first = accept(service.store, 10_000)  # which no worker is called for
+    for _ in range(2):
+        client.post(f"{PROJECT}/batches/{first}/cancel")
+    client.delete(f"{PROJECT}/batches/{first}")
+    assert cancelled() == before + 1
+    second = accept(service.store, 10_000, wanted(service.store, "second"))
+    client.delete(f"{PROJECT}/batches/{second}")
+    assert cancelled() == before + 2
+
+
+def test_only_this_machine_reads_them_without_a_key(service: Service, client: httpx.Client, secret: str) -> None:
+    for header in ({"X-Forwarded-For": "192.0.2.1"}, {"Forwarded": "for=127.0.0.1"}, {"Host": "attacker.example"}):
+        problem(httpx.get(f"{service.url}/metrics", headers=header), 401, "unauthorized")
+        assert scraped(service, secret, **header)
+    assert httpx.get(f"{service.url}/metrics", headers={"Authorization": "Bearer"}).status_code == 200
+    limited = client.post("/v1/keys", json={"name": "one", "projects": ["default"]}).json()["secret"]
+    headers = {"Authorization": f"Bearer {limited}"}
+    problem(httpx.get(f"{service.url}/metrics", headers=headers), 403, "forbidden")
+
+
+def asked(services: Services, client: str, host: str) -> httpx.Response:
+    """The answer to somebody at this address."""
+
+    async def get() -> httpx.Response:
+        transport = httpx.ASGITransport(app=create_app(services), client=(client, 1234))
+        async with httpx.AsyncClient(transport=transport, base_url=f"http://{host}") as asking:
+            return await asking.get("/metrics")
+
+    return asyncio.run(get())
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize(
+    ("who", "client", "host", "status"),
+    [
+        ("local", "127.0.0.1", "localhost", 200),
+        ("local", "::1", "[::1]", 200),
+        ("local", "::ffff:127.0.0.1", "127.0.0.1", 200),
+        ("local", "192.0.2.1", "127.0.0.1", 401),
+        ("local", "127.0.0.1", "attacker.example", 401),
+        ("key", "127.0.0.1", "localhost", 401),
+        ("all", "192.0.2.1", "gradebox.example", 200),
+    ],
+)
+def test_the_setting_says_who_reads_them(
+    store: Store, pool: Pool, who: Literal["local", "key", "all"], client: str, host: str, status: int
+) -> None:
+    response = asked(Services(store, pool, ApiSettings(metrics=who)), client, host)
+    assert response.status_code == status
+
+
+@pytest.mark.sandbox
+def test_without_redis_what_this_process_knows_is_told(pool: Pool, tmp_path: Path) -> None:
+    away = Store(connect(f"unix://{tmp_path}/nothing.sock"), Spool(f"file://{tmp_path}/spool"))
+    response = asked(Services(away, pool), "127.0.0.1", "localhost")
+    assert response.status_code == 200
+    assert "gradebox_redis_up 0.0" in response.text
+    assert "gradebox_http_requests_open 1.0" in response.text
