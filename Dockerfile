@@ -41,7 +41,7 @@ ENV PATH=/opt/gradebox/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=
 USER 10001:10001
 WORKDIR /data
 # What sandboxes see is made now, so that the root of the containers may be read-only.
-RUN python -c 'from gradebox.service.rooms import become; become("sandbox.image", [], {})'
+RUN python -c 'from gradebox.service.server_programs import become; become("sandbox.image", [], {})'
 VOLUME /data
 EXPOSE 8000
 ENTRYPOINT ["gradebox"]

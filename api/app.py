@@ -4,7 +4,7 @@ from fastapi import Depends, FastAPI
 
 from api import dialects
 from api.http import openapi, problems
-from api.http.head import HeadAsGet
+from api.http.head_method import HeadAsGet
 from api.http.query import known_alone
 from api.http.request_id import RequestId
 from api.http.unfinished import Unfinished

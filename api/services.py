@@ -27,8 +27,8 @@ from api.telemetry.requests import Requests
 from runtime.metrics import Metrics
 from runtime.metrics_files import Together
 from sandbox.errors import Busy, Stopped
+from sandbox.fair_shares import Shares
 from sandbox.pool import Pool
-from sandbox.shares import Shares
 from storage.processes import Presence
 from storage.store import Store
 from worker.dispatch import Dispatch

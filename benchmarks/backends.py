@@ -8,8 +8,8 @@ from benchmarks import threads, timing
 from benchmarks.layer import Layer, cut
 from benchmarks.results import MILLIS, TIMES, Results
 from benchmarks.scale import Scale
+from sandbox.backend_choice import choose
 from sandbox.backends.base import Backend
-from sandbox.choice import choose
 from sandbox.errors import IsolationUnavailable
 from sandbox.pool import Pool
 from sandbox.session import Session

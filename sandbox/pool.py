@@ -11,17 +11,17 @@ from typing import Self
 
 from gradebox.schemas import Report
 from sandbox import proof
+from sandbox.backend_choice import choose
 from sandbox.backends.base import Backend
-from sandbox.choice import choose
 from sandbox.counts import Counts
 from sandbox.errors import InfrastructureError, Stopped
+from sandbox.fair_shares import Shares
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
 from sandbox.guest.protocol.frames import Limits
 from sandbox.limits import MIB, SANDBOX_MIB, limits_of
 from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings
-from sandbox.shares import Shares
 
 _WAIT_S = 60.0  # for a place, when as many as may be are taken; and for a sandbox to be started
 _ASK_S = 0.2  # between two questions whether the caller still wants a sandbox

@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import track
 from rich.table import Table
 
-from sandbox.choice import choose
+from sandbox.backend_choice import choose
 from sandbox.errors import IsolationUnavailable
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus

@@ -40,7 +40,7 @@ from sandbox.guest.protocol.frames import (
     unpack_records,
 )
 from sandbox.limits import MIB, SANDBOX_MIB
-from sandbox.monitor import memory_of
+from sandbox.memory_monitor import memory_of
 from sandbox.usage import Starved, Usage, measure, starved, wants_processor
 
 _F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, and is the only one ever

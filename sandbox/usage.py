@@ -6,7 +6,7 @@ from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
-from sandbox.monitor import family
+from sandbox.memory_monitor import family
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PRESSURE = Path("/proc/pressure/cpu")

@@ -12,7 +12,7 @@ from storage import names, tallies
 from storage.batch_plan import Scorer
 from storage.chunks import Chunk
 from storage.connection import text
-from storage.frozen import Frozen
+from storage.frozen_batch import Frozen
 from storage.reward_drift import Past, read_past
 from storage.statistics import error_counts
 from storage.summary import NOT_MADE, summary_of, weighted_mean

@@ -14,14 +14,14 @@ from redis import Redis
 from redis.client import Pipeline
 
 from gradebox.schemas import Batch, Version
-from storage import accepted, batch_record, names
+from storage import accepted_answer, batch_record, names
 from storage.audit import Audit
 from storage.backlog import Backlog, Bounds, Usage, Waiting
 from storage.batch_plan import Plan, Scorer, Wanted
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
-from storage.frozen import Frozen, part
+from storage.frozen_batch import Frozen, part
 from storage.idempotency import MOST, Once, answered, read
 from storage.idempotency import pack as idempotent
 from storage.orphan_files import OrphanFiles
@@ -106,7 +106,7 @@ class Batches:
             raise
         if answer is None:
             return batch
-        before = accepted.read(answer)
+        before = accepted_answer.read(answer)
         if before.id != batch_id:
             self._orphan_files.condemn(batch_id)
         return before
@@ -138,7 +138,7 @@ class Batches:
             self._audit.arguments(batch.project, "batch.create", batch.id, ", ".join(one.label for one in wanted)),
             once and _Answer(once.digest, MOST, once.keep_s),
         )
-        kept = idempotent(once, accepted.pack(batch)) if once else b""
+        kept = idempotent(once, accepted_answer.pack(batch)) if once else b""
         with self._redis.pipeline() as pipe:
             pipe.multi()
             self._accept_script(args=[msgspec.msgpack.encode(new), pack(chunks), kept], client=pipe)
@@ -159,7 +159,7 @@ class Batches:
     def answered(self, once: Once | None) -> Batch | None:
         """What was answered to the same request before, if it was. Raises KeyReused."""
         answer = answered(self._redis, once)
-        return None if answer is None else accepted.read(answer)
+        return None if answer is None else accepted_answer.read(answer)
 
     def get(self, project: str, batch_id: str, *, summary: bool = True) -> Batch:
         """One batch as it stands now.

@@ -5,7 +5,7 @@ from typing import Any
 
 from redis import Redis
 
-from storage import frozen, names
+from storage import frozen_batch, names
 from storage.batches import Batches
 from storage.connection import script, text
 from storage.spool import Spool
@@ -23,7 +23,7 @@ class Freezer:
         self._freeze = script(redis, "freeze")
 
     def due(self, before: float, limit: int) -> list[str]:
-        """Batches that were over before this time, and are not frozen."""
+        """Batches that were over before this time, and are not frozen_batch."""
         found: list[Any] = self._redis.zrangebyscore(names.UNFROZEN, "-inf", before, start=0, num=limit)
         return [text(batch_id) for batch_id in found]
 
@@ -41,11 +41,11 @@ class Freezer:
         if batch.summary_error is not None:
             self.postpone(batch_id)
             return
-        table = frozen.join(*tables)
-        is_short = len(table) <= frozen.KEPT_TABLE_BYTES
+        table = frozen_batch.join(*tables)
+        is_short = len(table) <= frozen_batch.KEPT_TABLE_BYTES
         if not is_short:
             self._spool.write_table(batch_id, table)
-        record = frozen.freeze(batch, table if is_short else None)
+        record = frozen_batch.freeze(batch, table if is_short else None)
         self._freeze(args=[batch_id, record, *self._batches.rewards(batch)])
 
     def postpone(self, batch_id: str) -> None:

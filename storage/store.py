@@ -14,11 +14,11 @@ from storage.leases import ATTEMPTS, Leases
 from storage.orphan_files import OrphanFiles
 from storage.processes import Processes
 from storage.projects import DEFAULT, Projects
-from storage.queue import Queue
+from storage.queue_depth import Queue
 from storage.quotas import GIB, Quotas
 from storage.settings import StorageSettings
 from storage.spool import MIB, Spool
-from storage.underway import Underway
+from storage.upload_bytes import Underway
 
 
 class Store:

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
+from sandbox.backend_choice import BACKENDS, prove
 from sandbox.backends.base import Backend
-from sandbox.choice import BACKENDS, prove
 from sandbox.errors import IsolationUnavailable
 from sandbox.settings import SandboxSettings
 

@@ -15,8 +15,8 @@ import pytest
 
 from gradebox.client import Client
 from gradebox.errors import ConnectionFailed
+from sandbox.backend_choice import prove
 from sandbox.backends.docker import Docker
-from sandbox.choice import prove
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings

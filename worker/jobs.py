@@ -8,8 +8,8 @@ import structlog
 from redis.exceptions import RedisError
 
 from worker.context import WorkerContext, current
-from worker.lane import Lane
 from worker.redis_retry import retry_redis
+from worker.scoring_loop import ScoringLoop
 
 TURN_S = 60.0
 _READ_S = 0.05
@@ -23,15 +23,15 @@ def drain() -> None:
     """Takes units until none is left and none comes, or for a minute: RQ's own upkeep is done between jobs."""
     context = current()
     ends = time.monotonic() + TURN_S
-    with Lane(context) as lane:
+    with ScoringLoop(context) as loop:
         while not context.stopping.is_set():
-            if lane.work():
+            if loop.work():
                 if time.monotonic() > ends:
                     retry_redis(context, context.dispatch.call)
                     return
                 continue
-            lane.flush()
-            if time.monotonic() > ends or not _called_again(context, lane):
+            loop.flush()
+            if time.monotonic() > ends or not _called_again(context, loop):
                 break
     if context.stopping.is_set():
         # What was given back, and a call that was answered in that moment, are another worker's now.
@@ -39,11 +39,11 @@ def drain() -> None:
             context.dispatch.call()
 
 
-def _called_again(context: WorkerContext, lane: Lane) -> bool:
+def _called_again(context: WorkerContext, loop: ScoringLoop) -> bool:
     """Waits a moment for the next call: to RQ, starting and ending a job is as much work as a small batch."""
     if _called(context, _READ_S):
         return True
-    lane.cache.unload()  # not at once: whoever waited for the batch now reads its outcomes
+    loop.cache.unload()  # not at once: whoever waited for the batch now reads its outcomes
     return _called(context, _LINGER_S)
 
 

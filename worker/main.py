@@ -17,10 +17,10 @@ from storage.settings import StorageSettings
 from storage.store import Store, open_store
 from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
-from worker.express import Express
 from worker.heartbeat import Heartbeat
 from worker.janitor import JanitorThread
 from worker.process import WorkerProcess
+from worker.second_loop import SecondLoop
 from worker.settings import WorkerSettings
 
 _log = structlog.get_logger("worker")
@@ -49,7 +49,7 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     use(context)
     presence = Presence(store.processes, "worker", lambda: pool.trouble() or heartbeat.trouble())
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
-    express = Express(context)
+    express = SecondLoop(context)
     express.start()
     heartbeat.start()
     presence.start()

@@ -17,7 +17,7 @@ from storage.statistics import Tally, tally
 from storage.store import Store
 from worker.context import WorkerContext
 from worker.loaded_grader import GraderCache, LoadedGrader
-from worker.watch import Watch
+from worker.unit_watch import UnitWatch
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Outcome)
@@ -49,7 +49,7 @@ class Scored(msgspec.Struct, frozen=True):
     """Whether these are all outcomes of the unit; else the next attempt goes on behind them."""
 
 
-def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: Watch) -> Scored | None:
+def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitWatch) -> Scored | None:
     """Scores a unit, or as much of it as `watch` allows. None where nothing is to be kept that was not kept before: its
     batch is over, the lease was lost, or the worker is stopping.
 
@@ -109,7 +109,7 @@ def _score_rest(
     lease: Lease,
     scorer: Scorer,
     chunk: Chunk,
-    watch: Watch,
+    watch: UnitWatch,
     outcomes: list[Outcome],
 ) -> bool:
     """Adds the outcomes that are lacking; False where they are not wanted."""
@@ -145,7 +145,7 @@ def _failed_here(outcomes: list[Outcome], first: int) -> int | None:
     return None
 
 
-def _is_enough(watch: Watch, before: int, outcomes: int) -> bool:
+def _is_enough(watch: UnitWatch, before: int, outcomes: int) -> bool:
     return watch.is_enough(before + outcomes)
 
 

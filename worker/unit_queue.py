@@ -1,4 +1,4 @@
-"""The units that a lane of a worker takes and gives back."""
+"""The units that a loop of a worker takes and gives back."""
 
 from types import TracebackType
 from typing import Self

@@ -11,7 +11,7 @@ from fastapi import Request
 
 from api.http.problems import ProblemError, problem_of
 from sandbox.errors import Stopped
-from sandbox.shares import Shares
+from sandbox.fair_shares import Shares
 
 PLACE_S = 60.0  # that a call waits for others of its project to end, or of all
 

@@ -12,7 +12,7 @@ from api.access.callers import Client, watched
 from api.http.problems import RETRY, ProblemError
 from api.intake.body_budget import BodyMemory, key_of
 from sandbox.errors import Busy
-from sandbox.shares import Shares
+from sandbox.fair_shares import Shares
 
 AT_ONCE = 4  # each takes the interpreter for some milliseconds at a time, which is what others wait for
 

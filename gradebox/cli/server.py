@@ -38,9 +38,9 @@ def serve(
 ) -> None:
     """Runs the whole service on this machine: the API, workers and a Redis."""
     from gradebox.access import data_dir as usual_data_dir
-    from gradebox.service import rooms
+    from gradebox.service import server_programs
 
-    rooms.environment({})  # says what is not installed, before anything of it is imported
+    server_programs.environment({})  # says what is not installed, before anything of it is imported
     from gradebox.service.serve import ServeOptions
     from gradebox.service.serve import serve as run
 
@@ -91,6 +91,6 @@ def _common(data_dir: Path | None, backend: Backend | None, redis_url: str | Non
 
 
 def _become(module: str, *arguments: str, **settings: object) -> None:
-    from gradebox.service.rooms import become
+    from gradebox.service.server_programs import become
 
     become(module, arguments, settings)

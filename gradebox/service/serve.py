@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from gradebox.access import KEY_FILE, Note, write_note
 from gradebox.errors import CannotServe
-from gradebox.service import rooms
+from gradebox.service import server_programs
 from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
@@ -110,7 +110,7 @@ def _tails(processes: Sequence[ServiceProcess], folder: DataFolder, settings: Lo
 
 def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[ServiceProcess]:
     folder.forget_metrics()
-    environment = rooms.environment(
+    environment = server_programs.environment(
         {
             "redis_url": options.redis_url or redis_url(folder),
             "data_dir": folder.path,
@@ -125,11 +125,11 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
     )
     stop_s = options.stop_s + KILL_S
     api = ServiceProcess(
-        "api", rooms.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),)
+        "api", server_programs.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),)
     )
     number = options.workers or len(os.sched_getaffinity(0))
     environment = {"GRADEBOX_SANDBOXES_MEMORY_MB": str(_worker_memory_mb(number)), **environment}
-    command = rooms.command("worker")
+    command = server_programs.command("worker")
     workers = []
     for name in (f"worker-{one}" for one in range(1, number + 1)):
         own = {**environment, "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom")}

@@ -7,7 +7,7 @@ from redis import Redis
 
 from gradebox.outcome import Outcome
 from gradebox.schemas import Batch
-from storage import frozen, names, outcomes
+from storage import frozen_batch, names, outcomes
 from storage.batch_plan import Wanted
 from storage.errors import NotFound
 from storage.store import Store
@@ -148,7 +148,7 @@ def test_a_batch_whose_summary_cannot_be_made_stays_and_says_so(store: Store, re
 def test_a_freeze_that_is_killed_behind_its_file_is_done_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = finished(store, 50_000)
     before = views(store, batch)
-    assert len(frozen.join(*(store.batches.tables(batch) or (b"", b"")))) > frozen.KEPT_TABLE_BYTES
+    assert len(frozen_batch.join(*(store.batches.tables(batch) or (b"", b"")))) > frozen_batch.KEPT_TABLE_BYTES
     with monkeypatch.context() as patched:
         patched.setattr(store.freezer, "_freeze", lambda args: (_ for _ in ()).throw(KeyboardInterrupt("killed")))
         with pytest.raises(KeyboardInterrupt):

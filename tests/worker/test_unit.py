@@ -15,7 +15,7 @@ from storage.batch_plan import Wanted
 from storage.leases import Lease, Part
 from storage.store import Store
 from tests.storage.making import accept, claim, proved
-from worker import watch as watches
+from worker import unit_watch as watches
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
@@ -23,7 +23,7 @@ from worker.loaded_grader import GraderCache
 from worker.result_writer import ResultWriter
 from worker.unit import Scored, score
 from worker.unit_queue import UnitQueue
-from worker.watch import Watch
+from worker.unit_watch import UnitWatch
 
 pytestmark = pytest.mark.sandbox
 QUICK = "async def grade(thread):\n    return float(thread.completion())\n"
@@ -43,7 +43,7 @@ def wanted(store: Store, source: str, key: str = "g") -> Wanted:
 
 def scored(context: WorkerContext, lease: Lease) -> Scored | None:
     with GraderCache(context.store, context.pool) as cache:
-        return score(context, cache, lease, Watch(context, lease))
+        return score(context, cache, lease, UnitWatch(context, lease))
 
 
 def settled(context: WorkerContext, unit: Scored) -> None:

@@ -17,7 +17,7 @@ from api.http.problems import ProblemError
 from api.intake import bodies
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
-from sandbox.shares import Shares
+from sandbox.fair_shares import Shares
 
 _T = TypeVar("_T")
 

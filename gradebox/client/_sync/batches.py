@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
+from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice
 from gradebox.client.outcomes import Rewards
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
-from gradebox.client.watch import BatchWatch
 from gradebox.outcome import Outcome
 from gradebox.schemas import Batch, BatchState, Summary
 

@@ -17,12 +17,12 @@ from sandbox import image, limits, seccomp
 from sandbox.backends.base import COMMAND
 from sandbox.backends.bubblewrap import build
 from sandbox.backends.bubblewrap.build import START_S, Build
-from sandbox.backends.bubblewrap.first import First
+from sandbox.backends.bubblewrap.first_process import First
 from sandbox.backends.bubblewrap.sandbox import BubblewrapSandbox
 from sandbox.backends.bubblewrap.zygote import Zygote
 from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError, IsolationUnavailable, SandboxError
-from sandbox.monitor import Monitor
+from sandbox.memory_monitor import Monitor
 from sandbox.settings import SandboxSettings
 from sandbox.user_ids import USER_IDS, UserIds
 

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 from sandbox import image, limits
 from sandbox.backends.base import AT_START
-from sandbox.backends.bubblewrap.first import First
+from sandbox.backends.bubblewrap.first_process import First
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.image import Image
 

@@ -3,9 +3,9 @@
 import socket
 from collections.abc import Callable
 
-from sandbox.backends.bubblewrap.first import First
+from sandbox.backends.bubblewrap.first_process import First
 from sandbox.cgroups import Cgroup
-from sandbox.monitor import Monitor
+from sandbox.memory_monitor import Monitor
 
 
 class BubblewrapSandbox:

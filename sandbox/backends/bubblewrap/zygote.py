@@ -17,7 +17,7 @@ from sandbox import image
 from sandbox.backends.base import INTERPRETER
 from sandbox.backends.bubblewrap import build
 from sandbox.backends.bubblewrap.build import START_S, Build, is_read_only
-from sandbox.backends.bubblewrap.first import First
+from sandbox.backends.bubblewrap.first_process import First
 from sandbox.cgroups import Cgroup, opened_to_join
 from sandbox.errors import InfrastructureError
 from sandbox.guest.zygote import ASKED, MOST_TOLD

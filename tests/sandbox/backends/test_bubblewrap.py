@@ -20,7 +20,7 @@ from gradebox.schemas import Isolation
 from sandbox import image, seccomp
 from sandbox.backends.bubblewrap import Bubblewrap, BubblewrapSandbox, build, zygote
 from sandbox.backends.bubblewrap.build import Build
-from sandbox.backends.bubblewrap.first import First
+from sandbox.backends.bubblewrap.first_process import First
 from sandbox.cgroups import Cgroup, Cgroups
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource

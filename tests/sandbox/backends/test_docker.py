@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from sandbox import image
+from sandbox.backend_choice import prove
 from sandbox.backends.docker import Docker, backend, channel, images, leftovers, policy
-from sandbox.choice import prove
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.session import Session
 from tests.backends import backend_of, settings_for

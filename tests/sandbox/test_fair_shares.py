@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.errors import Busy
-from sandbox.shares import Shares
+from sandbox.fair_shares import Shares
 
 
 def asked(shares: Shares, project: str, times: int, granted: list[str]) -> None:

@@ -4,7 +4,7 @@ import pytest
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from storage.queue import Queue
+from storage.queue_depth import Queue
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, wanted
 

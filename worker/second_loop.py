@@ -1,18 +1,18 @@
-"""The second lane of a worker: while a unit takes long, it serves projects that no worker serves."""
+"""The second loop of a worker: while a unit takes long, it serves projects that no worker serves."""
 
 import threading
 
 import structlog
 
 from worker.context import WorkerContext
-from worker.lane import Lane
+from worker.scoring_loop import ScoringLoop
 
 _PAUSE_S = 1.0
 
 _log = structlog.get_logger(__name__)
 
 
-class Express(threading.Thread):
+class SecondLoop(threading.Thread):
     """Sleeps until a unit has taken more than a second while a project waits that has no lease."""
 
     def __init__(self, context: WorkerContext) -> None:
@@ -27,20 +27,20 @@ class Express(threading.Thread):
             starving.clear()
             try:
                 self.serve()
-            except Exception:  # noqa: BLE001  # one project's fault must not take the lane from the others
-                _log.exception("the second lane was interrupted", goes_on_in_s=_PAUSE_S)
+            except Exception:  # noqa: BLE001  # one project's fault must not take the loop from the others
+                _log.exception("the second loop was interrupted", goes_on_in_s=_PAUSE_S)
                 stopping.wait(_PAUSE_S)
 
     def serve(self) -> None:
         """Scores units of projects that have no lease, until there is no such project."""
-        with Lane(self._worker, starving=True) as lane:
-            while lane.work() or self._again(lane):
+        with ScoringLoop(self._worker, starving=True) as loop:
+            while loop.work() or self._again(loop):
                 pass
 
-    def _again(self, lane: Lane) -> bool:
+    def _again(self, loop: ScoringLoop) -> bool:
         """A project has its lease until its outcomes are written: without it, it may be the one that waits."""
-        lane.flush()
-        return lane.work()
+        loop.flush()
+        return loop.work()
 
     def end(self) -> None:
         """Ends the thread once the worker is told to stop; the unit at hand may take as long as one may then."""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.choice import choose
+from sandbox.backend_choice import choose
 from sandbox.errors import IsolationUnavailable
 from sandbox.settings import SandboxSettings
 from tests.backends import NAMES, backend_of, settings_for

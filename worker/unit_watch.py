@@ -10,11 +10,11 @@ from worker.context import WorkerContext
 
 LOOK_S = 0.25
 SLICE_S = 10.0  # after which a unit makes room for a project that waits
-EXPRESS_S = 1.0  # after which the other lane of the worker serves projects that have no lease
+SECOND_LOOP_S = 1.0  # after which the other loop of the worker serves projects that have no lease
 _STOP_SHARE = 0.6  # of the time to stop that the completion at hand may still take; what is done is to be written then
 
 
-class Watch:
+class UnitWatch:
     """Of one unit.
 
     Attributes:
@@ -44,7 +44,7 @@ class Watch:
     def _look(self, outcomes: int, now: float) -> None:
         standing = self._standing(outcomes)
         self.over = standing == Standing.OVER
-        if standing == Standing.STARVING and now - self._began > EXPRESS_S:
+        if standing == Standing.STARVING and now - self._began > SECOND_LOOP_S:
             self._context.starving.set()
         if standing >= Standing.SHARED and now - self._began > SLICE_S:
             self._leave(outcomes, now)

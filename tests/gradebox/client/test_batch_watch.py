@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from gradebox.client.watch import ANSWER_S, UNSEEN_S, BatchWatch
+from gradebox.client.batch_watch import ANSWER_S, UNSEEN_S, BatchWatch
 from gradebox.errors import BatchFailed, WaitTimeout
 from gradebox.schemas import Batch, BatchGrader, BatchState
 
@@ -31,7 +31,7 @@ def pause(watch: BatchWatch, state: Batch) -> float:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [100.0]
-    monkeypatch.setattr("gradebox.client.watch.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("gradebox.client.batch_watch.time.monotonic", lambda: now[0])
     return now
 
 

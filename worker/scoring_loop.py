@@ -16,14 +16,14 @@ from worker.redis_retry import retry_redis
 from worker.result_writer import ResultWriter
 from worker.unit import score
 from worker.unit_queue import UnitQueue
-from worker.watch import Watch
+from worker.unit_watch import UnitWatch
 
 _LONGEST_PAUSE_S = 30.0
 
 _log = structlog.get_logger(__name__)
 
 
-class Lane:
+class ScoringLoop:
     """One of a worker process. `starving`: for projects alone that have no lease."""
 
     def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
@@ -72,7 +72,7 @@ class Lane:
 
         A payload that is lost does not come back, so that is not waited for: other batches are.
         """
-        watch = Watch(self._context, lease)
+        watch = UnitWatch(self._context, lease)
         try:
             scored = retry_redis(self._context, lambda: score(self._context, self.cache, lease, watch))
         except (InfrastructureError, PayloadLost, OSError) as error:
