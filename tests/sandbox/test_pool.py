@@ -479,7 +479,7 @@ _SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(20)\n    return
 
 def test_one_project_leaves_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slow calls of one project hold half of the sandboxes, and those of it that wait too long are told why."""
-    monkeypatch.setattr(pool_module, "_WAIT_S", 2.0)
+    monkeypatch.setattr(pool_module, "WAIT_S", 2.0)
     _, opened = counted(most_sandboxes=4, warm_sandboxes=1)
     over = threading.Event()
     ends: list[str] = []

@@ -471,7 +471,7 @@ def test_warm_sandboxes_that_went_with_their_zygote_are_missed() -> None:
     settings = SandboxSettings(warm_sandboxes=6)
     made = Bubblewrap(settings)
     with Pool(made, settings) as pool:
-        assert eventually(lambda: len(pool._empty) == 6)
+        assert eventually(lambda: len(pool._stock._empty) == 6)
         assert made.zygote is not None
         os.kill(made.zygote.pid, signal.SIGKILL)
         assert pool.prove(GraderSource("async def grade(thread):\n    return 1.0\n")).valid

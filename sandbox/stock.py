@@ -1,0 +1,291 @@
+"""The sandboxes of a process: empty ones, started ahead of need, and loaded ones, kept while they are used."""
+
+import logging
+import threading
+from contextlib import suppress
+from math import inf
+from time import monotonic
+
+from sandbox.backends.base import Backend
+from sandbox.counts import Counts
+from sandbox.errors import InfrastructureError, Stopped
+from sandbox.fair_shares import Shares
+from sandbox.grader_source import GraderSource
+from sandbox.limits import MIB
+from sandbox.session import Ended, Session, Stopping
+from sandbox.settings import SandboxSettings
+
+WAIT_S = 60.0  # for a place, when as many as may be are taken; and for a sandbox to be started
+_ASK_S = 0.2  # between two questions whether the caller still wants a sandbox
+_LOOK_S = 1.0  # between two looks for sandboxes that have idled long enough
+# Starting a sandbox takes 10 ms of a processor and more. Where nobody waits for it, others come first:
+_QUIET_S = 0.02  # it begins when no grader was in use for so long,
+_PATIENCE_S = 0.25  # or when there was no such moment for so long
+_RETRY_S = 1.0  # between two tries to start a sandbox, after one that failed
+
+_log = logging.getLogger(__name__)
+
+
+class Stock:
+    """Thread-safe. One thread, the builder, starts all sandboxes."""
+
+    def __init__(self, backend: Backend, settings: SandboxSettings, counts: Counts, memory: Shares) -> None:
+        """`memory` is shared by the graders in use, in MiB: loaded ones that idle may have what is left of it."""
+        self._backend = backend
+        self._settings = settings
+        self._counts = counts
+        self._memory = memory
+        self._changed = threading.Condition()
+        self._empty: list[Session] = []
+        self._idle: list[Session] = []  # loaded; the one used last comes last
+        self._alive = 0  # all of them, busy ones and those being started too
+        self._waiting = 0
+        self._in_use = 0
+        self._used_at = 0.0
+        self._failure = ""  # why no sandbox could be started the last time; empty when one could
+        self._failing_since = 0.0
+        self._retry_at = 0.0
+        self._weighed_at = 0.0
+        self._ended_by = ""
+        self._closed = False
+        # A sandbox may die with the thread that started it: one that lives as long as the stock starts them all.
+        self._builder = threading.Thread(target=self._build, name="sandbox-builder", daemon=True)
+
+    def start(self) -> None:
+        """Starts the builder."""
+        self._builder.start()
+
+    def close(self) -> None:
+        """Ends every sandbox."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._builder.join()
+        self._backend.close()
+
+    def trouble(self) -> str | None:
+        """Why sandboxes cannot be had at present; None when all is well."""
+        with self._changed:
+            return self._trouble()
+
+    def _trouble(self) -> str | None:
+        if self._ended_by:
+            return f"the thread that starts sandboxes has ended: {self._ended_by}"
+        if self._failure:
+            return f"no sandbox could be started for {monotonic() - self._failing_since:.0f} s: {self._failure}"
+        return None
+
+    @property
+    def alive(self) -> int:
+        """How many sandboxes there are, those that are being started too."""
+        return self._alive
+
+    @property
+    def in_use(self) -> int:
+        """How many graders are in use."""
+        return self._in_use
+
+    def use(self, more: int) -> None:
+        """Notes that so many more graders are in use, or so many fewer."""
+        with self._changed:
+            self._in_use += more
+            self._used_at = monotonic()
+
+    def reset(self) -> None:
+        """Resets the loaded sandboxes. It waits for nothing."""
+        with self._changed:
+            for session in self._idle:
+                with suppress(Ended, OSError):  # whoever takes it gets that error too
+                    session.reset()
+
+    def take_loaded(self, source: GraderSource) -> Session | None:
+        """The sandbox with this grader that was used last, if there is one."""
+        with self._changed:
+            found = next((session for session in reversed(self._idle) if session.source == source), None)
+            if found is not None:
+                self._idle.remove(found)
+            return found
+
+    def keep_loaded(self, session: Session) -> bool:
+        """Keeps a sandbox for the next that wants its grader; False where the stock is closed."""
+        session.used_at = monotonic()
+        with self._changed:
+            if self._closed:
+                return False
+            self._idle.append(session)
+            if self._waiting or self._is_behind():
+                self._changed.notify_all()
+            return True
+
+    def take_empty(self, began: float, stopping: Stopping | None) -> Session:
+        """An empty sandbox, waited for since `began`. All that wait may have ended at once, with the zygote.
+
+        Raises:
+            InfrastructureError: none could be started, or not in time.
+            Stopped: `stopping` said so.
+        """
+        session = self._take_next(stopping)
+        for _ in range(self._settings.warm_sandboxes):
+            if not session.is_gone():
+                break
+            self.end(session, "crash")
+            session = self._take_next(stopping)
+        self._counts.wait.observe(monotonic() - began)
+        return session
+
+    def _take_next(self, stopping: Stopping | None) -> Session:
+        deadline = monotonic() + WAIT_S
+        with self._changed:
+            self._waiting += 1
+            self._changed.notify_all()
+            try:
+                while not self._empty:
+                    self.look(stopping)
+                    if trouble := self._trouble():
+                        raise InfrastructureError(trouble)
+                    if monotonic() >= deadline:
+                        raise InfrastructureError(
+                            f"no sandbox was started within {WAIT_S:g} s: the machine is too busy"
+                        )
+                    self._changed.wait(_ASK_S)
+                return self._empty.pop()
+            finally:
+                self._waiting -= 1
+                self._changed.notify_all()
+
+    def look(self, stopping: Stopping | None) -> None:
+        """Raises where a sandbox is no longer to be waited for."""
+        if self._closed:
+            raise InfrastructureError("the service is stopping")
+        if stopping is not None and stopping():
+            raise Stopped("the caller wants no more")
+
+    def end(self, session: Session, why: str) -> None:
+        """Ends a sandbox; `why` is counted."""
+        try:
+            session.end()
+        except Exception:  # noqa: BLE001  # whatever it is, the scores that it gave count, and others are still started
+            self._counts.ends_failed.inc()
+            _log.exception("a sandbox could not be ended, something of it may be left")
+        self._counts.ended[why].inc()
+        with self._changed:
+            self._alive -= 1
+            self._changed.notify_all()
+
+    def _build(self) -> None:
+        """The builder's life: starts what is lacking, ends what has had its time."""
+        try:
+            self._keep_building()
+        except BaseException as error:
+            _log.exception("the thread that starts sandboxes ends")
+            with self._changed:
+                self._ended_by = _told(error)
+                self._changed.notify_all()
+            raise
+
+    def _keep_building(self) -> None:
+        behind_since = inf
+        while True:
+            self._weigh()
+            with self._changed:
+                behind_since = min(behind_since, monotonic()) if self._is_behind() else inf
+                if not self._closed and not self._is_pressing(behind_since):
+                    self._changed.wait(_LOOK_S if behind_since == inf else _QUIET_S)
+                closed, pressing = self._closed, self._is_pressing(behind_since)
+                ending = self._all_unused() if closed else self._outdated(pressing)
+                starting = not closed and pressing and self._may_start()
+                self._alive += starting
+            for session in ending:
+                self.end(session, "closed" if closed else "unused")
+            if closed:
+                return  # not before they have ended: bubblewrap dies with this thread, and would leave zombies
+            if starting:
+                self._start_one()
+
+    def _is_behind(self) -> bool:
+        """Whether there are too few empty sandboxes, or too many loaded ones."""
+        return self._may_start() or len(self._idle) > self._settings.loaded_sandboxes
+
+    def _is_pressing(self, behind_since: float) -> bool:
+        """Whether what is to be done is to be done now."""
+        now = monotonic()
+        is_quiet = not self._in_use and now - self._used_at >= _QUIET_S
+        return self._is_behind() and (self._waiting > len(self._empty) or is_quiet or now - behind_since >= _PATIENCE_S)
+
+    def _all_unused(self) -> list[Session]:
+        unused, self._empty, self._idle = self._empty + self._idle, [], []
+        return unused
+
+    def _may_start(self) -> bool:
+        if self._failure and monotonic() < self._retry_at:
+            return False
+        # After a failure one is started also where nobody waits: how else would it be known that all is well again?
+        wanted = max(self._settings.warm_sandboxes, self._waiting, 1 if self._failure else 0)
+        room = self._alive < self._settings.most_sandboxes or bool((self._waiting or self._failure) and self._idle)
+        return len(self._empty) < wanted and room
+
+    def _outdated(self, pressing: bool) -> list[Session]:
+        """Takes off the shelf: what idled too long, what is too many, and what is in the way of somebody waiting."""
+        idle, now = self._idle, monotonic()
+        surplus = len(idle) - self._settings.loaded_sandboxes if pressing else 0
+        is_wanted = bool(self._waiting or self._failure)
+        in_the_way = 1 if is_wanted and self._alive >= self._settings.most_sandboxes else 0
+        number = max(surplus, in_the_way, sum(now - session.used_at > self._settings.idle_s for session in idle))
+        outdated = idle[:number] if number > 0 else []
+        del idle[: len(outdated)]
+        return outdated
+
+    def _weigh(self) -> None:
+        """Ends idle graders, the largest first, until they leave those in use the memory that these may come to want.
+
+        What an idle one holds is measured, not what it may: most graders hold a tenth of that.
+        """
+        with self._changed:
+            if monotonic() - self._weighed_at < _LOOK_S:
+                return
+            idle = [*self._idle]
+        sizes = {session: session.memory_bytes() for session in idle}
+        self._weighed_at = monotonic()
+        surplus = sum(sizes.values()) - (self._memory.most - self._memory.held) * MIB
+        for session in sorted(idle, key=sizes.__getitem__, reverse=True):
+            if surplus <= 0:
+                return
+            surplus -= sizes[session]
+            with self._changed:
+                if session not in self._idle:
+                    continue  # it is in use again
+                self._idle.remove(session)
+            self.end(session, "memory")
+
+    def _start_one(self) -> None:
+        try:
+            session = Session(self._backend.start())
+        except Exception as error:  # noqa: BLE001  # whatever it is: who waits is told, and the next try may succeed
+            self._fail(error)
+            return
+        self._counts.started.inc()
+        with self._changed:
+            self._failure = ""
+            if not self._closed:
+                self._empty.append(session)
+                self._changed.notify_all()
+                return
+        self.end(session, "closed")
+
+    def _fail(self, error: Exception) -> None:
+        """Notes that a sandbox could not be started."""
+        self._counts.starts_failed.inc()
+        known = isinstance(error, InfrastructureError)
+        _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)
+        with self._changed:
+            self._alive -= 1
+            now = monotonic()
+            if not self._failure:
+                self._failing_since = now
+            self._failure = str(error) if known else _told(error)
+            self._retry_at = now + _RETRY_S
+            self._changed.notify_all()
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"
