@@ -25,6 +25,7 @@ from sandbox.hostile.watched import Watched
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 
+_PAUSES_S = (0.0, 2.0, 4.0, 8.0)  # before a case is tried again that only took too long
 _AT_ONCE = 4
 _LOAD_S = 4.0
 # Of each category what its graders try, and what it means when one gets through.
@@ -91,9 +92,19 @@ def _breaches(cases: Sequence[Case], pool: Pool, around: Surroundings, show: boo
                 late.append(case)
             elif faults:
                 yield _breach(case.name, case.category, case.must, faults)
-    for case in late:  # by itself, now that the machine has nothing else to do
-        if faults := attempt(case, pool, around.canaries):
+    for case in late:
+        if faults := _attempt_again(case, pool, around):
             yield _breach(case.name, case.category, case.must, faults)
+
+
+def _attempt_again(case: Case, pool: Pool, around: Surroundings) -> list[str]:
+    """By itself, now that the selftest has nothing else to do; and later, where other programs still take its time."""
+    for pause_s in _PAUSES_S:
+        time.sleep(pause_s)
+        faults = attempt(case, pool, around.canaries)
+        if not faults or not all(map(is_of_time, faults)):
+            break
+    return faults
 
 
 def _breach(name: str, category: str, must: str, faults: list[str]) -> Breach:

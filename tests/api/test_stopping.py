@@ -101,6 +101,12 @@ def said(answer: httpx.Response) -> None:
     assert answer.json()["request_id"] == answer.headers["x-request-id"]
 
 
+@pytest.fixture(scope="session")
+def redis_url(redis_url: str) -> str:
+    """A database that no worker of other tests looks into."""
+    return redis_url.replace("db=2", "db=3")
+
+
 @pytest.fixture
 def no_traceback(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     yield

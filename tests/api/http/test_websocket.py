@@ -209,8 +209,8 @@ def test_a_client_is_not_ended_while_it_waits_for_answers(
     """Its pongs are not read then, as nothing is."""
     source = "import time\nasync def grade(thread):\n    time.sleep(0.15 if thread.metadata else 0)\n    return 1.0\n"
     client.put("/v1/projects/default/graders/exact", json={"source": source}).raise_for_status()
-    monkeypatch.setattr(service.serving.config, "ws_ping_interval", 0.2)
-    monkeypatch.setattr(service.serving.config, "ws_ping_timeout", 0.2)
+    monkeypatch.setattr(service.serving.config, "ws_ping_interval", 1.0)
+    monkeypatch.setattr(service.serving.config, "ws_ping_timeout", 1.0)
     with speaking(service, secret) as connection:
         turns = [{"role": "assistant", "content": "x"}]
         for number in range(120):

@@ -18,7 +18,7 @@ from tests.api.conftest import GOOD, Service
 from tests.storage.making import accept, proved
 from worker.loaded_grader import GraderCache
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 THREAD = {"messages": [{"role": "assistant", "content": "4"}], "metadata": {}}
 OPENAI = {"type": "python", "name": "g", "source": "def grade(sample, item):\n    return 1.0\n"}
 

@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.conftest import PROJECT, Service, create, finished
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 DASHBOARD = json.loads((ROOT / "docs" / "observability" / "dashboard.json").read_text())
 PAGE = (ROOT / "docs" / "observability.md").read_text()
 QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]

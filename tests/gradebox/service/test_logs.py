@@ -109,7 +109,7 @@ def test_strangers_fill_no_log(tmp_path: Path) -> None:
                 broken.recv(1000)
         grown = sum(log.stat().st_size for log in logs.iterdir()) - before
     assert grown < 20_000, (logs / "api.log").read_text()
-    assert '"401": 100, "429": 900}' in (logs / "api.log").read_text()
+    assert '"401": 100, "429": 900' in (logs / "api.log").read_text()
 
 
 @pytest.mark.service

@@ -200,13 +200,18 @@ def test_forged_memory_of_results_is_never_a_score_of_nobody(code: str, loads: C
 
 
 def test_the_memory_of_results_can_be_forged_by_those_that_it_is_of(loads: Callable[..., Grader]) -> None:
-    """Else the attacks above would prove nothing."""
+    """Else the attacks above would prove nothing. A record that was passed on before stays as it was."""
     grader = loads(_FORGES, isolation="batch")
     threads: list[dict[str, object]] = [
         {"messages": [{"role": "assistant", "content": text}], "metadata": {"number": number}}
         for number, text in enumerate(["", "forge(0, 0)"])
     ]
-    assert [outcome.score for outcome in grader.score_threads(threads)] == [666.0, 1.0]
+    for _ in range(10):
+        scores = [outcome.score for outcome in grader.score_threads(threads)]
+        assert scores in ([666.0, 1.0], [0.0, 1.0])
+        if scores[0] == 666.0:
+            return
+    raise AssertionError("the memory was never forged before it was read")
 
 
 def test_ids_reasons_and_prints_of_every_size(loads: Callable[..., Grader]) -> None:
