@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from pathlib import Path
 
 import httpx
@@ -25,10 +26,21 @@ def told(service: Service, client: httpx.Client, worker: None) -> dict[str, set[
     body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}, {"completion": "5"}]}
     finished(client, str(client.post(f"{PROJECT}/batches", json=body).json()["id"]))
     labels: dict[str, set[str]] = {}
-    for family in text_string_to_metric_families(httpx.get(f"{service.url}/metrics").text):
+    for family in text_string_to_metric_families(_metrics(service)):
         for sample in family.samples:
             labels.setdefault(sample.name, set()).update(sample.labels)
     return labels
+
+
+def _metrics(service: Service) -> str:
+    """Once the worker has told its own, which it does every few seconds."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        text = httpx.get(f"{service.url}/metrics").text
+        if "gradebox_completions_total{" in text:
+            return text
+        time.sleep(0.2)
+    raise AssertionError("the worker did not tell its metrics")
 
 
 @pytest.mark.sandbox
