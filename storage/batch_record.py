@@ -129,5 +129,5 @@ def size_of(chunks: list[Chunk]) -> int:
 
 
 def texts(fields: Mapping[bytes | str, bytes | str]) -> dict[str, str]:
-    """A record as Redis gave it."""
-    return {text(name): text(value) for name, value in fields.items()}
+    """A record as Redis gave it, without the chunk table that lies in it where that is short."""
+    return {text(name): text(value) for name, value in fields.items() if text(name) != "chunks"}

@@ -243,9 +243,10 @@ class Batches:
         """
         with self._redis.pipeline() as pipe:
             pipe.hmget(names.batch(batch_id), "project", "graders", "sources", "trace")
-            pipe.mget(names.chunks(batch_id), names.done(batch_id))
+            self._ask_for_tables(pipe, batch_id)
             pipe.hget(names.FROZEN, batch_id)
-            (project, scorers, sources, trace), (table, done), frozen = pipe.execute()
+            (project, scorers, sources, trace), short, (table, done), frozen = pipe.execute()
+        table = short or table
         if frozen is not None:
             return self._standing_when_over(batch_id, Frozen(frozen))
         if scorers is None or table is None:
@@ -265,9 +266,16 @@ class Batches:
 
     def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:
         """The chunks of a batch that is not frozen, and what counts of its units, packed."""
-        found: Any = self._redis.mget(names.chunks(batch_id), names.done(batch_id))
-        chunks, done = found
+        with self._redis.pipeline() as pipe:
+            self._ask_for_tables(pipe, batch_id)
+            short, (table, done) = pipe.execute()
+        chunks = short or table
         return None if chunks is None else (chunks, done or b"")
+
+    def _ask_for_tables(self, pipe: Pipeline, batch_id: str) -> None:
+        """A short chunk table lies in the batch's record, a long one has a key of its own."""
+        pipe.hget(names.batch(batch_id), "chunks")
+        pipe.mget(names.chunks(batch_id), names.done(batch_id))
 
     def source(self, scorer: Scorer) -> Version | None:
         """What a grader of a batch scores with, or None where no batch needs it any more."""

@@ -19,7 +19,11 @@ end
 for source, version in pairs(wanted.sources) do redis.call('HSETNX', SOURCES, source, version) end
 for _, source in ipairs(wanted.holds) do redis.call('HINCRBY', HOLDS, source, 1) end
 redis.call('HSET', batch, unpack(wanted.fields))
-redis.call('SET', batch .. ':chunks', ARGV[2])
+if #ARGV[2] <= 64 then -- of a key of its own, the name alone takes more
+  redis.call('HSET', batch, 'chunks', ARGV[2])
+else
+  redis.call('SET', batch .. ':chunks', ARGV[2])
+end
 redis.call('ZADD', batches_key(project), 0, id)
 redis.call('SADD', OPEN, id)
 redis.call('ZREM', UPLOADS, id)
