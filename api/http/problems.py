@@ -181,7 +181,8 @@ async def _on_leaving(_: Request, error: Exception) -> NoReturn:
 
 
 async def _on_away(request: Request, error: Exception) -> Response:
-    _log.error("request %s met what is away", request_id(request.scope), exc_info=error)
+    # No traceback: each request has one while Redis is away, and the cause is in the message.
+    _log.error("request %s could not be served: %s: %s", request_id(request.scope), type(error).__name__, error)
     return answer(request, problem_of(error))
 
 
