@@ -19,7 +19,7 @@ RUN python3 -m venv /opt/gradebox \
     && (ls /source/wheels/gradebox-*.whl >/dev/null 2>&1 || /source/scripts/wheels /source/wheels) \
     && /opt/gradebox/bin/pip install --no-cache-dir --no-index --find-links /source/wheels 'gradebox[server,s3]' \
     && /opt/gradebox/bin/pip uninstall -y pip \
-    && ROOMS=$(/opt/gradebox/bin/python -c 'from gradebox.service import rooms; print(rooms.environment({})["PYTHONPATH"])') \
+    && ROOMS=$(/opt/gradebox/bin/python -c 'from gradebox.service import server_programs; print(server_programs.environment({})["PYTHONPATH"])') \
     && PYTHONPATH=$ROOMS /opt/gradebox/bin/python -m sandbox.image /image
 
 FROM scratch AS sandbox

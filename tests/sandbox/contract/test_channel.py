@@ -211,6 +211,8 @@ def test_the_memory_of_results_can_be_forged_by_those_that_it_is_of(loads: Calla
         assert scores in ([666.0, 1.0], [0.0, 1.0])
         if scores[0] == 666.0:
             return
+    if not grader.session.sandbox.takes_descriptors:
+        return  # no memory can be shared with such a sandbox: all records go through the pipe
     raise AssertionError("the memory was never forged before it was read")
 
 

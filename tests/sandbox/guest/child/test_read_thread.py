@@ -58,7 +58,9 @@ def _refuse(name: str) -> Any:
 
 def _expected(text: str) -> StringThread | None:
     try:
-        thread = StringThread.from_object(json.loads(text, parse_constant=_refuse))
+        value = json.loads(text, parse_constant=_refuse)
+        thread = StringThread.from_object(value)
+        str(value.get("id", "")).encode()  # half a surrogate pair cannot be
     except ValueError:
         return None
     deepest = max(map(_depth, (thread.metadata, *thread.raw_messages())))
@@ -83,6 +85,10 @@ def _told(reader: Reader, line: bytes) -> tuple[StringThread, str | int | None] 
 def test_reads_what_json_reads(value: Any, behind: str) -> None:
     text = json.dumps(value, ensure_ascii=False)
     assert _read((text + behind).encode()) == _expected(text + behind)
+
+
+def test_an_id_with_half_a_pair_is_refused() -> None:
+    assert _read(b'{"completion": "4", "id": "\\ud800udc00"}') is None
 
 
 @given(threads, st.data())
