@@ -87,10 +87,6 @@ def test_reads_what_json_reads(value: Any, behind: str) -> None:
     assert _read((text + behind).encode()) == _expected(text + behind)
 
 
-def test_an_id_with_half_a_pair_is_refused() -> None:
-    assert _read(b'{"completion": "4", "id": "\\ud800udc00"}') is None
-
-
 @given(threads, st.data())
 def test_reads_what_json_reads_of_a_broken_line(value: Any, data: st.DataObject) -> None:
     text = json.dumps(value)
