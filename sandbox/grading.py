@@ -9,11 +9,13 @@ from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.outcomes import Decoder
 from sandbox.session import Ended, Loaded, Session, Stopping, after, count_lines
+from sandbox.thread_ids import read_ids
 
 Stop = Callable[[int], bool]
 """Given how many outcomes a call has so far, says whether the caller wants no more."""
 
-_TRIES = 2  # at one thread, before a sandbox that ends for no known reason is the grader's doing; to load a grader
+_TRIES = 2  # at one thread, before what its sandbox comes to is the grader's doing; to load a grader
+_SILENT_TRIES = 4  # the same, where the sandbox ends without a word: a grader cannot do that, as far as is known
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 _OVERDUE = "the sandbox did not answer in time while this thread was graded"
 _CRASH = "the sandbox ended while this thread was graded, again and again"
@@ -163,6 +165,7 @@ class _Call:
         self._first_index = first_index
         self._label = label
         self.stopping: Stopping | None = None if stop is None else lambda: stop(len(self.outcomes))
+        self._ids: list[str | int | None] = []
         self.outcomes: list[Outcome] = []
         self.traces: dict[int, str] = {}
         self.starved: list[int] = []
@@ -179,7 +182,8 @@ class _Call:
         rest = after(self._payload, len(self.outcomes)) if self.outcomes else self._payload
         try:
             for records in session.grade(rest, self.left, self.stopping):
-                self.outcomes += decoder.decode(records, self._first_index + len(self.outcomes))
+                done = len(self.outcomes)
+                self.outcomes += decoder.decode(records, self._first_index + done, self._ids_of(done, records.number))
                 self._note_starved(session, len(self.outcomes) - 1)
                 if self.stopping is not None and self.left and self.stopping():
                     raise Stopped("the caller wants no more")
@@ -195,8 +199,10 @@ class _Call:
         payload = b"\n".join(lines[position] for position in positions)
         done = 0
         for records in session.grade(payload, len(positions), self.stopping):
-            for outcome in decoder.decode(records, done):
-                self.outcomes[positions[done]] = replace(outcome, index=self._first_index + positions[done])
+            for outcome in decoder.decode(records, done, [None] * records.number):
+                position = positions[done]
+                before = self.outcomes[position]
+                self.outcomes[position] = replace(outcome, index=before.index, id=before.id)
                 done += 1
             self._note_starved(session, positions[done - 1])
         self.traces |= {self._first_index + positions[number]: trace for number, trace in decoder.traces.items()}
@@ -216,12 +222,19 @@ class _Call:
 
     def fail_next(self, error: OutcomeError) -> None:
         """The next line has this outcome."""
-        self.outcomes.append(Outcome(self._first_index + len(self.outcomes), self._label, None, 0.0, error=error))
+        done = len(self.outcomes)
+        (identity,) = self._ids_of(done, 1)
+        self.outcomes.append(Outcome(self._first_index + done, self._label, None, 0.0, identity, error=error))
 
     def fail_rest(self, error: OutcomeError) -> None:
         """All lines that are left have this outcome."""
         while self.left:
             self.fail_next(error)
+
+    def _ids_of(self, first: int, number: int) -> list[str | int | None]:
+        """Read when the first is wanted: the sandbox is at work then."""
+        self._ids = self._ids or read_ids(self._payload, self._lines)
+        return self._ids[first : first + number]
 
 
 def _verdict(session: Session, error: Ended, tries: int) -> OutcomeError | None:
@@ -232,7 +245,7 @@ def _verdict(session: Session, error: Ended, tries: int) -> OutcomeError | None:
     if error.overdue:
         # The guest ends a completion long before that: here it did not run, or was held up.
         return OutcomeError("timeout", _OVERDUE, retryable=True) if tries >= _TRIES else None
-    return OutcomeError("crash", _CRASH) if tries >= _TRIES else None
+    return OutcomeError("crash", _CRASH) if tries >= (_TRIES if error.tainted else _SILENT_TRIES) else None
 
 
 def _refusal(failures: list[Loaded]) -> OutcomeError:

@@ -2,7 +2,7 @@
 that they say is checked again.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gradebox.outcome import ErrorKind, Outcome, OutcomeError
 from sandbox.guest.protocol.frames import (
@@ -10,8 +10,6 @@ from sandbox.guest.protocol.frames import (
     BAD_RETURN,
     CRASH,
     EXCEPTION,
-    ID_NUMBER,
-    ID_TEXT,
     MARK,
     MEMORY,
     MESSAGE,
@@ -56,34 +54,37 @@ class Decoder:
         self._ran_out_of_memory = ran_out_of_memory
         self.traces: dict[int, str] = {}
 
-    def decode(self, records: Records, first_index: int) -> list[Outcome]:
-        """The outcomes of whole records. One whose fields are spoiled is a crash of its own completion: where it begins
-        and ends is the supervisor's word, and what lies between is a child's.
+    def decode(self, records: Records, first_index: int, ids: Sequence[str | int | None]) -> list[Outcome]:
+        """The outcomes of whole records, whose threads have these ids. One whose fields are spoiled is a crash of its
+        own completion: where it begins and ends is the supervisor's word, and what lies between is a child's.
         """
         label, bodies = self._label, records.bodies
         outcomes: list[Outcome] = []
         position = 0
-        for index, (micros, score, length, kind) in enumerate(RECORD.iter_unpack(records.heads), first_index):
+        numbered = enumerate(zip(RECORD.iter_unpack(records.heads), ids, strict=True), first_index)
+        for index, ((micros, score, length, kind), identity) in numbered:
             if not length and kind == _SCORED and -_INFINITY < score < _INFINITY:
-                outcomes.append(Outcome(index, label, score, micros / 1000))
+                outcomes.append(Outcome(index, label, score, micros / 1000, identity))
                 continue
             body = bodies[position : position + length]
             position += length
             try:
-                outcomes.append(self._outcome(index, kind ^ MARK, micros, score, unpack_fields(body, self._most)))
+                fields = unpack_fields(body, self._most)
+                outcomes.append(self._outcome(index, identity, kind ^ MARK, micros, score, fields))
             except Malformed as problem:
                 error = OutcomeError("crash", f"{_SPOILED} ({problem})")
-                outcomes.append(Outcome(index, label, None, micros / 1000, error=error))
+                outcomes.append(Outcome(index, label, None, micros / 1000, identity, error=error))
         return outcomes
 
-    def _outcome(self, index: int, kind: int, micros: int, score: float, fields: dict[int, bytes]) -> Outcome:
+    def _outcome(
+        self, index: int, identity: str | int | None, kind: int, micros: int, score: float, fields: dict[int, bytes]
+    ) -> Outcome:
         reason = fields.get(REASON)
         printed = fields.get(STDOUT)
         stdout = None if printed is None else printed.decode("utf-8", "replace")
         if kind == SCORED and -_INFINITY < score < _INFINITY:
             said = None if reason is None else reason.decode("utf-8", "replace")
-            return Outcome(index, self._label, score, micros / 1000, _identity(fields), said, None, stdout)
-        identity = _identity(fields)
+            return Outcome(index, self._label, score, micros / 1000, identity, said, None, stdout)
         if kind == SCORED:
             error = _NOT_FINITE
         elif kind in KINDS:
@@ -102,16 +103,3 @@ class Decoder:
 
 def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode("utf-8", "replace")
-
-
-def _identity(fields: dict[int, bytes]) -> str | int | None:
-    number = fields.get(ID_NUMBER)
-    if number is None:
-        return _text(fields.get(ID_TEXT))
-    try:
-        value = int(number)
-    except ValueError:
-        raise Malformed("an id that is no number") from None
-    if abs(value) >= 1 << 63:
-        raise Malformed("an id of more than 64 bits")
-    return value

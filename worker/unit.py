@@ -10,8 +10,10 @@ import structlog
 from gradebox.outcome import Outcome, OutcomeError
 from runtime import tracing
 from sandbox.errors import InfrastructureError
+from sandbox.thread_ids import read_ids
 from storage.batch_plan import Scorer
 from storage.chunks import Chunk
+from storage.errors import PayloadLost
 from storage.leases import Lease
 from storage.statistics import Tally, tally
 from storage.store import Store
@@ -74,9 +76,10 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
         kept, outcomes = _kept(context.store, lease)
         before = len(outcomes)
         if lease.tries > context.store.leases.attempts:
-            outcomes += _given_up(scorer, chunk, before, _TRIED.format(tries=context.store.leases.attempts))
+            tried = _TRIED.format(tries=context.store.leases.attempts)
+            outcomes += _given_up(context.store, lease, scorer, chunk, before, tried)
         elif not context.store.backlog.has_room(plan.project):
-            outcomes += _given_up(scorer, chunk, before, _NO_ROOM)
+            outcomes += _given_up(context.store, lease, scorer, chunk, before, _NO_ROOM)
         elif not _score_rest(context, cache, lease, scorer, chunk, watch, outcomes):
             return None
     if len(outcomes) == before < chunk.lines:
@@ -171,7 +174,14 @@ def _end_of(payload: bytes, start: int, lines: int) -> int:
     return end
 
 
-def _given_up(scorer: Scorer, chunk: Chunk, done: int, message: str) -> list[Outcome]:
+def _given_up(store: Store, lease: Lease, scorer: Scorer, chunk: Chunk, done: int, message: str) -> list[Outcome]:
     error = OutcomeError("infrastructure", message, retryable=True)
-    indices = range(chunk.first_index + done, chunk.first_index + chunk.lines)
-    return [Outcome(index, scorer.label, None, 0.0, error=error) for index in indices]
+    try:
+        ids = read_ids(store.spool.read_payload(lease.batch, chunk.offset, chunk.length), chunk.lines)
+    except (PayloadLost, OSError) as lost:
+        _log.warning("the outcomes of a chunk that is given up lack their ids", lease=str(lease), error=str(lost))
+        ids = [None] * chunk.lines
+    return [
+        Outcome(chunk.first_index + number, scorer.label, None, 0.0, ids[number], error=error)
+        for number in range(done, chunk.lines)
+    ]

@@ -85,7 +85,7 @@ def _run(session: Session) -> dict[str, bool]:
         raise Ended(f"the probe could not be loaded: {loaded.checks[-1].message}")
     decoder = Decoder("doctor", session.limits, session.sandbox.ran_out_of_memory)
     for records in session.grade(b'{"completion": ""}', 1):
-        for outcome in decoder.decode(records, 0):
+        for outcome in decoder.decode(records, 0, [None] * records.number):
             if outcome.reason is not None:
                 return {name: answer is True for name, answer in json.loads(outcome.reason).items()}
             raise Ended(f"the probe failed: {outcome.error}")

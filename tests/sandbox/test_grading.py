@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -17,6 +18,7 @@ from gradebox.outcome import Outcome
 from sandbox import session as session_module
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
+from sandbox.grading import Grading
 from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.limits import STDOUT_BYTES
 from sandbox.pool import Pool, open_pool
@@ -46,7 +48,7 @@ async def grade(thread):
 """
 
 
-def line(completion: str, **more: Any) -> bytes:
+def line(completion: object, **more: Any) -> bytes:
     return json.dumps({"completion": completion, **more}).encode()
 
 
@@ -72,6 +74,44 @@ def test_a_sandbox_that_is_killed_from_outside_costs_no_thread_its_score(isolati
         assert grading.session.sandbox is not killed
     assert [outcome.index for outcome in outcomes] == list(range(60))
     assert kinds(outcomes) == expected
+
+
+def test_a_thread_whose_sandbox_is_killed_thrice_from_outside_has_its_score(pool: Pool) -> None:
+    with pool.grading(GraderSource(_NAPS)) as grading, _killing(grading, 3) as killed:
+        outcomes = grading.score(line("abc", id="mine"), 0, "g@1")
+    assert len(killed) == 3
+    assert (kinds(outcomes), outcomes[0].id) == ([3.0], "mine")
+
+
+def test_a_thread_whose_sandbox_always_ends_is_a_crash_with_its_id(pool: Pool) -> None:
+    with pool.grading(GraderSource(_NAPS)) as grading, _killing(grading, 4) as killed:
+        outcomes = grading.score(b"\n".join([line("abc", id="mine"), line("ab", id=7)]), 0, "g@1")
+    assert len(killed) == 4
+    assert kinds(outcomes) == ["crash", 2.0]
+    assert [outcome.id for outcome in outcomes] == ["mine", 7]
+
+
+@contextmanager
+def _killing(grading: Grading, times: int) -> Iterator[list[int]]:
+    """Kills the sandboxes that grade, each while it grades the first thread."""
+    killed: list[int] = []
+    is_over = threading.Event()
+
+    def kill() -> None:
+        while len(killed) < times and not is_over.wait(0.1):  # a completion naps for longer
+            session = grading._session
+            if session is not None and session.loaded is not None and session.sandbox.pid not in killed:
+                os.kill(session.sandbox.pid, signal.SIGKILL)
+                killed.append(session.sandbox.pid)
+
+    grading.load()
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        yield killed
+    finally:
+        is_over.set()
+        killer.join()
 
 
 def test_a_sandbox_that_is_killed_before_a_chunk_is_replaced(pool: Pool) -> None:
@@ -137,16 +177,17 @@ def test_what_a_timed_out_completion_printed_is_kept_and_cut(isolation: Any, poo
 
 @BOTH
 def test_ids_are_kept_whatever_a_thread_comes_to(isolation: Any, pool: Pool) -> None:
-    ids: list[Any] = ["a-1", 17, None, "ünï", -(1 << 62), "c", 0, "h", ""]
-    completions = ["x", "x", "x", "x", "x", "crash", "crash", "hang", "x"]
+    ids: list[Any] = ["a-1", 17, None, "ünï", -(1 << 62), "c", 0, "h", "", "\U0001f600"]
+    completions: list[Any] = ["x", "x", "x", "x", "x", "crash", "crash", "hang", "x", 3]
     lines = [line(text, id=identity) for text, identity in zip(completions, ids, strict=True)]
     outcomes = score(pool, GraderSource(_ODD, isolation, timeout_s=0.5), lines)
-    assert kinds(outcomes) == [1.0] * 5 + ["crash", "crash", "timeout", 1.0]
+    assert kinds(outcomes) == [1.0] * 5 + ["crash", "crash", "timeout", 1.0, "bad_input"]
     assert [outcome.id for outcome in outcomes] == ids
 
 
 def test_a_grader_that_cannot_be_loaded_gives_errors_and_never_zeros(pool: Pool) -> None:
-    outcomes = score(pool, GraderSource("1 / 0\n" + _LENGTH), [line("a"), line("b")], first_index=5)
+    outcomes = score(pool, GraderSource("1 / 0\n" + _LENGTH), [line("a", id="x"), line("b", id=2)], first_index=5)
+    assert [outcome.id for outcome in outcomes] == ["x", 2]
     assert kinds(outcomes) == ["exception", "exception"]
     assert [outcome.index for outcome in outcomes] == [5, 6]
     assert "could not be loaded" in str(outcomes[0].error)

@@ -33,9 +33,14 @@ def wanted(store: Store, key: str, weight: float = 1.0) -> Wanted:
     return Wanted(key, store.graders.version("default", key), weight)
 
 
+def line(number: int) -> bytes:
+    """A thread of a batch that is accepted here."""
+    return b'{"turns": [["assistant", "%d"]], "id": %d}\n' % (number, number)
+
+
 def accept(store: Store, lines: int, *graders: Wanted, project: str = "default") -> str:
     """A batch of this many threads, accepted."""
-    payload = b"".join(b'{"turns": [["assistant", "%d"]]}\n' % number for number in range(lines))
+    payload = b"".join(map(line, range(lines)))
     batch_id = store.orphan_files.begin()
     cutter = Cutter(first_lines=CHUNK_LINES)
     cutter.feed(payload)

@@ -16,7 +16,7 @@ from storage.quotas import Quotas
 from storage.settings import StorageSettings
 from storage.spool import Spool
 from storage.store import Store, open_store
-from tests.storage.making import accept, claim, finish, proved, wanted
+from tests.storage.making import accept, claim, finish, line, proved, wanted
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_bytes_of_threads_and_outcomes_are_bounded(small: Store) -> None:
     exact = wanted(small, "exact")
     batch = accept(small, 20, exact)
     payload = int(small.redis.hget(names.STORED, "default") or 0)
-    assert payload == sum(len(b'{"turns": [["assistant", "%d"]]}\n' % number) for number in range(20))
+    assert payload == sum(len(line(number)) for number in range(20))
     finish(small, claim(small))
     assert int(small.redis.hget(names.STORED, "default") or 0) > payload + 20 * 30
     with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SPOOL_GB"):
@@ -147,7 +147,7 @@ def accepting_at_once(store: Store, lines: int, *, rounds: int) -> Counter[str]:
     return found
 
 
-PAYLOAD = sum(len(b'{"turns": [["assistant", "%d"]]}\n' % number) for number in range(20))
+PAYLOAD = sum(len(line(number)) for number in range(20))
 
 
 @pytest.mark.parametrize(

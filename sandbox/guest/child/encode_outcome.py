@@ -4,8 +4,6 @@ from gradebox.score import Score
 from sandbox.guest.protocol.frames import (
     BAD_RETURN,
     EXCEPTION,
-    ID_NUMBER,
-    ID_TEXT,
     MEMORY,
     MESSAGE,
     REASON,
@@ -60,13 +58,6 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
     where = f" (line {explained.line})" if explained.line else ""
     fields = [(MESSAGE, encode(explained.message + where, most_bytes)), (TRACE, encode(explained.trace, most_bytes))]
     return MEMORY if type(error) is MemoryError else EXCEPTION, fields
-
-
-def pack_identity(identity: str | int | None) -> list[tuple[int, bytes]]:
-    """A thread's own id, as fields of a record."""
-    if identity is None:
-        return []
-    return [(ID_TEXT, identity.encode())] if isinstance(identity, str) else [(ID_NUMBER, b"%d" % identity)]
 
 
 def _what_it_is(kind: type) -> str:

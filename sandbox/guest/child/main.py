@@ -13,7 +13,7 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Protocol
 
-from sandbox.guest.child.encode_outcome import pack_identity, read_exception, read_reason, read_score
+from sandbox.guest.child.encode_outcome import read_exception, read_reason, read_score
 from sandbox.guest.child.output import Output
 from sandbox.guest.child.read_thread import BadInput, Reader
 from sandbox.guest.child.seeding import reseed
@@ -190,9 +190,9 @@ class GradingLoop:
                         self._pid = getpid()
             self._line, self._left = line, left
             try:
-                thread, identity = read(line)
+                thread = read(line)
             except BadInput as problem:
-                self._finish(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))], None)
+                self._finish(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))])
                 line = None
                 continue
             if "random" in modules:
@@ -215,12 +215,12 @@ class GradingLoop:
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
             if next_one is not None:  # what is printed is left to the supervisor
-                body = pack_fields(fields + pack_identity(identity))
+                body = pack_fields(fields)
                 self._tell(pack(micros, score, len(body), MARK | kind) + body)
                 if last:
                     leave(0)
-            elif slots is None or fields or identity is not None or may_hold() or micros > MOST_MICROS:
-                self._finish(kind, micros, score, fields, identity)
+            elif slots is None or fields or may_hold() or micros > MOST_MICROS:
+                self._finish(kind, micros, score, fields)
             else:
                 _pack_into(slots, self._slot, micros, score, 0, MARK | kind)
                 self._slot += _SLOT_BYTES
@@ -239,13 +239,11 @@ class GradingLoop:
             and error.args == ("no running event loop",)
         )
 
-    def _finish(
-        self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]], identity: str | int | None
-    ) -> None:
+    def _finish(self, kind: int, micros: int, score: float, fields: list[tuple[int, bytes]]) -> None:
         """Tells an outcome, by its slot where its fields find room."""
         if self._output.may_hold() and (printed := self._output.take()):
             fields.append((STDOUT, printed))
-        body = pack_fields(fields + pack_identity(identity))
+        body = pack_fields(fields)
         micros = min(micros, MOST_MICROS)
         slots, start, end = self._slots, self._fields_at, self._fields_at + len(body)
         if slots is None:

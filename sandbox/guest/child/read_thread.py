@@ -41,8 +41,8 @@ class Reader:
         )
         self._scan: Callable[[str, int], tuple[Any, int]] = make_scanner(context)
 
-    def read(self, line: bytes) -> tuple[StringThread, str | int | None]:
-        """The thread of a line, and its "id" where it has one.
+    def read(self, line: bytes) -> StringThread:
+        """The thread of a line. Its "id" is checked, and not kept: the host knows it.
 
         Raises:
             BadInput: the line is no thread; the message says why.
@@ -59,9 +59,10 @@ class Reader:
                 turns.append((role, content))
             if type(messages) is not list or type(metadata) is not dict or len(line) > self._most_bytes:
                 return self._read_carefully(line)
-            identity = value.get("id")
             if len(value) != 2 and (len(value) != 3 or "id" not in value):
                 return self._read_carefully(line)
+            if (identity := value.get("id")) is not None:
+                _check_id(identity)
         except (LookupError, TypeError, ValueError):
             return self._read_carefully(line)
         except BaseException as error:  # the class of Rust's panics has no name to import
@@ -71,9 +72,9 @@ class Reader:
         thread = _new_thread(StringThread)
         thread._turns = turns
         thread.metadata = metadata
-        return thread, None if identity is None else _checked(identity)
+        return thread
 
-    def _read_carefully(self, line: bytes) -> tuple[StringThread, str | int | None]:
+    def _read_carefully(self, line: bytes) -> StringThread:
         if len(line) > self._most_bytes:
             raise BadInput(f"the line has {len(line)} bytes, and a thread may have {self._most_bytes}")
         value = self._scan_all(line)
@@ -82,8 +83,9 @@ class Reader:
         except ValueError as error:
             raise BadInput(f"the line is no thread: {error}") from None
         self._check_depth(thread.metadata, *thread.raw_messages())
-        identity = value.get("id")
-        return thread, identity if identity is None else _checked(identity)
+        if (identity := value.get("id")) is not None:
+            _check_id(identity)
+        return thread
 
     def _scan_all(self, line: bytes) -> Any:
         try:
@@ -145,11 +147,9 @@ def _check_whole(identity: str) -> None:
         raise BadInput('"id" holds half a surrogate pair (an emoji that was cut in two?): send it whole') from None
 
 
-def _checked(identity: object) -> str | int:
+def _check_id(identity: object) -> None:
     if type(identity) is str and len(identity) <= 256:
         if not identity.isascii():
             _check_whole(identity)
-        return identity
-    if type(identity) is int and abs(identity) < 1 << 63:
-        return identity
-    raise BadInput('"id" must be a string of at most 256 characters, or a whole number of 64 bits')
+    elif type(identity) is not int or abs(identity) >= 1 << 63:
+        raise BadInput('"id" must be a string of at most 256 characters, or a whole number of 64 bits')

@@ -19,7 +19,7 @@ from sandbox.guest.protocol.frames import MARK, RECORD, Malformed, Records, leng
 
 MOST = 2048  # slots; a larger chunk does without
 FIELDS_AT = MOST * RECORD.size  # where the fields begin
-_FIELD_BYTES = 256  # on average, of each record: an id, and a reason of one or two sentences
+_FIELD_BYTES = 256  # on average, of each record: a reason of one or two sentences, or a message
 MOST_FIELD_BYTES = 256 << 10  # of all: with what the pipe holds besides, it fits into one frame to the host
 BYTES = FIELDS_AT + MOST_FIELD_BYTES
 _KIND, _MARK_TOP = RECORD.size - 4, RECORD.size - 1  # the lowest and the highest byte of a record's head

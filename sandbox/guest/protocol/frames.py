@@ -32,14 +32,10 @@ _MARK_BYTES = MARK.to_bytes(4, "little")
 _LENGTH = Struct("<12xI4x")  # of a record's head, the bytes of fields alone
 COUNT = Struct("!I")  # records in one frame
 FIELD = Struct("<BI")  # tag, length
-ID_TEXT, ID_NUMBER, REASON, MESSAGE, TRACE, STDOUT = range(1, 7)
-MAX_ID = 1024
-_MOST_DIGITS = 20
+REASON, MESSAGE, TRACE, STDOUT = range(1, 5)
 MAX_TEXT = 16384
 MAX_STDOUT = 65536
-MAX_FIELD = {
-    ID_TEXT: MAX_ID, ID_NUMBER: _MOST_DIGITS, REASON: MAX_TEXT, MESSAGE: MAX_TEXT, TRACE: MAX_TEXT, STDOUT: MAX_STDOUT,
-}  # fmt: skip
+MAX_FIELD = {REASON: MAX_TEXT, MESSAGE: MAX_TEXT, TRACE: MAX_TEXT, STDOUT: MAX_STDOUT}
 MAX_FIELDS = sum(MAX_FIELD.values()) + len(MAX_FIELD) * FIELD.size
 
 
@@ -214,7 +210,7 @@ def record_length(data: bytes | bytearray, position: int) -> int:
 def most_of_fields(limits: Limits) -> dict[int, int]:
     """How many bytes each field may have, by its tag, under these limits."""
     texts = dict.fromkeys((REASON, MESSAGE, TRACE), limits.text_bytes)
-    return {ID_TEXT: MAX_ID, ID_NUMBER: _MOST_DIGITS, STDOUT: limits.stdout_bytes, **texts}
+    return {STDOUT: limits.stdout_bytes, **texts}
 
 
 def unpack_fields(body: bytes, most: dict[int, int]) -> dict[int, bytes]:

@@ -10,9 +10,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from sandbox.guest.child import output, shared_records
-from sandbox.guest.child.encode_outcome import pack_identity
 from sandbox.guest.child.main import DONE, FILLED, FILLED_DIGITS, SHARE
-from sandbox.guest.child.read_thread import BadInput, Reader
 from sandbox.guest.kernel import scratch
 from sandbox.guest.protocol.chunk import Chunk
 from sandbox.guest.protocol.frames import (
@@ -322,7 +320,6 @@ class ChunkRun:
         fields = [(MESSAGE, encode(failure.message, self._limits.text_bytes))]
         if printed := output.take(child.printed, self._limits.stdout_bytes):
             fields.append((STDOUT, printed))
-        fields += identity_fields(self._chunk.lines[self._told], self._limits)
         record = pack_record(failure.kind, micros, 0.0, fields)
         self._tell(Records(record[: RECORD.size], record[RECORD.size :]))
         self._told += 1
@@ -332,15 +329,6 @@ class ChunkRun:
 def too_many_files(limits: Limits) -> str:
     """What is wrong, and what to do."""
     return f"more than {limits.scratch_files} files in /tmp: remove what is no longer needed"
-
-
-def identity_fields(line: bytes, limits: Limits) -> list[tuple[int, bytes]]:
-    """The "id" of a thread whose child can no longer say it."""
-    try:
-        _, identity = Reader(limits.line_bytes, limits.depth, keep_unknown=bool(limits.keep_unknown)).read(line)
-    except (BadInput, MemoryError):
-        return []
-    return pack_identity(identity)
 
 
 def how_it_ended(status: int) -> Failure:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebox.score import Score
-from sandbox.guest.child.encode_outcome import BadReturn, pack_identity, read_exception, read_reason, read_score
-from sandbox.guest.protocol.frames import BAD_RETURN, EXCEPTION, ID_NUMBER, ID_TEXT, MEMORY, MESSAGE, REASON, TRACE
+from sandbox.guest.child.encode_outcome import BadReturn, read_exception, read_reason, read_score
+from sandbox.guest.protocol.frames import BAD_RETURN, EXCEPTION, MEMORY, MESSAGE, REASON, TRACE
 
 RAN: list[str] = []
 
@@ -157,11 +157,3 @@ def test_a_long_message_is_cut_and_the_line_is_told() -> None:
     assert all(len(value) <= 50 for _, value in fields)
     assert whole[MESSAGE].endswith(b" (line 2)")
     assert b'File "grader.py", line 2' in whole[TRACE]
-
-
-def test_ids_keep_their_type() -> None:
-    assert pack_identity(None) == []
-    assert pack_identity(-7) == [(ID_NUMBER, b"-7")]
-    assert pack_identity("-7") == [(ID_TEXT, b"-7")]
-    assert pack_identity("") == [(ID_TEXT, b"")]
-    assert len(pack_identity("\U0001f600" * 256)[0][1]) == 1024

@@ -14,6 +14,7 @@ from gradebox.thread import StringThread
 from gradebox.thread_forms import ROLES
 from sandbox import limits
 from sandbox.guest.child.read_thread import BadInput, Reader
+from sandbox.thread_ids import read_id
 
 DEEPEST = limits.DEPTH
 SLOW = Reader(most_bytes=4096, deepest=DEEPEST)
@@ -71,10 +72,10 @@ def _read(line: bytes, readers: tuple[Reader, Reader] = (READER, SLOW)) -> Strin
     """What both ways to read come to: the same."""
     fast, slow = (_told(reader, line) for reader in readers)
     assert repr(fast) == repr(slow)
-    return fast[0] if type(fast) is tuple else None
+    return fast if type(fast) is StringThread else None
 
 
-def _told(reader: Reader, line: bytes) -> tuple[StringThread, str | int | None] | str:
+def _told(reader: Reader, line: bytes) -> StringThread | str:
     try:
         return reader.read(line)
     except BadInput as problem:
@@ -118,9 +119,8 @@ FORMS: dict[str, dict[str, object]] = {
 @pytest.mark.parametrize("behind", ["", "\n", "\r\n", "  \r"])
 @pytest.mark.parametrize("more", [{}, {"metadata": None}, {"metadata": {}}, {"id": 7}, {"id": "x", "metadata": {}}])
 def test_all_forms_come_to_the_same(form: str, before: str, behind: str, more: dict[str, object]) -> None:
-    thread, identity = READER.read((before + json.dumps({**FORMS[form], **more}) + behind).encode())
+    thread = READER.read((before + json.dumps({**FORMS[form], **more}) + behind).encode())
     assert thread == StringThread(TURNS)
-    assert identity == more.get("id")
 
 
 @pytest.mark.parametrize(
@@ -195,9 +195,12 @@ def test_metadata_may_be_so_deep_and_no_deeper(
 
 
 @pytest.mark.parametrize("identity", ["", "x" * 256, "é", 0, -1, 2**63 - 1, -(2**63) + 1])
-def test_an_id_is_kept(identity: str | int) -> None:
-    assert READER.read(json.dumps({"messages": [], "metadata": {}, "id": identity}).encode())[1] == identity
-    assert READER.read(json.dumps({"completion": "a", "id": identity}).encode())[1] == identity
+def test_an_id_is_no_part_of_the_thread(identity: str | int) -> None:
+    forms: list[dict[str, object]] = [{"messages": [], "metadata": {}}, {"completion": "a"}]
+    for form in forms:
+        line = json.dumps({**form, "id": identity}).encode()
+        assert READER.read(line) == StringThread.from_object(form)
+        assert read_id(line) == identity
 
 
 @pytest.mark.parametrize("identity", ["\ud800", "\ude00x", "x" * 255 + "\ud83d"])
@@ -218,14 +221,14 @@ def test_an_id_of_another_kind(identity: object, form: dict[str, object]) -> Non
 @pytest.mark.parametrize("form", [b'"messages": []', b'"completion": "a"'])
 def test_numbers_that_are_too_large_for_a_float(form: bytes) -> None:
     line = b"{%s" % form + b', "metadata": {"a": 1e999, "b": -1e999}}'
-    read = READER.read(line)[0].metadata
+    read = READER.read(line).metadata
     assert (read["a"], read["b"]) == (math.inf, -math.inf)
 
 
 def test_a_reader_keeps_nothing_of_a_line() -> None:
     line = b'{"messages": [{"role": "user", "content": "q"}], "metadata": {"a": [1]}}'
-    READER.read(line)[0].metadata["a"].append(2)
-    assert READER.read(line)[0].metadata == {"a": [1]}
+    READER.read(line).metadata["a"].append(2)
+    assert READER.read(line).metadata == {"a": [1]}
 
 
 NUMBERS = st.from_regex(r"-?[0-9]{1,30}(\.[0-9]{1,40})?([eE][+-]?[0-9]{1,3})?", fullmatch=True)

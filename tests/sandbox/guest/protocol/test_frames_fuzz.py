@@ -51,7 +51,7 @@ NEARLY = st.lists(st.one_of(RECORDS, LYING, MARKED, ANY), max_size=6).map(b"".jo
 
 
 def decode(records: Records) -> list[Outcome]:
-    return Decoder("exact@1", MOST, lambda: False).decode(records, 7)
+    return Decoder("exact@1", MOST, lambda: False).decode(records, 7, [None] * records.number)
 
 
 def is_sound(outcome: Outcome) -> bool:

@@ -1,0 +1,58 @@
+"""The "id" of each thread, which outcomes carry. The host reads it, so that no completion can say another, and an
+outcome has it whatever became of the sandbox.
+
+All else in a line is passed over: it takes no memory. How long lines are is bounded where they were uploaded, how deep
+by the recursion limit, which msgspec keeps.
+"""
+
+import re
+from typing import Annotated
+
+import msgspec
+
+_BLANK = b" \t\r\n\xef\xbb\xbf"  # what may stand around the object, a byte order mark too
+_ESCAPES = re.compile(
+    rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+
+
+class _Thread(msgspec.Struct):
+    id: (
+        Annotated[str, msgspec.Meta(max_length=256)]
+        | Annotated[int, msgspec.Meta(ge=1 - (1 << 63), le=(1 << 63) - 1)]
+        | None
+    ) = None
+
+
+_decoder = msgspec.json.Decoder(_Thread)
+
+
+def read_id(line: bytes) -> str | int | None:
+    """None where the thread has no id, or the line is no thread."""
+    try:
+        return _decoder.decode(line).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _read_odd(line)
+
+
+def read_ids(payload: bytes, lines: int) -> list[str | int | None]:
+    """That of each of so many lines; the last one may lack its end."""
+    if b'"id"' not in payload and b"\\u006" not in payload:  # nor is the name written with escapes
+        return [None] * lines
+    return [read_id(line) for line in payload.split(b"\n")[:lines]]
+
+
+def _read_odd(line: bytes) -> str | int | None:
+    """The same for a line with a byte order mark, or with halves of surrogate pairs, which graders are given as they
+    are. An id that has such a half is none: it would differ with what the half is replaced by.
+    """
+    try:
+        first, second = (_decoder.decode(_whole(line.strip(_BLANK), half)).id for half in (b"", b"."))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return first if first == second else None
+
+
+def _whole(line: bytes, half: bytes) -> bytes:
+    """The line with this for each half of a pair."""
+    return _ESCAPES.sub(lambda found: found[1] or half, line)

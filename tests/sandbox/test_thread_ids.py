@@ -1,0 +1,79 @@
+"""The host reads an id where a grader's process does, and the same one."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sandbox.guest.child.read_thread import BadInput, Reader
+from sandbox.limits import DEPTH
+from sandbox.thread_ids import read_id, read_ids
+
+READER = Reader(1 << 20, DEPTH)
+TEXTS = st.text() | st.sampled_from(["\ud83d", "\ude00", "\ud83d\ude00", "a\\ud83d", "\\", "\\\\u0069d"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+IDS = st.text(max_size=20) | st.integers(1 - 2**63, 2**63 - 1) | TEXTS | VALUES
+
+
+@given(TEXTS, st.dictionaries(TEXTS, VALUES, max_size=3), IDS, st.booleans(), st.sampled_from(["", "\ufeff", " \t"]))
+@example("\ud83d", {}, "\U0001f600", True, "")
+@example("\\", {"\\\ud83d": 1}, "\\\U0001f600", True, "\ufeff ")
+def test_what_a_process_reads_the_host_reads(
+    text: str, metadata: dict[str, Any], identity: Any, is_escaped: bool, before: str
+) -> None:
+    thread = {"completion": text, "metadata": metadata, "id": identity}
+    line = (before + json.dumps(thread, ensure_ascii=is_escaped) + "\r").encode("utf-8", "surrogatepass")
+    try:
+        READER.read(line)
+    except BadInput:
+        read_id(line)  # it may have none, and raises nothing
+    else:
+        expected = json.loads(line[len(before.encode()) :])["id"]
+        assert read_id(line) == expected
+        assert read_ids(b"\n".join([line, line]), 2) == [expected, expected]
+
+
+@given(st.binary(max_size=200))
+def test_arbitrary_bytes_raise_nothing(line: bytes) -> None:
+    read_id(line)
+    assert len(read_ids(line, line.count(b"\n") + 1)) == line.count(b"\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("line", "identity"),
+    [
+        (b'{"completion": 3, "id": "x"}', "x"),
+        (b'{"id": 1, "metadata": {"id": 2}}', 1),
+        (b'{"id": 1, "id": "last"}', "last"),
+        (b'{"\\u0069d": "escaped", "completion": ""}', "escaped"),
+        (b'{"id": "", "completion": ""}', ""),
+        (b'{"id": null, "completion": ""}', None),
+        (b'{"completion": ""}', None),
+        (b'[{"id": 1}]', None),
+        (b'{"id": 1', None),
+        (b'{"id": [1]}', None),
+        (b'{"id": true}', None),
+        (b'{"id": 9223372036854775808}', None),
+        (b'{"id": %s}' % (b"9" * 5000), None),
+        (b'{"id": "%s"}' % (b"x" * 257), None),
+        (b'{"id": "\\ud83d"}', None),
+        (b'{"a": %s%s, "id": 1}' % (b"[" * 100_000, b"]" * 100_000), None),
+        (b"\xff", None),
+        (b"", None),
+    ],
+)
+def test_an_id_of_a_line(line: bytes, identity: str | int | None) -> None:
+    assert read_id(line) == identity
+    assert read_ids(line + b"\n" + line, 2) == [identity, identity]
+
+
+def test_as_many_as_there_are_lines() -> None:
+    assert read_ids(b'{"id": 1}\n\n{"id": 3}\n', 3) == [1, None, 3]
+    assert read_ids(b'{"a": 1}\n\n', 2) == [None, None]
+    assert read_ids(b"", 0) == []
