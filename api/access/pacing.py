@@ -3,11 +3,14 @@
 import json
 from asyncio import sleep
 from http import HTTPStatus
+from random import uniform
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.access.strangers import LONGEST_S, WAITS
+from api.access.strangers import WAITS
 from api.services import Services
+
+_LONGEST_S = 1.0  # that a request waits
 
 
 class Paced:
@@ -19,17 +22,28 @@ class Paced:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request, or one websocket."""
-        if scope["type"] not in ("http", "websocket") or self._services.strangers.is_good(_authorization(scope)):
+        is_asked = scope["type"] in ("http", "websocket")
+        if not is_asked or self._services.strangers.is_good(_authorization(scope)) or await self._may_go(scope):
             await self._app(scope, receive, send)
-            return
-        wait_s = self._services.strangers.turn(scope["client"][0] if scope["client"] else "local")
-        if wait_s != 0:
-            scope["state"][WAITS] = True
-            await sleep(LONGEST_S if wait_s is None else wait_s)
-        if wait_s is None:
-            await self._refuse(scope, send)
         else:
-            await self._app(scope, receive, send)
+            await self._refuse(scope, send)
+
+    async def _may_go(self, scope: Scope) -> bool:
+        """Whether its turn comes within a second.
+
+        It asks once more at a moment that chance says. Were there a queue, a flood of requests that each follow an
+        answer would have every place in it, since one is free just when an answer leaves.
+        """
+        address = scope["client"][0] if scope["client"] else "local"
+        if self._services.strangers.take_turn(address):
+            return True
+        scope["state"][WAITS] = True
+        waits_s = uniform(0, _LONGEST_S)  # noqa: S311  # no secret
+        await sleep(waits_s)
+        if self._services.strangers.take_turn(address):
+            return True
+        await sleep(_LONGEST_S - waits_s)
+        return False
 
     async def _refuse(self, scope: Scope, send: Send) -> None:
         self._services.requests.refusals.note(HTTPStatus.TOO_MANY_REQUESTS)

@@ -1,4 +1,4 @@
-"""Requests of addresses whose API key is not known to be good: so many a second are worked on, the others wait or go.
+"""Requests of addresses whose API key is not known to be good: so many a second are worked on.
 
 A key that was good in the last hour passes at once, whoever else sends from its address (as behind one proxy).
 """
@@ -13,7 +13,6 @@ GOOD_S = 3600.0
 _REMEMBERED = 10_000  # keys, and addresses
 _BURST_S = 5.0  # of an address that was quiet, so many seconds' worth are worked on at once
 WAITS = "waits_for_its_turn"  # in the state of a request
-LONGEST_S = 1.0  # that a request waits for its turn; what would wait for longer is refused after it
 
 
 class Strangers:
@@ -41,17 +40,17 @@ class Strangers:
         """Whether it did so lately. It may have been revoked since: this lets nobody in."""
         return bool(authorization) and monotonic() - self._good.get(_digest(authorization), -GOOD_S) < GOOD_S
 
-    def turn(self, address: str) -> float | None:
-        """In how many seconds a request of this address may be worked on, None where that is too long."""
+    def take_turn(self, address: str) -> bool:
+        """Whether a request of this address may be worked on now. It counts then."""
         now, network = monotonic(), network_of(address)
         due = max(self._turns.get(network, 0.0), now - _BURST_S)
-        if due - now > LONGEST_S:
-            return None
+        if due > now:
+            return False
         self._turns[network] = due + 1 / self.a_second
         self._turns.move_to_end(network)
         if len(self._turns) > _REMEMBERED:
             self._turns.popitem(last=False)
-        return max(0.0, due - now)
+        return True
 
 
 def _digest(authorization: bytes) -> bytes:

@@ -96,9 +96,9 @@ def client(service: Service, secret: str) -> Iterator[httpx.Client]:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def worker(running: Service) -> Iterator[None]:
-    """A real worker process."""
+    """A real worker process. Other modules count on having none: what they upload waits."""
     environment = {
         **os.environ,
         "GRADEBOX_REDIS_URL": running.settings.redis_url,
