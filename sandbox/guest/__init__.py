@@ -6,11 +6,11 @@
      ▼
     supervisor/main.py   pid 1, runs no user code, keeps the deadlines
      │  socket: source, limits, "fork"        ▲  pipe `printed`: what the child prints
-     ▼                                        │  pipe `results`: FILLED, DONE, records that have no room below
+     ▼                                        │  pipe `results`: records that have no room below
     template/main.py     has loaded the       │  memory `slots`: records (child/shared_records.py)
      │  fork             grader               │  memory `shared`: lines, which the host writes (protocol/chunk.py)
      ▼                                        │
-    child/main.py        runs `grade` ────────┘  socket `channel`: which lines to grade
+    child/main.py        runs `grade` ────────┘  socket `channel`: which lines to grade; FILLED and DONE back
 
 In `completion` isolation a child has one line, which lies in the template's memory when it forks
 (template/fork_per_line.py): no channel, no shared memory.

@@ -6,7 +6,7 @@ import pytest
 
 from sandbox.guest.child import shared_records
 from sandbox.guest.protocol.frames import ELSEWHERE, MARK, MAX_REPLY, RECORD, SCORED, Records, pack_record
-from sandbox.guest.supervisor import chunk_run
+from sandbox.guest.supervisor import child_records
 
 
 @pytest.fixture
@@ -131,4 +131,4 @@ def test_the_room_grows_with_the_chunk_up_to_a_bound(shared: tuple[int, mmap.mma
 
 
 def test_all_that_may_be_told_at_once_goes_into_one_frame() -> None:
-    assert shared_records.BYTES + chunk_run._MOST_AHEAD + chunk_run._READ < MAX_REPLY
+    assert shared_records.BYTES + child_records._MOST_AHEAD + child_records._READ < MAX_REPLY

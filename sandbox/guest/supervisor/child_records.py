@@ -1,0 +1,171 @@
+"""The records that the children of one chunk tell, from the pipe and from the memory that they share."""
+
+import os
+from collections.abc import Callable
+
+from sandbox.guest.child import output, shared_records
+from sandbox.guest.protocol.chunk import Chunk
+from sandbox.guest.protocol.frames import (
+    COMPLETION,
+    ELSEWHERE,
+    MAX_FIELDS,
+    RECORD,
+    STDOUT,
+    Limits,
+    Malformed,
+    Records,
+    add_field,
+    most_of_fields,
+    read_records,
+    record_length,
+    unpack_fields,
+)
+from sandbox.guest.supervisor.processes import ChildHandle
+
+_READ = 1 << 16  # what a pipe holds
+_MOST_RECORD = RECORD.size + MAX_FIELDS
+_MOST_AHEAD = 4 * _MOST_RECORD  # bytes of records that a child has not reported yet
+
+Tell = Callable[[Records], None]
+
+
+class ChildRecords:
+    """Passes on whole records, in order, as many as fit into one frame at most.
+
+    Attributes:
+        told: how many were passed on.
+        seen: how many were told by children; the last of them may not be passed on yet.
+        share: up to here reach the lines of the child that grades now.
+        slotted: whether children fill slots in shared memory.
+        room: bytes for the fields of records that are in slots.
+    """
+
+    def __init__(self, limits: Limits, chunk: Chunk, tell: Tell) -> None:
+        self._limits = limits
+        self._count = chunk.count
+        self._tell = tell
+        self._most = most_of_fields(limits)
+        self.told = self.seen = self.share = 0
+        self.slotted = chunk.shared and limits.isolation != COMPLETION and chunk.count <= shared_records.MOST
+        self.room = 0
+        self._filled = 0  # slots that the child said are filled
+        self._used = 0  # up to here the room for fields was read
+        self._data = bytearray()
+
+    def begin(self, child: ChildHandle) -> None:
+        """A child is about to grade all lines that are left."""
+        self._data.clear()
+        self.share = self._count
+        if self.slotted:
+            shared_records.clear(child.slots, self._count)
+            self.room = shared_records.make_room(child.slots, self._count)
+            self._filled = self._used = 0
+
+    def begin_single(self) -> None:
+        """A child is about to grade the next line, and no other."""
+        self._data.clear()
+        self.share = self.told + 1
+
+    def note_filled(self, slots: int) -> None:
+        """The child has said that so many slots are filled."""
+        self._filled = slots
+
+    def is_whole(self) -> bool:
+        """Whether the child has told a record of each of its lines, and nothing else."""
+        return self.told == self.share and not self._data
+
+    def add(self, record: bytes) -> None:
+        """Passes on a record of the next line that no child has told."""
+        self._tell(Records(record[: RECORD.size], record[RECORD.size :]))
+        self.told += 1
+        self.seen = self.told
+
+    def collect(self, child: ChildHandle, settled: bool) -> bool:
+        """Passes on what the child has told so far; whether that was more than before.
+
+        Args:
+            child: whose pipe and slots are read.
+            settled: it is not telling any just now.
+
+        Raises:
+            Malformed: it has told what is no record, or more than it has lines.
+        """
+        before = self.seen
+        more = True
+        while more:  # with much that is not reported yet, a report is what is to be heard next
+            more = (settled or len(self._data) <= _MOST_RECORD) and self._read(child)
+            if self.slotted:
+                self._take_slots(child, settled)
+            else:
+                self._take_records(child, settled)
+        return self.seen != before
+
+    def _read(self, child: ChildHandle) -> bool:
+        try:
+            data = os.read(child.results, _READ)
+        except BlockingIOError:
+            return False
+        self._data += data
+        return bool(data)
+
+    def _take_records(self, child: ChildHandle, settled: bool) -> None:
+        records, length = read_records(self._data)
+        if self.told + records.number > self.share or len(self._data) - length > _MOST_RECORD:
+            raise Malformed("more records than lines")
+        self.seen = self.told + records.number
+        if self._limits.isolation == COMPLETION:
+            if not settled:
+                return  # the child may yet tell one more, and spoil it
+            unpack_fields(records.bodies, self._most)  # it says too much: that costs its own completion, and no other
+            if records.number and (printed := output.take_rest(child.printed, self._limits.stdout_bytes)):
+                records = add_field(records, STDOUT, printed)
+        del self._data[:length]
+        self._pass_on([records])
+
+    def _take_slots(self, child: ChildHandle, settled: bool) -> None:
+        heads = shared_records.read(child.slots, self.told, self.share)
+        self.seen = self.told + len(heads) // RECORD.size
+        if not settled:  # what is beyond may be half written, as this processor sees it: it tells how far the child is
+            heads = heads[: max(0, self._filled - self.told) * RECORD.size]
+        taken: list[Records] = []
+        try:
+            self._take_filled(child, heads, taken)
+        finally:  # what lies before a record that is malformed counts
+            self._pass_on(taken)
+        if len(self._data) > _MOST_AHEAD:
+            raise Malformed("more records than slots")
+
+    def _take_filled(self, child: ChildHandle, heads: bytes, taken: list[Records]) -> None:
+        kinds = shared_records.kinds(heads)
+        first = 0
+        while first < len(kinds):
+            if kinds[first] == ELSEWHERE:
+                record = self._take_one()
+                if record is None:
+                    return
+                taken.append(record)
+                first += 1
+                continue
+            end = kinds.find(ELSEWHERE, first)
+            end = len(kinds) if end < 0 else end
+            some = heads[first * RECORD.size : end * RECORD.size]
+            records = shared_records.read_records(child.slots, some, self._used, self.room)
+            taken.append(records)
+            self._used += len(records.bodies)
+            if records.number < end - first:
+                raise Malformed("a slot that holds no record")
+            first = end
+
+    def _take_one(self) -> Records | None:
+        """The first record that came through the pipe, once it is whole."""
+        if len(self._data) < RECORD.size or len(self._data) < (length := record_length(self._data, 0)):
+            return None
+        record = Records(bytes(self._data[: RECORD.size]), bytes(self._data[RECORD.size : length]))
+        del self._data[:length]
+        return record
+
+    def _pass_on(self, taken: list[Records]) -> None:
+        records = Records(b"".join(part.heads for part in taken), b"".join(part.bodies for part in taken))
+        if records.number:
+            self._tell(records)
+            self.told += records.number

@@ -1,0 +1,147 @@
+"""What a supervisor takes of records in a child's slots and pipe."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from gradebox.limits import LINE_BYTES
+from sandbox.grader_source import GraderSource
+from sandbox.guest.child import shared_records
+from sandbox.guest.protocol.chunk import Chunk
+from sandbox.guest.protocol.frames import (
+    BATCH,
+    ELSEWHERE,
+    MARK,
+    MAX_FIELDS,
+    RECORD,
+    SCORED,
+    Malformed,
+    Records,
+)
+from sandbox.guest.supervisor.child_records import ChildRecords
+from sandbox.guest.supervisor.processes import ChildHandle
+from sandbox.limits import STDOUT_BYTES, limits_of
+
+LIMITS = limits_of(GraderSource(""), 1.0, LINE_BYTES, STDOUT_BYTES)._replace(isolation=BATCH)
+
+
+def _heads(told: list[Records]) -> bytes:
+    return b"".join(records.heads for records in told)
+
+
+def _bodies(told: list[Records]) -> bytes:
+    return b"".join(records.bodies for records in told)
+
+
+class _Chunk:
+    """Four lines, told as far as the child says that they are done."""
+
+    def __init__(self, results: int) -> None:
+        self.told: list[Records] = []
+        self._child = ChildHandle(results, -1, None, shared_records.make_file())
+        self._memory = shared_records.map_file(os.dup(self._child.slots))
+        self._records = ChildRecords(LIMITS, Chunk(4, 12, None, -1), self.told.append)
+        self._records.begin(self._child)
+        self.room = self._records.room
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self._child.slots)
+
+    def fill(self, first: int, *heads: bytes) -> None:
+        self._memory[first * RECORD.size : (first + len(heads)) * RECORD.size] = b"".join(heads)
+
+    def write(self, start: int, fields: bytes) -> None:
+        self._memory[shared_records.FIELDS_AT + start : shared_records.FIELDS_AT + start + len(fields)] = fields
+
+    def report(self, filled: int) -> None:
+        self._records.note_filled(filled)
+        self._records.collect(self._child, settled=False)
+
+    def settle(self) -> None:
+        self._records.collect(self._child, settled=True)
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe2(os.O_NONBLOCK)
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+@pytest.fixture
+def chunk(pipe: tuple[int, int]) -> Iterator[_Chunk]:
+    made = _Chunk(pipe[0])
+    yield made
+    made.close()
+
+
+def _head(length: int, score: float = 0.5) -> bytes:
+    return RECORD.pack(1, score, length, MARK | SCORED)
+
+
+def test_fields_belong_to_the_record_whose_slot_has_their_length(chunk: _Chunk) -> None:
+    chunk.write(0, b"aaabbbbb")
+    chunk.fill(0, _head(3, 0.1), _head(0, 0.2), _head(5, 0.3))
+    chunk.report(1)
+    assert chunk.told == [Records(_head(3, 0.1), b"aaa")]
+    chunk.report(3)
+    assert chunk.told[1] == Records(_head(0, 0.2) + _head(5, 0.3), b"bbbbb")
+
+
+def test_what_is_changed_after_it_was_reported_is_not_read_again(chunk: _Chunk) -> None:
+    chunk.write(0, b"aaabbb")
+    chunk.fill(0, _head(3, 0.1), _head(3, 0.2))
+    chunk.report(2)
+    chunk.write(0, b"xxxxxxccc")
+    chunk.fill(0, _head(0, 0.9), _head(200, 0.9), _head(3, 0.3), _head(0, 0.4))
+    chunk.report(4)
+    assert _heads(chunk.told) == _head(3, 0.1) + _head(3, 0.2) + _head(3, 0.3) + _head(0, 0.4)
+    assert _bodies(chunk.told) == b"aaabbbccc"
+
+
+def test_a_report_counts_no_slot_that_is_not_filled(chunk: _Chunk) -> None:
+    chunk.fill(0, _head(0))
+    chunk.fill(2, _head(0), _head(0))  # beyond a gap: it is no other line's
+    chunk.report(9_999_999)
+    chunk.settle()
+    assert _heads(chunk.told) == _head(0)
+
+
+@pytest.mark.parametrize("length", [2**32 - 1, 2**31, 1 << 20, shared_records.MOST_FIELD_BYTES])
+def test_a_forged_length_costs_those_before_it_nothing(length: int, chunk: _Chunk) -> None:
+    chunk.write(0, b"aaa")
+    chunk.fill(0, _head(3, 0.1), _head(length, 0.9), _head(0, 0.9))
+    with pytest.raises(Malformed):
+        chunk.settle()
+    assert chunk.told == [Records(_head(3, 0.1), b"aaa")]
+
+
+def test_lengths_that_exceed_the_room_together(chunk: _Chunk) -> None:
+    chunk.fill(0, *[_head(chunk.room // 2)] * 4)
+    with pytest.raises(Malformed):
+        chunk.settle()
+    assert [records.number for records in chunk.told] == [2]
+    assert len(chunk.told[0].bodies) == chunk.room
+
+
+def test_records_of_slots_and_of_the_pipe_are_told_in_order(chunk: _Chunk, pipe: tuple[int, int]) -> None:
+    elsewhere = RECORD.pack(0, 0.0, 0, MARK | ELSEWHERE)
+    chunk.write(0, b"aaazz")
+    chunk.fill(0, _head(3, 0.1), elsewhere, elsewhere, _head(2, 0.4))
+    os.write(pipe[1], _head(4, 0.2) + b"pppp" + _head(1, 0.3)[:7])
+    chunk.settle()
+    assert chunk.told == [Records(_head(3, 0.1) + _head(4, 0.2), b"aaapppp")]
+    os.write(pipe[1], _head(1, 0.3)[7:] + b"q")
+    chunk.settle()
+    assert chunk.told[1] == Records(_head(1, 0.3) + _head(2, 0.4), b"qzz")
+
+
+def test_a_record_of_the_pipe_that_claims_too_much(chunk: _Chunk, pipe: tuple[int, int]) -> None:
+    chunk.fill(0, _head(0, 0.1), RECORD.pack(0, 0.0, 0, MARK | ELSEWHERE))
+    os.write(pipe[1], _head(MAX_FIELDS + 1, 0.9))
+    with pytest.raises(Malformed):
+        chunk.settle()
+    assert _heads(chunk.told) == _head(0, 0.1)
