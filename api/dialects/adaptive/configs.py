@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from api.dialects.adaptive import ids, types
+from api.dialects.adaptive import config_types, ids, types
 from api.dialects.adaptive.enums import GraderTypeEnum, ModelOnline, PrebuiltCriteriaKey, ProviderName
 from api.dialects.adaptive.inputs import (
     CustomConfigInput,
@@ -78,18 +78,18 @@ def grader(project: Project, kept: Grader, version: Version) -> types.Grader:
     )
 
 
-def _output(kept: Grader, source: str, config: dict[str, Any]) -> types.GraderConfig:
+def _output(kept: Grader, source: str, config: dict[str, Any]) -> config_types.GraderConfig:
     match kept.kind:
         case "function":
-            return types.FunctionConfigOutput(source_code=source, description=kept.description or None)
+            return config_types.FunctionConfigOutput(source_code=source, description=kept.description or None)
         case "custom":
-            return types.CustomConfigOutput(description=kept.description or None)
+            return config_types.CustomConfigOutput(description=kept.description or None)
         case "external":
-            return types.RemoteConfigOutput(url=config["url"])
+            return config_types.RemoteConfigOutput(url=config["url"])
         case "prebuilt":
-            return types.PrebuiltConfigOutput(criteria=_criteria(config["criteria"]), model=_model(kept, config))
+            return config_types.PrebuiltConfigOutput(criteria=_criteria(config["criteria"]), model=_model(kept, config))
         case "judge":
-            return types.JudgeConfigOutput(
+            return config_types.JudgeConfigOutput(
                 criteria=config["criteria"],
                 examples=[_example(example) for example in config["examples"]],
                 model=_model(kept, config),
@@ -98,21 +98,22 @@ def _output(kept: Grader, source: str, config: dict[str, Any]) -> types.GraderCo
             )
 
 
-def _example(example: dict[str, Any]) -> types.JudgeExample:
-    turns = [types.JudgeExampleTurnEntry(role=turn["role"], content=turn["content"]) for turn in example["input"]]
-    return types.JudgeExample(
+def _example(example: dict[str, Any]) -> config_types.JudgeExample:
+    turn_of = config_types.JudgeExampleTurnEntry
+    turns = [turn_of(role=turn["role"], content=turn["content"]) for turn in example["input"]]
+    return config_types.JudgeExample(
         input=turns, output=example["output"], passes=example["passes"], reasoning=example["reasoning"]
     )
 
 
-def _criteria(name: str) -> types.PrebuiltCriteria:
+def _criteria(name: str) -> config_types.PrebuiltCriteria:
     words = name.replace("_", " ").capitalize()
-    return types.PrebuiltCriteria(key=PrebuiltCriteriaKey(name), name=words, description=words)
+    return config_types.PrebuiltCriteria(key=PrebuiltCriteriaKey(name), name=words, description=words)
 
 
-def _model(kept: Grader, config: dict[str, Any]) -> types.Model:
+def _model(kept: Grader, config: dict[str, Any]) -> config_types.Model:
     key = config["model"]
-    return types.Model(
+    return config_types.Model(
         id=ids.of_model(key),
         key=key,
         name=key,

@@ -1,7 +1,7 @@
 """What the SDK is answered about graders, projects and people, in its own words."""
 
 from datetime import datetime
-from typing import Annotated, Optional
+from typing import Annotated
 from uuid import UUID
 
 import strawberry
@@ -10,47 +10,17 @@ from strawberry.scalars import JSON
 from api.access.auth import may
 from api.dialects.adaptive import ids
 from api.dialects.adaptive.asking import Asking
+from api.dialects.adaptive.config_types import GraderConfig, Model
 from api.dialects.adaptive.enums import (
     GraderTypeEnum,
     MetricKind,
     MetricScoringType,
-    ModelOnline,
-    PrebuiltCriteriaKey,
-    ProviderName,
     RemoteEnvStatus,
 )
 from api.dialects.adaptive.scalars import Timestamp, timestamp
 from gradebox import schemas
 
 Info = strawberry.Info[Asking, None]
-
-
-@strawberry.type
-class ModelComputeConfigOutput:
-    """How a model is run."""
-
-    tp: int
-    kv_cache_len: int
-    max_seq_len: int
-
-
-@strawberry.type
-class Model:
-    """A model that a judge names."""
-
-    id: UUID
-    key: str
-    name: str
-    online: ModelOnline
-    error: str | None
-    is_external: bool
-    provider_name: ProviderName
-    is_adapter: bool
-    is_training: bool
-    created_at: Timestamp
-    size: int | None = None
-    compute_config: ModelComputeConfigOutput | None = None
-    backbone: Optional["Model"] = None
 
 
 @strawberry.type
@@ -183,82 +153,6 @@ class Metric:
         """The one that its grader is of. None is ever archived."""
         found = info.context.find_project(self.grader.project)
         return [project(found)] if found is not None and not filter.is_archived else []
-
-
-@strawberry.type
-class JudgeExampleTurnEntry:
-    """One turn."""
-
-    role: str
-    content: str
-
-
-@strawberry.type
-class JudgeExample:
-    """What a judge is shown."""
-
-    input: list[JudgeExampleTurnEntry]
-    output: str
-    passes: bool = strawberry.field(name="pass")
-    reasoning: str | None
-
-
-@strawberry.type
-class JudgeConfigOutput:
-    """A judge, as it was sent."""
-
-    criteria: str
-    examples: list[JudgeExample]
-    model: Model
-    system_template: str
-    user_template: str
-
-
-@strawberry.type
-class PrebuiltCriteria:
-    """A judge that comes with the platform."""
-
-    key: PrebuiltCriteriaKey
-    name: str
-    description: str
-
-
-@strawberry.type
-class PrebuiltConfigOutput:
-    """A prebuilt judge, as it was sent."""
-
-    criteria: PrebuiltCriteria
-    model: Model
-
-
-@strawberry.type
-class RemoteConfigOutput:
-    """A reward server elsewhere. It is not asked when it is kept, so its version and description are empty."""
-
-    url: str
-    version: str = ""
-    description: str = ""
-
-
-@strawberry.type
-class CustomConfigOutput:
-    """A grader that is only named."""
-
-    description: str | None
-
-
-@strawberry.type
-class FunctionConfigOutput:
-    """A function, with its newest source."""
-
-    source_code: str | None
-    description: str | None
-
-
-GraderConfig = Annotated[
-    JudgeConfigOutput | PrebuiltConfigOutput | RemoteConfigOutput | CustomConfigOutput | FunctionConfigOutput,
-    strawberry.union("GraderConfig"),
-]
 
 
 @strawberry.type
