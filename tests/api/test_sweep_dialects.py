@@ -75,7 +75,7 @@ def requests() -> list[tuple[str, str, Any]]:
     for router in routers(ApiSettings().dialects):
         for route in router.routes:
             if isinstance(route, APIWebSocketRoute):
-                continue  # tests/dialects/reward/test_socket.py asks with keys that may not
+                continue  # tests/api/dialects/reward/test_socket.py asks with keys that may not
             assert isinstance(route, APIRoute), route
             for method in sorted(route.methods or ()):
                 sent = list(operations()) if "graphql" in route.path else [_body(route.path)]

@@ -8,7 +8,7 @@ import pytest
 from adaptive_sdk.error_handling import AdaptiveEntityNotFoundError
 from adaptive_sdk.graphql_client.exceptions import GraphQLClientGraphQLMultiError
 
-from tests.dialects.adaptive.conftest import Sdk
+from tests.api.dialects.adaptive.conftest import Sdk
 from tests.gradebox.conftest import Service
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]

@@ -11,7 +11,7 @@ from openai.resources.fine_tuning.alpha import Graders
 from api.dialects.openai import similarity as measuring
 from api.dialects.openai.refused import Refused
 from sandbox import limits
-from tests.dialects.openai.conftest import check, multi, python, similar
+from tests.api.dialects.openai.conftest import check, multi, python, similar
 from tests.gradebox.conftest import Service
 
 pytestmark = pytest.mark.service

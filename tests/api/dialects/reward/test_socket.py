@@ -11,8 +11,8 @@ from adaptive_sdk.external import RewardClient
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosedError, InvalidStatus
 
-from tests.dialects.reward.conftest import Reward
-from tests.dialects.reward.test_http import request
+from tests.api.dialects.reward.conftest import Reward
+from tests.api.dialects.reward.test_http import request
 from tests.gradebox.conftest import Service
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]

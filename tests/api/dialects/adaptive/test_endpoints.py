@@ -10,7 +10,7 @@ import pytest
 from adaptive_sdk import Adaptive
 from adaptive_sdk.external import EmptyMetadata, Response, RewardServer, ServerInfo, ValidatedRequest
 
-from tests.dialects.adaptive.conftest import Sdk
+from tests.api.dialects.adaptive.conftest import Sdk
 from tests.gradebox.conftest import serving
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]

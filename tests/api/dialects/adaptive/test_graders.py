@@ -11,7 +11,7 @@ from adaptive_sdk.graphql_client.exceptions import GraphQLClientGraphQLMultiErro
 
 from gradebox import NotFound
 from gradebox.errors import Conflict
-from tests.dialects.adaptive.conftest import Sdk
+from tests.api.dialects.adaptive.conftest import Sdk
 from tests.gradebox.conftest import Service
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]

@@ -11,7 +11,7 @@ from adaptive_sdk.external import Request, Response, RewardClient, Turn
 from jsonschema.exceptions import SchemaError
 from pydantic import ValidationError
 
-from tests.dialects.reward.conftest import Reward
+from tests.api.dialects.reward.conftest import Reward
 from tests.gradebox.conftest import Service
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]

@@ -6,7 +6,7 @@ from openai import AsyncOpenAI, BadRequestError
 from openai.resources.fine_tuning.alpha import Graders
 from openai.types.fine_tuning.alpha import GraderRunResponse
 
-from tests.dialects.openai.conftest import check, multi, python, similar
+from tests.api.dialects.openai.conftest import check, multi, python, similar
 from tests.gradebox.conftest import Service
 
 pytestmark = pytest.mark.service
