@@ -30,9 +30,9 @@ async def grade(thread):
 """
 
 
-@pytest.fixture(scope="session", params=VARIANTS)
+@pytest.fixture(scope="package", params=VARIANTS)
 def backend(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
-    """One backend; when the last test has ended, nothing may be left of what it started."""
+    """One backend; when the last test of this folder has ended, nothing may be left of what it started."""
     with pytest.MonkeyPatch.context() as patch:
         temporary = tmp_path_factory.mktemp("contract")
         patch.setattr(tempfile, "tempdir", str(temporary))
