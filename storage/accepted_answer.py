@@ -11,7 +11,7 @@ from storage.summary import summarise
 
 class _Accepted(msgspec.Struct, array_like=True):
     id: str
-    project: str
+    project: str  # empty: the one that asks again has asked in the same project. An earlier gradebox kept it
     graders: list[tuple[str, int, float]]
     threads: int
     created_by: str | None
@@ -21,18 +21,18 @@ class _Accepted(msgspec.Struct, array_like=True):
 def pack(batch: Batch) -> bytes:
     """A batch that is just being accepted."""
     graders = [(one.key, one.version, one.weight) for one in batch.graders]
-    accepted = _Accepted(batch.id, batch.project, graders, batch.threads, batch.created_by, batch.created_at)
+    accepted = _Accepted(batch.id, "", graders, batch.threads, batch.created_by, batch.created_at)
     return msgspec.msgpack.encode(accepted)
 
 
-def read(answer: bytes) -> Batch:
+def read(answer: bytes, project: str) -> Batch:
     """The batch as it was when it was accepted."""
     if answer.startswith(b"{"):  # of an earlier gradebox: kept whole
         return Batch.model_validate_json(answer)
     found = msgspec.msgpack.decode(answer, type=_Accepted)
     return Batch(
         id=found.id,
-        project=found.project,
+        project=project,
         state="queued",
         graders=[BatchGrader(key=key, version=version, weight=weight) for key, version, weight in found.graders],
         threads=found.threads,

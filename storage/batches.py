@@ -106,7 +106,7 @@ class Batches:
             raise
         if answer is None:
             return batch
-        before = accepted_answer.read(answer)
+        before = accepted_answer.read(answer, project)
         if before.id != batch_id:
             self._orphan_files.condemn(batch_id)
         return before
@@ -158,8 +158,9 @@ class Batches:
 
     def answered(self, once: Once | None) -> Batch | None:
         """What was answered to the same request before, if it was. Raises KeyReused."""
-        answer = answered(self._redis, once)
-        return None if answer is None else accepted_answer.read(answer)
+        if once is None or (answer := answered(self._redis, once)) is None:
+            return None
+        return accepted_answer.read(answer, once.project)
 
     def get(self, project: str, batch_id: str, *, summary: bool = True) -> Batch:
         """One batch as it stands now.

@@ -34,7 +34,7 @@ class Repeat:
     @property
     def once(self) -> Once:
         """The request, as far as its body was read."""
-        return once(*self._place, self._hash.hexdigest(), self._keep_s)
+        return once(*self._place, self._hash.digest(), self._keep_s)
 
 
 async def _repeatable(

@@ -91,7 +91,7 @@ def to_format_3(redis: Redis, once: Once) -> None:
 
 
 def test_frozen_batches_and_answers_of_format_3_are_as_they_were(redis: Redis, store: Store) -> None:
-    asked = once("default", "0123", "key", "fingerprint", 3600)
+    asked = once("default", "0123", "key", b"fingerprint", 3600)
     exact = [wanted(store, "exact")]
     first = store.batches.accept(
         store.orphan_files.begin(), "default", exact, [Chunk(0, 3, 0, 1)], lambda pipe: None, once=asked

@@ -13,7 +13,7 @@ from storage.idempotency import once
 from storage.store import Store
 from tests.storage.making import proved, wanted
 
-ONE = once("default", "0123", "key", "fingerprint", 3600)
+ONE = once("default", "0123", "key", b"fingerprint", 3600)
 CHUNKS = [Chunk(0, 3, 0, 1)]
 
 
@@ -43,7 +43,7 @@ def test_an_answer_is_for_the_same_request_alone(store: Store) -> None:
     store.graders.create("default", "exact", "exact", "", proved(), ONE)
     with pytest.raises(KeyReused, match="new key"):
         store.graders.answered(ONE._replace(fingerprint=b"another"))
-    assert store.graders.answered(once("default", "another-key", "key", "fingerprint", 3600)) is None
+    assert store.graders.answered(once("default", "another-key", "key", b"fingerprint", 3600)) is None
 
 
 def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
@@ -71,7 +71,7 @@ def test_an_answer_that_an_earlier_version_kept_is_given_again(store: Store, red
     batch = store.batches.accept(
         store.orphan_files.begin(), "default", [wanted(store, "exact")], CHUNKS, lambda pipe: None, once=ONE
     )
-    redis.set(ONE.name, ONE.fingerprint + b"\n" + batch.model_dump_json().encode())
+    redis.set(ONE.name, ONE.fingerprint.hex().encode() + b"\n" + batch.model_dump_json().encode())
     assert store.batches.answered(ONE) == batch
 
 
@@ -79,7 +79,7 @@ def test_of_many_answers_of_a_project_the_oldest_give_way(
     store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(idempotency, "MOST", 2)
-    asked = [once(project, "0123", str(number), "same", 3600) for number in range(4) for project in ("a", "b")]
+    asked = [once(project, "0123", str(number), b"same", 3600) for number in range(4) for project in ("a", "b")]
     for request in asked:
         with redis.pipeline() as pipe:
             idempotency.keep(pipe, request, b"answer")

@@ -169,7 +169,7 @@ def test_batches_that_come_at_once_do_not_pass_a_bound_together(
 
 def test_the_same_request_that_comes_many_times_at_once_is_done_once(store: Store) -> None:
     exact = [wanted(store, "exact")]
-    once = idempotency.once("default", "0123", "key", "fingerprint", 3600)
+    once = idempotency.once("default", "0123", "key", b"fingerprint", 3600)
     chunks = [Chunk(0, 3, 0, 1)]
 
     def send(_: int) -> object:
