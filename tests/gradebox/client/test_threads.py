@@ -214,7 +214,7 @@ def test_the_first_threads_of_a_file_are_looked_at(tmp_path: Path, caplog: pytes
 @pytest.mark.parametrize(
     ("start", "said"),
     [
-        (gzip.compress(b"{}"), "gzip"),
+        (gzip.compress(b"{}", mtime=0), "gzip"),
         ('{"completion": ""}'.encode("utf-16"), "UTF-16"),
         (b'[\n{"completion": ""}]', "array"),
     ],
