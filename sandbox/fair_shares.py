@@ -11,11 +11,13 @@ from sandbox.errors import Busy
 
 Grant = Callable[[], None]
 _LOOK_S = 0.2  # between two looks whether a place is still wanted
+_PATIENCE_S = 10.0  # that a project which holds none is passed over because others want fewer places together
 
 
 class _Asked(NamedTuple):
     grant: Grant
     places: int
+    since: float
 
 
 class Shares:
@@ -23,7 +25,7 @@ class Shares:
 
     Where n projects hold or want places, each may hold one place in n + 1, rounded up. What is left over is there at
     once for the next project that comes. Several places that are asked for together are given together. A project that
-    holds none may have more than its share.
+    holds none may have more than its share; where it waits for that for long, what is left is kept for it.
     """
 
     def __init__(self, most: int, of_what: str, setting: str = "") -> None:
@@ -46,20 +48,20 @@ class Shares:
         some. It must neither block nor raise.
         """
         with self._lock:
-            self._waiting.setdefault(project, deque()).append(_Asked(grant, self._bounded(places)))
+            self._waiting.setdefault(project, deque()).append(_Asked(grant, self._bounded(places), monotonic()))
             self._give()
 
     def give_up(self, project: str, grant: Grant, places: int = 1) -> None:
         """Takes back what was asked for, whether it was granted or not."""
         with self._lock:
             waiting = self._waiting.get(project, deque())
-            asked = _Asked(grant, self._bounded(places))
-            if asked in waiting:
+            asked = next((one for one in waiting if one.grant == grant), None)
+            if asked is not None:
                 waiting.remove(asked)
                 if not waiting:
                     del self._waiting[project]
             else:
-                self._take_back(project, asked.places)
+                self._take_back(project, self._bounded(places))
             self._give()
 
     def leave(self, project: str, places: int = 1) -> None:
@@ -129,4 +131,6 @@ class Shares:
             held = self._held.get(project, 0)
             if asked.places <= free and (not held or held + asked.places <= share):
                 return project
+            if not held and monotonic() - asked.since > _PATIENCE_S:
+                return None  # else those that want less would take what is left, again and again
         return None

@@ -46,7 +46,7 @@ class BodyMemory:
 
     def let_go(self, scope: Scope, size: int) -> None:
         """Forgets a part of what a request held."""
-        scope["state"][_HELD] -= size
+        scope["state"][_HELD] = scope["state"].get(_HELD, 0) - size  # where memory was short it held nothing
         self.count(-size, key_of(scope))
 
     def release(self, scope: Scope) -> None:

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox import fair_shares
 from sandbox.errors import Busy
 from sandbox.fair_shares import Shares
 
@@ -159,3 +160,40 @@ def test_several_places_are_given_together_and_the_first_beyond_the_share() -> N
     assert granted == ["a", "b", "d", "a again", "c"]
     shares.leave("c", 2000)
     assert shares._held == shares._waiting == {}
+
+
+def test_who_wants_much_is_not_passed_over_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(fair_shares, "monotonic", lambda: now)
+    shares, granted = Shares(1000, "MiB"), list[str]()
+    shares.ask("a", lambda: granted.append("a"), 300)
+    shares.ask("b", lambda: granted.append("b"), 300)
+    shares.ask("large", lambda: granted.append("large"), 800)
+    for step in range(100):  # one of the two always holds some
+        now = step * 0.5
+        project = "ab"[step % 2]
+        shares.leave(project, 300)
+        if "large" in granted:
+            break
+        shares.ask(project, lambda project=project: granted.append(project), 300)
+    assert granted[-1] == "large"
+    assert fair_shares._PATIENCE_S < now < fair_shares._PATIENCE_S + 2
+    shares.leave("large", 800)
+    assert granted[-1] in "ab"
+
+
+def test_what_was_kept_for_one_that_gives_up_is_given_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(fair_shares, "monotonic", lambda: now)
+    shares, granted = Shares(1000, "MiB"), list[str]()
+
+    def large() -> None:
+        granted.append("large")
+
+    shares.ask("a", lambda: granted.append("a"), 300)
+    shares.ask("large", large, 800)
+    now = fair_shares._PATIENCE_S + 1
+    shares.ask("b", lambda: granted.append("b"), 300)
+    assert granted == ["a"]
+    shares.give_up("large", large, 800)
+    assert granted == ["a", "b"]

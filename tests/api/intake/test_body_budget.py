@@ -9,7 +9,7 @@ import pytest
 from api.http.problems import ProblemError
 from api.intake.bodies import MIB
 from api.intake.body_budget import BodyMemory
-from tests.api.conftest import GOOD, PROJECT, Service, problem
+from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
 JSON = {"Content-Type": "application/json"}
 
@@ -73,6 +73,22 @@ def test_short_bodies_are_counted_from_their_first_byte(service: Service, client
     for sender in senders:
         sender.join()
     assert held == 600_000
+    assert (memory.held, dict(memory._of_key)) == (0, {})
+
+
+def test_a_batch_is_taken_while_others_hold_all_memory(service: Service, client: httpx.Client) -> None:
+    create(client)
+    memory = service.services.memory
+    memory.count(memory._most, "another")
+    try:
+        response = client.post(
+            f"{PROJECT}/batches?grader=exact",
+            content=b'{"completion": "4"}\n' * 10,
+            headers={"Content-Type": "application/x-ndjson"},
+        )
+    finally:
+        memory.count(-memory._most, "another")
+    assert (response.status_code, response.json()["threads"]) == (202, 10)
     assert (memory.held, dict(memory._of_key)) == (0, {})
 
 
