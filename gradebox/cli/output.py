@@ -88,6 +88,13 @@ def summary(batch: "Batch", stderr: bool = False) -> None:
     """Prints what the scores of a batch look like, and what is odd about them."""
     columns = ["grader", "count", "mean", "deviation", "min", *QUANTILES, "max", "errors"]
     table(columns, [_summary_row(each) for each in batch.summary], stderr)
+    values = [
+        (each.grader, name, one.count, one.mean, one.minimum, one.maximum)
+        for each in batch.summary
+        for name, one in each.values.items()
+    ]
+    if values:
+        table(["grader", "value", "count", "mean", "min", "max"], values, stderr)
     lines = [f"warning: {each.grader}: {warning}" for each in batch.summary for warning in each.warnings]
     if len(batch.graders) > 1 and batch.weighted_mean is not None:
         of = " (each mean is of the completions that its grader scored)" if batch.errors else ""
