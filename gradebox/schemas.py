@@ -78,6 +78,7 @@ class Grader(_Schema):
     isolation: Literal["batch", "completion"]
     timeout_s: float
     memory_mb: int
+    test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
     created_at: datetime
     updated_at: datetime
 

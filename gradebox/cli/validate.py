@@ -1,6 +1,6 @@
 """`gradebox validate`"""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ def validate(
     file: GraderFile,
     threads: ThreadsFile = None,
     contract: ContractChoice = "gradebox",
+    grader: Annotated[
+        str | None, typer.Option("--grader", metavar="KEY", help="Try it on the test threads of this grader.")
+    ] = None,
 ) -> None:
     """Runs the five checks on a grader; keeps nothing. Exits 0 when valid, 1 when not, 2 when it could not be asked."""
     try:
@@ -30,7 +33,8 @@ def validate(
     except ValueError as error:
         fail(str(error), 1)
     try:
-        report = invocation.client.graders.validate(source, read_threads(threads) if threads else None)
+        tried_on = read_threads(threads) if threads else None
+        report = invocation.client.graders.validate(source, tried_on, grader=grader)
     except (GradeboxError, ValueError) as error:  # a ValueError names a thread that JSON cannot hold
         fail(error, 2)
     as_json(report) if invocation.json else show(report)

@@ -7,17 +7,21 @@ loop, and, where they block, pickled into another process.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from pydantic import PrivateAttr
 
+from gradebox.client import calls
 from gradebox.client._async.scoring import AsyncScoring
+from gradebox.client._async.versions import versions as async_versions
 from gradebox.client._sync.scoring import Scoring
+from gradebox.client._sync.versions import versions
 from gradebox.client.threads import Thread
+from gradebox.client.versions import Function, GraderOptions, update_call
 from gradebox.outcome import Outcome
 from gradebox.rewards import trl, verifiers, verl
 from gradebox.rewards.together import AsyncTogether
-from gradebox.schemas import Grader
+from gradebox.schemas import Grader, Version
 
 Threads = list[dict[str, Any]]
 
@@ -39,6 +43,19 @@ class GraderHandle(Grader):
     def score(self, threads: Iterable[Thread]) -> list[Outcome]:
         """As `Client.score`, by this version."""
         return self._scoring.score(self.key, threads, self.version)
+
+    def update(self, fn: Function | None = None, **options: Unpack[GraderOptions]) -> Self:
+        """As `client.graders.update`. What it returns scores by the new version; this one stays with its own."""
+        call = update_call(self.project, self.key, fn=fn, **options)
+        return self.of(self._scoring.transport.send(call), self._scoring)
+
+    def versions(self) -> list[Version]:
+        """All versions with their sources."""
+        return versions(self._scoring.transport, self.project, self.key)
+
+    def delete(self) -> None:
+        """Deletes the grader with its versions. Batches that run keep the version they began with."""
+        self._scoring.transport.send(calls.delete_grader(self.project, self.key))
 
     def as_trl_reward(self, *, missing: trl.Missing | None = None) -> Callable[..., list[float | None]]:
         """A function for `reward_funcs` of TRL's trainers. The columns of the dataset become metadata of the threads.
@@ -84,6 +101,19 @@ class AsyncGraderHandle(Grader):
     async def score(self, threads: Iterable[Thread]) -> list[Outcome]:
         """As `AsyncClient.score`, by this version."""
         return await self._scoring.score(self.key, threads, self.version)
+
+    async def update(self, fn: Function | None = None, **options: Unpack[GraderOptions]) -> Self:
+        """As `GraderHandle.update`."""
+        call = update_call(self.project, self.key, fn=fn, **options)
+        return self.of(await self._scoring.transport.send(call), self._scoring)
+
+    async def versions(self) -> list[Version]:
+        """As `GraderHandle.versions`."""
+        return await async_versions(self._scoring.transport, self.project, self.key)
+
+    async def delete(self) -> None:
+        """As `GraderHandle.delete`."""
+        await self._scoring.transport.send(calls.delete_grader(self.project, self.key))
 
     def as_trl_reward(self, *, missing: trl.Missing | None = None) -> Callable[..., Awaitable[list[float | None]]]:
         """As `GraderHandle.as_trl_reward`. trl 0.29 awaits rewards, 0.25 does not."""

@@ -78,6 +78,26 @@ def test_a_grader_that_reads_metadata_is_proved_on_threads_that_have_some(servic
     assert "--threads FILE.jsonl" in alone.stderr
     assert [done.returncode for done in (proved, updated, no_file)] == [0, 0, 2], proved.stderr + updated.stderr
 
+    (tmp_path / "reads.py").write_text((tmp_path / "reads.py").read_text() + "# changed\n")
+    assert f"{create[2]}@3" in service.run("graders", "update", *create[2:]).stdout
+    assert "later proofs use: 1" in service.run("graders", "show", create[2]).stdout
+    assert service.run("validate", create[3]).returncode == 1
+    assert service.run("validate", create[3], "--grader", create[2]).returncode == 0
+
+
+def test_values_of_scores_are_a_table_and_missing_completions_a_warning(service: Service, tmp_path: Path) -> None:
+    source = "from gradebox import Score\nasync def grade(thread): return Score(0.5, values={'format': 0.25})\n"
+    (tmp_path / "parts.py").write_text(source)
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n{"turns": [["user", "q"]]}\n')
+    key = f"parts-{uuid4().hex[:8]}"
+    assert service.run("graders", "create", key, str(tmp_path / "parts.py")).returncode == 0
+
+    done = service.run("score", key, str(tmp_path / "threads.jsonl"))
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"{key}@1 +format +2 +0.25 +0.25 +0.25", done.stdout)
+    assert "1 of 2 threads do not end with a turn of the assistant" in done.stdout
+
 
 def test_what_could_not_be_asked_exits_2(service: Service, half: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("{}\n{")
