@@ -119,7 +119,7 @@ def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -
 
 def create_batch(project: str, graders: GraderChoice, threads: Threads) -> Call[Batch]:
     """Uploads threads to be scored by these graders, each with its weight: 1 where none is given."""
-    weights = _weights(graders)
+    weights = weights_of(graders)
     params = [("grader", grader) for grader in weights]
     if any(weight != 1.0 for weight in weights.values()):
         params += [("weight", repr(float(weight))) for weight in weights.values()]
@@ -191,7 +191,8 @@ def list_audit(project: str | None, limit: int, before: str | None) -> Call[list
     return Call("GET", path, _audit, params=_page(limit, before))
 
 
-def _weights(graders: GraderChoice) -> dict[str, float]:
+def weights_of(graders: GraderChoice) -> dict[str, float]:
+    """The graders, each with its weight: 1 where none is given."""
     if isinstance(graders, str):
         return {graders: 1.0}
     return dict(graders) if isinstance(graders, Mapping) else dict.fromkeys(graders, 1.0)
