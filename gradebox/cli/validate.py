@@ -41,7 +41,7 @@ def validate(
     raise typer.Exit(0 if report.valid else 1)
 
 
-def show(report: "Report") -> None:
+def show(report: "Report", stderr: bool = False) -> None:
     """Prints a line for each check, then what the test run gave and what is to be known of the grader."""
     from gradebox.schemas import CHECKS
 
@@ -49,16 +49,16 @@ def show(report: "Report") -> None:
     for name in CHECKS:
         check = results.get(name)
         if check is None:
-            say(f"-  {name:<10} not reached")
+            say(f"-  {name:<10} not reached", stderr)
             continue
         where = f"line {check.line}: " if check.line and not check.passed else ""
-        say(f"{'✓' if check.passed else '✗'}  {name:<10} {where}{check.message}")
+        say(f"{'✓' if check.passed else '✗'}  {name:<10} {where}{check.message}", stderr)
     if report.failed and report.failed.traceback:
-        say(report.failed.traceback.rstrip())
+        say(report.failed.traceback.rstrip(), stderr)
     for outcome in report.outcomes if len(report.outcomes) > 1 else []:
-        say(f"   thread {outcome.get('index')}: {_result(outcome)}")
+        say(f"   thread {outcome.get('index')}: {_result(outcome)}", stderr)
     for warning in report.warnings:
-        say(f"warning: {warning}")
+        say(f"warning: {warning}", stderr)
 
 
 def _result(outcome: dict[str, object]) -> str:
