@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gradebox.cli import audit, batches, graders, keys, projects, run, score, server, validate
+from gradebox.cli import audit, batches, graders, keys, projects, run, score, server, transfer, validate
 from gradebox.cli.output import fail
 from gradebox.errors import ConnectionFailed, GradeboxError
 
@@ -18,6 +18,7 @@ app = typer.Typer(
 )
 for part in (server, run, validate, score, audit):
     part.add_to(app)
+transfer.add_to(graders.app)
 app.add_typer(graders.app, name="graders")
 app.add_typer(batches.app, name="batches")
 app.add_typer(keys.app, name="keys")
