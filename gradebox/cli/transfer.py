@@ -109,8 +109,9 @@ def _is_grader(line: object) -> bool:
     if not isinstance(line, dict) or not isinstance(line.get("key"), str):
         return False
     versions = line.get("versions")
-    is_list = isinstance(versions, list) and bool(versions)
-    return is_list and all(isinstance(one, dict) and isinstance(one.get("source"), str) for one in versions)
+    if not isinstance(versions, list) or not versions:
+        return False
+    return all(isinstance(one, dict) and isinstance(one.get("source"), str) for one in versions)
 
 
 def _make(client: "Client", line: dict[str, Any], replace: bool) -> "GraderHandle":
