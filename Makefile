@@ -23,6 +23,9 @@ scale: $(READY)  ## one batch of a million completions: memory, files and proces
 soak: $(READY)  ## ten minutes beside a hostile project: others' work goes on, as fast as half; SOAK="--seconds 60"
 	@.venv/bin/python -m tests.chaos.soak $(SOAK)
 
+train: $(READY)  ## a tiny model trained by TRL with rewards of a service; installs torch; TRAIN="1.16.0" takes one version
+	@.venv/bin/python -m tests.training $(TRAIN)
+
 lint: $(READY)  ## ruff, mypy, and the direction of imports
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -41,4 +44,4 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 clean:  ## remove the virtual environment and what tools left
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help demo test chaos scale soak lint bench bench-quick lock clean
+.PHONY: help demo test chaos scale soak train lint bench bench-quick lock clean

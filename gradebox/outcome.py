@@ -40,6 +40,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         reason: what a `gradebox.Score` carried.
         error: why there is no score.
         stdout: what was printed, standard output and error together, cut at the limit.
+        values: the values by name that a `gradebox.Score` carried.
+        no_completion: whether the thread does not end with a turn of the assistant: `thread.completion()` was None.
     """
 
     index: int
@@ -50,3 +52,5 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     reason: str | None = None
     error: OutcomeError | None = None
     stdout: str | None = None
+    values: dict[str, float] | None = None
+    no_completion: bool = False

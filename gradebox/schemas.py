@@ -13,7 +13,7 @@ BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 Role = Literal["read", "score", "manage"]
 ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each may do what those before it may
-WarningKind = Literal["equal", "errors", "jump"]
+WarningKind = Literal["equal", "errors", "jump", "no_completion"]
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone lets a line end follow
 
 
@@ -78,6 +78,7 @@ class Grader(_Schema):
     isolation: Literal["batch", "completion"]
     timeout_s: float
     memory_mb: int
+    test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
     created_at: datetime
     updated_at: datetime
 
@@ -98,6 +99,15 @@ class HistogramBin(_Schema):
     count: int
 
 
+class ValueSummary(_Schema):
+    """The values of one name, which scores carried."""
+
+    count: int
+    mean: float | None
+    minimum: float
+    maximum: float
+
+
 class Summary(_Schema):
     """The scores of one grader over a batch. Quantiles are exact to three significant digits."""
 
@@ -113,9 +123,12 @@ class Summary(_Schema):
     quantiles: dict[str, float] = Field(description="p05, p25, p50, p75, p95")
     histogram: list[HistogramBin]
     run_ms_mean: float | None
+    values: dict[str, ValueSummary] = Field({}, description="what scores carried by name: of the first 16 names")
+    values_left_out: int = Field(0, description="values of further names")
     warnings: list[str] = Field(description="why these scores may be no reward to train on")
     warning_kinds: list[WarningKind] = Field(
-        [], description="of the warnings, in their order: every score equal, mostly errors, the mean jumped"
+        [],
+        description="of the warnings, in their order, for programs",
     )
 
 

@@ -1,23 +1,53 @@
-"""A score that says why.
+"""A score that says why, and of what it is made.
 
 Graders see this class inside the sandbox, so this module imports nothing but the standard library.
 """
 
+MOST_VALUES = 16
+NAME_CHARACTERS = 64
+_LARGEST = 1.7976931348623157e308  # of all floats
+
 
 class Score(float):
-    """A float with a reason: `return Score(0.0, reason="no e-mail address found")`.
+    """A float with a reason, with values by name, or both.
 
-    It is a float everywhere else: it adds, compares and prints as one.
+    `return Score(0.5, reason="no unit", values={"format": 1.0, "length": 0.3})`. It is a float everywhere else: it
+    adds, compares and prints as one.
     """
 
-    __slots__ = ("reason",)
+    __slots__ = ("reason", "values")
 
     reason: str | None
+    values: dict[str, float] | None
 
-    def __new__(cls, value: float, reason: str | None = None) -> "Score":  # noqa: D102  # the class says it
+    def __new__(cls, value: float, reason: str | None = None, values: dict[str, float] | None = None) -> "Score":
+        """Values are at most 16 finite numbers; their names have at most 64 characters, all of them printable.
+
+        Raises:
+            ValueError: they are none; the message says which.
+        """
         score = super().__new__(cls, value)
         score.reason = reason
+        score.values = None if values is None else _checked(values)
         return score
 
-    def __reduce__(self) -> "tuple[type[Score], tuple[float, str | None]]":
-        return Score, (float(self), self.reason)
+    def __reduce__(self) -> "tuple[type[Score], tuple[float, str | None, dict[str, float] | None]]":
+        return Score, (float(self), self.reason, self.values)
+
+
+def _checked(values: dict[str, float]) -> dict[str, float]:
+    if not isinstance(values, dict) or len(values) > MOST_VALUES:
+        raise ValueError(f"values= takes a dict of at most {MOST_VALUES} names and numbers, and got {values!r:.80}")
+    for name, number in values.items():
+        if not isinstance(name, str) or not is_name(name):
+            raise ValueError(
+                f"values=: {name!r:.80} is no name: write 1 to {NAME_CHARACTERS} characters, all of them printable"
+            )
+        if not isinstance(number, int | float) or not -_LARGEST <= number <= _LARGEST:
+            raise ValueError(f"values=: {name!r} is {number!r:.80}, and a value is a finite number")
+    return {str(name): float(number) for name, number in values.items()}
+
+
+def is_name(text: str) -> bool:
+    """Whether a value may have this name."""
+    return 0 < len(text) <= NAME_CHARACTERS and text.isprintable()

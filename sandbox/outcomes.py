@@ -13,17 +13,20 @@ from sandbox.guest.protocol.frames import (
     MARK,
     MEMORY,
     MESSAGE,
+    NO_COMPLETION,
     REASON,
     RECORD,
     SCORED,
     STDOUT,
     TIMEOUT,
     TRACE,
+    VALUES,
     Limits,
     Malformed,
     Records,
     most_of_fields,
     unpack_fields,
+    unpack_values,
 )
 
 KINDS: dict[int, ErrorKind] = {
@@ -79,12 +82,14 @@ class Decoder:
     def _outcome(
         self, index: int, identity: str | int | None, kind: int, micros: int, score: float, fields: dict[int, bytes]
     ) -> Outcome:
+        told, kind, unanswered = kind, kind & ~NO_COMPLETION, bool(kind & NO_COMPLETION)
         reason = fields.get(REASON)
         printed = fields.get(STDOUT)
         stdout = None if printed is None else printed.decode("utf-8", "replace")
         if kind == SCORED and -_INFINITY < score < _INFINITY:
             said = None if reason is None else reason.decode("utf-8", "replace")
-            return Outcome(index, self._label, score, micros / 1000, identity, said, None, stdout)
+            values = unpack_values(fields[VALUES]) if VALUES in fields else None
+            return Outcome(index, self._label, score, micros / 1000, identity, said, None, stdout, values, unanswered)
         if kind == SCORED:
             error = _NOT_FINITE
         elif kind in KINDS:
@@ -92,8 +97,8 @@ class Decoder:
             if trace := _text(fields.get(TRACE)):
                 self.traces[index] = trace
         else:
-            raise Malformed(f"a record of kind {kind}")
-        return Outcome(index, self._label, None, micros / 1000, identity, None, error, stdout)
+            raise Malformed(f"a record of kind {told}")
+        return Outcome(index, self._label, None, micros / 1000, identity, None, error, stdout, None, unanswered)
 
     def _error(self, kind: int, message: str) -> OutcomeError:
         if kind == CRASH and self._ran_out_of_memory():

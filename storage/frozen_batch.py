@@ -7,8 +7,9 @@ from datetime import datetime
 from functools import cached_property
 
 import msgspec
+from msgspec.structs import asdict
 
-from gradebox.schemas import Batch, BatchGrader, BatchState, Summary, WarningKind
+from gradebox.schemas import Batch, BatchGrader, BatchState, Summary, ValueSummary, WarningKind
 from storage.batch_plan import Scorer
 from storage.connection import text
 from storage.summary import QUANTILES, bins, weighted_mean
@@ -40,6 +41,15 @@ _COMMON = b"".join(
 )
 
 
+class _Values(msgspec.Struct, array_like=True):
+    """The values of one name."""
+
+    count: int
+    mean: float | None
+    minimum: float
+    maximum: float
+
+
 class _Graded(msgspec.Struct, array_like=True):
     """A grader with its summary."""
 
@@ -58,6 +68,8 @@ class _Graded(msgspec.Struct, array_like=True):
     run_ms_mean: float | None
     warnings: list[str]
     kinds: list[WarningKind]
+    values: dict[str, _Values] = {}
+    values_left_out: int = 0
 
 
 class _Record(msgspec.Struct, array_like=True):
@@ -168,6 +180,8 @@ def _graded(grader: BatchGrader, summary: Summary) -> _Graded:
         summary.run_ms_mean,
         summary.warnings,
         summary.warning_kinds,
+        {name: _Values(one.count, one.mean, one.minimum, one.maximum) for name, one in summary.values.items()},
+        summary.values_left_out,
     )
 
 
@@ -188,4 +202,6 @@ def _summary(one: _Graded) -> Summary:
         run_ms_mean=one.run_ms_mean,
         warnings=one.warnings,
         warning_kinds=one.kinds,
+        values={name: ValueSummary(**asdict(values)) for name, values in one.values.items()},
+        values_left_out=one.values_left_out,
     )

@@ -1,6 +1,7 @@
 """What a version of a grader is made from."""
 
 import hashlib
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,6 +21,8 @@ class Proved(msgspec.Struct, frozen=True):
     timeout_s: float
     memory_mb: int
     report: Report
+    threads: Sequence[bytes] = ()
+    """What it was proved on, where they were sent with it: JSON lines, which stay with the grader."""
 
     @property
     def kind(self) -> Kind:

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import WatchError
 
 from gradebox.schemas import Grader, Kind, Version
-from storage import names
+from storage import names, proof_threads
 from storage.audit import Audit
 from storage.connection import text
 from storage.errors import Conflict, Locked, NotFound, NotRunnable
@@ -56,10 +56,12 @@ class Graders:
             _free(pipe, project, key)
             self._quotas.check_graders(project, pipe.scard(names.graders(project)))
             version = self._next_version(pipe, project, key, content)
-            self._check_size(pipe, project, version)
+            kept = _kept(content)
+            self._check_size(pipe, project, version, len(kept.data))
             pipe.multi()
-            grader = _grader(project, key, name, description, version)
+            grader = _grader(project, key, name, description, version).model_copy(update={"test_threads": kept.number})
             self._write(pipe, grader, version)
+            self._write_threads(pipe, grader, kept, len(kept.data))
             self._audit.write(pipe, project, "grader.create", key, f"version {version.number}")
             return grader
 
@@ -86,14 +88,21 @@ class Graders:
         def update(pipe: Pipeline) -> Grader:
             grader = _of_kind(_unlocked(_read(pipe, project, key)), content.kind)
             newest = Version.model_validate_json(_require(pipe.hget(names.versions(project, key), str(grader.version))))
-            changes = {name: new for name, new in (texts or {}).items() if new != getattr(grader, name)}
+            changes: dict[str, Any] = {name: new for name, new in (texts or {}).items() if new != getattr(grader, name)}
+            kept, before = _kept(content), pipe.hget(names.proof_threads(project), key) or b""
+            if kept.number and kept.data != before:
+                changes["test_threads"] = kept.number
+            more = len(kept.data) - len(before) if "test_threads" in changes else 0
             if content.is_version(newest):
+                self._check_size(pipe, project, None, more)
                 pipe.multi()
+                self._write_threads(pipe, grader, kept, more)
                 return self._describe(pipe, grader, changes) if changes else grader
             self._quotas.check_versions(key, pipe.hlen(names.versions(project, key)))
             version = self._next_version(pipe, project, key, content)
-            self._check_size(pipe, project, version)
+            self._check_size(pipe, project, version, more)
             pipe.multi()
+            self._write_threads(pipe, grader, kept, more)
             changed = grader.model_copy(update={**_of_version(version), **changes, "updated_at": version.created_at})
             self._write(pipe, changed, version)
             self._audit.write(pipe, project, "grader.update", key, f"version {version.number}")
@@ -136,6 +145,7 @@ class Graders:
             pipe.delete(names.grader(project, key), names.versions(project, key), names.rewards(project, key))
             pipe.srem(names.graders(project), key)
             pipe.hdel(names.version_bytes(project), key)
+            pipe.hdel(names.proof_threads(project), key)
             self._audit.write(pipe, project, "grader.delete", key)
 
         self._change(project, key, delete)
@@ -220,6 +230,12 @@ class Graders:
                 return Page(versions, wanted[-1])
         return Page(versions, None)
 
+    def threads(self, project: str, key: str) -> list[bytes]:
+        """What the grader was proved on, as JSON lines; none where no threads were sent. Raises NotFound."""
+        self.get(project, key)
+        kept = self._redis.hget(names.proof_threads(project), key)
+        return [] if kept is None else proof_threads.unpack(cast(bytes, kept))
+
     def answered(self, once: Once | None) -> Grader | None:
         """What was answered to the same request before, if it was. Raises KeyReused."""
         return _answered(self._redis, once)
@@ -272,9 +288,17 @@ class Graders:
         own, floor = pipe.hmget(names.numbers(project), [key, _FLOOR])
         return max(int(own or 0), int(floor or 0))
 
-    def _check_size(self, pipe: Pipeline, project: str, version: Version) -> None:
-        there = sum(int(size) for size in pipe.hvals(names.version_bytes(project)))
-        self._quotas.check_version_bytes(project, there, len(version.model_dump_json()))
+    def _check_size(self, pipe: Pipeline, project: str, version: Version | None, threads: int) -> None:
+        more = threads + (len(version.model_dump_json()) if version else 0)
+        if more > 0:
+            there = sum(int(size) for size in pipe.hvals(names.version_bytes(project)))
+            self._quotas.check_version_bytes(project, there, more)
+
+    def _write_threads(self, pipe: Pipeline, grader: Grader, kept: proof_threads.Packed, more: int) -> None:
+        """Threads take the place of those before, which were `more` bytes shorter."""
+        if kept.number:
+            pipe.hset(names.proof_threads(grader.project), grader.key, kept.data)
+            pipe.hincrby(names.version_bytes(grader.project), grader.key, more)
 
     def _write(self, pipe: Pipeline, grader: Grader, version: Version) -> None:
         project, key = grader.project, grader.key
@@ -284,6 +308,10 @@ class Graders:
         pipe.hincrby(names.version_bytes(project), key, len(kept))
         pipe.set(names.grader(project, key), grader.model_dump_json())
         pipe.sadd(names.graders(project), key)
+
+
+def _kept(content: Proved | Declared) -> proof_threads.Packed:
+    return proof_threads.pack(content.threads if isinstance(content, Proved) else ())
 
 
 def _answered(redis: Redis, once: Once | None) -> Grader | None:

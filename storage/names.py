@@ -40,6 +40,11 @@ def versions(project: str, key: str) -> str:
     return f"gradebox:versions:{project}:{key}"
 
 
+def proof_threads(project: str) -> str:
+    """The threads that each grader of a project was proved on, packed."""
+    return f"gradebox:proof-threads:{project}"
+
+
 def numbers(project: str) -> str:
     """The last version number of each key that a project ever used."""
     return f"gradebox:numbers:{project}"

@@ -52,7 +52,7 @@ def concerns(grader: str, counted: Tally, past: Sequence[Past] = ()) -> list[Con
 
     `past` are the last finished batches of that grader, whatever its version, oldest first.
     """
-    found = (_equal(counted), _errors(counted), _jump(grader, counted, past))
+    found = (_equal(counted), _errors(counted), _jump(grader, counted, past), _unanswered(counted))
     return [concern for concern in found if concern is not None]
 
 
@@ -75,6 +75,16 @@ def _errors(counted: Tally) -> Concern | None:
         "errors",
         f"{errors} of {counted.count} completions have no score ({kinds}): the scores that are left may be a "
         "biased sample. Read the error messages of some outcomes, and mend the grader or the threads",
+    )
+
+
+def _unanswered(counted: Tally) -> Concern | None:
+    if not counted.unanswered:
+        return None
+    return Concern(
+        "no_completion",
+        f"{counted.unanswered} of {counted.count} threads do not end with a turn of the assistant, so "
+        "thread.completion() is None for them: see which column or message holds the completion",
     )
 
 

@@ -8,6 +8,16 @@ import msgspec
 from gradebox.outcome import Outcome
 
 MOST_VALUES = 5000
+MOST_NAMES = 16
+
+
+class Values(msgspec.Struct, array_like=True):
+    """Counts and moments of the values of one name."""
+
+    count: int
+    mean: float
+    minimum: float
+    maximum: float
 
 
 class Tally(msgspec.Struct, array_like=True):
@@ -23,6 +33,12 @@ class Tally(msgspec.Struct, array_like=True):
     errors: dict[str, int] = {}
     values: dict[float, int] = {}
     """How often each score was given, by the score rounded to three significant digits."""
+    unanswered: int = 0
+    """Threads that do not end with a turn of the assistant."""
+    named: dict[str, Values] = {}
+    """What scores carried by name: of the first `MOST_NAMES` names."""
+    left_out: int = 0
+    """Values of further names."""
 
 
 def tally(outcomes: Sequence[Outcome]) -> Tally:
@@ -31,6 +47,10 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     counted = Tally(count=len(outcomes), scored=len(scores), run_ms=sum([outcome.run_ms for outcome in outcomes]))
     if len(scores) < len(outcomes):
         counted.errors = Counter([outcome.error.kind for outcome in outcomes if outcome.error is not None])
+    counted.unanswered = len([outcome for outcome in outcomes if outcome.no_completion])
+    for outcome in outcomes:
+        if outcome.values is not None:
+            _add_named(counted, {name: Values(1, value, value, value) for name, value in outcome.values.items()})
     if scores:
         # Most rewards have few values, and each needs to be looked at once.
         values = Counter(scores)
@@ -60,6 +80,9 @@ def merged(parts: Iterable[Tally]) -> Tally:
         total.run_ms += part.run_ms
         for kind, count in part.errors.items():
             total.errors[kind] = total.errors.get(kind, 0) + count
+        total.unanswered += part.unanswered
+        total.left_out += part.left_out
+        _add_named(total, part.named)
         if part.scored:
             _add_moments(total, part)
             _add_values(total.values, part.values)
@@ -77,6 +100,20 @@ def _add_moments(total: Tally, part: Tally) -> None:
         total.mean += delta * n / both
         total.minimum, total.maximum = min(part.minimum, total.minimum), max(part.maximum, total.maximum)
     total.scored = a + n
+
+
+def _add_named(total: Tally, part: Mapping[str, Values]) -> None:
+    for name, values in part.items():
+        there = total.named.get(name)
+        if there is not None:
+            count = there.count + values.count
+            there.mean += (values.mean - there.mean) * values.count / count
+            there.count = count
+            there.minimum, there.maximum = min(there.minimum, values.minimum), max(there.maximum, values.maximum)
+        elif len(total.named) < MOST_NAMES:
+            total.named[name] = msgspec.structs.replace(values)
+        else:
+            total.left_out += values.count
 
 
 def _add_values(total: dict[float, int], part: Mapping[float, int]) -> None:

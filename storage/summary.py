@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from gradebox.schemas import HistogramBin, Summary
+from gradebox.schemas import HistogramBin, Summary, ValueSummary
 from storage.reward_drift import Past, concerns
-from storage.statistics import Tally
+from storage.statistics import Tally, Values
 
 BINS = 10
 QUANTILES = {"p05": 0.05, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p95": 0.95}
@@ -48,9 +48,15 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
         quantiles=_quantiles(scores) if some else {},
         histogram=_histogram(scores, counted.minimum, counted.maximum) if some else [],
         run_ms_mean=_finite(counted.run_ms / counted.count) if counted.count else None,
+        values={name: _value(values) for name, values in counted.named.items()},
+        values_left_out=counted.left_out,
         warnings=[concern.message for concern in found],
         warning_kinds=[concern.kind for concern in found],
     )
+
+
+def _value(values: Values) -> ValueSummary:
+    return ValueSummary(count=values.count, mean=_finite(values.mean), minimum=values.minimum, maximum=values.maximum)
 
 
 def _finite(value: float) -> float | None:

@@ -1,6 +1,6 @@
 """Has a source proved, in whichever form it was sent."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -12,7 +12,7 @@ from api.http.problems import invalid
 from api.intake import bodies, sources
 from api.services import Services
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
-from gradebox.schemas import Isolation, Report
+from gradebox.schemas import KEY_PATTERN, Isolation, Report
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
@@ -21,6 +21,7 @@ from sandbox.source_bytes import from_bytes
 FILE_BYTES = bodies.MIB  # more than any source: what is over 64 KiB still gets a report, not only a refusal
 _TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
 
+Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Timeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_S)]
 VersionNumber = Annotated[int, msgspec.Meta(ge=1)]
 Memory = Annotated[int, msgspec.Meta(ge=MIN_MEMORY_MB, le=MAX_MEMORY_MB)]
@@ -49,6 +50,12 @@ class Sent:
     source: bytes
     is_json: bool = False
     threads: list[bytes] | None = None
+    are_kept: bool = False
+    """Whether the threads are those that stay with the grader, and were not sent now."""
+
+    def or_kept(self, kept: list[bytes]) -> "Sent":
+        """With the threads that stay with a grader, where none were sent."""
+        return self if self.threads is not None or not kept else replace(self, threads=kept, are_kept=True)
 
     def text(self) -> str:
         """The source. Raises SourceRefused."""

@@ -14,9 +14,9 @@ from api.http import openapi
 from api.http.problems import validation_failed
 from api.intake import bodies
 from api.intake.idempotency import Repeatable
-from api.intake.source_upload import Options, Sent, prove, receive
+from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
-from gradebox.schemas import KEY_PATTERN, Grader, Version
+from gradebox.schemas import Grader, Version
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
 from storage.errors import Conflict
@@ -26,7 +26,6 @@ from storage.idempotency import Once
 NAME_CHARACTERS = 200
 DESCRIPTION_CHARACTERS = 10_000
 
-Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
 Description = Annotated[str, msgspec.Meta(max_length=DESCRIPTION_CHARACTERS)]
 
@@ -140,6 +139,17 @@ def version(services: Served, project: InProject, key: str, number: Annotated[in
     return services.store.graders.version(project, key, number)
 
 
+@router.get("/{key}/threads", response_class=Response)
+async def threads(request: Request, services: Served, project: InProject, key: str) -> Response:
+    """The threads that the grader was proved on, as JSON lines: those that were sent last, as many as are kept."""
+    return await services.large_answers.make(request, _threads, services, project, key)
+
+
+def _threads(services: Services, project: str, key: str) -> Response:
+    lines = services.store.graders.threads(project, key)
+    return Response(b"".join(line + b"\n" for line in lines), media_type="application/x-ndjson")
+
+
 def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrader, once: Once | None = None) -> Grader:
     """Proves a source and keeps it. Raises ProblemError where a check fails, and what storage raises."""
     graders, project = services.store.graders, caller.project
@@ -174,7 +184,8 @@ def update_function(
     )
     texts = {"name": new.name, "description": new.description}
     given = {name: text for name, text in texts.items() if text is not None}
-    return graders.update(project, key, _proved(caller, services, sent, options), given, once)
+    proved = _proved(caller, services, sent.or_kept(graders.threads(project, key)), options)
+    return graders.update(project, key, proved, given, once)
 
 
 def _proved(caller: Caller, services: Services, sent: Sent, options: Options) -> Proved:
@@ -187,4 +198,5 @@ def _proved(caller: Caller, services: Services, sent: Sent, options: Options) ->
         raise validation_failed(refused.report) from refused
     if not report.valid:
         raise validation_failed(report)
-    return Proved(source, options.isolation, options.timeout_s, options.memory_mb, report)
+    threads = () if sent.threads is None or sent.are_kept else sent.threads
+    return Proved(source, options.isolation, options.timeout_s, options.memory_mb, report, threads)

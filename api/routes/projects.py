@@ -7,7 +7,8 @@ from fastapi import APIRouter, Request
 from api.access.auth import Caller, Operator, covers
 from api.http import openapi
 from api.intake import bodies
-from api.routes.graders import Description, Key, Name
+from api.intake.source_upload import Key
+from api.routes.graders import Description, Name
 from api.services import Served
 from gradebox.schemas import Project
 

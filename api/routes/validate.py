@@ -5,7 +5,7 @@ from fastapi import APIRouter, Request, Response
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
 from api.http import openapi
-from api.intake.source_upload import Options, Sent, prove, receive
+from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Report
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
@@ -14,17 +14,25 @@ from sandbox.source_bytes import SourceRefused
 router = APIRouter(tags=["graders"])
 
 
+class ToValidate(Options, kw_only=True, forbid_unknown_fields=True):
+    """A source that is not kept. Without threads it is tried on those that stay with `grader`, where that is named."""
+
+    grader: Key | None = None
+
+
 @router.post(
-    "/validate", response_model=Report, openapi_extra=openapi.body(Options, also=openapi.SOURCE_FILE | openapi.FORM)
+    "/validate", response_model=Report, openapi_extra=openapi.body(ToValidate, also=openapi.SOURCE_FILE | openapi.FORM)
 )
 async def validate(request: Request, services: Served, project: ScoresIn) -> Response:
     """Proves a source in a sandbox. What is wrong with it is in the report."""
-    sent, options = await receive(request, Options)
+    sent, options = await receive(request, ToValidate)
     report = await services.grade(request, project, _report, services, sent, options)
     return Response(report, media_type="application/json")  # it need not be checked once more
 
 
-def _report(caller: Caller, services: Services, sent: Sent, options: Options) -> bytes:
+def _report(caller: Caller, services: Services, sent: Sent, options: ToValidate) -> bytes:
+    if options.grader is not None:
+        sent = sent.or_kept(services.store.graders.threads(caller.project, options.grader))
     return report_on(caller, services, sent, options).model_dump_json().encode()
 
 

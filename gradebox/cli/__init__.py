@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gradebox.cli import audit, batches, graders, keys, projects, score, server, validate
+from gradebox.cli import audit, batches, graders, keys, projects, run, score, server, transfer, validate
 from gradebox.cli.output import fail
 from gradebox.errors import ConnectionFailed, GradeboxError
 
@@ -16,8 +16,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (server, validate, score, audit):
+for part in (server, run, validate, score, audit):
     part.add_to(app)
+transfer.add_to(graders.app)
 app.add_typer(graders.app, name="graders")
 app.add_typer(batches.app, name="batches")
 app.add_typer(keys.app, name="keys")

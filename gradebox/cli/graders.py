@@ -11,6 +11,7 @@ from gradebox.cli.files import Contract, ContractChoice, GraderFile, ThreadsFile
 from gradebox.cli.output import as_json, fail, note, say, table
 
 if TYPE_CHECKING:
+    from gradebox.client.threads import Thread
     from gradebox.schemas import Grader, Version
 
 app = typer.Typer(help="Manages graders.", no_args_is_help=True)
@@ -77,6 +78,7 @@ def create(
 ) -> None:
     """Proves a grader and keeps it as its first version."""
     keep = invocation.client.graders.put if replace else invocation.client.graders.create.function
+    tried_on = read_threads(threads) if threads else None
     grader = keep(
         key=key,
         fn=_source(file, contract),
@@ -85,10 +87,10 @@ def create(
         isolation=isolation,
         timeout_s=timeout_s,
         memory_mb=memory_mb,
-        threads=read_threads(threads) if threads else None,
+        threads=tried_on,
     )
     _report(invocation, grader, "kept" if replace else "created")
-    _note_warnings(invocation, key)
+    _note_warnings(invocation, grader, tried_on)
 
 
 @client_command(app)
@@ -111,6 +113,7 @@ def update(
     if file is None and any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
         options = "--isolation, --timeout-s, --memory-mb and --threads"
         raise typer.BadParameter(f"{options} belong to a version: name its FILE too")
+    tried_on = read_threads(threads) if threads else None
     grader = invocation.client.graders.update(
         key,
         fn=_source(file, contract) if file else None,
@@ -119,11 +122,11 @@ def update(
         isolation=isolation,
         timeout_s=timeout_s,
         memory_mb=memory_mb,
-        threads=read_threads(threads) if threads else None,
+        threads=tried_on,
     )
     _report(invocation, grader, "updated")
     if file is not None:
-        _note_warnings(invocation, key)
+        _note_warnings(invocation, grader, tried_on)
 
 
 @client_command(app)
@@ -191,9 +194,13 @@ def _report(invocation: Invocation, grader: "Grader", what: str) -> None:
     as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
 
 
-def _note_warnings(invocation: Invocation, key: str) -> None:
-    for warning in _versions(invocation, key, None)[-1].warnings:
+def _note_warnings(invocation: Invocation, grader: "Grader", tried_on: "list[Thread] | None") -> None:
+    for warning in _versions(invocation, grader.key, None)[-1].warnings:
         note(f"warning: {warning}")
+    if tried_on is not None and grader.test_threads < len(tried_on):
+        note(
+            f"the first {grader.test_threads:,} of the {len(tried_on):,} threads stay with the grader: more is too much"
+        )
 
 
 def _describe(grader: "Grader") -> None:
@@ -202,3 +209,5 @@ def _describe(grader: "Grader") -> None:
     say(f"{grader.key}@{grader.version}{name}{kind}{'  (locked)' if grader.locked else ''}")
     if grader.description:
         say(grader.description)
+    if grader.test_threads:
+        say(f"test threads, which later proofs use: {grader.test_threads:,}")

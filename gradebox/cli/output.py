@@ -2,7 +2,9 @@
 
 import sys
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NoReturn
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NoReturn
 
 import typer
 
@@ -25,14 +27,14 @@ def console(stderr: bool = False) -> "Console":
     return Console(file=stream, markup=False, highlight=False, soft_wrap=True, width=None if stream.isatty() else _WIDE)
 
 
-def say(text: str) -> None:
+def say(text: str, stderr: bool = False) -> None:
     """Prints to stdout; control characters are made visible, for what graders write may hold some."""
-    console().print(plain(text))
+    console(stderr).print(plain(text))
 
 
 def note(text: str) -> None:
     """Prints to stderr."""
-    console(stderr=True).print(plain(text))
+    say(text, stderr=True)
 
 
 def fail(error: Exception | str, code: int) -> NoReturn:
@@ -86,14 +88,26 @@ def cell(value: object) -> str:
 
 def summary(batch: "Batch", stderr: bool = False) -> None:
     """Prints what the scores of a batch look like, and what is odd about them."""
-    columns = ["grader", "count", "mean", "deviation", "min", *QUANTILES, "max", "errors"]
-    table(columns, [_summary_row(each) for each in batch.summary], stderr)
-    lines = [f"warning: {each.grader}: {warning}" for each in batch.summary for warning in each.warnings]
+    summaries(batch.summary, stderr)
     if len(batch.graders) > 1 and batch.weighted_mean is not None:
         of = " (each mean is of the completions that its grader scored)" if batch.errors else ""
-        lines.insert(0, f"weighted mean: {cell(batch.weighted_mean)}{of}")
-    for line in lines:
-        console(stderr).print(plain(line))
+        say(f"weighted mean: {cell(batch.weighted_mean)}{of}", stderr)
+
+
+def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
+    """Prints what the scores of graders look like, the values that they carry, and what is odd about them."""
+    columns = ["grader", "count", "mean", "deviation", "min", *QUANTILES, "max", "errors"]
+    table(columns, [_summary_row(each) for each in found], stderr)
+    values = [
+        (each.grader, name, one.count, one.mean, one.minimum, one.maximum)
+        for each in found
+        for name, one in each.values.items()
+    ]
+    if values:
+        table(["grader", "value", "count", "mean", "min", "max"], values, stderr)
+    for each in found:
+        for warning in each.warnings:
+            say(f"warning: {each.grader}: {warning}", stderr)
 
 
 def errors(counts: dict[str, int]) -> str:
@@ -104,3 +118,13 @@ def errors(counts: dict[str, int]) -> str:
 def _summary_row(one: "Summary") -> list[object]:
     quantiles = [one.quantiles.get(name) for name in QUANTILES]
     return [one.grader, one.count, one.mean, one.deviation, one.minimum, *quantiles, one.maximum, errors(one.errors)]
+
+
+def opened(path: Path) -> AbstractContextManager[BinaryIO]:
+    """A file to write to, or standard output for `-`. Raises typer.BadParameter where it cannot be written."""
+    if str(path) == "-":
+        return nullcontext(sys.stdout.buffer)
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise typer.BadParameter(f"{path} cannot be written: {error.strerror}", param_hint="-o") from error

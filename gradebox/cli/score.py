@@ -2,9 +2,8 @@
 
 import errno
 import os
-import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO
@@ -13,7 +12,7 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
-from gradebox.cli.output import as_json, console, fail, note, say, summary
+from gradebox.cli.output import as_json, console, fail, note, opened, say, summary
 from gradebox.errors import BatchFailed
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def score(
         _check_writable(output)
     with _uploading(file) as threads:
         try:
-            batch = invocation.client.batches.create(_graders(grader), threads, columns=_columns(column))
+            batch = invocation.client.batches.create(_graders(grader), threads, columns=columns(column))
         except (TypeError, ValueError) as error:
             fail(f"{file}: {error}", 2)
     if detach:
@@ -70,7 +69,7 @@ def score(
     failure = watch(batch)
     to_stdout = output is not None and str(output) == "-"
     if output is not None:
-        with _opened(output) as out:
+        with opened(output) as out:
             write_outcomes(batch.outcomes(), out)
     if invocation.json and not to_stdout:
         as_json(batch.status)
@@ -111,7 +110,7 @@ def _graders(text: str) -> str | dict[str, float]:
     return found
 
 
-def _columns(named: list[str] | None) -> dict[str, str] | None:
+def columns(named: list[str] | None) -> dict[str, str] | None:
     """`question=prompt` as what `columns=` takes. Raises typer.BadParameter."""
     if named is None:
         return None
@@ -178,12 +177,3 @@ def _check_writable(output: Path) -> None:
     else:
         return
     raise typer.BadParameter(f"{output} cannot be written: {os.strerror(reason)}", param_hint="-o")
-
-
-def _opened(output: Path) -> AbstractContextManager[BinaryIO]:
-    if str(output) == "-":
-        return nullcontext(sys.stdout.buffer)
-    try:
-        return output.open("wb")
-    except OSError as error:
-        raise typer.BadParameter(f"{output} cannot be written: {error.strerror}", param_hint="-o") from error

@@ -1,6 +1,6 @@
 """`gradebox validate`"""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ def validate(
     file: GraderFile,
     threads: ThreadsFile = None,
     contract: ContractChoice = "gradebox",
+    grader: Annotated[
+        str | None, typer.Option("--grader", metavar="KEY", help="Try it on the test threads of this grader.")
+    ] = None,
 ) -> None:
     """Runs the five checks on a grader; keeps nothing. Exits 0 when valid, 1 when not, 2 when it could not be asked."""
     try:
@@ -30,14 +33,15 @@ def validate(
     except ValueError as error:
         fail(str(error), 1)
     try:
-        report = invocation.client.graders.validate(source, read_threads(threads) if threads else None)
+        tried_on = read_threads(threads) if threads else None
+        report = invocation.client.graders.validate(source, tried_on, grader=grader)
     except (GradeboxError, ValueError) as error:  # a ValueError names a thread that JSON cannot hold
         fail(error, 2)
     as_json(report) if invocation.json else show(report)
     raise typer.Exit(0 if report.valid else 1)
 
 
-def show(report: "Report") -> None:
+def show(report: "Report", stderr: bool = False) -> None:
     """Prints a line for each check, then what the test run gave and what is to be known of the grader."""
     from gradebox.schemas import CHECKS
 
@@ -45,16 +49,16 @@ def show(report: "Report") -> None:
     for name in CHECKS:
         check = results.get(name)
         if check is None:
-            say(f"-  {name:<10} not reached")
+            say(f"-  {name:<10} not reached", stderr)
             continue
         where = f"line {check.line}: " if check.line and not check.passed else ""
-        say(f"{'✓' if check.passed else '✗'}  {name:<10} {where}{check.message}")
+        say(f"{'✓' if check.passed else '✗'}  {name:<10} {where}{check.message}", stderr)
     if report.failed and report.failed.traceback:
-        say(report.failed.traceback.rstrip())
+        say(report.failed.traceback.rstrip(), stderr)
     for outcome in report.outcomes if len(report.outcomes) > 1 else []:
-        say(f"   thread {outcome.get('index')}: {_result(outcome)}")
+        say(f"   thread {outcome.get('index')}: {_result(outcome)}", stderr)
     for warning in report.warnings:
-        say(f"warning: {warning}")
+        say(f"warning: {warning}", stderr)
 
 
 def _result(outcome: dict[str, object]) -> str:

@@ -7,6 +7,16 @@ from gradebox.client._async.batches import AsyncBatchHandle
 from gradebox.client._async.client import AsyncClient
 from gradebox.client._sync.batches import BatchHandle
 from gradebox.client._sync.client import Client
+from gradebox.client.combined import AsyncReward, Reward
 from gradebox.client.handles import AsyncGraderHandle, GraderHandle
 
-__all__ = ["AsyncBatchHandle", "AsyncClient", "AsyncGraderHandle", "BatchHandle", "Client", "GraderHandle"]
+__all__ = [
+    "AsyncBatchHandle",
+    "AsyncClient",
+    "AsyncGraderHandle",
+    "AsyncReward",
+    "BatchHandle",
+    "Client",
+    "GraderHandle",
+    "Reward",
+]

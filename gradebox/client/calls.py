@@ -51,10 +51,14 @@ def split_version(grader: str) -> tuple[str, int | None]:
 
 
 def validate(
-    project: str, source: str, threads: Sequence[Thread] | None = None, isolation: Isolation | None = None
+    project: str,
+    source: str,
+    threads: Sequence[Thread] | None = None,
+    isolation: Isolation | None = None,
+    grader: str | None = None,
 ) -> Call[Report]:
-    """Asks for the five checks."""
-    body = _to_prove({"source": source, "isolation": isolation}, threads)
+    """Asks for the five checks; without threads, on those that stay with `grader`."""
+    body = _to_prove({"source": source, "isolation": isolation, "grader": grader}, threads)
     return Call("POST", _path(project, "validate"), Report.model_validate_json, body=body, work_s=PROOF_S)
 
 
@@ -72,6 +76,11 @@ def list_graders(project: str, after: str = "") -> Call[list[Grader]]:
 def get_grader(project: str, key: str) -> Call[Grader]:
     """Asks for one grader."""
     return Call("GET", _path(project, "graders", key), Grader.model_validate_json)
+
+
+def test_threads(project: str, key: str) -> Call[list[dict[str, Any]]]:
+    """Asks for the threads that stay with a grader."""
+    return Call("GET", _path(project, "graders", key, "threads"), msgspec.json.Decoder(dict[str, Any]).decode_lines)
 
 
 def put_grader(
@@ -110,7 +119,7 @@ def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -
 
 def create_batch(project: str, graders: GraderChoice, threads: Threads) -> Call[Batch]:
     """Uploads threads to be scored by these graders, each with its weight: 1 where none is given."""
-    weights = _weights(graders)
+    weights = weights_of(graders)
     params = [("grader", grader) for grader in weights]
     if any(weight != 1.0 for weight in weights.values()):
         params += [("weight", repr(float(weight))) for weight in weights.values()]
@@ -182,7 +191,8 @@ def list_audit(project: str | None, limit: int, before: str | None) -> Call[list
     return Call("GET", path, _audit, params=_page(limit, before))
 
 
-def _weights(graders: GraderChoice) -> dict[str, float]:
+def weights_of(graders: GraderChoice) -> dict[str, float]:
+    """The graders, each with its weight: 1 where none is given."""
     if isinstance(graders, str):
         return {graders: 1.0}
     return dict(graders) if isinstance(graders, Mapping) else dict.fromkeys(graders, 1.0)

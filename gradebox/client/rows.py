@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gradebox.client.threads import Reader, Thread, Threads
-from gradebox.rewards.plain import NotPlain, metadata, plain
+from gradebox.rewards.plain import metadata, plain_in
 
 MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
 
@@ -48,7 +48,7 @@ class _Rows:
             if not isinstance(row, Mapping):
                 raise TypeError(
                     f"row {number} is a {type(row).__name__}, and columns= needs dicts "
-                    '(of a DataFrame: frame.to_dict("records"))'
+                    "such as a datasets.Dataset or a pandas.DataFrame gives"
                 )
             yield _thread(row, self.columns, number)
 
@@ -61,6 +61,8 @@ def _read(rows: Threads) -> Iterator[object]:
         if not isinstance(rows, Iterable):
             raise TypeError('with columns=, a file of rows must be opened by open(path, "rb")')
         yield from _parsed(rows)
+    elif callable(records := getattr(rows, "to_dict", None)) and not isinstance(rows, Mapping):
+        yield from records("records")  # of a pandas.DataFrame
     else:
         yield from rows
 
@@ -80,12 +82,9 @@ def _thread(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, 
         raise ValueError(f"row {number} has no column {absent[0]!r}: it has {', '.join(map(str, row))[:200]}")
     by_name = {name: name for name in MEMBERS if name in row and name not in columns and name not in columns.values()}
     members = {**columns, **by_name}
-    try:
-        thread = {member: plain(row[name]) for name, member in members.items()}
-    except NotPlain as error:
-        raise ValueError(f"row {number} cannot be sent as JSON: it holds a {error}") from error
+    thread = {named: plain_in(row[name], f"row {number}, column {name!r}") for name, named in members.items()}
     own = thread.get("metadata") or {}
     if not isinstance(own, dict):
         raise ValueError(f"row {number}: a column for metadata holds dicts, and this is a {type(own).__name__}")
-    rest = metadata({name: value for name, value in row.items() if name not in members})
+    rest = metadata({name: value for name, value in row.items() if name not in members}, row=number)
     return thread | {"metadata": rest | own}

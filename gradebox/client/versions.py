@@ -72,13 +72,13 @@ def one_of(fn: Callable[..., object] | None, source: str | None) -> Function:
 def update_call(
     project: str,
     key: str,
-    name: str | None,
-    description: str | None,
-    fn: Function | None,
-    isolation: Isolation | None,
-    timeout_s: float | None,
-    memory_mb: int | None,
-    threads: Sequence[Thread] | None,
+    name: str | None = None,
+    description: str | None = None,
+    fn: Function | None = None,
+    isolation: Isolation | None = None,
+    timeout_s: float | None = None,
+    memory_mb: int | None = None,
+    threads: Sequence[Thread] | None = None,
 ) -> Call[Grader]:
     """What gives a grader a new version, or only a name or a description."""
     fields = {"name": name, "description": description}

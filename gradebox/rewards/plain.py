@@ -1,80 +1,108 @@
-"""Values of datasets as JSON has them."""
+"""Values of datasets as JSON has them: for rows with `columns=`, and for what trainers hand over."""
 
-import logging
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, time
 from decimal import Decimal
-from functools import lru_cache
-from math import isfinite
+from math import isinf, isnan
 from typing import Any
 from uuid import UUID
 
-_log = logging.getLogger("gradebox")
+_DEEPEST = 64  # levels, as deep as a thread may be
 
 
 class NotPlain(Exception):
-    """A value that JSON has no word for, such as an image. The message is its class."""
+    """A value that JSON has no word for, such as an image. The message says which."""
 
 
-def metadata(columns: Mapping[Any, object]) -> dict[str, Any]:
-    """The columns that JSON can hold. One that is left out for its class is logged, once."""
+def metadata(columns: Mapping[Any, object], only: Collection[str] | None = None, row: int | None = None) -> Any:
+    """The columns as metadata; of those in `only` alone, where it is given.
+
+    Raises:
+        ValueError: JSON cannot hold a value. The message names its column, and the row that `row` is the number of.
+    """
     found = {}
     for name, value in columns.items():
-        try:
-            found[str(name)] = plain(value)
-        except NotPlain as error:
-            _tell(str(name), str(error))
+        if only is None or name in only:
+            place = f"column {str(name)!r}" if row is None else f"row {row}, column {str(name)!r}"
+            found[str(name)] = plain_in(value, place)
     return found
 
 
-def plain(value: Any) -> Any:
-    """The value as JSON has it: arrays as lists, NaN and infinity as None, dates in ISO 8601, a
-    Decimal or UUID as its text. Raises NotPlain.
+def plain_in(value: object, place: str) -> Any:
+    """The value as JSON has it. Raises ValueError, which says what stands in this place."""
+    try:
+        return plain(value)
+    except NotPlain as error:
+        raise ValueError(
+            f"{place}: it holds {error}, which JSON cannot hold: convert it to text or numbers, or leave the column out"
+        ) from error
+
+
+def plain(value: Any, deep: int = 0) -> Any:
+    """The value as JSON has it: arrays as lists, dates and times in ISO 8601, a Decimal or UUID as its text, and NaN,
+    which stands for what is missing, as None. Raises NotPlain.
     """
-    if isinstance(value, float) and not isfinite(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
+    if deep > _DEEPEST:
+        raise NotPlain(f"more than {_DEEPEST} levels")
+    if isinstance(value, float):
+        if isinf(value):
+            raise NotPlain("infinity")
+        return None if isnan(value) else value
+    if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, Mapping):
-        return {str(name): plain(part) for name, part in value.items()}
+        found = {str(name): plain(part, deep + 1) for name, part in value.items()}
+        if len(found) < len(value):
+            raise NotPlain("a dict with two keys of the same text")
+        return found
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
+        return [plain(part, deep + 1) for part in value]
     if isinstance(value, date | time):  # a datetime is a date
-        return value.isoformat()
-    if isinstance(value, Decimal | UUID):
+        return value.isoformat() if value == value else None  # pandas' NaT, which is missing, differs from itself
+    if isinstance(value, Decimal):
+        if value.is_infinite():
+            raise NotPlain("infinity")
+        return None if value.is_nan() else str(value)
+    if isinstance(value, UUID):
         return str(value)
     if callable(tolist := getattr(value, "tolist", None)):  # of NumPy and of tensors
-        return plain(tolist())
-    raise NotPlain(type(value).__name__)
-
-
-@lru_cache(maxsize=1000)
-def _tell(name: str, kind: str) -> None:
-    _log.warning("metadata[%r] is left out of threads: it holds a %s, for which JSON has no word", name, kind)
+        return plain(tolist(), deep + 1)
+    raise NotPlain(f"a value of type {type(value).__name__}")
 
 
 _MEMBERS = ("tool_calls", "tool_call_id", "name")  # of messages, besides role and content
 
 
-def messages(turns: Sequence[Any]) -> list[dict[str, Any]]:
-    """Messages as dicts or as objects, with their calls of tools. Of contents in parts, the text alone."""
-    return [_message(turn) for turn in turns]
+def messages(turns: Sequence[Any], place: str) -> list[dict[str, Any]]:
+    """Messages as dicts or as objects, with their calls of tools. Of pictures and the like, only that they are there.
+
+    Raises:
+        ValueError: JSON cannot hold a value of one in this place.
+    """
+    return [_message(turn, f"{place}[{number}]") for number, turn in enumerate(turns)]
 
 
-def _message(turn: Any) -> dict[str, Any]:
-    found: dict[str, Any] = {"role": str(_get(turn, "role")), "content": _text(_get(turn, "content"))}
+def _message(turn: Any, place: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"role": str(_get(turn, "role")), "content": _content(_get(turn, "content"), place)}
     for name in _MEMBERS:
         if (value := _get(turn, name)) is not None:
-            with suppress(NotPlain):
-                found[name] = plain(value)
+            found[name] = plain_in(value, f"{place}.{name}")
     return found
 
 
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(part if isinstance(part, str) else str(_get(part, "text") or "") for part in content or ())
+def _content(content: Any, place: str) -> Any:
+    """Text, or the parts where some are no text."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = [part if isinstance(part, str) else _part(part, place) for part in content]
+    texts = [text for part in parts if isinstance(text := part if isinstance(part, str) else part.get("text"), str)]
+    return "".join(texts) if len(texts) == len(parts) else parts
+
+
+def _part(part: Any, place: str) -> dict[str, Any]:
+    """A part. What it holds beside its type and its text are pixels or sounds: threads have a mark for them."""
+    kind, text = _get(part, "type"), _get(part, "text")
+    return {"type": str(kind)} if text is None else {"type": str(kind), "text": plain_in(text, f"{place}.content")}
 
 
 def _get(value: Any, name: str) -> Any:

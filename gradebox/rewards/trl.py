@@ -5,7 +5,7 @@ each completion, beside objects of the trainer's own.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Literal, TypeAlias
 
@@ -17,27 +17,52 @@ Missing: TypeAlias = Literal["raise", "none"] | float
 """What a completion without a score has: an exception, the reward None, or this number."""
 
 _OWN = frozenset(("completion_ids", "environments"))  # the trainer's, and no columns of the dataset
-# From here on the trainer leaves a completion with the reward None out. Before, it takes the sum of a completion's
-# rewards by `nansum`, where None is 0.0 (read in trl 1.5 and 1.6, seen in 0.24 and 1.16).
+# From here on GRPOTrainer and RLOOTrainer leave out a completion to which every reward function gave None. In all other
+# cases they sum a completion's rewards by `nansum`, where None is 0.0 (read in trl 1.5, 1.6 and 1.16, seen in 0.24 and
+# 1.16), as the trainers of `trl.experimental` do.
 _LEAVES_OUT = (1, 6)
+_LEAVING_OUT = frozenset(("GRPOTrainer", "RLOOTrainer"))
+# From here on each process may log metrics of its own names. Before, they wait for each other for ever then.
+_OWN_METRICS = (1, 14)
 
 _Score: TypeAlias = Callable[[list[dict[str, Any]]], list[Outcome]]
 
 _log = logging.getLogger("gradebox")
 
 
-def usual_missing() -> Missing:
-    """What suits the TRL that is installed: None counts as 0.0 before trl 1.6, so it is an exception there."""
-    try:
-        installed = version("trl").split(".")
-    except PackageNotFoundError:  # another caller, which sees each None
+def usual_missing(log_metric: Callable[[str, float], object] | None) -> Missing:
+    """What suits the TRL that is installed, and the trainer whose method `log_metric` is: an exception, unless None is
+    known to be left out.
+    """
+    installed = _installed()
+    if installed is None:  # another caller, which sees each None
         return "none"
-    number = tuple(int(part) for part in installed[:2] if part.isdecimal())
-    return "none" if number >= _LEAVES_OUT else "raise"
+    trainer = getattr(log_metric, "__self__", None)
+    classes = type(trainer).__mro__
+    is_known = any(one.__name__ in _LEAVING_OUT and one.__module__.startswith("trl.trainer") for one in classes)
+    is_experimental = any(one.__module__.startswith("trl.experimental") for one in classes)
+    is_alone = len(getattr(trainer, "reward_funcs", ())) == 1  # beside others its None counts as 0.0
+    return "none" if installed >= _LEAVES_OUT and is_known and is_alone and not is_experimental else "raise"
 
 
-def threads(prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A thread for each completion; what the dataset says of it is its metadata."""
+def _installed() -> tuple[int, ...] | None:
+    try:
+        return tuple(int(part) for part in version("trl").split(".")[:2] if part.isdecimal())
+    except PackageNotFoundError:
+        return None
+
+
+def threads(
+    prompts: Sequence[Any],
+    completions: Sequence[Any],
+    columns: Mapping[str, Any],
+    only: Collection[str] | None = None,
+) -> list[dict[str, Any]]:
+    """A thread for each completion; what the dataset says of it, or the columns in `only`, is its metadata.
+
+    Raises:
+        ValueError: JSON cannot hold a value; the message names its row and column.
+    """
     number = len(completions)
     rows = {
         name: row
@@ -46,9 +71,9 @@ def threads(prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping
     }
     return [
         {
-            "prompt": _turns(prompts[index]),
-            "completion": _turns(completions[index]),
-            "metadata": metadata({name: row[index] for name, row in rows.items()}),
+            "prompt": _turns(prompts[index], f"row {index}, prompt"),
+            "completion": _turns(completions[index], f"row {index}, completion"),
+            "metadata": metadata({name: row[index] for name, row in rows.items()}, only, index),
         }
         for index in range(number)
     ]
@@ -57,33 +82,53 @@ def threads(prompts: Sequence[Any], completions: Sequence[Any], columns: Mapping
 class RewardPolicy:
     """How outcomes become rewards. The first error of each kind is logged once.
 
-    `key` is the grader's; `missing` is what a completion without a score has, by default what `usual_missing` says.
+    `key` is the grader's, or what a reward of several graders is called, whose `parts` are the graders' keys. `missing`
+    is what a completion without a score has, by default what `usual_missing` says.
     """
 
-    def __init__(self, key: str, missing: Missing | None) -> None:
+    def __init__(self, key: str, missing: Missing | None, parts: Sequence[str] = ()) -> None:
         if isinstance(missing, str) and missing not in ("raise", "none"):
             raise ValueError(f"missing={missing!r} is none of 'raise', 'none' and a number")
         self._key = key
-        self._missing = usual_missing() if missing is None else missing
+        self._parts = parts
+        self._missing = missing
         self._told: set[str] = set()
 
-    def rewards(
-        self, outcomes: Sequence[Outcome], log_metric: Callable[[str, float], object] | None
-    ) -> list[float | None]:
-        """A reward for each outcome. `log_metric` is the trainer's, where it has one.
+    def rewards(self, outcomes: Sequence[Outcome], trainer: Mapping[str, Any]) -> list[float | None]:
+        """A reward for each outcome. `trainer` is what the trainer hands over: its `log_metric` and `log_extra` are
+        used, where it has them.
 
         Raises:
             ScoreMissing: a score is missing and `missing` says so, or all of them are.
         """
+        log_metric, log_extra = trainer.get("log_metric"), trainer.get("log_extra")
         failed = [outcome for outcome in outcomes if outcome.score is None]
         for outcome in failed:
             self._tell(outcome)
-        if log_metric is not None and outcomes:
-            log_metric(f"{self._key}/error_rate", len(failed) / len(outcomes))
-        if failed and (self._missing == "raise" or len(failed) == len(outcomes)):
+        if callable(log_metric) and outcomes:
+            for name, value in self._metrics(outcomes):
+                log_metric(f"{self._key}/{name}", value)
+        if callable(log_extra):
+            log_extra(f"{self._key}/reason", [_reason(outcome) for outcome in outcomes])
+        missing = usual_missing(log_metric) if self._missing is None else self._missing
+        if failed and (missing == "raise" or len(failed) == len(outcomes)):
             raise ScoreMissing(failed[0])
-        instead = None if isinstance(self._missing, str) else float(self._missing)
+        instead = None if isinstance(missing, str) else float(missing)
         return [instead if outcome.score is None else outcome.score for outcome in outcomes]
+
+    def _metrics(self, outcomes: Sequence[Outcome]) -> Iterator[tuple[str, float]]:
+        """The share of errors, also by part, and the means of values by name."""
+        yield "error_rate", sum(outcome.score is None for outcome in outcomes) / len(outcomes)
+        found: dict[str, list[float]] = {part: [] for part in self._parts}
+        for outcome in outcomes:
+            for name, value in (outcome.values or {}).items():
+                if name in found or (_installed() or _OWN_METRICS) >= _OWN_METRICS:
+                    found.setdefault(name, []).append(value)
+        for part in self._parts:
+            yield f"{part}/error_rate", 1 - len(found[part]) / len(outcomes)
+        for name, values in found.items():
+            if values:
+                yield name, sum(values) / len(values)
 
     def _tell(self, outcome: Outcome) -> None:
         error = outcome.error
@@ -97,20 +142,23 @@ class RewardPolicy:
             )
 
 
+def _reason(outcome: Outcome) -> str:
+    return f"{outcome.error.kind}: {outcome.error.message}" if outcome.error else outcome.reason or ""
+
+
 class TrlReward:
     """A function for `reward_funcs`. It can be pickled, with the URL and the API key of its client."""
 
-    def __init__(self, key: str, score: _Score, missing: Missing | None) -> None:
-        self.__name__ = self.__qualname__ = key  # under which the trainer logs it
+    def __init__(self, score: _Score, policy: RewardPolicy, name: str, columns: Collection[str] | None) -> None:
+        self.__name__ = self.__qualname__ = name  # under which the trainer logs it
         self._score = score
-        self._policy = RewardPolicy(key, missing)
+        self._policy = policy
+        self._columns = columns
 
-    def __call__(
-        self, *, prompts: Sequence[Any], completions: Sequence[Any], log_metric: Any = None, **columns: Any
-    ) -> list[float | None]:
+    def __call__(self, *, prompts: Sequence[Any], completions: Sequence[Any], **more: Any) -> list[float | None]:
         """A reward for each completion, None where it has none."""
-        return self._policy.rewards(self._score(threads(prompts, completions, columns)), log_metric)
+        return self._policy.rewards(self._score(threads(prompts, completions, more, self._columns)), more)
 
 
-def _turns(value: Any) -> Any:
-    return value if isinstance(value, str) else messages(value)
+def _turns(value: Any, place: str) -> Any:
+    return value if isinstance(value, str) else messages(value, place)

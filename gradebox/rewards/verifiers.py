@@ -10,25 +10,30 @@ from typing import Any
 from gradebox.errors import ScoreMissing
 from gradebox.outcome import Outcome
 from gradebox.rewards.plain import messages, metadata
+from gradebox.rewards.verl import Columns
 
 _IN_MESSAGES = {"prompt", "system_prompt"}
 _OURS = {"prompt", "completion", "state", "parser", "info"}
 
 
-def of_trace(trace: Any, task: Any) -> dict[str, Any]:
+def of_trace(trace: Any, task: Any, only: Columns = None) -> dict[str, Any]:
     """A rollout's messages. The metadata is what the task's data holds besides its prompts."""
     data = trace.task.data if task is None else task
     told = data.model_dump(mode="json", exclude=_IN_MESSAGES)
-    return {"messages": messages(trace.messages), "metadata": metadata(told)}
+    return {"messages": messages(trace.messages, "trace.messages"), "metadata": metadata(told, only)}
 
 
-def of_rubric(named: Mapping[str, Any]) -> dict[str, Any]:
-    """Prompt and completion. The metadata is `info`, and every column that JSON can hold."""
+def of_rubric(named: Mapping[str, Any], only: Columns = None) -> dict[str, Any]:
+    """Prompt and completion. The metadata is `info`, and every column of the dataset."""
     info = named.get("info")
     columns = {name: value for name, value in named.items() if name not in _OURS}
     told = {**(info if isinstance(info, Mapping) else {}), **columns}
     prompt, completion = named.get("prompt") or [], named["completion"]
-    return {"prompt": _turns(prompt), "completion": _turns(completion), "metadata": metadata(told)}
+    return {
+        "prompt": _turns(prompt, "prompt"),
+        "completion": _turns(completion, "completion"),
+        "metadata": metadata(told, only),
+    }
 
 
 def number(outcome: Outcome, state: Any) -> float:
@@ -48,5 +53,5 @@ def number(outcome: Outcome, state: Any) -> float:
     raise missing
 
 
-def _turns(value: Any) -> Any:
-    return value if isinstance(value, str) else messages(value)
+def _turns(value: Any, place: str) -> Any:
+    return value if isinstance(value, str) else messages(value, place)

@@ -4,7 +4,7 @@ As `NaiveRewardManager.run_single` of verl 0.9 (`verl/experimental/reward_loop`)
 names in the plural as `BatchRewardManager.verify` (`verl/workers/reward_manager/batch.py`) calls it for many.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from gradebox.errors import ScoreMissing
@@ -15,10 +15,21 @@ from gradebox.rewards.together import Together
 _Score = Callable[[list[dict[str, Any]]], list[Outcome]]
 
 
-def thread(data_source: Any, solution: str, ground_truth: Any, extra_info: Mapping[str, Any] | None) -> dict[str, Any]:
+Columns = Collection[str] | None
+"""Names of what becomes metadata; None for all."""
+
+
+def thread(
+    data_source: Any,
+    solution: str,
+    ground_truth: Any,
+    extra_info: Mapping[str, Any] | None,
+    only: Columns = None,
+    row: int | None = None,
+) -> dict[str, Any]:
     """The completion alone: verl does not say the prompt. What else it says is the metadata."""
     told = {**(extra_info or {}), "data_source": data_source, "ground_truth": ground_truth}
-    return {"completion": solution, "metadata": metadata(told)}
+    return {"completion": solution, "metadata": metadata(told, only, row)}
 
 
 def threads(
@@ -26,10 +37,12 @@ def threads(
     solutions: Sequence[str],
     ground_truths: Sequence[Any],
     extra_infos: Sequence[Mapping[str, Any] | None] | None,
+    only: Columns = None,
 ) -> list[dict[str, Any]]:
     """One for each sample."""
     infos = [None] * len(solutions) if extra_infos is None else extra_infos
-    return [thread(*each) for each in zip(data_sources, solutions, ground_truths, infos, strict=True)]
+    samples = zip(data_sources, solutions, ground_truths, infos, strict=True)
+    return [thread(*each, only, row) for row, each in enumerate(samples)]
 
 
 def number(outcome: Outcome) -> float:
@@ -42,28 +55,30 @@ def number(outcome: Outcome) -> float:
 class VerlReward:
     """A `compute_score` for one sample. Samples that verl scores at the same time go together."""
 
-    def __init__(self, key: str, score: _Score) -> None:
+    def __init__(self, key: str, score: _Score, columns: Columns) -> None:
         self.__name__ = self.__qualname__ = key
+        self._columns = columns
         self._together = Together(score)
 
     def __call__(
         self, data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_more: Any
     ) -> float:
         """The sample's reward. Raises ScoreMissing."""
-        return number(self._together.score(thread(data_source, solution_str, ground_truth, extra_info)))
+        sample = thread(data_source, solution_str, ground_truth, extra_info, self._columns)
+        return number(self._together.score(sample))
 
 
 class VerlBatchReward:
     """A `compute_score` for verl's reward manager "batch"."""
 
-    def __init__(self, key: str, score: _Score) -> None:
+    def __init__(self, key: str, score: _Score, columns: Columns) -> None:
         self.__name__ = self.__qualname__ = key
+        self._columns = columns
         self._score = score
 
     def __call__(
         self, data_sources: Any, solution_strs: Any, ground_truths: Any, extra_infos: Any = None, **_more: Any
     ) -> list[float]:
         """A reward for each sample. Raises ScoreMissing."""
-        return [
-            number(outcome) for outcome in self._score(threads(data_sources, solution_strs, ground_truths, extra_infos))
-        ]
+        samples = threads(data_sources, solution_strs, ground_truths, extra_infos, self._columns)
+        return [number(outcome) for outcome in self._score(samples)]

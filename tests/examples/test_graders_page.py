@@ -9,7 +9,7 @@ import gradebox
 
 PAGE = Path(__file__).parents[2] / "docs" / "graders.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-CONTAINS, _, REASON, UNSAFE, SAFE = BLOCKS
+CONTAINS, _, REASON, VALUES, UNSAFE, SAFE = BLOCKS
 TESTS = {"tests": [{"call": "add(2, 3)", "expect": 5}]}
 ALWAYS = "class Same:\n    __eq__ = lambda a, b: True\ndef add(a, b):\n    return Same()\n"
 
@@ -28,6 +28,11 @@ def test_the_first_grader() -> None:
 def test_a_score_with_a_reason() -> None:
     assert score(REASON, "a@b") == 1
     assert score(REASON, "nothing") == 0
+
+
+def test_a_score_with_values() -> None:
+    assert score(VALUES, "Answer: 4") == 1
+    assert score(VALUES, "4") == 0.5
 
 
 def test_code_can_forge_its_score_inside_grade_and_not_in_a_process_of_its_own() -> None:

@@ -105,6 +105,27 @@ def test_a_grader_changes_until_it_is_locked(client: Client, contains: str) -> N
     assert contains not in [grader.key for grader in client.graders.list()]
 
 
+def test_test_threads_stay_with_a_grader(client: Client, contains: str) -> None:
+    messages = [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}]
+    assert client.graders.test_threads(contains) == [{"messages": messages, "metadata": {"answer": "4"}}]
+    changed = client.graders.update(contains, fn=f"# changed\n{CONTAINS}")
+    assert (changed.version, changed.test_threads) == (2, 1)
+    assert client.graders.put(contains, fn=CONTAINS).version == 3
+    assert not client.graders.validate(CONTAINS).valid
+    assert client.graders.validate(CONTAINS, grader=contains).valid
+
+
+def test_a_grader_can_be_handled_by_itself(client: Client, contains: str) -> None:
+    first = client.graders.get(contains)
+    second = first.update(fn=f"# changed\n{CONTAINS}", description="other")
+    assert (first.version, second.version, second.description) == (1, 2, "other")
+    assert [version.number for version in second.versions()] == [1, 2]
+    assert second.score([thread("4")])[0].grader == f"{contains}@2"
+    second.delete()
+    with pytest.raises(NotFound):
+        client.graders.get(contains)
+
+
 def test_settings_of_a_version_need_the_version(client: Client, contains: str) -> None:
     with pytest.raises(TypeError, match="give its source too"):
         client.graders.update(contains, timeout_s=1.0)

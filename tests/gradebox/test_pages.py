@@ -91,7 +91,7 @@ THREADS = [
 ROW = {"prompt": "2+2?", "completion": "4", "metadata": {"answer": "4", "expected": "4", "target": "4"}}
 CONTAINS = "async def grade(thread):\n    return float(thread.metadata['answer'] in thread.completion())\n"
 EXACT = "async def grade(thread):\n    return float(thread.metadata.get('answer', '4') == thread.completion())\n"
-KEYS = ("has-answer", "contains-answer", "exact-match", "promptfoo-assert")
+KEYS = ("has-answer", "short", "contains-answer", "exact-match", "promptfoo-assert")
 
 Names = dict[str, Any]
 
@@ -111,8 +111,9 @@ def _of_openai(names: Names, _: Client) -> None:
 
 
 def _of_rl(names: Names, _: Client) -> None:
-    rewards = names["reward"](prompts=["6 x 7?"] * 2, completions=["It is 42.", "No."], answer=["42", "42"])
-    assert rewards == [1.0, 0.0]
+    asked: Names = {"prompts": ["6 x 7?"] * 2, "completions": ["It is 42.", "42"], "answer": ["42", "42"]}
+    assert names["grader"].as_trl_reward()(**asked) == [1.0, 1.0]
+    assert names["reward"](**asked) == [0.7, 1.0]
     assert names["compute_score"]("sums", "It is 42.", None, {"answer": "42"}) == 1.0
 
 
@@ -151,7 +152,7 @@ RUN = {
     "docs/other-graders.md": Page(_of_others),
     "docs/python.md": Page(_of_python),
     "docs/reward.md": Page(_of_reward, ("exact-match",)),
-    "docs/rl.md": Page(_of_rl, ("has-answer",)),
+    "docs/rl.md": Page(_of_rl, ("has-answer", "short")),
     "docs/threads.md": Page(_of_threads, ("has-answer",)),
 }
 

@@ -360,3 +360,38 @@ def test_an_outcome_is_there_when_its_completion_is_done_and_not_one_later(
             stop=lambda done: bool(seen.setdefault(done, time.monotonic()) < 0),
         )
     assert seen[1] - began < 1.1
+
+
+@BOTH
+def test_values_and_missing_completions_reach_the_outcome(
+    pool: Pool, isolation: Literal["batch", "completion"]
+) -> None:
+    text = """
+from gradebox import Score
+
+async def grade(thread):
+    completion = thread.completion() or ""
+    if completion == "fail":
+        raise ValueError(completion)
+    return Score(0.5, reason="why", values={"length": len(completion)}) if completion else 0.25
+"""
+    question = json.dumps({"messages": [{"role": "user", "content": "q"}]}).encode()
+    lines = [line("four"), question, line("fail"), b"{}", line("")]
+    outcomes = score(pool, GraderSource(text, isolation), lines)
+    assert kinds(outcomes) == [0.5, 0.25, "exception", "bad_input", 0.25]
+    assert [outcome.values for outcome in outcomes] == [{"length": 4.0}, None, None, None, None]
+    assert [outcome.no_completion for outcome in outcomes] == [False, True, False, False, False]
+    assert outcomes[0].reason == "why"
+
+
+def test_a_value_that_is_none_is_an_error_of_its_completion(pool: Pool) -> None:
+    text = """
+from gradebox import Score
+
+async def grade(thread):
+    return Score(0.5, values={"length": float("nan")})
+"""
+    (outcome,) = score(pool, GraderSource(text), [line("a")])
+    assert outcome.score is None
+    assert outcome.error is not None
+    assert "'length' is nan" in outcome.error.message

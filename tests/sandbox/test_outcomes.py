@@ -20,15 +20,19 @@ from sandbox.guest.protocol.frames import (
     MAX_FIELD,
     MEMORY,
     MESSAGE,
+    NO_COMPLETION,
     REASON,
     RECORD,
     SCORED,
     STDOUT,
     TIMEOUT,
     TRACE,
+    VALUE,
+    VALUES,
     Malformed,
     Records,
     pack_record,
+    pack_values,
     read_records,
 )
 from sandbox.limits import STDOUT_BYTES, TEXT_BYTES, limits_of
@@ -174,3 +178,49 @@ def test_a_text_over_the_limits_in_force_is_refused(tag: int, most: int) -> None
     """The frames themselves would carry more: other graders may be allowed it."""
     assert _decoder().decode(_records(pack_record(SCORED, 1, 1.0, [(tag, b"x" * most)])), 0, [None])[0].score == 1.0
     _assert_spoiled(pack_record(SCORED, 1, 1.0, [(tag, b"x" * (most + 1))]), f"(field {tag} of {most + 1} bytes)")
+
+
+def test_values_by_name_come_back() -> None:
+    values = {"format": 1.0, "länge": -0.25}
+    packed = pack_record(SCORED, 1, 0.5, [(VALUES, pack_values(values))])
+    (outcome,) = _decoder().decode(_records(packed), 0, [None])
+    assert (outcome.score, outcome.values) == (0.5, values)
+
+
+def _value(name: bytes, number: float = 1.0) -> bytes:
+    return VALUE.pack(number, len(name)) + name
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"".join(_value(b"%d" % number) for number in range(17)),
+        _value(b"a") * 2,
+        _value(b""),
+        _value(b"x" * 65),
+        _value(b"\n"),
+        _value(b"\xff"),
+        _value(b"\xed\xa0\x80"),  # half a pair
+        _value(b"a", math.nan),
+        _value(b"a", math.inf),
+        _value(b"a")[:-1],
+        _value(b"a") + b"x",
+    ],
+)
+def test_values_that_break_a_rule_cost_their_own_completion(data: bytes) -> None:
+    _assert_spoiled(pack_record(SCORED, 1, 1.0, [(VALUES, data)]), "a value")
+
+
+def test_an_error_has_no_values() -> None:
+    packed = pack_record(EXCEPTION, 1, 0.0, [(VALUES, pack_values({"a": 1.0}))])
+    assert _decoder().decode(_records(packed), 0, [None])[0].values is None
+
+
+def test_a_thread_without_a_completion_is_marked() -> None:
+    scored = pack_record(SCORED | NO_COMPLETION, 1, 0.5, [])
+    failed = pack_record(EXCEPTION | NO_COMPLETION, 1, 0.5, [(MESSAGE, b"why")])
+    outcomes = _decoder().decode(_records(scored, failed, pack_record(SCORED, 1, 0.5, [])), 0, [None] * 3)
+    assert [outcome.no_completion for outcome in outcomes] == [True, True, False]
+    assert [outcome.score for outcome in outcomes] == [0.5, None, 0.5]
+    assert outcomes[1].error is not None
+    assert (outcomes[1].error.kind, outcomes[1].error.message) == ("exception", "why")

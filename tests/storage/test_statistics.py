@@ -1,9 +1,10 @@
 import statistics
 
+import msgspec
 import pytest
 
 from gradebox.outcome import Outcome
-from storage.statistics import tally
+from storage.statistics import MOST_NAMES, merged, pack, tally, unpack
 from tests.storage.making import failed
 
 
@@ -29,3 +30,41 @@ def test_nothing_scored_is_no_error() -> None:
 
 def test_the_largest_floats_do_not_raise() -> None:
     assert tally(scored(1.7e308, -1.7e308, 1.7e308)).maximum == 1.7e308
+
+
+def named(index: int, **values: float) -> Outcome:
+    return Outcome(index, "g@1", 0.5, 2.0, values=values)
+
+
+def test_values_are_counted_by_name_whichever_way_they_are_merged() -> None:
+    outcomes = [named(0, format=1.0, length=0.2), named(1, format=0.0), named(2, length=0.4), *scored(1.0)]
+    whole = tally(outcomes)
+    parts = merged([unpack(pack(tally(outcomes[:1]))), tally(outcomes[1:3]), tally(outcomes[3:])])
+    for counted in (whole, parts):
+        found = {name: (one.count, one.mean, one.minimum, one.maximum) for name, one in counted.named.items()}
+        assert found == {"format": (2, 0.5, 0.0, 1.0), "length": (2, pytest.approx(0.3), 0.2, 0.4)}
+    assert outcomes[0].values == {"format": 1.0, "length": 0.2}
+
+
+def test_names_beyond_the_first_are_left_out_and_counted() -> None:
+    parts = [tally([named(number, **{f"name{number}": 1.0})]) for number in range(MOST_NAMES + 3)]
+    total = merged(parts)
+    assert list(total.named) == [f"name{number}" for number in range(MOST_NAMES)]
+    assert total.left_out == 3
+
+
+def test_merging_changes_no_part() -> None:
+    part = tally([named(0, format=1.0)])
+    merged([part, tally([named(0, format=0.0)])])
+    assert part.named["format"].mean == 1.0
+
+
+def test_threads_without_a_completion_are_counted() -> None:
+    outcomes = [*scored(1.0), Outcome(1, "g@1", 0.0, 2.0, no_completion=True), failed(2, "g@1")]
+    assert merged([tally(outcomes), tally(outcomes)]).unanswered == 2
+
+
+def test_a_tally_of_an_earlier_release_is_read() -> None:
+    old = msgspec.msgpack.encode([2, 2, 0.5, 0.5, 0.0, 1.0, 4.0, {}, {0.0: 1, 1.0: 1}])
+    counted = unpack(old)
+    assert (counted.scored, counted.unanswered, counted.named) == (2, 0, {})

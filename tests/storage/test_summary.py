@@ -73,3 +73,26 @@ def test_a_summary_that_cannot_be_made_is_none_and_is_logged(caplog: pytest.LogC
     impossible = Tally(count=1, scored=1)
     assert summaries.summary_of("g@1", 1.0, impossible) is None
     assert "the summary of g@1 could not be made" in caplog.text
+
+
+def test_values_have_their_own_numbers() -> None:
+    values = [{"format": 1.0, "length": 0.5}, {"format": 0.0}, None]
+    outcomes = [Outcome(index, "g@1", 0.5, 2.0, values=one) for index, one in enumerate(values)]
+    summary = summarise("g@1", 1.0, tally(outcomes))
+    found = {name: (one.count, one.mean, one.minimum, one.maximum) for name, one in summary.values.items()}
+    assert found == {"format": (2, 0.5, 0.0, 1.0), "length": (1, 0.5, 0.5, 0.5)}
+    assert summary.values_left_out == 0
+
+
+def test_values_near_the_largest_float_are_json() -> None:
+    outcomes = [Outcome(index, "g@1", 0.5, 2.0, values={"a": value}) for index, value in enumerate((1.7e308, -1.7e308))]
+    summary = summarise("g@1", 1.0, tally(outcomes))
+    assert Summary.model_validate_json(summary.model_dump_json()) == summary
+
+
+def test_a_warning_where_threads_have_no_completion() -> None:
+    outcomes = [Outcome(0, "g@1", 1.0, 2.0), Outcome(1, "g@1", 0.0, 2.0, no_completion=True)]
+    summary = summarise("g@1", 1.0, tally(outcomes))
+    assert summary.warning_kinds == ["no_completion"]
+    assert summary.warnings[0].startswith("1 of 2 threads do not end with a turn of the assistant")
+    assert summarise("g@1", 1.0, tally(outcomes[:1])).warnings == []

@@ -10,11 +10,13 @@ from gradebox.client._async.graders import AsyncGraders
 from gradebox.client._async.keys import AsyncKeys, AsyncProjects
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.calls import GraderChoice
+from gradebox.client.combined import AsyncReward
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
 from gradebox.outcome import Outcome
-from gradebox.schemas import AuditLine
+from gradebox.schemas import AuditLine, BatchGrader
 
 TIMEOUT_S = 30.0
 
@@ -58,6 +60,22 @@ class AsyncClient:
         rows of a dataset, as in `batches.create`.
         """
         return await self._scoring.score(key, threads, version, columns)
+
+    async def reward(self, graders: GraderChoice, name: str = "reward") -> AsyncReward:
+        """One reward of several graders, for trainers: the sum of their scores, each times its weight.
+
+        `graders` as in `batches.create`, with the versions that they have now. Trainers log it as `name`. Where one of
+        them gives no score, the reward has none.
+        """
+        chosen = calls.weights_of(graders)
+        if not chosen:
+            raise ValueError("name at least one grader")
+        parts = []
+        for grader, weight in chosen.items():
+            key, version = calls.split_version(grader)
+            newest = await self.graders.get(key)
+            parts.append(BatchGrader(key=key, version=version or newest.version, weight=weight))
+        return AsyncReward(parts, name, self._scoring)
 
     async def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
         """The newest changes of the project, or of API keys and projects for `service`; for keys that manage them.

@@ -36,7 +36,7 @@ class AsyncCreation:
         """Proves a function and keeps it as the first version of a new grader.
 
         `timeout_s` is for one completion, in seconds; `memory_mb` is in MiB. The test run is made on `threads`, where
-        the grader needs metadata that the default thread lacks.
+        the grader needs metadata that the default thread lacks. They stay with the grader, for its later proofs.
 
         Raises:
             SourceError: the function cannot stand alone; the message says what to change.

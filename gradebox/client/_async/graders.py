@@ -7,6 +7,7 @@ from gradebox.client import calls
 from gradebox.client._async.creation import AsyncCreation
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
+from gradebox.client._async.versions import versions
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, check_isolation, source_of, update_call
@@ -24,11 +25,18 @@ class AsyncGraders:
         self.create = AsyncCreation(transport, project, scoring)
 
     async def validate(
-        self, fn: Function, threads: Sequence[Thread] | None = None, isolation: Isolation | None = None
+        self,
+        fn: Function,
+        threads: Sequence[Thread] | None = None,
+        isolation: Isolation | None = None,
+        grader: str | None = None,
     ) -> Report:
-        """Asks for the five checks; what is not valid is said in the report, and raises nothing."""
+        """Asks for the five checks; what is not valid is said in the report, and raises nothing.
+
+        Without `threads`, the test run is made on those that stay with the grader of the key `grader`.
+        """
         check_isolation(isolation)
-        return await self._transport.send(calls.validate(self._project, source_of(fn), threads, isolation))
+        return await self._transport.send(calls.validate(self._project, source_of(fn), threads, isolation, grader))
 
     async def get(self, key: str) -> AsyncGraderHandle:
         """One grader. Raises NotFound."""
@@ -47,6 +55,8 @@ class AsyncGraders:
         threads: Sequence[Thread] | None = None,
     ) -> AsyncGraderHandle:
         """Gives a grader a new version, a name or a description. An unchanged source makes no new version.
+
+        The test run is made on `threads`, which stay with the grader, or else on those that stayed with it before.
 
         Raises:
             SourceError, ValidationError: as for `create.function`; the grader stays as it was.
@@ -87,6 +97,10 @@ class AsyncGraders:
             threads=threads,
         )
 
+    async def test_threads(self, key: str) -> Sequence[Thread]:
+        """The threads that stay with a grader: those of its last proof that was sent some, as dicts."""
+        return await self._transport.send(calls.test_threads(self._project, key))
+
     async def delete(self, key: str) -> None:
         """Deletes a grader. Batches that run keep the version they began with."""
         await self._transport.send(calls.delete_grader(self._project, key))
@@ -97,12 +111,7 @@ class AsyncGraders:
 
     async def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources."""
-        found, after = list[Version](), 0
-        while (more := await self._transport.send(calls.list_versions(self._project, key, after))) and (
-            more[-1].number > after
-        ):
-            found, after = found + more, more[-1].number
-        return found
+        return await versions(self._transport, self._project, key)
 
     def _held(self, grader: Grader) -> AsyncGraderHandle:
         return AsyncGraderHandle.of(grader, self._scoring)

@@ -14,7 +14,7 @@ class AsyncScoring:
     """Scores threads by the graders of one project."""
 
     def __init__(self, transport: AsyncTransport, project: str) -> None:
-        self._transport = transport
+        self.transport = transport
         self._project = project
 
     async def score(
@@ -25,5 +25,5 @@ class AsyncScoring:
         outcomes = list[Outcome]()
         for first, lines in pieces(with_columns(threads, columns)):
             call = calls.score(self._project, key, version or named, lines)
-            outcomes += moved(await self._transport.send(call), first)
+            outcomes += moved(await self.transport.send(call), first)
         return outcomes

@@ -11,11 +11,13 @@ from gradebox.client._sync.graders import Graders
 from gradebox.client._sync.keys import Keys, Projects
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
+from gradebox.client.calls import GraderChoice
+from gradebox.client.combined import Reward
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
 from gradebox.outcome import Outcome
-from gradebox.schemas import AuditLine
+from gradebox.schemas import AuditLine, BatchGrader
 
 TIMEOUT_S = 30.0
 
@@ -59,6 +61,22 @@ class Client:
         rows of a dataset, as in `batches.create`.
         """
         return self._scoring.score(key, threads, version, columns)
+
+    def reward(self, graders: GraderChoice, name: str = "reward") -> Reward:
+        """One reward of several graders, for trainers: the sum of their scores, each times its weight.
+
+        `graders` as in `batches.create`, with the versions that they have now. Trainers log it as `name`. Where one of
+        them gives no score, the reward has none.
+        """
+        chosen = calls.weights_of(graders)
+        if not chosen:
+            raise ValueError("name at least one grader")
+        parts = []
+        for grader, weight in chosen.items():
+            key, version = calls.split_version(grader)
+            newest = self.graders.get(key)
+            parts.append(BatchGrader(key=key, version=version or newest.version, weight=weight))
+        return Reward(parts, name, self._scoring)
 
     def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
         """The newest changes of the project, or of API keys and projects for `service`; for keys that manage them.

@@ -8,6 +8,7 @@ from gradebox.client import calls
 from gradebox.client._sync.creation import Creation
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
+from gradebox.client._sync.versions import versions
 from gradebox.client.handles import GraderHandle
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, check_isolation, source_of, update_call
@@ -25,11 +26,18 @@ class Graders:
         self.create = Creation(transport, project, scoring)
 
     def validate(
-        self, fn: Function, threads: Sequence[Thread] | None = None, isolation: Isolation | None = None
+        self,
+        fn: Function,
+        threads: Sequence[Thread] | None = None,
+        isolation: Isolation | None = None,
+        grader: str | None = None,
     ) -> Report:
-        """Asks for the five checks; what is not valid is said in the report, and raises nothing."""
+        """Asks for the five checks; what is not valid is said in the report, and raises nothing.
+
+        Without `threads`, the test run is made on those that stay with the grader of the key `grader`.
+        """
         check_isolation(isolation)
-        return self._transport.send(calls.validate(self._project, source_of(fn), threads, isolation))
+        return self._transport.send(calls.validate(self._project, source_of(fn), threads, isolation, grader))
 
     def get(self, key: str) -> GraderHandle:
         """One grader. Raises NotFound."""
@@ -48,6 +56,8 @@ class Graders:
         threads: Sequence[Thread] | None = None,
     ) -> GraderHandle:
         """Gives a grader a new version, a name or a description. An unchanged source makes no new version.
+
+        The test run is made on `threads`, which stay with the grader, or else on those that stayed with it before.
 
         Raises:
             SourceError, ValidationError: as for `create.function`; the grader stays as it was.
@@ -88,6 +98,10 @@ class Graders:
             threads=threads,
         )
 
+    def test_threads(self, key: str) -> Sequence[Thread]:
+        """The threads that stay with a grader: those of its last proof that was sent some, as dicts."""
+        return self._transport.send(calls.test_threads(self._project, key))
+
     def delete(self, key: str) -> None:
         """Deletes a grader. Batches that run keep the version they began with."""
         self._transport.send(calls.delete_grader(self._project, key))
@@ -98,12 +112,7 @@ class Graders:
 
     def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources."""
-        found, after = list[Version](), 0
-        while (more := self._transport.send(calls.list_versions(self._project, key, after))) and (
-            more[-1].number > after
-        ):
-            found, after = found + more, more[-1].number
-        return found
+        return versions(self._transport, self._project, key)
 
     def _held(self, grader: Grader) -> GraderHandle:
         return GraderHandle.of(grader, self._scoring)

@@ -15,7 +15,7 @@ class Scoring:
     """Scores threads by the graders of one project."""
 
     def __init__(self, transport: Transport, project: str) -> None:
-        self._transport = transport
+        self.transport = transport
         self._project = project
 
     def score(
@@ -26,5 +26,5 @@ class Scoring:
         outcomes = list[Outcome]()
         for first, lines in pieces(with_columns(threads, columns)):
             call = calls.score(self._project, key, version or named, lines)
-            outcomes += moved(self._transport.send(call), first)
+            outcomes += moved(self.transport.send(call), first)
         return outcomes

@@ -1,6 +1,6 @@
 """What `grade` returned or raised, as a record. Nothing of the grader's is called here but `str()` of its exception."""
 
-from gradebox.score import Score
+from gradebox.score import MOST_VALUES, Score, is_name
 from sandbox.guest.protocol.frames import (
     BAD_RETURN,
     EXCEPTION,
@@ -8,7 +8,9 @@ from sandbox.guest.protocol.frames import (
     MESSAGE,
     REASON,
     TRACE,
+    VALUES,
     encode,
+    pack_values,
 )
 from validators.explain import explain, name_of
 
@@ -48,6 +50,24 @@ def read_reason(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
         return []
     reason = value.reason
     return [(REASON, encode(reason, most_bytes))] if type(reason) is str else []
+
+
+def read_values(value: object) -> list[tuple[int, bytes]]:
+    """The values that a `gradebox.Score` carries, as fields of a record. `Score` has checked them when it was made.
+
+    Raises:
+        BadReturn: they were changed since, to what is no value.
+    """
+    if type(value) is not Score or value.values is None:
+        return []
+    values = value.values
+    if type(values) is not dict or len(values) > MOST_VALUES or not all(map(_is_value, values, values.values())):
+        raise BadReturn("`grade` changed the values of its Score to what is no value: give them to Score(…, values=…)")
+    return [(VALUES, pack_values(values))]
+
+
+def _is_value(name: object, number: object) -> bool:
+    return type(name) is str and is_name(name) and type(number) is float and -_INFINITY < number < _INFINITY
 
 
 def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[int, list[tuple[int, bytes]]]:

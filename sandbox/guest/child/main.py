@@ -13,7 +13,7 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import Any, NamedTuple, Protocol
 
-from sandbox.guest.child.encode_outcome import read_exception, read_reason, read_score
+from sandbox.guest.child.encode_outcome import read_exception, read_reason, read_score, read_values
 from sandbox.guest.child.output import Output
 from sandbox.guest.child.read_thread import BadInput, Reader
 from sandbox.guest.child.seeding import reseed
@@ -26,6 +26,7 @@ from sandbox.guest.protocol.frames import (
     MARK,
     MESSAGE,
     MOST_MICROS,
+    NO_COMPLETION,
     RECORD,
     SCORED,
     STDOUT,
@@ -195,6 +196,8 @@ class GradingLoop:
                 self._finish(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))])
                 line = None
                 continue
+            turns = thread._turns
+            flag = 0 if turns and turns[-1][0] == "assistant" else NO_COMPLETION
             if "random" in modules:
                 reseed()
             fields: list[tuple[int, bytes]] = []
@@ -206,12 +209,14 @@ class GradingLoop:
                 if type(value) is float and -_INFINITY < value < _INFINITY:
                     score = value
                 else:
-                    score, fields = read_score(value), read_reason(value, self._limits.text_bytes)
+                    score = read_score(value)
+                    fields = read_reason(value, self._limits.text_bytes) + read_values(value)
             except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
                 if self._lacks_loop(error):
                     await _Suspend()
                 micros, score = (clock() - started) // 1000, 0.0
                 kind, fields = read_exception(error, self._grader.text, self._limits.text_bytes)
+            kind |= flag
             if careful and getpid() != self._pid:
                 os._exit(0)  # `grade` forked, and this is the copy: it has no completion of its own
             if next_one is not None:  # what is printed is left to the supervisor

@@ -8,6 +8,8 @@ over. Neither says which completion it belongs to: the supervisor and the host c
 from struct import Struct, error
 from typing import NamedTuple
 
+from gradebox.score import MOST_VALUES, NAME_CHARACTERS, is_name
+
 FRAME = Struct("!BI")  # kind, bytes that follow
 MAX_REPLY = 1 << 20  # no frame of the guest is longer
 
@@ -21,6 +23,7 @@ READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED = 16, 17, 18, 19, 20, 2
 AUTO, BATCH, COMPLETION = 0, 1, 2
 
 SCORED, EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, BAD_INPUT = range(1, 8)
+NO_COMPLETION = 0x80  # joined to a kind: the thread does not end with a turn of the assistant
 
 RECORD = Struct("<IdII")  # run in µs, score, bytes of fields, kind with a mark
 MOST_MICROS = 0xFFFFFFFF
@@ -32,10 +35,13 @@ _MARK_BYTES = MARK.to_bytes(4, "little")
 _LENGTH = Struct("<12xI4x")  # of a record's head, the bytes of fields alone
 COUNT = Struct("!I")  # records in one frame
 FIELD = Struct("<BI")  # tag, length
-REASON, MESSAGE, TRACE, STDOUT = range(3, 7)  # fields; 1 and 2 were ids, and mean nothing
+REASON, MESSAGE, TRACE, STDOUT, VALUES = range(3, 8)  # fields; 1 and 2 were ids, and mean nothing
+_INFINITY = float("inf")
+VALUE = Struct("<dH")  # a number, and the bytes of its name, which follow
 MAX_TEXT = 16384
 MAX_STDOUT = 65536
-MAX_FIELD = {REASON: MAX_TEXT, MESSAGE: MAX_TEXT, TRACE: MAX_TEXT, STDOUT: MAX_STDOUT}
+MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
+MAX_FIELD = {REASON: MAX_TEXT, MESSAGE: MAX_TEXT, TRACE: MAX_TEXT, STDOUT: MAX_STDOUT, VALUES: MAX_VALUES}
 MAX_FIELDS = sum(MAX_FIELD.values()) + len(MAX_FIELD) * FIELD.size
 
 
@@ -210,7 +216,7 @@ def record_length(data: bytes | bytearray, position: int) -> int:
 def most_of_fields(limits: Limits) -> dict[int, int]:
     """How many bytes each field may have, by its tag, under these limits."""
     texts = dict.fromkeys((REASON, MESSAGE, TRACE), limits.text_bytes)
-    return {STDOUT: limits.stdout_bytes, **texts}
+    return {STDOUT: limits.stdout_bytes, VALUES: MAX_VALUES, **texts}
 
 
 def unpack_fields(body: bytes, most: dict[int, int]) -> dict[int, bytes]:
@@ -231,6 +237,39 @@ def unpack_fields(body: bytes, most: dict[int, int]) -> dict[int, bytes]:
             raise Malformed(f"field {tag} of {length} bytes")
         fields[tag] = body[start:position]
     return fields
+
+
+def pack_values(values: dict[str, float]) -> bytes:
+    """The field of a score's values by name."""
+    packed = b""
+    for name, number in values.items():
+        data = name.encode()
+        packed += VALUE.pack(number, len(data)) + data
+    return packed
+
+
+def unpack_values(data: bytes) -> dict[str, float]:
+    """Reads what `pack_values` wrote.
+
+    Raises:
+        Malformed: there are too many, a name is none, a number is not finite, or lengths do not add up.
+    """
+    values: dict[str, float] = {}
+    position = 0
+    while position < len(data):
+        start = position + VALUE.size
+        if start > len(data) or len(values) == MOST_VALUES:
+            raise Malformed("a value without a head, or one too many")
+        number, length = VALUE.unpack_from(data, position)
+        position = start + length
+        try:
+            name = data[start:position].decode()
+        except UnicodeDecodeError as problem:
+            raise Malformed("a value whose name is not UTF-8") from problem
+        if position > len(data) or not is_name(name) or name in values or not -_INFINITY < number < _INFINITY:
+            raise Malformed("a value that is none")
+        values[name] = number
+    return values
 
 
 def encode(text: str, limit: int) -> bytes:

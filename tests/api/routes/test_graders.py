@@ -1,3 +1,5 @@
+import json
+
 import httpx
 import pytest
 
@@ -151,3 +153,34 @@ def test_many_versions_come_in_pages(client: httpx.Client, monkeypatch: pytest.M
     assert first.links["next"]["url"] == "?after=1"
     assert [version["number"] for version in following.json()] == [2]
     assert "Link" not in following.headers
+
+
+_READS = "async def grade(thread):\n    return float(thread.metadata['answer'] == thread.completion())\n"
+
+
+def test_test_threads_stay_with_the_grader_and_prove_what_comes_later(client: httpx.Client) -> None:
+    threads = [{"completion": "4", "metadata": {"answer": "4"}}, {"completion": "5", "metadata": {"answer": "4"}}]
+    body = {"key": "reads", "source": _READS, "threads": threads}
+    assert client.post(URL, json=body).json()["test_threads"] == 2
+    kept = client.get(f"{URL}/reads/threads")
+    assert kept.headers["Content-Type"] == "application/x-ndjson"
+    assert [json.loads(line) for line in kept.text.splitlines()] == threads
+    updated = client.put(f"{URL}/reads", json={"source": f"# new\n{_READS}"})
+    assert (updated.json()["version"], updated.json()["test_threads"]) == (2, 2)
+    headers = {"Content-Type": "text/x-python"}
+    assert client.put(f"{URL}/reads", content=f"# again\n{_READS}", headers=headers).json()["version"] == 3
+    assert client.put(f"{URL}/reads", json={"source": _READS, "threads": threads[:1]}).json()["test_threads"] == 1
+    problem(
+        client.put(f"{URL}/reads", json={"source": _READS, "threads": [{"completion": "4"}]}), 422, "validation-failed"
+    )
+    assert client.get(f"{URL}/reads").json()["test_threads"] == 1
+
+
+def test_a_source_is_checked_on_the_test_threads_of_a_grader(client: httpx.Client) -> None:
+    threads = [{"completion": "4", "metadata": {"answer": "4"}}]
+    client.post(URL, json={"key": "reads", "source": _READS, "threads": threads}).raise_for_status()
+    assert not client.post(f"{PROJECT}/validate", json={"source": _READS}).json()["valid"]
+    report = client.post(f"{PROJECT}/validate", json={"source": _READS, "grader": "reads"}).json()
+    assert report["valid"]
+    assert [outcome["score"] for outcome in report["outcomes"]] == [1.0]
+    problem(client.post(f"{PROJECT}/validate", json={"source": _READS, "grader": "other"}), 404, "not-found")

@@ -78,6 +78,26 @@ def test_a_grader_that_reads_metadata_is_proved_on_threads_that_have_some(servic
     assert "--threads FILE.jsonl" in alone.stderr
     assert [done.returncode for done in (proved, updated, no_file)] == [0, 0, 2], proved.stderr + updated.stderr
 
+    (tmp_path / "reads.py").write_text((tmp_path / "reads.py").read_text() + "# changed\n")
+    assert f"{create[2]}@3" in service.run("graders", "update", *create[2:]).stdout
+    assert "later proofs use: 1" in service.run("graders", "show", create[2]).stdout
+    assert service.run("validate", create[3]).returncode == 1
+    assert service.run("validate", create[3], "--grader", create[2]).returncode == 0
+
+
+def test_values_of_scores_are_a_table_and_missing_completions_a_warning(service: Service, tmp_path: Path) -> None:
+    source = "from gradebox import Score\nasync def grade(thread): return Score(0.5, values={'format': 0.25})\n"
+    (tmp_path / "parts.py").write_text(source)
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n{"turns": [["user", "q"]]}\n')
+    key = f"parts-{uuid4().hex[:8]}"
+    assert service.run("graders", "create", key, str(tmp_path / "parts.py")).returncode == 0
+
+    done = service.run("score", key, str(tmp_path / "threads.jsonl"))
+
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"{key}@1 +format +2 +0.25 +0.25 +0.25", done.stdout)
+    assert "1 of 2 threads do not end with a turn of the assistant" in done.stdout
+
 
 def test_what_could_not_be_asked_exits_2(service: Service, half: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("{}\n{")
@@ -343,3 +363,35 @@ def test_a_terminal_is_asked_before_a_grader_is_deleted(service: Service, grader
         os.close(its)
         assert done.returncode == code, done.stderr
         assert f"delete {grader} with all of its versions?".encode() in done.stderr
+
+
+def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path) -> None:
+    first, second = (f"moved-{uuid4().hex[:8]}" for _ in range(2))
+    (tmp_path / "half.py").write_text(HALF)
+    (tmp_path / "reads.py").write_text('async def grade(thread): return float(thread.metadata["answer"] == "4")\n')
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a", "metadata": {"answer": "4"}}\n')
+    proof = ["--threads", str(tmp_path / "threads.jsonl"), "--timeout-s", "2", "--description", "reads"]
+    service.run("graders", "create", first, str(tmp_path / "reads.py"), *proof)
+    service.run("graders", "create", second, str(tmp_path / "half.py"))
+    (tmp_path / "half.py").write_text(HALF.replace("0.5", "0.25"))
+    service.run("graders", "update", second, str(tmp_path / "half.py"), "--isolation", "completion")
+    other = f"other-{uuid4().hex[:8]}"
+    service.run("projects", "create", other)
+    file = str(tmp_path / "graders.jsonl")
+
+    assert service.run("graders", "export", first, second, "--all-versions", "-o", file).returncode == 0
+    made = service.run("graders", "import", file, "--project", other)
+    again = service.run("graders", "import", file, "--project", other)
+    newest = service.run("graders", "export", second, "--project", other)
+    piped = service.run("graders", "import", "-", "--replace", "--project", other, stdin=newest.stdout.encode())
+    bad = service.run("graders", "import", str(tmp_path / "half.py"))
+
+    assert made.stdout.split() == [f"{first}@1", f"{second}@2"], made.stderr
+    assert again.returncode == 1
+    assert "2 of 2 graders could not be made" in again.stderr
+    assert [version["source"] for version in json.loads(newest.stdout)["versions"]] == [HALF.replace("0.5", "0.25")]
+    assert piped.stdout.split() == [f"{second}@2"]
+    assert (bad.returncode, "line 1 of" in bad.stderr) == (2, True)
+    shown = json.loads(service.run("graders", "show", first, "--project", other, "--json").stdout)
+    assert (shown["grader"]["test_threads"], shown["grader"]["timeout_s"]) == (1, 2.0)
+    assert shown["grader"]["description"] == "reads"

@@ -2,10 +2,9 @@
 
 import io
 import json
-import logging
 import math
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import pytest
 
 from gradebox.client.rows import with_columns
 from gradebox.client.threads import Resend, Threads, blocks
+from gradebox.rewards import trl
 
 ROW = {"question": "2+2?", "response": "4", "answer": "4", "id": "s1"}
 COLUMNS = {"question": "prompt", "response": "completion"}
@@ -90,7 +90,11 @@ def test_a_column_that_is_called_as_a_member_is_that(
         ([ROW], {"question": "prompt", "response": "prompt"}, "two columns cannot be the same member"),
         ([ROW], {"quest": "prompt"}, "row 0 has no column 'quest': it has question, response, answer, id"),
         ([ROW, {"response": "4"}], COLUMNS, "row 1 has no column 'question'"),
-        ([{"response": object()}], {"response": "completion"}, "row 0 cannot be sent as JSON: it holds a object"),
+        (
+            [{"response": object()}],
+            {"response": "completion"},
+            "row 0, column 'response': it holds a value of type object",
+        ),
         ([{"response": None}], {"response": "completion"}, '"completion" must be a list, and is null'),
         ([{"response": math.nan}], {"response": "completion"}, '"completion" must be a list, and is null'),
         ([{"m": 1, "completion": "c"}], {"m": "metadata"}, "holds dicts, and this is a int"),
@@ -108,28 +112,58 @@ def test_rows_that_are_no_dicts_are_refused() -> None:
         sent(rows, {})
 
 
-def test_values_that_json_lacks_are_kept_where_there_is_a_word_for_them(caplog: pytest.LogCaptureFixture) -> None:
+def test_values_that_json_lacks_have_a_stated_form() -> None:
     row = {
         "completion": "c",
         "when": datetime(2026, 1, 2, tzinfo=UTC),
         "price": Decimal("1.50"),
         "key": UUID(int=1),
         "nan": math.nan,
-        "nested": {"a": 1, "b": math.inf},
+        "none": Decimal("NaN"),
         "array": np.array([1.5, math.nan]),
-        "picture": object(),
     }
-    with caplog.at_level(logging.WARNING, "gradebox"):
-        threads = sent([row, row], {})
-
-    assert threads[1]["metadata"] == {
+    assert sent([row, row], {})[1]["metadata"] == {
         "when": "2026-01-02T00:00:00+00:00",
         "price": "1.50",
         "key": "00000000-0000-0000-0000-000000000001",
         "nan": None,
-        "nested": {"a": 1, "b": None},
+        "none": None,
         "array": [1.5, None],
     }
-    assert [record.getMessage() for record in caplog.records] == [
-        "metadata['picture'] is left out of threads: it holds a object, for which JSON has no word"
-    ]
+
+
+CIRCLE: list[Any] = []
+CIRCLE.append(CIRCLE)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (object(), "a value of type object"),
+        ({1, 2}, "a value of type set"),
+        (b"x", "a value of type bytes"),
+        (timedelta(1), "a value of type timedelta"),
+        (math.inf, "infinity"),
+        (Decimal("-Infinity"), "infinity"),
+        ({"a": [1, {"b": math.inf}]}, "infinity"),
+        (np.array([math.inf]), "infinity"),
+        ({1: "a", "1": "b"}, "two keys of the same text"),
+        (CIRCLE, "more than 64 levels"),
+    ],
+)
+def test_what_json_cannot_hold_is_refused_with_its_row_and_column(value: object, said: str) -> None:
+    rows = [{"completion": "c", "odd": 1}, {"completion": "c", "odd": value}]
+    with pytest.raises(ValueError, match=f"row 1, column 'odd': it holds .*{said}"):
+        sent(rows, {})
+    with pytest.raises(ValueError, match=f"row 1, column 'odd': it holds .*{said}"):
+        trl.threads(["q", "q"], ["c", "c"], {"odd": [1, value]})
+    assert trl.threads(["q", "q"], ["c", "c"], {"odd": [1, value], "a": [1, 2]}, ["a"])[1]["metadata"] == {"a": 2}
+
+
+def test_rows_of_a_frame() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame([ROW, ROW | {"answer": None}]).assign(when=pandas.Timestamp("2026-01-02"), at=pandas.NaT)
+    told = {"when": "2026-01-02T00:00:00", "at": None}
+    rows = with_columns(frame, COLUMNS)
+    assert Resend(rows).possible
+    assert sent(frame, COLUMNS) == [THREAD | {"metadata": {"answer": answer, **told}} for answer in ("4", None)]

@@ -5,12 +5,14 @@ import inspect
 import math
 import multiprocessing
 import pickle
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import gradebox
-from gradebox import GraderHandle
+from gradebox import Client, GraderHandle
 from gradebox.rewards import trl
 from tests.gradebox.conftest import Service
 from tests.gradebox.rewards.conftest import awaiting
@@ -37,11 +39,12 @@ def calculate_rewards(reward_func: Any, inputs: list[dict[str, Any]], completion
 
 
 def test_texts_and_columns(grader: GraderHandle) -> None:
-    rewards = calculate_rewards(
-        grader.as_trl_reward(), [{"prompt": "2+2?", "answer": "4", "image": object()}] * 3, ["4", "5", "bad"]
-    )
+    inputs = [{"prompt": "2+2?", "answer": "4", "image": object()}] * 3
+    rewards = calculate_rewards(grader.as_trl_reward(columns=["answer"]), inputs, ["4", "5", "bad"])
     assert rewards[:2] == [1.0, 0.0]
     assert math.isnan(rewards[2])
+    with pytest.raises(ValueError, match="row 0, column 'image': it holds a value of type object"):
+        calculate_rewards(grader.as_trl_reward(), inputs, ["4", "5", "bad"])
 
 
 def test_conversations(grader: GraderHandle) -> None:
@@ -85,14 +88,36 @@ def test_a_missing_reward_is_what_was_asked_for(grader: GraderHandle) -> None:
         grader.as_trl_reward(missing="zero")  # type: ignore[arg-type]
 
 
+def trainer(module: str, functions: int, name: str = "GRPOTrainer") -> Any:
+    """As trl's trainers hand over their method `log_metric`."""
+    own = {"__module__": module, "log_metric": lambda self, name, value: None, "reward_funcs": [None] * functions}
+    return type(name, (), own)()
+
+
 @pytest.mark.parametrize(
-    ("installed", "usual"), [("1.16.0", "none"), ("1.6.0", "none"), ("1.5.1", "raise"), ("0.24.0", "raise")]
+    ("installed", "asked_by", "usual"),
+    [
+        ("1.16.0", trainer("trl.trainer.grpo_trainer", 1), "none"),
+        ("1.16.0", trainer("trl.trainer.rloo_trainer", 1, "RLOOTrainer"), "none"),
+        ("1.6.0", trainer("trl.trainer.grpo_trainer", 1), "none"),
+        ("1.5.1", trainer("trl.trainer.grpo_trainer", 1), "raise"),
+        ("0.24.0", None, "raise"),
+        ("1.16.0", None, "raise"),
+        ("1.16.0", trainer("trl.trainer.grpo_trainer", 2), "raise"),  # None counts as 0.0 of its share
+        ("1.16.0", trainer("trl.experimental.online_dpo", 1, "OnlineDPOTrainer"), "raise"),
+        ("1.16.0", trainer("mine", 1), "raise"),
+    ],
 )
 def test_by_default_a_missing_reward_never_counts_as_zero(
-    monkeypatch: pytest.MonkeyPatch, installed: str, usual: str
+    monkeypatch: pytest.MonkeyPatch, grader: GraderHandle, installed: str, asked_by: Any, usual: str
 ) -> None:
     monkeypatch.setattr(trl, "version", lambda _name: installed)
-    assert trl.usual_missing() == usual
+    named = {} if asked_by is None else {"log_metric": asked_by.log_metric}
+    if usual == "none":
+        assert ask(grader.as_trl_reward(), "4", "bad", **named) == [1.0, None]
+    else:
+        with pytest.raises(gradebox.ScoreMissing):
+            ask(grader.as_trl_reward(), "4", "bad", **named)
 
 
 def test_a_step_without_any_score_is_raised_and_its_reason_is_in_the_log(
@@ -100,8 +125,11 @@ def test_a_step_without_any_score_is_raised_and_its_reason_is_in_the_log(
 ) -> None:
     reward = grader.as_trl_reward(missing="none")
     metrics: dict[str, float] = {}
-    ask(reward, "4", "bad", "bad", "5", log_metric=metrics.__setitem__)
+    columns: dict[str, list[str]] = {}
+    ask(reward, "4", "bad", "bad", "5", log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
     assert metrics == {f"{grader.key}/error_rate": 0.5}
+    why = "exception: ValueError: no answer at all (line 4)"
+    assert columns == {f"{grader.key}/reason": ["", why, why, ""]}
     ask(reward, "4", "bad")
     assert [record.getMessage() for record in caplog.records if record.name == "gradebox"] == [
         f"grader {grader.key}@1 gave no score (exception): ValueError: no answer at all (line 4). "
@@ -145,3 +173,52 @@ def test_an_awaited_reward_works_in_any_event_loop(service: Service, grader: Gra
     client = awaiting(service)
     reward = asyncio.run(client.graders.get(grader.key)).as_trl_reward()
     assert [asyncio.run(ask(reward, said)) for said in ("4", "5", "4")] == [[1.0], [0.0], [1.0]]
+
+
+def test_pictures_in_messages_are_marks() -> None:
+    parts = [{"type": "image", "image": object()}, {"type": "text", "text": "what is it?"}]
+    (told,) = trl.threads([[{"role": "user", "content": parts}]], ["a cat"], {})
+    assert gradebox.StringThread.from_object(told).get_turns()[0].content == "<|image|>what is it?"
+
+
+def test_arguments_of_a_call_that_json_cannot_hold_are_refused() -> None:
+    said = [{"role": "assistant", "content": None, "tool_calls": [{"function": {"arguments": {"a": object()}}}]}]
+    with pytest.raises(ValueError, match=r"row 0, completion\[0\].tool_calls: it holds a value of type object"):
+        trl.threads(["?"], [said], {})
+
+
+VALUES = """
+from gradebox import Score
+
+async def grade(thread):
+    return Score(0.5, reason="why", values={"length": len(thread.completion())})
+"""
+
+
+@pytest.mark.parametrize(("installed", "logged"), [("1.13.0", False), ("1.14.0", True)])
+def test_means_of_values_are_metrics(
+    client: Client, monkeypatch: pytest.MonkeyPatch, installed: str, logged: bool
+) -> None:
+    """Where each process may have names of its own: else the trainer's processes would wait for each other."""
+    monkeypatch.setattr(trl, "version", lambda _name: installed)
+    reward = client.graders.put("with-values", fn=VALUES).as_trl_reward(missing="none")
+    metrics: dict[str, float] = {}
+    columns: dict[str, list[str]] = {}
+    ask(reward, "4", "four", log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
+    assert metrics == {"with-values/error_rate": 0.0} | ({"with-values/length": 2.5} if logged else {})
+    assert columns == {"with-values/reason": ["why", "why"]}
+
+
+def test_a_reward_that_is_awaited_can_be_pickled(service: Service, grader: GraderHandle) -> None:
+    handle = asyncio.run(awaiting(service).graders.get(grader.key))
+    again = pickle.loads(pickle.dumps(handle))
+    assert asyncio.run(ask(again.as_trl_reward(), "4", "5")) == [1.0, 0.0]
+    assert (
+        cloudpickle.loads(cloudpickle.dumps(grader)).score([{"completion": "5", "metadata": {"answer": "4"}}])[0].score
+        == 0
+    )
+
+
+def test_a_reward_works_in_a_process_that_is_spawned(grader: GraderHandle) -> None:
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        assert pool.submit(ask, grader.as_trl_reward(), "4", "5").result(60) == [1.0, 0.0]

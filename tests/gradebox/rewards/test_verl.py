@@ -15,7 +15,7 @@ from tests.gradebox.rewards.conftest import awaiting
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
-EXTRA = {"answer": "4", "index": np.int64(7), "num_turns": None, "rollout_reward_scores": {}, "image": object()}
+EXTRA = {"answer": "4", "index": np.int64(7), "num_turns": None, "rollout_reward_scores": {}}
 
 
 def call_with_kwargs(raw_fn: Any, extra_kwargs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
@@ -89,3 +89,13 @@ def test_a_reward_can_be_pickled(grader: GraderHandle, batched: bool) -> None:
     compute_score = pickle.loads(pickle.dumps(grader.as_verl_compute_score(batched=batched)))
     one = ("gsm8k", "4", "4", {"answer": "4"})
     assert compute_score(*[[part] for part in one] if batched else one) == ([1.0] if batched else 1.0)
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_what_json_cannot_hold_is_refused_or_left_out_by_name(grader: GraderHandle, batched: bool) -> None:
+    one = ("gsm8k", "4", "4", EXTRA | {"image": object()})
+    many = [[part] for part in one] if batched else one
+    with pytest.raises(ValueError, match="column 'image': it holds a value of type object"):
+        grader.as_verl_compute_score(batched=batched)(*many)
+    named = grader.as_verl_compute_score(batched=batched, columns=["answer"])
+    assert named(*many) == ([1.0] if batched else 1.0)

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gradebox.score import Score
-from sandbox.guest.child.encode_outcome import BadReturn, read_exception, read_reason, read_score
-from sandbox.guest.protocol.frames import BAD_RETURN, EXCEPTION, MEMORY, MESSAGE, REASON, TRACE
+from sandbox.guest.child.encode_outcome import BadReturn, read_exception, read_reason, read_score, read_values
+from sandbox.guest.protocol.frames import BAD_RETURN, EXCEPTION, MEMORY, MESSAGE, REASON, TRACE, VALUES, unpack_values
 
 RAN: list[str] = []
 
@@ -157,3 +157,20 @@ def test_a_long_message_is_cut_and_the_line_is_told() -> None:
     assert all(len(value) <= 50 for _, value in fields)
     assert whole[MESSAGE].endswith(b" (line 2)")
     assert b'File "grader.py", line 2' in whole[TRACE]
+
+
+def test_values_are_read_of_a_score_alone() -> None:
+    class Mine(Score):
+        pass
+
+    ((tag, data),) = read_values(Score(1.0, values={"format": True, "length": 0.5}))
+    assert (tag, unpack_values(data)) == (VALUES, {"format": 1.0, "length": 0.5})
+    assert read_values(Score(1.0)) == read_values(1.0) == read_values(Mine(1.0, values={"a": 1.0})) == []
+
+
+@pytest.mark.parametrize("values", [{"a": math.nan}, {"a": "b"}, {1: 1.0}, {"": 1.0}, [1.0], {"a" * 65: 1.0}])
+def test_values_that_were_changed_to_none_are_a_bad_return(values: Any) -> None:
+    score = Score(1.0, values={"a": 1.0})
+    score.values = values
+    with pytest.raises(BadReturn, match="changed the values"):
+        read_values(score)

@@ -1,0 +1,53 @@
+"""`gradebox run`"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gradebox.cli.files import ContractChoice, GraderFile
+from gradebox.cli.graders import IsolationChoice, MemoryMb, TimeoutS
+from gradebox.cli.server import RoleBackend
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command()(run)
+
+
+def run(
+    file: GraderFile,
+    threads: Annotated[
+        Path | None, typer.Option("--threads", metavar="FILE.jsonl", help="Threads to score, one a line; - is stdin.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="Where outcomes go; - is stdout.")
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=MEMBER", help="The threads are rows of a dataset, as for `gradebox score`."),
+    ] = None,
+    isolation: IsolationChoice = None,
+    timeout_s: TimeoutS = None,
+    memory_mb: MemoryMb = None,
+    contract: ContractChoice = "gradebox",
+    backend: RoleBackend = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+) -> None:
+    """Checks a grader and scores threads with it in a sandbox of this machine: no service is needed, nothing is kept.
+
+    Exits 0 when it is valid and a completion has a score, 1 when not, 2 when there is no sandbox or no such file.
+    """
+    from gradebox.service.server_programs import become
+
+    given = {
+        "--threads": threads,
+        "--output": output,
+        "--isolation": isolation,
+        "--timeout-s": timeout_s,
+        "--memory-mb": memory_mb,
+        "--contract": contract,
+    }
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    columns = [f"--column={one}" for one in column or ()]
+    become("worker.run_file", [*options, *columns, *["--json"] * json, "--", str(file)], {"backend": backend})

@@ -1,0 +1,129 @@
+"""`gradebox graders export` and `import`: graders from one project or service to another, as JSON lines."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.files import open_threads
+from gradebox.cli.output import as_json, fail, note, opened, say
+from gradebox.errors import ApiError, ValidationError
+
+if TYPE_CHECKING:
+    from gradebox.client import Client, GraderHandle
+
+_LIMITS = ("isolation", "timeout_s", "memory_mb")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    client_command(app, "export")(export)
+    client_command(app, "import")(import_)
+
+
+def export(
+    invocation: Invocation,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="Which; all if none is named.")] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.jsonl", help="- is stdout.")] = Path("-"),
+    all_versions: Annotated[
+        bool, typer.Option("--all-versions", help="Every version, and not the newest alone.")
+    ] = False,
+) -> None:
+    """Writes graders with their sources, limits and test threads, a JSON line for each."""
+    graders = invocation.client.graders
+    found = [graders.get(key) for key in keys] if keys else graders.list()
+    with opened(output) as out:
+        for grader in found:
+            if grader.kind != "function":
+                note(f"{grader.key} is of kind {grader.kind}, which cannot be run, and is left out")
+                continue
+            out.write(json.dumps(_line(invocation.client, grader, all_versions)).encode() + b"\n")
+
+
+def import_(
+    invocation: Invocation,
+    file: Annotated[Path, typer.Argument(metavar="FILE.jsonl", help="What export has written; - is stdin.")],
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Where there is a grader of a key, give it the versions.")
+    ] = False,
+) -> None:
+    """Makes graders of a file that export has written. Each version is proved anew, oldest first.
+
+    Exits 1 when a grader could not be made; the others are there all the same.
+    """
+    lines = list(_lines(file))
+    made, failed = [], []
+    for line in lines:
+        try:
+            grader = _make(invocation.client, line, replace)
+        except (ValidationError, ApiError) as error:
+            note(f"{line['key']}: {error}")
+            failed.append(line["key"])
+        else:
+            made.append(grader)
+            None if invocation.json else say(f"{grader.key}@{grader.version}")
+    if invocation.json:
+        as_json(made)
+    if failed:
+        fail(f"{len(failed)} of {len(lines)} graders could not be made: {', '.join(failed)}", 1)
+
+
+def _line(client: "Client", grader: "GraderHandle", all_versions: bool) -> dict[str, Any]:
+    versions = grader.versions()
+    told = [
+        {
+            "source": version.source,
+            "isolation": version.isolation_asked,
+            "timeout_s": version.timeout_s,
+            "memory_mb": version.memory_mb,
+        }
+        for version in (versions if all_versions else versions[-1:])
+    ]
+    threads = client.graders.test_threads(grader.key) if grader.test_threads else []
+    return {
+        "key": grader.key,
+        "name": grader.name,
+        "description": grader.description,
+        "versions": told,
+        "threads": list(threads),
+    }
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    """Exits where a line is none that export writes."""
+    with open_threads(file) as lines:
+        for number, text in enumerate(lines, 1):
+            try:
+                line = json.loads(text)
+            except (ValueError, RecursionError):
+                line = None
+            if line is None or not _is_grader(line):
+                fail(f"line {number} of {file} is none that `gradebox graders export` writes", 2)
+            yield line
+
+
+def _is_grader(line: object) -> bool:
+    if not isinstance(line, dict) or not isinstance(line.get("key"), str):
+        return False
+    versions = line.get("versions")
+    if not isinstance(versions, list) or not versions:
+        return False
+    return all(isinstance(one, dict) and isinstance(one.get("source"), str) for one in versions)
+
+
+def _make(client: "Client", line: dict[str, Any], replace: bool) -> "GraderHandle":
+    grader: GraderHandle | None = None
+    for version in line["versions"]:
+        options = {name: version.get(name) for name in _LIMITS} | {"threads": line.get("threads") or None}
+        texts = {"name": line.get("name"), "description": line.get("description")}
+        if grader is not None:
+            grader = grader.update(version["source"], **options)
+        elif replace:
+            grader = client.graders.put(line["key"], fn=version["source"], **options, **texts)
+        else:
+            grader = client.graders.create.function(key=line["key"], fn=version["source"], **options, **texts)
+    assert grader is not None
+    return grader

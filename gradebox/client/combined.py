@@ -1,0 +1,99 @@
+"""One score for each thread, of several graders."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from math import fsum
+
+from gradebox.client._async.scoring import AsyncScoring
+from gradebox.client._sync.scoring import Scoring
+from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
+from gradebox.client.threads import Thread, each_of
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import BatchGrader
+
+
+class Reward(RewardFunctions):
+    """The sum of the graders' scores, each times its weight. Made by `Client.reward`.
+
+    Attributes:
+        graders: with the versions that they had when it was made, and their weights.
+        name: what trainers log it as.
+    """
+
+    def __init__(self, graders: Sequence[BatchGrader], name: str, scoring: Scoring) -> None:
+        self.graders = graders
+        self.name = name
+        self._scoring = scoring
+
+    def score(self, threads: Iterable[Thread]) -> list[Outcome]:
+        """An outcome for each thread, in order: the combined score, with the graders' scores as its `values`.
+
+        Where a grader gave no score there is none, and the error is that of the first such grader.
+        """
+        same = list(each_of(threads))
+        with ThreadPoolExecutor(len(self.graders)) as pool:
+            parts = pool.map(lambda one: self._scoring.score(one.key, same, one.version), self.graders)
+            return combined(self.name, self.graders, list(parts))
+
+    def _reward_name(self) -> str:
+        return self.name
+
+    def _reward_parts(self) -> Sequence[str]:
+        return [one.key for one in self.graders]
+
+
+class AsyncReward(AsyncRewardFunctions):
+    """As `Reward`, for code that awaits."""
+
+    def __init__(self, graders: Sequence[BatchGrader], name: str, scoring: AsyncScoring) -> None:
+        self.graders = graders
+        self.name = name
+        self._scoring = scoring
+
+    async def score(self, threads: Iterable[Thread]) -> list[Outcome]:
+        """As `Reward.score`."""
+        same = list(each_of(threads))
+        parts = await asyncio.gather(*(self._scoring.score(one.key, same, one.version) for one in self.graders))
+        return combined(self.name, self.graders, parts)
+
+    def _reward_name(self) -> str:
+        return self.name
+
+    def _reward_parts(self) -> Sequence[str]:
+        return [one.key for one in self.graders]
+
+
+def combined(name: str, graders: Sequence[BatchGrader], parts: Sequence[Sequence[Outcome]]) -> list[Outcome]:
+    """An outcome for each thread, of the outcomes that each grader gave."""
+    return [_combined(name, graders, outcomes) for outcomes in zip(*parts, strict=True)]
+
+
+def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outcome]) -> Outcome:
+    values: dict[str, float] = {}
+    scored: list[float] = []
+    missing: list[tuple[str, OutcomeError]] = []
+    for one, outcome in zip(graders, outcomes, strict=True):
+        values |= {f"{one.key}/{part}": value for part, value in (outcome.values or {}).items()}
+        if outcome.score is not None:
+            values[one.key] = outcome.score
+            scored.append(one.weight * outcome.score)
+        elif outcome.error is not None:
+            missing.append((outcome.grader, outcome.error))
+    error = None
+    if missing:
+        grader, first = missing[0]
+        error = OutcomeError(first.kind, f"{grader}: {first.message}", all(each.retryable for _, each in missing))
+    said = [f"{one.key}: {outcome.reason}" for one, outcome in zip(graders, outcomes, strict=True) if outcome.reason]
+    return Outcome(
+        outcomes[0].index,
+        name,
+        None if error else fsum(scored),
+        sum(outcome.run_ms for outcome in outcomes),
+        outcomes[0].id,
+        "\n".join(said) or None,
+        error,
+        None,
+        values or None,
+        outcomes[0].no_completion,
+    )

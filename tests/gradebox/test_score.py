@@ -1,0 +1,38 @@
+"""A score is a float that says why, and of what it is made."""
+
+import math
+import pickle
+from typing import Any
+
+import pytest
+
+from gradebox import Score
+
+
+def test_a_score_is_a_float_with_a_reason_and_values() -> None:
+    score = Score(0.5, reason="no unit", values={"format": 1, "length": 0.3})
+    assert score == 0.5
+    assert (score.reason, score.values) == ("no unit", {"format": 1.0, "length": 0.3})
+    copied = pickle.loads(pickle.dumps(score))
+    assert (copied, copied.reason, copied.values) == (score, score.reason, score.values)
+    assert Score(1.0).values is None
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({str(number): 1.0 for number in range(17)}, "at most 16 names"),
+        ([1.0], "takes a dict"),
+        ({"": 1.0}, "no name"),
+        ({"a" * 65: 1.0}, "1 to 64 characters"),
+        ({"a\n": 1.0}, "printable"),
+        ({"\ud800": 1.0}, "printable"),
+        ({1: 1.0}, "no name"),
+        ({"a": math.nan}, "finite"),
+        ({"a": "1"}, "finite"),
+        ({"a": 10**400}, "finite"),
+    ],
+)
+def test_what_is_no_value_is_refused(values: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Score(1.0, values=values)

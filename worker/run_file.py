@@ -1,0 +1,140 @@
+"""`gradebox run`: checks a grader and scores a file of threads in a sandbox of this machine, without a service."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+import typer
+from pydantic import ValidationError
+
+from gradebox.cli import output, score, validate
+from gradebox.cli.files import open_threads, read_source
+from gradebox.client.rows import with_columns
+from gradebox.client.threads import blocks
+from gradebox.outcome import Outcome
+from gradebox.schemas import Report, Summary
+from gradebox.service.settings import fault_of
+from sandbox.errors import InfrastructureError, IsolationUnavailable
+from sandbox.grader_source import GraderSource
+from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from sandbox.pool import Pool, open_pool
+from sandbox.settings import SandboxSettings
+from sandbox.source_bytes import SourceRefused, from_bytes
+from storage.statistics import Tally, merged, tally
+from storage.summary import summarise
+
+TEST_THREADS = 10  # of the file, that the checks' test run is made on
+_SLICE_LINES, _SLICE_BYTES = 1000, 8 << 20
+
+
+def main() -> int:
+    """Returns 0 when the grader is valid and a completion has a score, 1 when not, 2 when it could not be tried."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    arguments = _parser().parse_args()
+    try:
+        source = from_bytes(read_source(arguments.file, arguments.contract).encode())
+        grader = GraderSource(source, arguments.isolation, arguments.timeout_s, arguments.memory_mb)
+        with open_pool(SandboxSettings(warm_sandboxes=0)) as pool:
+            return _run(pool, grader, arguments)
+    except SourceRefused as refused:
+        return _tell(refused.report, None, arguments.json)
+    except typer.BadParameter as error:
+        output.note(f"gradebox: {error.message}")
+        return 2
+    except (OSError, ValueError, InfrastructureError, IsolationUnavailable) as error:
+        output.note(f"gradebox: {fault_of(error) if isinstance(error, ValidationError) else error}")
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gradebox run")
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--threads", type=Path)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--column", action="append")
+    parser.add_argument("--isolation", default="auto")
+    parser.add_argument("--timeout-s", type=float, default=TIMEOUT_S)
+    parser.add_argument("--memory-mb", type=int, default=MEMORY_MB)
+    parser.add_argument("--contract", default="gradebox")
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+def _run(pool: Pool, grader: GraderSource, arguments: argparse.Namespace) -> int:
+    slices = _slices(arguments.threads, arguments.column) if arguments.threads else iter(())
+    first = next(slices, None)
+    report = pool.prove(grader, first[:TEST_THREADS] if first else None)
+    if not report.valid or first is None:
+        return _tell(report, None, arguments.json)
+    counted = Tally()
+    told: dict[str, Outcome] = {}
+    with _opened(arguments.output) as out, pool.grading(grader) as grading:
+        lines: list[bytes] | None = first
+        while lines is not None:
+            outcomes = grading.score(b"\n".join(lines), counted.count, arguments.file.stem, len(lines))
+            counted = merged([counted, tally(outcomes)])
+            for outcome in outcomes:
+                if outcome.error is not None:
+                    told.setdefault(outcome.error.kind, outcome)
+            if out is not None:
+                score.write_outcomes(outcomes, out)
+            lines = next(slices, None)
+    code = _tell(report, summarise(arguments.file.stem, 1.0, counted), arguments.json, str(arguments.output) == "-")
+    for kind, outcome in told.items():
+        output.note(f"{kind}, first at thread {outcome.index}: {outcome.error.message if outcome.error else ''}")
+    return code if counted.scored else 1
+
+
+def _opened(path: Path | None) -> AbstractContextManager[BinaryIO | None]:
+    return nullcontext() if path is None else output.opened(path)
+
+
+def _slices(path: Path, columns: list[str] | None) -> Iterator[list[bytes]]:
+    """The lines of the file, some at a time. White space at its end is no thread."""
+    found: list[bytes] = []
+    size = 0
+    with open_threads(path) as file:
+        for line in _lines(blocks(with_columns(file, score.columns(columns)))):
+            found.append(line)
+            size += len(line)
+            if len(found) == _SLICE_LINES or size > _SLICE_BYTES:
+                yield found
+                found, size = [], 0
+    if found:
+        yield found
+
+
+def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""
+    blank = 0  # lines that count only if another follows
+    for piece in pieces:
+        *lines, rest = (rest + piece).split(b"\n")
+        for line in lines:
+            if not line.strip():
+                blank += 1
+                continue
+            yield from [b""] * blank
+            blank = 0
+            yield line
+    if rest.strip():
+        yield from [b""] * blank
+        yield rest
+
+
+def _tell(report: Report, summary: Summary | None, as_json: bool, to_stderr: bool = False) -> int:
+    if as_json and not to_stderr:
+        told = {"report": report, "summary": summary} if summary else {"report": report}
+        output.as_json(dict(told))
+    elif not as_json:
+        validate.show(report, to_stderr)
+        if summary is not None:
+            output.summaries([summary], to_stderr)
+    return 0 if report.valid else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
