@@ -22,6 +22,8 @@ from storage.quotas import Quotas
 
 LEASE_S = 60.0
 TRIES = 3
+_KEPT_NUMBERS = 1000  # of environments that were deleted
+_FLOOR = ""  # among the numbers: the highest of those that are no longer kept
 _GIVEN_UP = (
     "it was begun {tries} times, and each time the worker that built it ended before: look into the workers' logs, "
     "then update the environment to try again"
@@ -75,7 +77,8 @@ class Environments:
                     f"there is an environment {key!r} in project {project!r} already: "
                     "update it to make a new build, or choose another key"
                 )
-            number = int(pipe.get(names.build_floor(project)) or 0) + 1
+            own, floor = pipe.hmget(names.build_numbers(project), [key, _FLOOR])
+            number = int(own or floor or 0) + 1
             self._check_room(pipe, project)
             now = datetime.now(UTC)
             environment = Environment(
@@ -84,7 +87,7 @@ class Environments:
             pipe.multi()
             return self._begin(pipe, environment, requirements, "environment.create")
 
-        created: Environment = self._change(project, create, names.build_floor(project))
+        created: Environment = self._change(project, create, names.build_numbers(project))
         return created
 
     def update(self, project: str, key: str, requirements: Sequence[str]) -> Environment:
@@ -184,9 +187,13 @@ class Environments:
                     f"{' and others' if len(graders) > 10 else ''}: delete these graders first"
                 )
             contents = self._contents(pipe, project, key)
-            floor = max(environment.build, int(pipe.get(names.build_floor(project)) or 0))
+            numbers = {text(name): int(found) for name, found in pipe.hgetall(names.build_numbers(project)).items()}
             pipe.multi()
-            pipe.set(names.build_floor(project), str(floor))
+            if len(numbers) >= _KEPT_NUMBERS:
+                pipe.delete(names.build_numbers(project))
+                pipe.hset(names.build_numbers(project), _FLOOR, str(max(environment.build, *numbers.values())))
+            else:
+                pipe.hset(names.build_numbers(project), key, str(environment.build))
             pipe.hdel(names.environments(project), key)
             pipe.delete(names.builds(project, key))
             if contents:  # a batch that is accepted in this moment may need them yet
@@ -195,7 +202,7 @@ class Environments:
             pipe.hdel(names.BUILD_TRIES, f"{project}/{key}/{environment.build}")
             self._audit.write(pipe, project, "environment.delete", key)
 
-        self._change(project, delete, names.environment_uses(project), names.build_floor(project))
+        self._change(project, delete, names.environment_uses(project), names.build_numbers(project))
 
     def claim(self) -> Claim | None:
         """A build that nobody is at, which is this worker's for a minute; None where there is none.

@@ -130,9 +130,9 @@ def builds(project: str, key: str) -> str:
     return f"gradebox:environment-builds:{project}:{key}"
 
 
-def build_floor(project: str) -> str:
-    """The highest number of the builds of environments that were deleted: new environments count on from it."""
-    return f"gradebox:environment-floor:{project}"
+def build_numbers(project: str) -> str:
+    """The last build number of each environment that was deleted; under the empty key, the highest of earlier ones."""
+    return f"gradebox:environment-numbers:{project}"
 
 
 def environment_uses(project: str) -> str:

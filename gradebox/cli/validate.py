@@ -6,6 +6,7 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
+from gradebox.cli.graders import EnvironmentKey
 from gradebox.cli.output import as_json, cell, fail, say
 from gradebox.errors import GradeboxError
 
@@ -23,6 +24,7 @@ def validate(
     file: GraderFile,
     threads: ThreadsFile = None,
     contract: ContractChoice = "gradebox",
+    environment: EnvironmentKey = None,
 ) -> None:
     """Runs the five checks on a grader; keeps nothing. Exits 0 when valid, 1 when not, 2 when it could not be asked."""
     try:
@@ -30,7 +32,8 @@ def validate(
     except ValueError as error:
         fail(str(error), 1)
     try:
-        report = invocation.client.graders.validate(source, read_threads(threads) if threads else None)
+        given = read_threads(threads) if threads else None
+        report = invocation.client.graders.validate(source, given, environment=environment)
     except (GradeboxError, ValueError) as error:  # a ValueError names a thread that JSON cannot hold
         fail(error, 2)
     as_json(report) if invocation.json else show(report)

@@ -1,0 +1,48 @@
+"""Wheels of our own, made by zipfile: packages for environments that need no index."""
+
+import base64
+import hashlib
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def make_wheel(
+    folder: Path, name: str, files: Mapping[str, str], version: str = "1.0", requires: tuple[str, ...] = ()
+) -> Path:
+    """A wheel of pure Python in this folder, with these files."""
+    info = f"{name}-{version}.dist-info"
+    needed = "".join(f"Requires-Dist: {one}\n" for one in requires)
+    content = {
+        **files,
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needed}",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = [f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in content.items()]
+    record.append(f"{info}/RECORD,,\n")
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
+        for member, text in content.items():
+            wheel.writestr(member, text)
+        wheel.writestr(f"{info}/RECORD", "".join(record))
+    return path
+
+
+@contextmanager
+def folder_for_environments() -> Iterator[Path]:
+    """A folder of a test's own that the users of sandboxes can reach, as pytest's are not."""
+    with tempfile.TemporaryDirectory(prefix="gradebox-environments-", dir="/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def only_from(folder: Path) -> dict[str, str]:
+    """What is set for uv to take wheels of this folder and no others."""
+    return {"UV_FIND_LINKS": str(folder), "UV_NO_INDEX": "1"}
+
+
+def _digest(text: str) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
