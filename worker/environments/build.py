@@ -3,17 +3,25 @@
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import IO, Protocol
 
 from gradebox.schemas import EnvironmentPackage
 from sandbox import image
 from sandbox.environments import PYTHON
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
-from storage.archives import Archives
 from storage.environments import Made
 from worker.environments import bytecode, contents
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed, Uv
+
+
+class Archives(Protocol):
+    """Where what was built is kept."""
+
+    def keep(self, sha256: str, archive: IO[bytes]) -> None:
+        """Has this content there from now on."""
+
 
 Told = Callable[[str], None]
 """Is told what is done now, a few times a second. It raises where the build is not wanted any more."""
