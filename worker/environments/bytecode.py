@@ -91,7 +91,7 @@ def _part(outcome: Outcome) -> tuple[int, bytes] | None:
     if outcome.score is None or outcome.stdout is None or not 0 < outcome.score < _MOST_BYTES:
         return None
     try:
-        return int(outcome.score), base64.b85decode(outcome.stdout)
+        return int(outcome.score), base64.b64decode(outcome.stdout, validate=True)
     except ValueError:
         return None
 
