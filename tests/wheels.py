@@ -1,4 +1,4 @@
-"""Wheels of our own, made by zipfile: packages for environments that need no index."""
+"""Wheels of our own, made by zipfile, in a package index of our own: a folder."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from pathlib import Path
 def make_wheel(
     folder: Path, name: str, files: Mapping[str, str], version: str = "1.0", requires: tuple[str, ...] = ()
 ) -> Path:
-    """A wheel of pure Python in this folder, with these files."""
+    """A wheel of pure Python with these files, in this index."""
     info = f"{name}-{version}.dist-info"
     needed = "".join(f"Requires-Dist: {one}\n" for one in requires)
     content = {
@@ -22,13 +22,20 @@ def make_wheel(
     }
     record = [f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in content.items()]
     record.append(f"{info}/RECORD,,\n")
-    path = folder / f"{name}-{version}-py3-none-any.whl"
-    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / name / f"{name}-{version}-py3-none-any.whl"
+    path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as wheel:
         for member, text in content.items():
             wheel.writestr(member, text)
         wheel.writestr(f"{info}/RECORD", "".join(record))
+    list_files(folder, name)
     return path
+
+
+def list_files(index: Path, name: str) -> None:
+    """Has an index list all files of a package."""
+    files = sorted(path.name for path in (index / name).iterdir() if path.suffix in (".whl", ".gz"))
+    (index / name / "index.html").write_text("".join(f'<a href="{file}">{file}</a>\n' for file in files))
 
 
 @contextmanager
@@ -37,11 +44,6 @@ def folder_for_environments() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="gradebox-environments-", dir="/tmp") as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
-
-
-def only_from(folder: Path) -> dict[str, str]:
-    """What is set for uv to take wheels of this folder and no others."""
-    return {"UV_FIND_LINKS": str(folder), "UV_NO_INDEX": "1"}
 
 
 def _digest(text: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from gradebox.client import Client
 from gradebox.errors import ApiError, Conflict, EnvironmentFailed, NotFound, SourceError, ValidationError
 from tests.gradebox.conftest import Service, serving
-from tests.wheels import folder_for_environments, make_wheel, only_from
+from tests.wheels import folder_for_environments, make_wheel
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -32,14 +32,10 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Service]:
     """A service that builds from our wheels alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in only_from(wheels).items():
-            patch.setenv(name, value)
-        folder = tmp_path_factory.mktemp("service")
-        with (
-            folder_for_environments() as unpacked,
-            serving(folder, environments_dir=str(unpacked), workers="1") as running,
-        ):
+    folder = tmp_path_factory.mktemp("service")
+    with folder_for_environments() as unpacked:
+        settings = {"environments_dir": str(unpacked), "environments_index": wheels.as_uri(), "workers": "1"}
+        with serving(folder, **settings) as running:
             yield running
 
 

@@ -30,7 +30,7 @@ _MEMORY_BYTES = 4 << 30
 # Variables of the service's environment that name an index, or how to reach one.
 _INDEX = (
     "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_INDEX_STRATEGY",
-    "UV_NO_INDEX", "UV_OFFLINE", "UV_CONFIG_FILE", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_INSECURE_HOST", "HOME",
+    "UV_OFFLINE", "UV_CONFIG_FILE", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_INSECURE_HOST", "HOME",
     "NETRC", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY",
     "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
 )  # fmt: skip

@@ -11,7 +11,7 @@ from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from storage.environments import Made
 from tests.backends import backend_of, settings_for
-from tests.wheels import folder_for_environments, only_from
+from tests.wheels import folder_for_environments
 from worker.environments.build import build
 from worker.environments.settings import EnvironmentSettings
 
@@ -57,14 +57,12 @@ Builds = Callable[..., Made]
 
 @pytest.fixture(scope="session")
 def builds(builder: Pool, kept: Kept) -> Builds:
-    """Builds of wheels in a folder."""
+    """Builds of the wheels of an index; of those that this machine knows where none is given."""
 
     def builds(wheels: Path | None, requirements: Sequence[str], **settings: object) -> Made:
-        with pytest.MonkeyPatch.context() as patch:
-            for name, value in (only_from(wheels) if wheels else {}).items():
-                patch.setenv(name, value)
-            told = EnvironmentSettings.model_validate(settings)
-            return build(requirements, builder, kept, told, lambda _: None)
+        index = {"environments_index": wheels.as_uri()} if wheels else {}
+        told = EnvironmentSettings.model_validate({**index, **settings})
+        return build(requirements, builder, kept, told, lambda _: None)
 
     return builds
 
