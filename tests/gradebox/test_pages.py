@@ -32,6 +32,7 @@ from gradebox.errors import EnvironmentFailed
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 from tests.gradebox.conftest import ROOT, Service
+from tests.wheels import skip_without_index
 from worker.environments.settings import EnvironmentSettings
 from worker.settings import WorkerSettings
 
@@ -224,7 +225,8 @@ def test_the_python_of_a_page_runs(page: str, service: Service, client: Client, 
         try:
             module = run(text, folder / f"{stem}.py", names)
         except EnvironmentFailed as failed:
-            pytest.skip(f"no package index can be reached: {failed}")
+            skip_without_index(failed)
+            raise
         names |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
     RUN[page].check(names, client)
 

@@ -11,6 +11,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_MEMORY_MB
 from sandbox.pool import Pool
 from storage.environments import Made
+from tests.wheels import skip_without_index
 from tests.worker.environments.conftest import Builds
 from worker.environments.uv import BuildFailed
 
@@ -152,8 +153,7 @@ def made(builds: Builds) -> Made:
     try:
         return builds(None, _PACKAGES)
     except BuildFailed as failed:
-        if "fetch" in str(failed) or "connect" in str(failed):
-            pytest.skip(f"no package index can be reached: {failed}")
+        skip_without_index(failed)
         raise
 
 
