@@ -61,6 +61,8 @@ class EnvironmentFolders:
             if not folder.is_dir():
                 self._prepare()
                 image.made_once(folder, lambda target: self._unpack(sha256, target))
+            for own in (self.folder, folder):
+                image.check_owner(own)
             if time.time() - folder.stat().st_mtime > _TOUCH_S:
                 os.utime(folder)
             built_for = (folder / MARK).read_text()

@@ -49,6 +49,7 @@ async def create(request: Request, services: Served, project: ManagesIn) -> Envi
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> Environment:
     """Begins a new build, unless the newest is of the same requirements. Graders keep the build that they name."""
     new = await bodies.read_json(request, NewBuild)
+    await run_sync(services.store.environments.get, project, key)  # one that is not there is not there for anybody
     wanted = _wanted(services, new)
     return await run_sync(services.store.environments.update, project, key, wanted)
 

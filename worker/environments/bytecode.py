@@ -33,7 +33,13 @@ _log = structlog.get_logger(__name__)
 def compile_all(pool: Pool, folder: Path, goes_on: Callable[[], None]) -> int:
     """Compiles what lies in a staged folder. Returns how many modules were; those that cannot be stay as they are."""
     source = GraderSource(
-        _SOURCE, "batch", _TIMEOUT_S, _MEMORY_MB, environment=folder.name, stdout_bytes=MAX_STDOUT_BYTES
+        _SOURCE,
+        "batch",
+        _TIMEOUT_S,
+        _MEMORY_MB,
+        project="",  # it sees nobody's completions
+        environment=folder.name,
+        stdout_bytes=MAX_STDOUT_BYTES,
     )
     modules = [*_modules(folder)]
     try:

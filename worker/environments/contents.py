@@ -42,19 +42,10 @@ def tidy(folder: Path) -> None:
     for path in [*folder.rglob("*")]:
         if path.suffix == ".pyc":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        elif path.is_file() and path.stat().st_mode & 0o111:
-            _own(path)
-            path.chmod(0o644)
+        elif path.is_file():
+            path.chmod(0o644)  # nothing of it can be run
     (folder / MARK).write_text(BUILT_FOR)
     image.open_to_read(folder)
-
-
-def _own(path: Path) -> None:
-    """Takes a file out of uv's cache, where it has other names."""
-    if path.stat().st_nlink > 1:
-        copy = path.with_name(f"{path.name}.own")
-        shutil.copyfile(path, copy)
-        copy.replace(path)
 
 
 def measure(folder: Path, most_mb: int) -> tuple[int, int]:
