@@ -1,14 +1,14 @@
 """The contents of environments in the spool, an archive each. Builds with the same content share one."""
 
 import time
-from typing import IO, Any
+from typing import Any
 
 from redis import Redis
 from redis.client import Pipeline
 
 from storage import names
 from storage.connection import text
-from storage.spool import Spool
+from storage.spool import Readable, Spool
 
 KEPT_S = 24 * 3600.0  # at least, since somebody began to write it or an environment with it was deleted
 _AGAIN_S = 0.5
@@ -22,7 +22,7 @@ class Archives:
         self._redis = redis
         self._spool = spool
 
-    def keep(self, sha256: str, archive: IO[bytes]) -> None:
+    def keep(self, sha256: str, archive: Readable) -> None:
         """Has this content in the spool for a day at least, and as long as something names it.
 
         Raises:

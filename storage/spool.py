@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Protocol, cast
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -29,6 +29,13 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 def is_full(error: OSError) -> bool:
     """Whether there was no room to write."""
     return error.errno in _FULL
+
+
+class Readable(Protocol):
+    """What can be read on."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes; none at the end."""
 
 
 class Spool:
@@ -119,7 +126,7 @@ class Spool:
         with self._as_os_errors():
             return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/table"))
 
-    def write_archive(self, sha256: str, archive: IO[bytes]) -> None:
+    def write_archive(self, sha256: str, archive: Readable) -> None:
         """The content of an environment, whole or not at all. It is the same whoever writes it."""
         folder, path = f"{self._root}/environments", self._archive(sha256)
         self._make_folder(folder)

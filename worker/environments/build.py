@@ -11,6 +11,7 @@ from sandbox.environments import PYTHON
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 from storage.environments import Made
+from storage.spool import Readable
 from worker.environments import bytecode, contents
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed, Uv
@@ -19,7 +20,7 @@ from worker.environments.uv import BuildFailed, Uv
 class Archives(Protocol):
     """Where what was built is kept."""
 
-    def keep(self, sha256: str, archive: IO[bytes]) -> None:
+    def keep(self, sha256: str, archive: Readable) -> None:
         """Has this content there from now on."""
 
 
@@ -51,9 +52,22 @@ def build(
         with tempfile.TemporaryFile(dir=staged.parent) as archive:
             sha256 = contents.pack(staged, archive, lambda: told("packing"))
             archive.seek(0)
-            archives.keep(sha256, archive)
+            archives.keep(sha256, _Read(archive, lambda: told("storing")))
         pool.environments.adopt(staged, sha256)
     return Made(packages, sha256, PYTHON, size, files)
+
+
+class _Read:
+    """A file that tells of each time that it is read: an object store may take long."""
+
+    def __init__(self, file: IO[bytes], goes_on: Callable[[], None]) -> None:
+        self._file = file
+        self._goes_on = goes_on
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Reads on, and tells of it."""
+        self._goes_on()
+        return self._file.read(size)
 
 
 def _check_allowed(packages: Sequence[EnvironmentPackage], settings: EnvironmentSettings) -> None:

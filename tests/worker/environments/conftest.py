@@ -10,6 +10,7 @@ import pytest
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
 from storage.environments import Made
+from storage.spool import Readable
 from tests.backends import backend_of, settings_for
 from tests.wheels import folder_for_environments
 from worker.environments.build import build
@@ -22,7 +23,7 @@ class Kept:
     def __init__(self) -> None:
         self.archives: dict[str, bytes] = {}
 
-    def keep(self, sha256: str, archive: IO[bytes]) -> None:
+    def keep(self, sha256: str, archive: Readable) -> None:
         self.archives[sha256] = archive.read()
 
     def fetch(self, sha256: str) -> IO[bytes]:
