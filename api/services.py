@@ -32,6 +32,7 @@ from sandbox.pool import Pool
 from storage.processes import Presence
 from storage.store import Store
 from worker.dispatch import Dispatch
+from worker.environments.settings import EnvironmentSettings
 
 GRADING_AT_ONCE = 32
 
@@ -44,8 +45,10 @@ class Services:
 
     def __init__(self, store: Store, pool: Pool, settings: ApiSettings | None = None) -> None:
         self.settings = settings or ApiSettings()
+        self.environments = EnvironmentSettings()
         self.store = store
         self.pool = pool
+        pool.environments.fetch_from(store.spool.open_archive)
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
         self.strangers = Strangers(self.settings.strangers)

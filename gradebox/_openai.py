@@ -54,13 +54,14 @@ grade.__code__ = grade.__code__.replace(co_filename="gradebox")
 """
 
 
-def openai_grader(fn: Callable[..., object] | str) -> str:
+def openai_grader(fn: Callable[..., object] | str, packages: bool = False) -> str:
     """The source of a gradebox grader that calls this `grade(sample, item)`.
 
     `sample` holds the completion (`output_text`, `output_json`, `choices`), `item` is the thread's metadata.
 
     Args:
         fn: the function, which is taken with what it uses from its module, or its source.
+        packages: whether it runs in an environment, so that it may import more than the standard library.
 
     Raises:
         SourceError: the function cannot stand alone; the message says what to change.
@@ -70,7 +71,7 @@ def openai_grader(fn: Callable[..., object] | str) -> str:
     else:
         from gradebox.source import extract  # here, because the server needs none of it
 
-        source = extract(fn, plain=True)
+        source = extract(fn, plain=True, packages=packages)
     return source + ("" if source.endswith("\n") else "\n") + _ADAPTER
 
 

@@ -7,6 +7,8 @@ GradeboxError
 ├── SourceError (ValueError)    the function cannot be uploaded: a lambda, a closure, a method …
 ├── ValidationError (ValueError)  a check failed: nothing was saved
 ├── WaitTimeout (TimeoutError)  a batch did not end in the time that wait() was given; it goes on
+├── BuildTimeout (TimeoutError) an environment was not built in the time that was given; its build goes on
+├── EnvironmentFailed           an environment could not be built; the message says why
 ├── BatchFailed                 a batch ended without all of its outcomes: cancelled, or failed
 ├── ScoreMissing                a completion has no score, and who asks must be given a number
 └── ApiError                    any other refusal; has status, type, detail and request_id
@@ -22,7 +24,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gradebox.outcome import Outcome
-    from gradebox.schemas import Batch, Problem, Report
+    from gradebox.schemas import Batch, Environment, Problem, Report
 
 
 class GradeboxError(Exception):
@@ -77,6 +79,27 @@ class BatchFailed(GradeboxError):
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
         super().__init__(f"batch {batch.id} was {batch.state} with {batch.done} of {batch.total} outcomes")
+
+
+class BuildTimeout(GradeboxError, TimeoutError):
+    """An environment was not built in the time that was given. Its build goes on; `environment` is how it stood."""
+
+    def __init__(self, environment: Environment, timeout: float) -> None:
+        self.environment = environment
+        super().__init__(
+            f"environment {environment.key}@{environment.build} was not built within {timeout:g} s. "
+            "It goes on: ask again with environments.wait"
+        )
+
+
+class EnvironmentFailed(GradeboxError):
+    """An environment could not be built. `environment` is what the service says of it."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        newest = environment.newest
+        reason = newest.reason if newest else None
+        super().__init__(f"environment {environment.key}@{environment.build} could not be built: {reason}")
 
 
 class ScoreMissing(GradeboxError):

@@ -9,6 +9,7 @@ CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
 Kind = Literal["function", "judge", "prebuilt", "external", "custom"]
+BuildState = Literal["building", "ready", "failed"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 Role = Literal["read", "score", "manage"]
@@ -48,6 +49,61 @@ class Report(_Schema):
         return next((check for check in self.checks if not check.passed), None)
 
 
+class EnvironmentPackage(_Schema):
+    """One package of a build, as it was locked."""
+
+    name: str
+    version: str
+    sha256: list[str] = Field(description="of the wheels that may be installed, mostly one")
+
+
+class EnvironmentBuild(_Schema):
+    """One immutable set of packages. It never changes once it is ready."""
+
+    number: int
+    state: BuildState
+    requirements: list[str] = Field(description="as they were asked for")
+    step: str = Field("", description="what is done now, while it is building")
+    reason: str | None = Field(None, description="why it failed, and what to do")
+    packages: list[EnvironmentPackage] = Field([], description="all that is installed, locked by hash")
+    sha256: str = Field("", description="of the content, once it is ready: equal builds share it")
+    python: str = Field("", description="the Python version that it was built for, such as 3.12")
+    size_bytes: int = Field(0, description="of all files, unpacked")
+    files: int = 0
+    created_at: datetime
+    ended_at: datetime | None = None
+
+
+class Environment(_Schema):
+    """A named set of packages of a project, which graders may import."""
+
+    project: str
+    key: str
+    build: int = Field(description="the number of the newest build")
+    state: BuildState = Field(description="of the newest build")
+    created_at: datetime
+    updated_at: datetime
+    builds: list[EnvironmentBuild] = Field([], description="oldest first; in lists and answers to changes, the newest")
+
+    @property
+    def newest(self) -> EnvironmentBuild | None:
+        """The newest build, where it came along."""
+        return next((build for build in self.builds if build.number == self.build), None)
+
+
+class EnvironmentUse(_Schema):
+    """The build that a version of a grader runs in."""
+
+    key: str
+    build: int
+    sha256: str = Field(description="of the content of the build")
+
+    @property
+    def label(self) -> str:
+        """As people write it."""
+        return f"{self.key}@{self.build}"
+
+
 class Version(_Schema):
     """One immutable source of a grader; of another kind than `function`, one config."""
 
@@ -60,6 +116,7 @@ class Version(_Schema):
     isolation_asked: Isolation
     timeout_s: float
     memory_mb: int
+    environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
     created_at: datetime
     warnings: list[str] = []
 
@@ -79,6 +136,7 @@ class Grader(_Schema):
     timeout_s: float
     memory_mb: int
     test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
+    environment: EnvironmentUse | None = Field(None, description="the packages that its newest version may import")
     created_at: datetime
     updated_at: datetime
 

@@ -18,6 +18,8 @@ class GraderSource:
         timeout_s: for one completion, in seconds.
         memory_mb: for all processes of the sandbox together, in MiB.
         project: whose completions it grades; empty for tools that have no projects.
+        stdout_bytes: kept of what one completion prints; None for what the settings say.
+        environment: the SHA-256 of the content of the environment that it may import from; empty for none.
     """
 
     text: str
@@ -25,8 +27,17 @@ class GraderSource:
     timeout_s: float = 5.0
     memory_mb: int = 256
     project: str = field(default="", kw_only=True)
+    environment: str = field(default="", kw_only=True)
+    stdout_bytes: int | None = field(default=None, kw_only=True)
 
     @classmethod
     def of_version(cls, project: str, version: Version) -> Self:
         """What a project's grader runs."""
-        return cls(version.source, version.isolation, version.timeout_s, version.memory_mb, project=project)
+        return cls(
+            version.source,
+            version.isolation,
+            version.timeout_s,
+            version.memory_mb,
+            project=project,
+            environment=version.environment.sha256 if version.environment else "",
+        )

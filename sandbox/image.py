@@ -27,6 +27,7 @@ from sandbox.errors import IsolationUnavailable
 from sandbox.guest.child import parser
 
 GUEST = Path("/usr/lib/gradebox")  # where the guest's code is seen inside
+PACKAGES = Path("/usr/lib/environment")  # where the packages of an environment are; empty where there is none
 PYTHON = Path("/usr/bin/python3")
 _PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
@@ -35,6 +36,12 @@ _LEFT_OUT = {
     "turtledemo", "turtle.py", "pydoc_data", "EXTERNALLY-MANAGED", "sitecustomize.py", "usercustomize.py",
 }  # fmt: skip
 _LEFT_OUT_PREFIXES = ("_test", "_tkinter", "_xx", "config-", "xxlimited")
+# What wheels may count on where Linux is (PEP 600), beside the C library's own parts: numpy needs the first two.
+_FOR_WHEELS = (
+    "libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0", "libutil.so.1",
+    "libz.so.1",
+)  # fmt: skip
+_CACHED_LINE = re.compile(r"^\t(\S+) \(([^)]*)\) => (/\S+)$", re.MULTILINE)
 _LIBRARY_LINE = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 
@@ -53,10 +60,10 @@ def build(folder: Path) -> Image:
         IsolationUnavailable: the folder cannot be written, or others could change what lies in it.
     """
     try:
-        _make_folder(folder)
-        _check_owner(folder)
-        root = _made_once(folder / f"python-{_interpreter_hash()}", _copy_interpreter)
-        guest = _made_once(folder / f"guest-{_guest_hash()}", _copy_guest)
+        make_folder(folder)
+        check_owner(folder)
+        root = made_once(folder / f"python-{_interpreter_hash()}", _copy_interpreter)
+        guest = made_once(folder / f"guest-{_guest_hash()}", _copy_guest)
     except OSError as error:
         raise IsolationUnavailable(
             f"the image of the sandbox cannot be made in {folder}: {error}. "
@@ -65,14 +72,15 @@ def build(folder: Path) -> Image:
     return Image(root, guest)
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Makes it and what is missing above it, readable by the users that sandboxes run as, whatever the umask."""
     for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
         missing.mkdir(exist_ok=True)
         missing.chmod(0o755)
 
 
-def _check_owner(folder: Path) -> None:
+def check_owner(folder: Path) -> None:
+    """Raises IsolationUnavailable where others than this user could change what lies in a folder."""
     status = folder.stat()
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise IsolationUnavailable(
@@ -81,10 +89,11 @@ def _check_owner(folder: Path) -> None:
         )
 
 
-def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
+def made_once(target: Path, make: Callable[[Path], None]) -> Path:
+    """The folder, which `make` fills where it is not there. It appears whole or not at all."""
     if target.is_dir():
         return target
-    with _locked(target.parent):
+    with locked(target.parent):
         if not target.is_dir():
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as new:
                 content = Path(new) / "content"
@@ -96,13 +105,14 @@ def _made_once(target: Path, make: Callable[[Path], None]) -> Path:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """Keeps other processes from making or removing anything in a folder."""
     with (folder / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _executable() -> Path:
+def interpreter() -> Path:
     """The real interpreter, not the link in a virtual environment."""
     return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
@@ -122,7 +132,7 @@ def _parser() -> Path:
 
 def _interpreter_hash() -> str:
     told = [sys.version, str(sorted(_LEFT_OUT)), Path(__file__).read_text()]
-    for path in (_executable(), _library(), _library() / "lib-dynload", _parser()):
+    for path in (interpreter(), _library(), _library() / "lib-dynload", _parser(), *_libraries_for_wheels()):
         status = path.stat()
         told.append(f"{path} {status.st_mtime_ns} {status.st_size}")
     return _short_hash("\n".join(told).encode())
@@ -175,12 +185,12 @@ def _copy_guest(target: Path) -> None:
             f'sys.path.insert(0, "{GUEST}")\n\nfrom sandbox.guest.{module} import main\n\nmain()\n'
         )
     compileall.compile_dir(target, quiet=1, stripdir=str(target), prependdir=str(GUEST))
-    _open_to_read(target)
+    open_to_read(target)
 
 
 def _copy_interpreter(target: Path) -> None:
     """Lays the interpreter out as a system's own: CPython finds its library from where it lies itself."""
-    executable, library = _executable(), _library()
+    executable, library = interpreter(), _library()
     inside = target / _PREFIX.relative_to("/") / "lib" / library.name
     shutil.copytree(
         library,
@@ -198,12 +208,27 @@ def _copy_interpreter(target: Path) -> None:
     parser_inside = target / parser.PLACE.lstrip("/")
     parser_inside.parent.mkdir()
     shutil.copy2(_parser(), parser_inside)
-    for needed in _shared_libraries(executable, inside, parser_inside):
+    for_wheels = _libraries_for_wheels()
+    for needed in {*for_wheels, *_shared_libraries(executable, inside, parser_inside, *for_wheels)}:
         _copy_library(needed, target)
-    for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/")):
+    for folder in ("tmp", "dev", "dev/shm", str(GUEST).lstrip("/"), str(PACKAGES).lstrip("/")):
         (target / folder).mkdir(parents=True, exist_ok=True)
     (target / "dev/null").touch()
-    _open_to_read(target)
+    open_to_read(target)
+
+
+def _libraries_for_wheels() -> list[Path]:
+    """Those of them that this system has, by the loader's own list: the first of a name is the one that it takes."""
+    ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
+    if ldconfig is None:
+        return []
+    listed = subprocess.run([ldconfig, "-p"], capture_output=True, text=True, check=False, env={"LC_ALL": "C"})
+    bits = "64" if sys.maxsize > 1 << 32 else ""
+    found: dict[str, Path] = {}
+    for name, kind, path in _CACHED_LINE.findall(listed.stdout):
+        if name in _FOR_WHEELS and bits in kind:
+            found.setdefault(name, Path(path))
+    return [found[name] for name in _FOR_WHEELS if name in found]
 
 
 def _shared_libraries(executable: Path, library: Path, *more: Path) -> set[Path]:
@@ -221,7 +246,7 @@ def _copy_library(path: Path, target: Path) -> None:
     shutil.copy2(path, copy)
 
 
-def _open_to_read(target: Path) -> None:
+def open_to_read(target: Path) -> None:
     """Readable by the user that a sandbox runs as, whatever the umask, and writable by nobody else."""
     for path in (target, *target.rglob("*")):
         if not path.is_symlink():

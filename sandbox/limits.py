@@ -20,6 +20,9 @@ OPEN_FILES = 128
 FILE_BYTES = 8 * MIB
 STACK_BYTES = 8 * MIB
 SANDBOX_MIB = 48  # what the supervisor, the template and the scratch need beside a grader's own memory
+ENVIRONMENT_FILES = 50_000
+ENVIRONMENT_MEMORY_MB = 512  # by default, of a grader that has packages
+ENVIRONMENT_LOAD_TIMES = 3  # as long as others may a grader with packages take to load
 OWN_PROCESSES = 3  # supervisor, template, child
 
 _ISOLATION = {"auto": AUTO, "batch": BATCH, "completion": COMPLETION}
@@ -32,16 +35,17 @@ def limits_of(
     return Limits(
         isolation=_ISOLATION[source.isolation],
         timeout_ms=int(source.timeout_s * 1000),
-        load_ms=int(load_s * 1000),
+        load_ms=int(load_s * 1000) * (ENVIRONMENT_LOAD_TIMES if source.environment else 1),
         memory_bytes=source.memory_mb * MIB,
         processes=PROCESSES + OWN_PROCESSES,
         open_files=OPEN_FILES,
         file_bytes=FILE_BYTES,
         stack_bytes=STACK_BYTES,
         scratch_files=SCRATCH_FILES,
-        stdout_bytes=stdout_bytes,
+        stdout_bytes=stdout_bytes if source.stdout_bytes is None else source.stdout_bytes,
         text_bytes=TEXT_BYTES,
         line_bytes=line_bytes,
         depth=DEPTH,
         keep_unknown=keep_unknown,
+        has_packages=bool(source.environment),
     )

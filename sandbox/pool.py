@@ -11,6 +11,7 @@ from sandbox import proof
 from sandbox.backend_choice import choose
 from sandbox.backends.base import Backend
 from sandbox.counts import Counts
+from sandbox.environments import EnvironmentFolders
 from sandbox.errors import InfrastructureError
 from sandbox.fair_shares import Shares
 from sandbox.grader_source import GraderSource
@@ -29,6 +30,7 @@ class Pool:
 
     Attributes:
         counts: loads by whether one was there already, starts, and ends by why, for metrics.
+        environments: the packages that graders may import, on this machine.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Pool:
     ) -> None:
         """`resets_later`: whoever is done with a grader goes on at once, and the owner calls `reset` a moment later."""
         self.counts = counts or Counts()
+        self.environments = EnvironmentFolders(settings)
         self._settings = settings
         self._resets_later = resets_later
         self._shares = Shares(settings.most_sandboxes, "sandboxes", "GRADEBOX_MOST_SANDBOXES")
@@ -110,8 +113,9 @@ class Pool:
             self.counts.hits.inc()
             return session
         self.counts.misses.inc()
+        environment = self.environments.find(source.environment) if source.environment else None
         for _ in range(_TRIES):
-            session = self._stock.take_empty(began, stopping)
+            session = self._stock.take_empty(began, stopping, environment)
             began = monotonic()
             try:
                 session.load(source, self._limits(source), stopping)

@@ -28,6 +28,10 @@ class SandboxSettings(BaseSettings):
     image_dir: Path = Field(
         default_factory=_image_dir, description="where the interpreter that sandboxes see is copied to, once"
     )
+    environments_dir: Path | None = Field(
+        None, description="where the packages of environments are unpacked; by default below the image folder"
+    )
+    environment_mb: int = Field(1024, ge=1, le=65536, description="MiB that one environment may take, unpacked")
     warm_sandboxes: int = Field(2, ge=0, le=64, description="empty sandboxes kept ready, for each process")
     loaded_sandboxes: int = Field(8, ge=0, le=256, description="graders kept loaded, for each process")
     most_sandboxes: int = Field(16, ge=1, le=512, description="sandboxes at once, for each process")

@@ -4,6 +4,7 @@ import logging
 import threading
 from contextlib import suppress
 from math import inf
+from pathlib import Path
 from time import monotonic
 
 from sandbox.backends.base import Backend
@@ -26,6 +27,15 @@ _RETRY_S = 1.0  # between two tries to start a sandbox, after one that failed
 _log = logging.getLogger(__name__)
 
 
+class _Order:
+    """A sandbox that somebody waits for, with the packages of an environment: none is kept ready for it."""
+
+    def __init__(self, environment: Path) -> None:
+        self.environment = environment
+        self.session: Session | None = None
+        self.failure = ""
+
+
 class Stock:
     """Thread-safe. One thread, the builder, starts all sandboxes."""
 
@@ -38,6 +48,7 @@ class Stock:
         self._changed = threading.Condition()
         self._empty: list[Session] = []
         self._idle: list[Session] = []  # loaded; the one used last comes last
+        self._orders: list[_Order] = []  # that are not started yet
         self._alive = 0  # all of them, busy ones and those being started too
         self._waiting = 0
         self._in_use = 0
@@ -117,13 +128,19 @@ class Stock:
                 self._changed.notify_all()
             return True
 
-    def take_empty(self, began: float, stopping: Stopping | None) -> Session:
+    def take_empty(self, began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
         """An empty sandbox, waited for since `began`. All that wait may have ended at once, with the zygote.
+
+        One with the packages of an environment is started for who asks.
 
         Raises:
             InfrastructureError: none could be started, or not in time.
             Stopped: `stopping` said so.
         """
+        if environment is not None:
+            session = self._take_ordered(_Order(environment), stopping)
+            self._counts.wait.observe(monotonic() - began)
+            return session
         session = self._take_next(stopping)
         for _ in range(self._settings.warm_sandboxes):
             if not session.is_gone():
@@ -152,6 +169,28 @@ class Stock:
             finally:
                 self._waiting -= 1
                 self._changed.notify_all()
+
+    def _take_ordered(self, order: _Order, stopping: Stopping | None) -> Session:
+        deadline = monotonic() + WAIT_S
+        with self._changed:
+            self._orders.append(order)
+            self._changed.notify_all()
+            try:
+                while order.session is None:
+                    self.look(stopping)
+                    if trouble := order.failure or self._trouble():
+                        raise InfrastructureError(trouble)
+                    if monotonic() >= deadline:
+                        raise InfrastructureError(
+                            f"no sandbox was started within {WAIT_S:g} s: the machine is too busy"
+                        )
+                    self._changed.wait(_ASK_S)
+                return order.session
+            except BaseException:
+                order.failure = "nobody waits for it"
+                if order in self._orders:
+                    self._orders.remove(order)
+                raise
 
     def look(self, stopping: Stopping | None) -> None:
         """Raises where a sandbox is no longer to be waited for."""
@@ -194,12 +233,15 @@ class Stock:
                 closed, pressing = self._closed, self._is_pressing(behind_since)
                 ending = self._all_unused() if closed else self._outdated(pressing)
                 starting = not closed and pressing and self._may_start()
+                order = self._orders.pop(0) if starting and self._orders else None
                 self._alive += starting
             for session in ending:
                 self.end(session, "closed" if closed else "unused")
             if closed:
                 return  # not before they have ended: bubblewrap dies with this thread, and would leave zombies
-            if starting:
+            if order is not None:
+                self._start_ordered(order)
+            elif starting:
                 self._start_one()
 
     def _is_behind(self) -> bool:
@@ -210,7 +252,8 @@ class Stock:
         """Whether what is to be done is to be done now."""
         now = monotonic()
         is_quiet = not self._in_use and now - self._used_at >= _QUIET_S
-        return self._is_behind() and (self._waiting > len(self._empty) or is_quiet or now - behind_since >= _PATIENCE_S)
+        is_wanted = bool(self._orders) or self._waiting > len(self._empty)
+        return self._is_behind() and (is_wanted or is_quiet or now - behind_since >= _PATIENCE_S)
 
     def _all_unused(self) -> list[Session]:
         unused, self._empty, self._idle = self._empty + self._idle, [], []
@@ -219,6 +262,8 @@ class Stock:
     def _may_start(self) -> bool:
         if self._failure and monotonic() < self._retry_at:
             return False
+        if self._orders:
+            return self._alive < self._settings.most_sandboxes or bool(self._idle or self._empty)
         # After a failure one is started also where nobody waits: how else would it be known that all is well again?
         wanted = max(self._settings.warm_sandboxes, self._waiting, 1 if self._failure else 0)
         room = self._alive < self._settings.most_sandboxes or bool((self._waiting or self._failure) and self._idle)
@@ -226,9 +271,11 @@ class Stock:
 
     def _outdated(self, pressing: bool) -> list[Session]:
         """Takes off the shelf: what idled too long, what is too many, and what is in the way of somebody waiting."""
+        if self._orders and not self._idle and self._alive >= self._settings.most_sandboxes:
+            return [self._empty.pop()] if self._empty else []
         idle, now = self._idle, monotonic()
         surplus = len(idle) - self._settings.loaded_sandboxes if pressing else 0
-        is_wanted = bool(self._waiting or self._failure)
+        is_wanted = bool(self._waiting or self._failure or self._orders)
         in_the_way = 1 if is_wanted and self._alive >= self._settings.most_sandboxes else 0
         number = max(surplus, in_the_way, sum(now - session.used_at > self._settings.idle_s for session in idle))
         outdated = idle[:number] if number > 0 else []
@@ -271,6 +318,26 @@ class Stock:
                 self._changed.notify_all()
                 return
         self.end(session, "closed")
+
+    def _start_ordered(self, order: _Order) -> None:
+        try:
+            session = Session(self._backend.start(order.environment))
+        except Exception as error:  # noqa: BLE001  # whatever it is: who waits is told
+            self._counts.starts_failed.inc()
+            known = isinstance(error, InfrastructureError)
+            _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)
+            with self._changed:
+                self._alive -= 1
+                order.failure = str(error) if known else _told(error)
+                self._changed.notify_all()
+            return
+        self._counts.started.inc()
+        with self._changed:
+            if not order.failure and not self._closed:
+                order.session = session
+                self._changed.notify_all()
+                return
+        self.end(session, "closed" if self._closed else "unused")
 
     def _fail(self, error: Exception) -> None:
         """Notes that a sandbox could not be started."""

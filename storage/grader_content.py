@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from gradebox.schemas import Isolation, Kind, Report, Version
+from gradebox.schemas import EnvironmentUse, Isolation, Kind, Report, Version
 from storage.errors import TooLarge
 
 CONFIG_BYTES = 256 * 1024
@@ -21,6 +21,7 @@ class Proved(msgspec.Struct, frozen=True):
     timeout_s: float
     memory_mb: int
     report: Report
+    environment: EnvironmentUse | None = None
     threads: Sequence[bytes] = ()
     """What it was proved on, where they were sent with it: JSON lines, which stay with the grader."""
 
@@ -36,8 +37,9 @@ class Proved(msgspec.Struct, frozen=True):
 
     def is_version(self, version: Version) -> bool:
         """Whether it is this version already."""
-        mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb)
-        return mine == (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb)
+        mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment)
+        its = (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb, version.environment)
+        return mine == its
 
     def version(self, number: int) -> Version:
         """It, as the version of this number."""
@@ -51,6 +53,7 @@ class Proved(msgspec.Struct, frozen=True):
             isolation_asked=self.isolation,
             timeout_s=self.timeout_s,
             memory_mb=self.memory_mb,
+            environment=self.environment,
             created_at=datetime.now(UTC),
             warnings=self.report.warnings,
         )
@@ -61,6 +64,11 @@ class Declared(msgspec.Struct, frozen=True):
 
     kind: Kind
     config: dict[str, Any]
+
+    @property
+    def environment(self) -> None:
+        """What is not run imports nothing."""
+        return
 
     @property
     def sha256(self) -> str:

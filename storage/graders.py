@@ -1,6 +1,6 @@
 """Graders and their versions. A version is written once and never changed; its number is never given again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar, cast
@@ -55,6 +55,7 @@ class Graders:
         def create(pipe: Pipeline) -> Grader:
             _free(pipe, project, key)
             self._quotas.check_graders(project, pipe.scard(names.graders(project)))
+            _check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
             kept = _kept(content)
             self._check_size(pipe, project, version, len(kept.data))
@@ -65,7 +66,7 @@ class Graders:
             self._audit.write(pipe, project, "grader.create", key, f"version {version.number}")
             return grader
 
-        return self._change_once(project, key, create, once)
+        return self._change_once(project, key, create, once, _watched_for(project, content))
 
     def update(
         self,
@@ -99,6 +100,7 @@ class Graders:
                 self._write_threads(pipe, grader, kept, more)
                 return self._describe(pipe, grader, changes) if changes else grader
             self._quotas.check_versions(key, pipe.hlen(names.versions(project, key)))
+            _check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
             self._check_size(pipe, project, version, more)
             pipe.multi()
@@ -108,7 +110,7 @@ class Graders:
             self._audit.write(pipe, project, "grader.update", key, f"version {version.number}")
             return changed
 
-        return self._change_once(project, key, update, once)
+        return self._change_once(project, key, update, once, _watched_for(project, content))
 
     def describe(self, project: str, key: str, changes: dict[str, Any]) -> Grader:
         """Changes `name`, `description` or `locked`.
@@ -138,7 +140,10 @@ class Graders:
         def delete(pipe: Pipeline) -> None:
             _unlocked(_read(pipe, project, key))
             forgotten = self._forgotten_number(pipe, project, key)
+            uses = [use for use in pipe.smembers(names.environment_uses(project)) if text(use).endswith(f"/{key}")]
             pipe.multi()
+            if uses:
+                pipe.srem(names.environment_uses(project), *uses)
             if forgotten is not None:
                 pipe.hdel(names.numbers(project), key)
                 pipe.hset(names.numbers(project), _FLOOR, str(forgotten))
@@ -148,7 +153,7 @@ class Graders:
             pipe.hdel(names.proof_threads(project), key)
             self._audit.write(pipe, project, "grader.delete", key)
 
-        self._change(project, key, delete)
+        self._change(project, key, delete, names.environment_uses(project))
 
     def check_free(self, project: str, key: str) -> None:
         """Raises Conflict where the key is taken now."""
@@ -240,7 +245,14 @@ class Graders:
         """What was answered to the same request before, if it was. Raises KeyReused."""
         return _answered(self._redis, once)
 
-    def _change_once(self, project: str, key: str, change: Callable[[Pipeline], Grader], once: Once | None) -> Grader:
+    def _change_once(
+        self,
+        project: str,
+        key: str,
+        change: Callable[[Pipeline], Grader],
+        once: Once | None,
+        watched: Sequence[str] = (),
+    ) -> Grader:
         """Runs `change`, or answers as before where the request was done already."""
 
         def unless_done(pipe: Pipeline) -> Grader:
@@ -257,7 +269,7 @@ class Graders:
             keep(pipe, once, grader.model_dump_json().encode())
             return grader
 
-        return self._change(project, key, unless_done, *([once.name] if once else []))
+        return self._change(project, key, unless_done, *watched, *([once.name] if once else []))
 
     def _change(self, project: str, key: str, change: Callable[[Pipeline], _T], *watched: str) -> _T:
         """Runs `change` again when the grader was changed by another meanwhile."""
@@ -308,6 +320,8 @@ class Graders:
         pipe.hincrby(names.version_bytes(project), key, len(kept))
         pipe.set(names.grader(project, key), grader.model_dump_json())
         pipe.sadd(names.graders(project), key)
+        if version.environment is not None:
+            pipe.sadd(names.environment_uses(project), f"{version.environment.key}/{key}")
 
 
 def _kept(content: Proved | Declared) -> proof_threads.Packed:
@@ -333,10 +347,8 @@ def _grader(project: str, key: str, name: str, description: str, version: Versio
 
 
 def _of_version(version: Version) -> dict[str, Any]:
-    return {
-        "version": version.number,
-        **version.model_dump(include={"kind", "sha256", "isolation", "timeout_s", "memory_mb"}),
-    }
+    shown = ("kind", "sha256", "isolation", "timeout_s", "memory_mb", "environment")
+    return {"version": version.number, **{name: getattr(version, name) for name in shown}}
 
 
 def _read(redis: Redis, project: str, key: str) -> Grader:
@@ -352,6 +364,19 @@ def _free(redis: Redis, project: str, key: str) -> None:
             f"there is a grader {key!r} in project {project!r} already: "
             "update it to make a new version, or choose another key"
         )
+
+
+def _watched_for(project: str, content: Proved | Declared) -> list[str]:
+    """What must not change while the version is written."""
+    used = content.environment
+    return [] if used is None else [names.environments(project), names.builds(project, used.key)]
+
+
+def _check_environment(redis: Redis, project: str, content: Proved | Declared) -> None:
+    """Raises NotFound where the environment was deleted since the source was proved in it."""
+    used = content.environment
+    if used is not None and not redis.hexists(names.builds(project, used.key), str(used.build)):
+        raise NotFound(f"environment {used.label} was deleted meanwhile: nothing was saved")
 
 
 def _require(value: bytes | str | None) -> bytes | str:

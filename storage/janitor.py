@@ -11,6 +11,7 @@ from storage.store import Store
 
 LOCK_MS = 60_000
 ORPHANS_S = 6 * 3600
+ARCHIVES_S = 600
 OLD_S = 24 * 3600.0  # younger files are nobody's orphans: what is under way is left alone
 TIDY_S = 3600.0  # after a batch has ended: no worker writes outcomes for it any more
 FREEZE_S = 5.0  # who ended a batch has so long to freeze it
@@ -47,6 +48,7 @@ class Janitor:
             self._store.orphan_files.condemn_overdue()
             self._look_for_orphans()
             self._sweep()
+            self._sweep_archives()
             self._tidy()
             self._freeze()  # last: it needs room on the disk, and the others make some
         finally:
@@ -125,6 +127,12 @@ class Janitor:
             if condemned := self._store.orphan_files.condemn_orphans(ids[start : start + _AT_ONCE]):
                 _log.warning("files of no batch are removed", ids=condemned)
             self._go_on()
+
+    def _sweep_archives(self) -> None:
+        """Removes the contents of environments that nothing names any more."""
+        if self._redis.set(names.ARCHIVES_LOOK, 1, nx=True, ex=ARCHIVES_S) and self._spool_is_ours():
+            for sha256 in self._store.archives.sweep(self._store.environments.contents()):
+                _log.info("the content of an environment is removed, nothing names it", sha256=sha256)
 
     def _spool_is_ours(self) -> bool:
         """A Redis and a spool that do not belong together must not clean up after each other."""

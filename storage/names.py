@@ -21,6 +21,11 @@ SOURCES = "gradebox:sources"
 HOLDS = "gradebox:holds"
 OPEN = "gradebox:open"
 PROCESSES = "gradebox:processes"
+BUILDS = "gradebox:builds"
+BUILD_TRIES = "gradebox:build-tries"
+ARCHIVES = "gradebox:archives"
+CONDEMNED_ARCHIVES = "gradebox:condemned-archives"
+ARCHIVES_LOOK = "gradebox:archives-look"
 ENDINGS = "gradebox:endings"
 """The channel on which the id of each batch that ends is told."""
 
@@ -118,3 +123,23 @@ def returned(batch_id: str) -> str:
 def rewards(project: str, key: str) -> str:
     """What a grader gave in its last finished batches, as `version:scored:mean:m2`."""
     return f"gradebox:rewards:{project}:{key}"
+
+
+def environments(project: str) -> str:
+    """The environments of a project: key to JSON."""
+    return f"gradebox:environments:{project}"
+
+
+def builds(project: str, key: str) -> str:
+    """The builds of an environment: number to JSON."""
+    return f"gradebox:environment-builds:{project}:{key}"
+
+
+def build_numbers(project: str) -> str:
+    """The last build number of each environment that was deleted; under the empty key, the highest of earlier ones."""
+    return f"gradebox:environment-numbers:{project}"
+
+
+def environment_uses(project: str) -> str:
+    """The set of `environment/grader`: which graders have a version that names which environment."""
+    return f"gradebox:environment-uses:{project}"

@@ -24,6 +24,24 @@ class Quotas(msgspec.Struct, frozen=True):
     spool_bytes: int = 256 * GIB
     """Of a project's threads and outcomes."""
 
+    builds: int = 100
+    """Of the environments of a project."""
+    builds_at_once: int = 2
+    """Of a project, which are not over."""
+
+    def check_builds(self, project: str, there: int, building: int) -> None:
+        """Whether the project may have one more build of an environment. Raises QuotaExceeded."""
+        if there >= self.builds:
+            raise QuotaExceeded(
+                f"the environments of project {project!r} have {there} builds, and at most {self.builds} are kept: "
+                "delete environments that are no longer used, or have the operator raise GRADEBOX_ENVIRONMENT_BUILDS"
+            )
+        if building >= self.builds_at_once:
+            raise QuotaExceeded(
+                f"{building} environments of project {project!r} are being built, which is as many as may be at once: "
+                "wait until one is ready"
+            )
+
     def check_projects(self, there: int) -> None:
         """Whether one more fits. Raises QuotaExceeded, as all of these do."""
         if there >= self.projects:

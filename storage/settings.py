@@ -29,6 +29,9 @@ class StorageSettings(BaseSettings):
     project_sources_mb: int = Field(
         default=1024, ge=1, description="MiB that versions of one project's graders may take"
     )
+    environment_builds: int = Field(
+        default=100, ge=1, description="of environments that one project may have, failed ones included"
+    )
     project_batches: int = Field(default=100_000, ge=1, description="that one project may keep")
     project_spool_gb: int = Field(
         default=0, ge=0, description="GiB of threads and outcomes that one project may keep; 0: half of the disk"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Protocol, cast
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -22,12 +22,20 @@ _S3_OPTIONS = {"use_listings_cache": False, "skip_instance_cache": True, "defaul
 _OPTIONS = {"s3": _S3_OPTIONS, "s3a": _S3_OPTIONS}
 _ID = re.compile("[0-9a-f]{20}")
 _ATTEMPT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})\.jsonl")
+_ARCHIVE = re.compile(r"([0-9a-f]{64})\.tar.*")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_full(error: OSError) -> bool:
     """Whether there was no room to write."""
     return error.errno in _FULL
+
+
+class Readable(Protocol):
+    """What can be read on."""
+
+    def read(self, size: int = -1, /) -> bytes:
+        """The next bytes; none at the end."""
 
 
 class Spool:
@@ -118,6 +126,40 @@ class Spool:
         with self._as_os_errors():
             return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/table"))
 
+    def write_archive(self, sha256: str, archive: Readable) -> None:
+        """The content of an environment, whole or not at all. It is the same whoever writes it."""
+        folder, path = f"{self._root}/environments", self._archive(sha256)
+        self._make_folder(folder)
+        self.check_room()
+        new = f"{path}.{secrets.token_hex(4)}" if self._is_folder else path
+        with self._as_os_errors(), self._writing(new) as (file,):
+            shutil.copyfileobj(archive, file, MIB)
+        if self._is_folder:
+            Path(new).replace(path)
+            disk.sync_folder(Path(folder))
+
+    def open_archive(self, sha256: str) -> IO[bytes]:
+        """What `write_archive` has written. Raises FileNotFoundError."""
+        with self._as_os_errors():
+            return cast(IO[bytes], self._files.open(self._archive(sha256), "rb"))
+
+    def has_archive(self, sha256: str) -> bool:
+        """Whether `write_archive` has written it."""
+        with self._as_os_errors():
+            return bool(self._files.exists(self._archive(sha256)))
+
+    def archives(self) -> set[str]:
+        """The contents of environments that are there."""
+        found = (_ARCHIVE.fullmatch(Path(path).name) for path in self._listed("environments"))
+        return {name[1] for name in found if name}
+
+    def remove_archive(self, sha256: str) -> None:
+        """Forgets the content of an environment, with what broke off as it was written."""
+        for path in self._listed("environments"):
+            if Path(path).name.startswith(f"{sha256}."):
+                with suppress(FileNotFoundError), self._as_os_errors():
+                    self._files.rm_file(path)
+
     def remove(self, batch_id: str) -> None:
         """Forgets all files of a batch, if there are any."""
         with suppress(FileNotFoundError), self._as_os_errors():
@@ -179,6 +221,9 @@ class Spool:
 
     def _outcomes(self, batch_id: str, unit: int, attempt: int) -> str:
         return f"{self._root}/outcomes/{batch_id}/{unit}-{attempt}.jsonl"
+
+    def _archive(self, sha256: str) -> str:
+        return f"{self._root}/environments/{sha256}.tar"
 
     def _make_folder(self, path: str) -> None:
         """An object store has no folders, and a bucket that is not there is somebody's mistake."""

@@ -3,11 +3,13 @@
 from redis import Redis
 
 from storage.api_keys import ApiKeys
+from storage.archives import Archives
 from storage.audit import LINES, Audit
 from storage.backlog import MOST_WAITING, Backlog, Waiting
 from storage.batch_end_events import BatchEndEvents
 from storage.batches import Batches
 from storage.connection import check_format, connect, load_scripts
+from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
@@ -40,6 +42,8 @@ class Store:
         self.projects = Projects(redis, self.audit, quotas)
         self.api_keys = ApiKeys(redis, self.audit)
         self.graders = Graders(redis, self.audit, quotas)
+        self.environments = Environments(redis, self.audit, quotas)
+        self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()
         self.orphan_files = OrphanFiles(redis)
@@ -68,6 +72,7 @@ def open_store(settings: StorageSettings) -> Store:
         graders=settings.project_graders,
         versions=settings.grader_versions,
         version_bytes=settings.project_sources_mb * MIB,
+        builds=settings.environment_builds,
         batches=settings.project_batches,
         spool_bytes=settings.project_spool_gb * GIB or spool.half_of_disk() or Quotas().spool_bytes,
     )

@@ -11,12 +11,13 @@ from api.settings import ApiSettings
 from gradebox.service.logs import LogSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
+from worker.environments.settings import EnvironmentSettings
 from worker.settings import WorkerSettings
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), ROOT / "examples" / "README.md", ROOT / "benchmarks" / "NOTES.md"]
-SETTINGS = [ApiSettings, LogSettings, SandboxSettings, StorageSettings, WorkerSettings]
+SETTINGS = [ApiSettings, EnvironmentSettings, LogSettings, SandboxSettings, StorageSettings, WorkerSettings]
 
 
 def _names(settings: type[BaseSettings]) -> set[str]:

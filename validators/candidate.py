@@ -13,8 +13,10 @@ FILENAME = "grader.py"
 class Candidate:
     """A source and what the checks found so far. Each check sets the attributes that the next one reads."""
 
-    def __init__(self, source: bytes) -> None:
+    def __init__(self, source: bytes, packages: str = "") -> None:
+        """`packages` is the folder of the packages that it may import, where there are some."""
         self.source = source
+        self.packages = packages
         self.warnings: list[str] = []
         self.text: str
         self.tree: _ast.Module

@@ -81,7 +81,10 @@ def _hint(error: BaseException) -> str:
             )
         return ". What `grade` uses must be in the uploaded source: define it inside `grade`, or upload the whole file."
     if type(error) is ModuleNotFoundError:
-        return ". A grader has the standard library alone (and `StringThread`): do without this package."
+        return (
+            ". A grader has the standard library, `StringThread`, and the packages of its environment, if it has one: "
+            "do without this package, or name an environment that has it (`gradebox environments create`)."
+        )
     if type(error) is RecursionError:
         return ". A function calls itself without an end, or the data is nested too deeply."
     return ""

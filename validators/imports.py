@@ -6,6 +6,7 @@ If the grader catches the ImportError, its scores may differ from those on its a
 import _ast
 import sys
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 
 _GIVEN = frozenset(("gradebox", "adaptive_harmony", "__future__"))
 _NEED_NETWORK = frozenset(
@@ -14,17 +15,27 @@ _NEED_NETWORK = frozenset(
 _BLOCKS = ("body", "handlers", "orelse", "cases", "finalbody")
 
 
-def warnings(tree: _ast.Module) -> list[str]:
-    """A warning for each module that is missing in the sandbox or needs a network."""
+_ALONE = (
+    "line {line}: `{name}` cannot be imported in the sandbox, which has the standard library alone: where the error is "
+    "caught, the grader goes on without it. To have it, make an environment (`gradebox environments create NAME "
+    "{name}`, with the name of its package) and name that when the grader is created (`--environment NAME`)"
+)
+_NOT_AMONG = (
+    "line {line}: `{name}` cannot be imported, as no package of the environment has it: where the error is caught, the "
+    "grader goes on without it. To have it, add its package to the environment (`gradebox environments update`)"
+)
+
+
+def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
+    """A warning for each module that is missing in the sandbox or needs a network. `packages` is the folder of those
+    that the grader may import, where there are some.
+    """
     told: dict[str, str] = {}
     for line, name in _imported(tree):
         top = name.partition(".")[0]
-        if top not in _GIVEN and top not in sys.stdlib_module_names:
-            told.setdefault(
-                top,
-                f"line {line}: `{top[:100]}` cannot be imported in the sandbox, which has the standard library alone: "
-                "where the error is caught, the grader goes on without it",
-            )
+        if top not in _GIVEN and top not in sys.stdlib_module_names and top not in told:
+            if not (packages and PathFinder.find_spec(top, [packages])):
+                told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
         elif name in _NEED_NETWORK:
             told.setdefault(name, f"line {line}: `{name}` needs a network, and the sandbox has none")
     return list(told.values())

@@ -28,7 +28,7 @@ def check(candidate: Candidate) -> str:
     if isinstance(last, _ast.ClassDef):
         raise CheckFailed(f"`grade` is a class. {_EXAMPLE}", last.lineno, last.col_offset + 1)
     candidate.definition = last
-    candidate.warnings += imports.warnings(candidate.tree)
+    candidate.warnings += imports.warnings(candidate.tree, candidate.packages)
     return f"has `async def grade` on line {last.lineno}"
 
 

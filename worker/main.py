@@ -17,6 +17,8 @@ from storage.settings import StorageSettings
 from storage.store import Store, open_store
 from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
+from worker.environments.builder import EnvironmentBuilder
+from worker.environments.settings import EnvironmentSettings
 from worker.heartbeat import Heartbeat
 from worker.janitor import JanitorThread
 from worker.process import WorkerProcess
@@ -43,6 +45,7 @@ def _run() -> None:
 
 def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool, metrics: Metrics) -> None:
     metrics.registry.register(pool.counts.registry)
+    pool.environments.fetch_from(store.spool.open_archive)
     dispatch = Dispatch(store)
     heartbeat = Heartbeat(store, dispatch, metrics)
     context = WorkerContext(store, pool, dispatch, heartbeat, metrics, stop_s=own.stop_s)
@@ -50,6 +53,8 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     presence = Presence(store.processes, "worker", lambda: pool.trouble() or heartbeat.trouble())
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
     express = SecondLoop(context)
+    builder = EnvironmentBuilder(context, EnvironmentSettings())
+    builder.start()
     express.start()
     heartbeat.start()
     presence.start()
@@ -62,6 +67,7 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
         WorkerProcess(context, settings.redis_url).run()
     finally:
         context.stopping.set()
+        builder.end()
         express.end()
         janitor.end()
         heartbeat.end()

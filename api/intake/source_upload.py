@@ -10,6 +10,7 @@ from starlette.datastructures import UploadFile
 from api.access.callers import Caller
 from api.http.problems import invalid
 from api.intake import bodies, sources
+from api.intake.environment import Chosen
 from api.services import Services
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
 from gradebox.schemas import KEY_PATTERN, Isolation, Report
@@ -41,6 +42,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     isolation: Literal["auto", "batch", "completion"] | None = None
     timeout_s: Timeout | None = None
     memory_mb: Memory | None = None
+    environment: Annotated[str, msgspec.Meta(max_length=80)] | None = None
+    """`key` or `key@build`; empty for none."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +109,23 @@ async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
 
 
 def prove(
-    caller: Caller, services: Services, sent: Sent, isolation: Isolation, timeout_s: float, memory_mb: int
+    caller: Caller,
+    services: Services,
+    sent: Sent,
+    isolation: Isolation,
+    timeout_s: float,
+    memory_mb: int,
+    environment: Chosen | None = None,
 ) -> Report:
     """The five checks. Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises."""
-    source = GraderSource(sent.text(), isolation, timeout_s, memory_mb, project=caller.project)
+    source = GraderSource(
+        sent.text(),
+        environment.settle(isolation) if environment else isolation,
+        timeout_s,
+        memory_mb,
+        project=caller.project,
+        environment=environment.use.sha256 if environment else "",
+    )
     try:
         return services.pool.prove(source, sent.threads, caller.wants_no_more)
     except Stopped as stopped:

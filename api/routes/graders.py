@@ -13,6 +13,7 @@ from api.access.callers import Caller
 from api.http import openapi
 from api.http.problems import validation_failed
 from api.intake import bodies
+from api.intake.environment import Chosen, choose, default_memory_mb
 from api.intake.idempotency import Repeatable
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
@@ -161,10 +162,13 @@ def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrad
         if answered := graders.answered(once):  # it was done since that look
             return answered
         raise
+    environment = choose(services.store.environments, project, new.environment or "")
     options = Options(
-        isolation=new.isolation or "auto", timeout_s=new.timeout_s or TIMEOUT_S, memory_mb=new.memory_mb or MEMORY_MB
+        isolation=new.isolation or "auto",
+        timeout_s=new.timeout_s or TIMEOUT_S,
+        memory_mb=new.memory_mb or default_memory_mb(environment),
     )
-    proved = _proved(caller, services, sent, options)
+    proved = _proved(caller, services, sent, options, environment)
     return graders.create(project, new.key, new.name or new.key, new.description or "", proved, once)
 
 
@@ -177,26 +181,35 @@ def update_function(
         return answered
     graders.check_update(project, key, "function")
     newest = graders.version(project, key)
+    named = new.environment if new.environment is not None else newest.environment and newest.environment.label
+    environment = choose(services.store.environments, project, named or "")
     options = Options(
         isolation=new.isolation or newest.isolation_asked,
         timeout_s=new.timeout_s or newest.timeout_s,
-        memory_mb=new.memory_mb or newest.memory_mb,
+        memory_mb=new.memory_mb or _memory_mb(newest, environment),
     )
     texts = {"name": new.name, "description": new.description}
     given = {name: text for name, text in texts.items() if text is not None}
-    proved = _proved(caller, services, sent.or_kept(graders.threads(project, key)), options)
+    proved = _proved(caller, services, sent.or_kept(graders.threads(project, key)), options, environment)
     return graders.update(project, key, proved, given, once)
 
 
-def _proved(caller: Caller, services: Services, sent: Sent, options: Options) -> Proved:
+def _memory_mb(newest: Version, environment: Chosen | None) -> int:
+    """As before, unless packages come to a grader that asked for nothing."""
+    asked_nothing = newest.environment is None and newest.memory_mb == MEMORY_MB
+    return default_memory_mb(environment) if asked_nothing else newest.memory_mb
+
+
+def _proved(caller: Caller, services: Services, sent: Sent, options: Options, environment: Chosen | None) -> Proved:
     """Raises ProblemError with the report where a check fails."""
     assert options.isolation and options.timeout_s and options.memory_mb
     try:
         source = sent.text()
-        report = prove(caller, services, sent, options.isolation, options.timeout_s, options.memory_mb)
+        report = prove(caller, services, sent, options.isolation, options.timeout_s, options.memory_mb, environment)
     except SourceRefused as refused:
         raise validation_failed(refused.report) from refused
     if not report.valid:
         raise validation_failed(report)
+    use = environment.use if environment else None
     threads = () if sent.threads is None or sent.are_kept else sent.threads
-    return Proved(source, options.isolation, options.timeout_s, options.memory_mb, report, threads)
+    return Proved(source, options.isolation, options.timeout_s, options.memory_mb, report, use, threads)

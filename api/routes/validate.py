@@ -5,10 +5,11 @@ from fastapi import APIRouter, Request, Response
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
 from api.http import openapi
+from api.intake.environment import choose, default_memory_mb
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Report
-from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from sandbox.limits import TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
 
 router = APIRouter(tags=["graders"])
@@ -37,7 +38,8 @@ def _report(caller: Caller, services: Services, sent: Sent, options: ToValidate)
 
 
 def report_on(caller: Caller, services: Services, sent: Sent, options: Options) -> Report:
-    """The report on a source, also on one that never gets to a sandbox."""
+    """The report on a source, also on one that never gets to a sandbox. Raises as `choose` does."""
+    environment = choose(services.store.environments, caller.project, options.environment or "")
     try:
         return prove(
             caller,
@@ -45,7 +47,8 @@ def report_on(caller: Caller, services: Services, sent: Sent, options: Options) 
             sent,
             options.isolation or "auto",
             options.timeout_s or TIMEOUT_S,
-            options.memory_mb or MEMORY_MB,
+            options.memory_mb or default_memory_mb(environment),
+            environment,
         )
     except SourceRefused as refused:
         return refused.report

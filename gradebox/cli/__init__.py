@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from gradebox.cli import audit, batches, graders, keys, projects, run, score, server, transfer, validate
+from gradebox.cli import (
+    audit,
+    batches,
+    environments,
+    graders,
+    keys,
+    projects,
+    run,
+    score,
+    server,
+    transfer,
+    validate,
+)
 from gradebox.cli.output import fail
 from gradebox.errors import ConnectionFailed, GradeboxError
 
@@ -21,6 +33,7 @@ for part in (server, run, validate, score, audit):
 transfer.add_to(graders.app)
 app.add_typer(graders.app, name="graders")
 app.add_typer(batches.app, name="batches")
+app.add_typer(environments.app, name="environments")
 app.add_typer(keys.app, name="keys")
 app.add_typer(projects.app, name="projects")
 

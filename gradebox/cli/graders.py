@@ -22,6 +22,9 @@ Description = Annotated[str | None, typer.Option(help="What the grader looks for
 Isolation = Literal["auto", "batch", "completion"]  # as in the schemas, which take too long to import for `--help`
 IsolationChoice = Annotated[Isolation | None, typer.Option("--isolation", help="Between completions.")]
 TimeoutS = Annotated[float | None, typer.Option("--timeout-s", help="Seconds for one completion.")]
+EnvironmentKey = Annotated[
+    str | None, typer.Option("--environment", metavar="KEY[@BUILD]", help="Packages that it may import.")
+]
 MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the grader.")]
 
 
@@ -56,8 +59,20 @@ def show(
     _describe(grader)
     if grader.kind != "function":
         return as_json(versions[-1].config or {})
-    rows = [(str(v.number), v.sha256[:12], v.isolation, v.timeout_s, v.memory_mb, v.created_at) for v in versions]
-    return table(["version", "sha256", "isolation", "timeout (s)", "memory (MiB)", "created (UTC)"], rows)
+    rows = [
+        (
+            str(v.number),
+            v.sha256[:12],
+            v.isolation,
+            v.timeout_s,
+            v.memory_mb,
+            v.environment and v.environment.label,
+            v.created_at,
+        )
+        for v in versions
+    ]
+    columns = ["version", "sha256", "isolation", "timeout (s)", "memory (MiB)", "environment", "created (UTC)"]
+    return table(columns, rows)
 
 
 @client_command(app)
@@ -71,6 +86,7 @@ def create(
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
     threads: ThreadsFile = None,
+    environment: EnvironmentKey = None,
     contract: ContractChoice = "gradebox",
     replace: Annotated[
         bool, typer.Option("--replace", help="Where there is a grader of this key, give it a new version.")
@@ -88,6 +104,7 @@ def create(
         timeout_s=timeout_s,
         memory_mb=memory_mb,
         threads=tried_on,
+        environment=environment,
     )
     _report(invocation, grader, "kept" if replace else "created")
     _note_warnings(invocation, grader, tried_on)
@@ -107,6 +124,7 @@ def update(
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
     threads: ThreadsFile = None,
+    environment: EnvironmentKey = None,
     contract: ContractChoice = "gradebox",
 ) -> None:
     """Gives a grader a new version, a name or a description."""
@@ -123,6 +141,7 @@ def update(
         timeout_s=timeout_s,
         memory_mb=memory_mb,
         threads=tried_on,
+        environment=environment,
     )
     _report(invocation, grader, "updated")
     if file is not None:

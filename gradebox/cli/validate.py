@@ -6,6 +6,7 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
+from gradebox.cli.graders import EnvironmentKey
 from gradebox.cli.output import as_json, cell, fail, say
 from gradebox.errors import GradeboxError
 
@@ -26,6 +27,7 @@ def validate(
     grader: Annotated[
         str | None, typer.Option("--grader", metavar="KEY", help="Try it on the test threads of this grader.")
     ] = None,
+    environment: EnvironmentKey = None,
 ) -> None:
     """Runs the five checks on a grader; keeps nothing. Exits 0 when valid, 1 when not, 2 when it could not be asked."""
     try:
@@ -34,7 +36,7 @@ def validate(
         fail(str(error), 1)
     try:
         tried_on = read_threads(threads) if threads else None
-        report = invocation.client.graders.validate(source, tried_on, grader=grader)
+        report = invocation.client.graders.validate(source, tried_on, grader=grader, environment=environment)
     except (GradeboxError, ValueError) as error:  # a ValueError names a thread that JSON cannot hold
         fail(error, 2)
     as_json(report) if invocation.json else show(report)

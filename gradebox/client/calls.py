@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from gradebox.client.call import Call, Params, encode, nothing
 from gradebox.client.threads import Thread, Threads, each_of, to_line
 from gradebox.outcome import Outcome
-from gradebox.schemas import ApiKey, AuditLine, Batch, Grader, Isolation, Project, Report, Role, Version
+from gradebox.schemas import ApiKey, AuditLine, Batch, Environment, Grader, Isolation, Project, Report, Role, Version
 
 PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
@@ -21,6 +21,7 @@ GraderChoice = str | Mapping[str, float] | Iterable[str]
 
 _graders = TypeAdapter(list[Grader]).validate_json
 _versions = TypeAdapter(list[Version]).validate_json
+_environments = TypeAdapter(list[Environment]).validate_json
 _batches = TypeAdapter(list[Batch]).validate_json
 _audit = TypeAdapter(list[AuditLine]).validate_json
 _keys = TypeAdapter(list[ApiKey]).validate_json
@@ -56,9 +57,10 @@ def validate(
     threads: Sequence[Thread] | None = None,
     isolation: Isolation | None = None,
     grader: str | None = None,
+    environment: str | None = None,
 ) -> Call[Report]:
     """Asks for the five checks; without threads, on those that stay with `grader`."""
-    body = _to_prove({"source": source, "isolation": isolation, "grader": grader}, threads)
+    body = _to_prove({"source": source, "isolation": isolation, "grader": grader, "environment": environment}, threads)
     return Call("POST", _path(project, "validate"), Report.model_validate_json, body=body, work_s=PROOF_S)
 
 
@@ -104,6 +106,41 @@ def delete_grader(project: str, key: str) -> Call[None]:
 def list_versions(project: str, key: str, after: int) -> Call[list[Version]]:
     """Asks for versions of a grader with their sources: those of higher numbers, or the first megabytes of them."""
     return Call("GET", _path(project, "graders", key, "versions"), _versions, params=[("after", str(after))])
+
+
+def get_version(project: str, key: str, number: int) -> Call[Version]:
+    """Asks for one version of a grader with its source."""
+    return Call("GET", _path(project, "graders", key, "versions", str(number)), Version.model_validate_json)
+
+
+def create_environment(project: str, key: str, requirements: Sequence[str]) -> Call[Environment]:
+    """Makes an environment, whose first build begins at once."""
+    body = encode({"key": key, "requirements": list(requirements)})
+    path = _path(project, "environments")
+    return Call("POST", path, Environment.model_validate_json, body=body, idempotent=False)
+
+
+def put_environment(project: str, key: str, requirements: Sequence[str]) -> Call[Environment]:
+    """Begins a new build of an environment, unless the newest is of the same requirements."""
+    path, body = _path(project, "environments", key), encode({"requirements": list(requirements)})
+    return Call("PUT", path, Environment.model_validate_json, body=body)
+
+
+def list_environments(project: str) -> Call[list[Environment]]:
+    """Asks for the environments of the project."""
+    return Call("GET", _path(project, "environments"), _environments)
+
+
+def get_environment(project: str, key: str, wait_s: float = 0) -> Call[Environment]:
+    """Asks for an environment with its builds; the answer waits at most so many seconds for the newest."""
+    params = [("wait_s", f"{wait_s:g}")] if wait_s else []
+    path = _path(project, "environments", key)
+    return Call("GET", path, Environment.model_validate_json, params=params, work_s=wait_s)
+
+
+def delete_environment(project: str, key: str) -> Call[None]:
+    """Deletes an environment with its builds."""
+    return Call("DELETE", _path(project, "environments", key), nothing, idempotent=False)
 
 
 def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:

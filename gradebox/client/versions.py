@@ -23,21 +23,28 @@ class GraderOptions(TypedDict, total=False):
     timeout_s: float | None
     memory_mb: int | None
     threads: Sequence[Thread] | None
+    environment: str | None
 
 
-def source_of(fn: Function) -> str:
-    """The source to upload. Raises SourceError for a function that cannot stand alone."""
+def source_of(fn: Function, environment: str | None = None) -> str:
+    """The source to upload. Raises SourceError for a function that cannot stand alone; in an environment, it may import
+    packages.
+    """
     if isinstance(fn, str):
         if fn.endswith(".py") and "\n" not in fn:
             raise SourceError(f"{fn!r} is a path and no source: give what it holds, Path({fn!r}).read_text()")
         return fn
     from gradebox.source import extract  # here, because those who only score need none of it
 
-    return extract(fn)
+    return extract(fn, packages=bool(environment))
 
 
 def version_of(
-    fn: Function, isolation: Isolation | None, timeout_s: float | None, memory_mb: int | None
+    fn: Function,
+    isolation: Isolation | None,
+    timeout_s: float | None,
+    memory_mb: int | None,
+    environment: str | None = None,
 ) -> dict[str, object]:
     """What a version is made of, as the service takes it.
 
@@ -45,7 +52,13 @@ def version_of(
         GradeboxError: the function cannot stand alone, or there is no such isolation.
     """
     check_isolation(isolation)
-    return {"source": source_of(fn), "isolation": isolation, "timeout_s": timeout_s, "memory_mb": memory_mb}
+    return {
+        "source": source_of(fn, environment),
+        "isolation": isolation,
+        "timeout_s": timeout_s,
+        "memory_mb": memory_mb,
+        "environment": environment,
+    }
 
 
 def check_isolation(isolation: str | None) -> None:
@@ -79,11 +92,14 @@ def update_call(
     timeout_s: float | None = None,
     memory_mb: int | None = None,
     threads: Sequence[Thread] | None = None,
+    environment: str | None = None,
 ) -> Call[Grader]:
     """What gives a grader a new version, or only a name or a description."""
     fields = {"name": name, "description": description}
     if fn is not None:
-        return calls.put_grader(project, key, fields | version_of(fn, isolation, timeout_s, memory_mb), threads)
+        return calls.put_grader(
+            project, key, fields | version_of(fn, isolation, timeout_s, memory_mb, environment), threads
+        )
     if any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
         raise TypeError("isolation, timeout_s, memory_mb and threads belong to a version: give its source too, as fn=")
     return calls.patch_grader(project, key, fields)

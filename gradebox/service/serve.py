@@ -121,6 +121,7 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "log_format": "json",  # they are read here
             "metrics_dir": folder.metrics,
             "metrics_port": 0,  # the API serves the workers' metrics
+            "environments": os.environ.get("GRADEBOX_ENVIRONMENTS", "on"),  # this machine's user is its operator
         }
     )
     stop_s = options.stop_s + KILL_S

@@ -13,7 +13,7 @@ from pathlib import Path
 import gradebox
 from gradebox.errors import CannotServe
 
-_NEEDED = ("fastapi", "fsspec", "pydantic_settings", "redis", "rq", "structlog", "uvicorn")
+_NEEDED = ("fastapi", "fsspec", "pydantic_settings", "redis", "rq", "structlog", "uv", "uvicorn")
 
 
 def command(module: str) -> list[str]:

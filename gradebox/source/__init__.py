@@ -16,8 +16,9 @@ from gradebox.source.names import Definition, is_definition, names_of
 _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
 
-def extract(fn: Callable[..., object], plain: bool = False) -> str:
-    """The source of `fn`, renamed to `grade`, with all that it uses from its module. `plain`: a `def` will do.
+def extract(fn: Callable[..., object], plain: bool = False, packages: bool = False) -> str:
+    """The source of `fn`, renamed to `grade`, with all that it uses from its module. `plain`: a `def` will do;
+    `packages`: it runs in an environment, and may import what is not of the standard library.
 
     Statements are uploaded word for word, in the order in which they ran. A constant whose value its statement does
     not spell out (it was computed, or changed since) is uploaded as the value that it has now.
@@ -31,8 +32,8 @@ def extract(fn: Callable[..., object], plain: bool = False) -> str:
     _refuse_lost_decorators(fn, grader, module, node)
     text = module.slice(statement, node)
     names = names_of(node, text, module.features)
-    refuse_imports(node, Need("", grader.__name__), statement.text.label)
-    closure = Closure(module, grader)
+    refuse_imports(node, Need("", grader.__name__), statement.text.label, packages)
+    closure = Closure(module, grader, packages)
     closure.follow(names, statement.index)
     source = _render(closure, statement, _rename(text, node, closure))
     _check(source, grader.__name__)

@@ -35,10 +35,15 @@ def bound_name(alias: ast.alias, node: Import) -> str:
     return alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)
 
 
-def missing(node: ast.AST) -> Iterator[tuple[Import, str]]:
-    """The imports in `node` that fail in a sandbox with nothing to catch the error, with what they import."""
+def missing(node: ast.AST, packages: bool = False) -> Iterator[tuple[Import, str]]:
+    """The imports in `node` that fail in a sandbox with nothing to catch the error, with what they import.
+
+    With `packages`, the sandbox has an environment: all but modules of the user's own may be there.
+    """
     if isinstance(node, ast.Import | ast.ImportFrom):
-        yield from ((node, name) for name in _imported(node) if not _is_there(name))
+        for name in _imported(node):
+            if not _is_there(name) and not (packages and _may_be_package(name)):
+                yield node, name
         return
     if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
         children: list[ast.AST] = list(node.orelse)
@@ -47,7 +52,7 @@ def missing(node: ast.AST) -> Iterator[tuple[Import, str]]:
     else:
         children = list(ast.iter_child_nodes(node))
     for child in children:
-        yield from missing(child)
+        yield from missing(child, packages)
 
 
 def explain(name: str) -> str:
@@ -57,13 +62,25 @@ def explain(name: str) -> str:
         return f"{name} is not there in the sandbox: of gradebox, graders are given StringThread and Score alone"
     if _is_installed(top):
         return (
-            f"the package {top} is not there in the sandbox, which has the standard library alone: "
-            "write the grader without it"
+            f"the package {top} is not there in the sandbox, which has the standard library alone: write the grader "
+            f"without it, or make an environment that has it (client.environments.create) and name it (environment=)"
         )
     return (
         f"the module {name} is not uploaded, and the sandbox has the standard library alone: "
         "copy what you use of it into the file of the grader"
     )
+
+
+def _may_be_package(name: str) -> bool:
+    """Whether a package may have this module: it is installed here as one, or not here at all."""
+    top = name.partition(".")[0]
+    if not top or top == "gradebox":
+        return False
+    try:
+        found = importlib.util.find_spec(top) is not None
+    except (ImportError, ValueError):
+        found = True
+    return _is_installed(top) or not found
 
 
 def _is_installed(top: str) -> bool:
@@ -86,9 +103,9 @@ def full_names(nodes: Iterable[ast.stmt]) -> dict[str, str]:
     return found
 
 
-def is_missing(node: Import) -> bool:
+def is_missing(node: Import, packages: bool = False) -> bool:
     """Whether the import fails in a sandbox."""
-    return any(True for _ in missing(node))
+    return any(True for _ in missing(node, packages))
 
 
 def sets_up(node: ast.stmt, imports: dict[str, str]) -> str | None:

@@ -1,6 +1,7 @@
 """What builds sandboxes. A backend starts one, and it is the sandbox that is then talked to, bounded and ended."""
 
 import socket
+from pathlib import Path
 from typing import Protocol
 
 from sandbox import image
@@ -44,8 +45,10 @@ class Backend(Protocol):
 
     name: str
 
-    def start(self) -> Sandbox:
-        """A new, empty sandbox. Must be called from a thread that lives as long as the sandbox, which may end with it.
+    def start(self, environment: Path | None = None) -> Sandbox:
+        """A new, empty sandbox, which sees the folder `environment` as `image.PACKAGES`, read-only.
+
+        Must be called from a thread that lives as long as the sandbox, which may end with it.
 
         Raises:
             InfrastructureError: it could not be started.

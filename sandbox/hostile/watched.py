@@ -26,9 +26,9 @@ class Watched:
         self._mounts: list[str] = []
         self._mounted_before = _mounts()
 
-    def start(self) -> Sandbox:
+    def start(self, environment: Path | None = None) -> Sandbox:
         """As the backend does."""
-        sandbox = self._backend.start()
+        sandbox = self._backend.start(environment)
         self.started.append(sandbox)
         if sandbox.pid:
             self._namespaces[sandbox.pid] = _pid_namespace(sandbox.pid, 1 if self.name == "docker" else 1000)

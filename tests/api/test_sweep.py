@@ -10,6 +10,7 @@ import pytest
 
 from tests.api.access.test_auth import LINE, LINES
 from tests.api.conftest import GOOD, PROJECT, Service
+from worker.environments.settings import EnvironmentSettings
 
 # What project `default` holds, and no other key may ever see.
 MARKS = ("very-secret-grader", "very secret words", "very-secret-source")
@@ -20,6 +21,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "/graders": {"key": "mine", "source": GOOD},
     "PUT /graders/{key}": {"source": GOOD, "name": "mine"},
     "PATCH /graders/{key}": {"name": "mine"},
+    "/environments": {"key": "mine", "requirements": ["mine"]},
+    "PUT /environments/{key}": {"requirements": ["mine"]},
     "/graders/{key}/score": {"threads": [{"turns": [["assistant", "4"]]}]},
     "PATCH /batches/{batch_id}": {"kept": True},
     "/batches": {"graders": [{"key": "very-secret-grader"}], "threads": [{"turns": [["assistant", "4"]]}]},
@@ -56,6 +59,12 @@ class Route:
         return client.request(self.method, url, json=None if self.method in ("GET", "DELETE") else body)
 
 
+@pytest.fixture(autouse=True)
+def environments(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator lets environments be built, so that roles alone decide."""
+    monkeypatch.setattr(service.services, "environments", EnvironmentSettings(environments="on"))
+
+
 @pytest.fixture
 def filled(client: httpx.Client) -> dict[str, str]:
     """Parts of paths, naming what project `default` holds."""
@@ -84,7 +93,17 @@ def keyed(service: Service, client: httpx.Client, project: str, role: str = "man
 def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
     """All that is kept of projects, keys and graders, which batches there are, and each change that anybody made."""
     redis = service.store.redis
-    for room in ("projects", "api-keys", "grader*", "versions:*", "numbers:*", "batches:*", "answer:*", "audit:*"):
+    for room in (
+        "projects",
+        "api-keys",
+        "grader*",
+        "environment*",
+        "versions:*",
+        "numbers:*",
+        "batches:*",
+        "answer:*",
+        "audit:*",
+    ):
         for name in sorted(redis.scan_iter(f"gradebox:{room}")):
             yield name, redis.dump(name)
 

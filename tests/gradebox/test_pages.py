@@ -28,9 +28,12 @@ import yaml
 from api.settings import ApiSettings
 from gradebox import Client, StringThread
 from gradebox.cli import app
+from gradebox.errors import EnvironmentFailed
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 from tests.gradebox.conftest import ROOT, Service
+from tests.wheels import skip_without_index
+from worker.environments.settings import EnvironmentSettings
 from worker.settings import WorkerSettings
 
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "examples/README.md"]
@@ -91,7 +94,7 @@ THREADS = [
 ROW = {"prompt": "2+2?", "completion": "4", "metadata": {"answer": "4", "expected": "4", "target": "4"}}
 CONTAINS = "async def grade(thread):\n    return float(thread.metadata['answer'] in thread.completion())\n"
 EXACT = "async def grade(thread):\n    return float(thread.metadata.get('answer', '4') == thread.completion())\n"
-KEYS = ("has-answer", "short", "contains-answer", "exact-match", "promptfoo-assert")
+KEYS = ("has-answer", "short", "contains-answer", "exact-match", "promptfoo-assert", "close-enough")
 
 Names = dict[str, Any]
 
@@ -125,6 +128,12 @@ def _of_reward(names: Names, _: Client) -> None:
     assert names["response"].reward == 1.0
 
 
+def _of_environments(_: Names, client: Client) -> None:
+    environment = client.graders.get("close-enough").environment
+    assert environment is not None
+    assert environment.label == "fuzzy@1"
+
+
 def _of_graders(_: Names, client: Client) -> None:
     assert client.graders.get("contains-answer").version == 1
 
@@ -147,6 +156,7 @@ class Page(NamedTuple):
 RUN = {
     "README.md": Page(_of_readme),
     "docs/adaptive.md": Page(_of_adaptive),
+    "docs/environments.md": Page(_of_environments),
     "docs/graders.md": Page(_of_graders),
     "docs/openai.md": Page(_of_openai),
     "docs/other-graders.md": Page(_of_others),
@@ -208,12 +218,16 @@ def test_each_page_with_python_has_a_check() -> None:
 def test_the_python_of_a_page_runs(page: str, service: Service, client: Client, folder: Path) -> None:
     for key in RUN[page].graders:
         client.graders.create.function(key=key, fn=CONTAINS if key == "has-answer" else EXACT, threads=[ROW])
-    names: Names = {"client": client, "row": ROW, "threads": THREADS}
+    names: Names = {"StringThread": StringThread, "client": client, "row": ROW, "threads": THREADS}
     place = service.url.removeprefix("http://")
     for number, block in enumerate(block for block in of("python") if block.page == page):
         text = block.text.replace("127.0.0.1:8000", place).replace("gbx_…", service.key)
         stem = f"page_{Path(page).stem.replace('-', '_').lower()}_{number}"
-        module = run(text, folder / f"{stem}.py", names)
+        try:
+            module = run(text, folder / f"{stem}.py", names)
+        except EnvironmentFailed as failed:
+            skip_without_index(failed)
+            raise
         names |= {name: value for name, value in vars(module).items() if not name.startswith("__")}
     RUN[page].check(names, client)
 
@@ -255,7 +269,7 @@ INLINE = [
     pytest.param(span, id=f"{page}: {span}")
     for page, span in SPANS
     if re.match(r"(\.venv/bin/)?(gradebox |python -m |make [a-z])", span)
-    or re.match(r"(graders|batches|keys|projects) [a-z]+\b", span)
+    or re.match(r"(graders|batches|environments|keys|projects) [a-z]+\b", span)
 ]
 
 
@@ -293,7 +307,7 @@ def check(words: list[str]) -> None:
     """Fails unless this is a command that there is."""
     if words[0] in OURS:
         parse(words[1:])
-    elif words[0] in ("graders", "batches", "keys", "projects"):
+    elif words[0] in ("graders", "batches", "environments", "keys", "projects"):
         parse(words)
     elif words[1:2] == ["-m"]:
         _check_module(*words[2:])
@@ -308,7 +322,7 @@ def check(words: list[str]) -> None:
 
 SETTINGS = {
     f"{kind.model_config.get('env_prefix') or ''}{name}".upper()
-    for kind in (ApiSettings, SandboxSettings, StorageSettings, WorkerSettings)
+    for kind in (ApiSettings, EnvironmentSettings, SandboxSettings, StorageSettings, WorkerSettings)
     for name in kind.model_fields
 }
 

@@ -52,6 +52,15 @@ def test_an_ordinary_user_has_a_zygote(open_folder: Path) -> None:
     assert all("an ordinary user" in line for line in skipped), skipped
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="the suite runs as an ordinary user already")
+def test_a_package_that_attacks_gets_nowhere_either(open_folder: Path) -> None:
+    """An ordinary user owns the folder of the packages, as whom the sandbox runs."""
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/worker/environments/test_attacks.py"]
+    done = _run_as_ordinary_user([*tests, "-k", "not docker"], "bubblewrap", open_folder)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert "skipped" not in done.stdout.splitlines()[-1]
+
+
 def _run_as_ordinary_user(arguments: list[str], backend: str, open_folder: Path) -> subprocess.CompletedProcess[str]:
     """Runs Python, as a user who may do nothing in particular."""
     home = open_folder / "home"

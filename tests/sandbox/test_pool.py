@@ -59,10 +59,10 @@ class Counted(Bubblewrap):
         self.started.clear()  # it has tried whether it can
         self.pids.clear()
 
-    def start(self) -> BubblewrapSandbox:
+    def start(self, environment: Path | None = None) -> BubblewrapSandbox:
         if self.broken is not None:
             raise self.broken
-        sandbox = super().start()
+        sandbox = super().start(environment)
         self.started.append(sandbox)
         self.pids.append(sandbox.pid)
         return sandbox

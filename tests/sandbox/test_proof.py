@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -190,7 +191,7 @@ def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:
     found: set[int] = set()
     take = pool._stock.take_empty
 
-    def taken(began: float, stopping: Stopping | None) -> Session:
+    def taken(began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
         session = take(began, stopping)
         if len(found) < 2:  # one that loads, and one that grades
             delay = (0.15, 0.5)[len(found)]
@@ -208,7 +209,7 @@ def test_a_sandbox_that_is_killed_fails_no_check(pool: Pool) -> None:
 def test_a_lack_of_sandboxes_fails_no_check(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     """What one of ours does to a test run is told as such: the report would be wrong."""
 
-    def taken(began: float, stopping: Stopping | None) -> Session:
+    def taken(began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
         raise InfrastructureError("no sandbox could be started")
 
     killed = b'{"completion": "kill"}'

@@ -1,3 +1,4 @@
+import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,23 @@ def test_a_payload_that_is_cut_off_is_noticed(spool: Spool) -> None:
         spool.read_payload("b1", 8, 5)
     with pytest.raises(PayloadLost):
         spool.read_payload("b1", 20, 5)
+
+
+def test_the_content_of_an_environment(spool: Spool) -> None:
+    one, two = "1" * 64, "2" * 64
+    for sha256 in (one, two):
+        assert not spool.has_archive(sha256)
+        spool.write_archive(sha256, io.BytesIO(sha256.encode() * 100_000))
+    assert spool.archives() == {one, two}
+    with spool.open_archive(one) as file:
+        assert file.read() == one.encode() * 100_000
+
+    spool.remove_archive(one)
+
+    assert spool.archives() == {two}
+    with pytest.raises(FileNotFoundError):
+        spool.open_archive(one).read()
+    assert spool.batches() == set()  # they are no batch's
 
 
 def test_each_attempt_has_a_file_of_its_own(spool: Spool) -> None:

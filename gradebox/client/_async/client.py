@@ -6,6 +6,7 @@ from typing import Self
 
 from gradebox.client import calls
 from gradebox.client._async.batches import AsyncBatches
+from gradebox.client._async.environments import AsyncEnvironments
 from gradebox.client._async.graders import AsyncGraders
 from gradebox.client._async.keys import AsyncKeys, AsyncProjects
 from gradebox.client._async.scoring import AsyncScoring
@@ -27,7 +28,7 @@ class AsyncClient:
     Threads may share a `Client`, and event loops an `AsyncClient`.
 
     Attributes:
-        graders, batches: of the client's project.
+        graders, batches, environments: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
 
@@ -48,6 +49,7 @@ class AsyncClient:
         self._scoring = AsyncScoring(self._transport, project)
         self.graders = AsyncGraders(self._transport, project, self._scoring)
         self.batches = AsyncBatches(self._transport, project)
+        self.environments = AsyncEnvironments(self._transport, project)
         self.keys = AsyncKeys(self._transport)
         self.projects = AsyncProjects(self._transport)
 

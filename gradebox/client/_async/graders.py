@@ -30,13 +30,16 @@ class AsyncGraders:
         threads: Sequence[Thread] | None = None,
         isolation: Isolation | None = None,
         grader: str | None = None,
+        environment: str | None = None,
     ) -> Report:
         """Asks for the five checks; what is not valid is said in the report, and raises nothing.
 
         Without `threads`, the test run is made on those that stay with the grader of the key `grader`.
         """
         check_isolation(isolation)
-        return await self._transport.send(calls.validate(self._project, source_of(fn), threads, isolation, grader))
+        source = source_of(fn, environment)
+        call = calls.validate(self._project, source, threads, isolation, grader, environment)
+        return await self._transport.send(call)
 
     async def get(self, key: str) -> AsyncGraderHandle:
         """One grader. Raises NotFound."""
@@ -53,16 +56,22 @@ class AsyncGraders:
         timeout_s: float | None = None,
         memory_mb: int | None = None,
         threads: Sequence[Thread] | None = None,
+        environment: str | None = None,
     ) -> AsyncGraderHandle:
         """Gives a grader a new version, a name or a description. An unchanged source makes no new version.
 
-        The test run is made on `threads`, which stay with the grader, or else on those that stayed with it before.
+        The test run is made on `threads`, which stay with the grader, or else on those that stayed with it before. A
+        new version runs in the build of an environment that the last one ran in, unless `environment` names another,
+        or "" for none. To change that alone, leave `fn` out.
 
         Raises:
             SourceError, ValidationError: as for `create.function`; the grader stays as it was.
             Conflict: the grader is locked.
         """
-        version = fn, isolation, timeout_s, memory_mb, threads
+        if fn is None and environment is not None:
+            newest = await self._transport.send(calls.get_grader(self._project, key))
+            fn = (await self._transport.send(calls.get_version(self._project, key, newest.version))).source
+        version = fn, isolation, timeout_s, memory_mb, threads, environment
         return self._held(await self._transport.send(update_call(self._project, key, name, description, *version)))
 
     async def put(
@@ -76,13 +85,14 @@ class AsyncGraders:
         timeout_s: float | None = None,
         memory_mb: int | None = None,
         threads: Sequence[Thread] | None = None,
+        environment: str | None = None,
     ) -> AsyncGraderHandle:
         """Makes the grader, or gives the one that there is a new version: for scripts that run again.
 
         Raises:
             SourceError, ValidationError, Conflict: as for `create.function` and `update`.
         """
-        version = fn, isolation, timeout_s, memory_mb, threads
+        version = fn, isolation, timeout_s, memory_mb, threads, environment
         call = update_call(self._project, key, name, description, *version)
         with suppress(NotFound):
             return self._held(await self._transport.send(call))
@@ -95,6 +105,7 @@ class AsyncGraders:
             timeout_s=timeout_s,
             memory_mb=memory_mb,
             threads=threads,
+            environment=environment,
         )
 
     async def test_threads(self, key: str) -> Sequence[Thread]:

@@ -7,6 +7,7 @@ from typing import Self
 
 from gradebox.client import calls
 from gradebox.client._sync.batches import Batches
+from gradebox.client._sync.environments import Environments
 from gradebox.client._sync.graders import Graders
 from gradebox.client._sync.keys import Keys, Projects
 from gradebox.client._sync.scoring import Scoring
@@ -28,7 +29,7 @@ class Client:
     Threads may share a `Client`, and event loops an `AsyncClient`.
 
     Attributes:
-        graders, batches: of the client's project.
+        graders, batches, environments: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
 
@@ -49,6 +50,7 @@ class Client:
         self._scoring = Scoring(self._transport, project)
         self.graders = Graders(self._transport, project, self._scoring)
         self.batches = Batches(self._transport, project)
+        self.environments = Environments(self._transport, project)
         self.keys = Keys(self._transport)
         self.projects = Projects(self._transport)
 

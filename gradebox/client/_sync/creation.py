@@ -33,11 +33,13 @@ class Creation:
         timeout_s: float | None = None,
         memory_mb: int | None = None,
         threads: Sequence[Thread] | None = None,
+        environment: str | None = None,
     ) -> GraderHandle:
         """Proves a function and keeps it as the first version of a new grader.
 
         `timeout_s` is for one completion, in seconds; `memory_mb` is in MiB. The test run is made on `threads`, where
-        the grader needs metadata that the default thread lacks. They stay with the grader, for its later proofs.
+        the grader needs metadata that the default thread lacks; they stay with the grader, for its later proofs.
+        `environment` names packages that it may import, as `math` (its newest build) or `math@2`.
 
         Raises:
             SourceError: the function cannot stand alone; the message says what to change.
@@ -45,7 +47,7 @@ class Creation:
             Conflict: the key is taken.
         """
         check_key(key)
-        version = version_of(fn, isolation, timeout_s, memory_mb)
+        version = version_of(fn, isolation, timeout_s, memory_mb, environment)
         fields = {"key": key, "name": name, "description": description, **version}
         grader = self._transport.send(calls.create_grader(self._project, fields, threads))
         return GraderHandle.of(grader, self._scoring)
@@ -62,4 +64,5 @@ class Creation:
 
         It is given as a function or as its source. `sample` holds the completion, `item` is the thread's metadata.
         """
-        return self.function(key=key, fn=openai_grader(one_of(fn, source)), **options)
+        grader = openai_grader(one_of(fn, source), packages=bool(options.get("environment")))
+        return self.function(key=key, fn=grader, **options)

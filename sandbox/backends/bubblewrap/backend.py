@@ -99,16 +99,17 @@ class Bubblewrap:
         if self._user_ids is not None:
             self._user_ids.close()
 
-    def start(self) -> BubblewrapSandbox:
+    def start(self, environment: Path | None = None) -> BubblewrapSandbox:
         """A new sandbox; its supervisor is about to say that it is ready."""
         try:
-            return self._start()
+            return self._start(environment)
         except InfrastructureError:
             if self.zygote is None or not self.zygote.has_ended(_DYING_MS):
                 raise
-        return self._start()  # from another zygote
+        return self._start(environment)  # from another zygote
 
-    def _start(self) -> BubblewrapSandbox:
+    def _start(self, environment: Path | None) -> BubblewrapSandbox:
+        make = self._fork if self.zygote else self._execute
         with ExitStack() as failing:
             try:
                 uid = self._user_ids.take() if self._user_ids else 0
@@ -119,7 +120,7 @@ class Bubblewrap:
                 ours, theirs = socket.socketpair()
                 failing.callback(ours.close)
                 with theirs:
-                    first = (self._fork if self.zygote else self._execute)(uid, theirs, cgroup)
+                    first = make(uid, theirs, cgroup, environment)
             except OSError as error:
                 raise InfrastructureError(f"a sandbox could not be started: {error}") from error
             failing.pop_all()
@@ -134,9 +135,12 @@ class Bubblewrap:
             return None
         return self.cgroups.make(limits.PROCESSES + limits.OWN_PROCESSES + _OUTSIDE, self._settings.cpus)
 
-    def _execute(self, uid: int, channel: socket.socket, cgroup: Cgroup | None) -> First:
+    def _execute(
+        self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None = None
+    ) -> First:
         """A new interpreter in namespaces of its own."""
-        command = build.without_cores([*self._command(uid, build.with_read_only_null), "--die-with-parent"])
+        prepared = self._command(uid, environment, build.with_read_only_null)
+        command = build.without_cores([*prepared, "--die-with-parent"])
         built = self._build(command if cgroup is None else cgroup.joined(command), channel)
         try:
             built.go()
@@ -147,14 +151,14 @@ class Bubblewrap:
             raise
         return built
 
-    def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None) -> First:
+    def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None = None) -> First:
         """A copy of the zygote, in the namespaces of a process that waits there until the copy has come.
 
         Its descriptors tell it when this process dies, and it ends by that: a signal would come too early for one that
         is still being made.
         """
         zygote = self._living_zygote()
-        command = self._command(uid)
+        command = self._command(uid, environment)
         if not self._is_root:
             command = zygote.owned(self._nsenter, command)
         silent, never_heard = socket.socketpair()
@@ -183,8 +187,13 @@ class Bubblewrap:
         finally:
             os.close(filter_file)
 
-    def _command(self, uid: int, prepared: Callable[[list[str]], list[str]] = list) -> list[str]:
+    def _command(
+        self, uid: int, environment: Path | None, prepared: Callable[[list[str]], list[str]] = list
+    ) -> list[str]:
         # `nsenter --setuid` is 0.5 ms quicker, but goes on where the groups of the service cannot be given up.
         become = [self._setpriv, "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"] if uid else []
         scratch = build.scratch(self._settings.scratch_bytes)
-        return [*become, *prepared([self._program, *build.system(self._image), *scratch, *build.isolation()])]
+        return [
+            *become,
+            *prepared([self._program, *build.system(self._image, environment), *scratch, *build.isolation()]),
+        ]

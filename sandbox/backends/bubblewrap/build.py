@@ -172,11 +172,15 @@ def find(program: str, package: str) -> str:
     return found
 
 
-def system(made: Image) -> list[str]:
-    """The interpreter and the guest, to be read, and the one device that programs cannot do without."""
+def system(made: Image, environment: Path | None = None) -> list[str]:
+    """The interpreter, the guest and what packages there are, to be read, and the one device that programs cannot do
+    without.
+    """
+    packages = ["--ro-bind", str(environment), str(image.PACKAGES)] if environment else []
     return [
         "--ro-bind", str(made.root), "/",
         "--ro-bind", str(made.guest), str(image.GUEST),
+        *packages,
         "--dev-bind", "/dev/null", "/dev/null",
     ]  # fmt: skip
 

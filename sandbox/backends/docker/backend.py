@@ -172,43 +172,43 @@ class Docker:
         self.client.close()
         self._user_ids.close()
 
-    def start(self) -> DockerSandbox:
+    def start(self, environment: Path | None = None) -> DockerSandbox:
         """A new sandbox; its supervisor is about to say that it is ready."""
         self._remove_again()
         if self._channel != "auto":
-            return self._start(self._channel)
+            return self._start(self._channel, environment)
         try:
-            sandbox = self._start("socket")
+            sandbox = self._start("socket", environment)
             self._channel = "socket"
         except InfrastructureError as error:
-            sandbox = self._start("attach")
+            sandbox = self._start("attach", environment)
             self._channel = "attach"
             _log.warning("this engine cannot mount a socket of this machine, its slower stream is used: %s", error)
         return sandbox
 
-    def _start(self, over: str) -> DockerSandbox:
+    def _start(self, over: str, environment: Path | None) -> DockerSandbox:
         with _engine("start a sandbox"):
             try:
-                return self._start_from_image(over)
+                return self._start_from_image(over, environment)
             except ImageNotFound:  # somebody has tidied up
                 if self._settings.docker_image:
                     raise
                 self._image = ""
-                return self._start_from_image(over)
+                return self._start_from_image(over, environment)
 
-    def _start_from_image(self, over: str) -> DockerSandbox:
+    def _start_from_image(self, over: str, environment: Path | None) -> DockerSandbox:
         if not self._image:
             own = self._settings.docker_image
             self._image = own or images.ensure(self.client, image.build(self._settings.image_dir))
         if over == "socket":
             with Listener(self._settings.docker_socket_dir) as listener:
-                return self._run(CHANNEL, listener)
-        return self._run(STREAMS, None)
+                return self._run(CHANNEL, listener, environment)
+        return self._run(STREAMS, None, environment)
 
-    def _run(self, where: str, listener: Listener | None) -> DockerSandbox:
+    def _run(self, where: str, listener: Listener | None, environment: Path | None) -> DockerSandbox:
         uid = self._user_ids.take()
         try:
-            container = self._container(uid, where, listener.path if listener else None)
+            container = self._container(uid, where, listener.path if listener else None, environment)
             made = self.client.create_container_from_config(container.config())  # type: ignore[no-untyped-call]  # no stub
         except BaseException:
             self._user_ids.give_back(uid)
@@ -234,7 +234,7 @@ class Docker:
         stream = self.client.attach_socket(name, {"stdin": 1, "stdout": 1, "stream": 1})
         return Attached(getattr(stream, "_sock", stream))  # what docker-py wraps for plain connections
 
-    def _container(self, uid: int, where: str, socket_path: Path | None) -> Container:
+    def _container(self, uid: int, where: str, socket_path: Path | None, environment: Path | None) -> Container:
         settings = self._settings
         bounds = self.information.get("CpuCfsQuota", False)
         processors = min(settings.docker_cpus, float(self.information["NCPU"])) if bounds else 0.0
@@ -247,6 +247,7 @@ class Docker:
             processors,
             settings.scratch_bytes,
             leftovers.labels(),
+            environment,
         )
 
     def _forget(self, name: str, dead: bool) -> None:

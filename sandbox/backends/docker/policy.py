@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from sandbox import limits, seccomp
+from sandbox import image, limits, seccomp
 from sandbox.backends.base import AT_START, COMMAND
 
 CHANNEL = "/run/gradebox"  # where the socket is seen inside
@@ -30,6 +30,7 @@ class Container:
         where: what the guest is told of its channel.
         socket: the socket of the host to be mounted, or None where the guest speaks over its standard streams.
         processors: how many it may use; 0 where the engine cannot bound them.
+        environment: the folder of packages to be mounted, on the engine's machine; None where there are none.
     """
 
     image: str
@@ -40,6 +41,7 @@ class Container:
     processors: float
     scratch_bytes: int
     labels: dict[str, str]
+    environment: Path | None = None
 
     def config(self) -> dict[str, Any]:
         """The body of the engine's request."""
@@ -98,9 +100,12 @@ class Container:
         return f"rw,noexec,nosuid,nodev,size={size},nr_inodes={2 * limits.SCRATCH_FILES},{owner}"
 
     def _mounts(self) -> list[dict[str, Any]]:
-        if self.socket is None:
-            return []
-        return [{"Type": "bind", "Source": str(self.socket), "Target": CHANNEL, "ReadOnly": True}]
+        seen = ((self.socket, CHANNEL), (self.environment, str(image.PACKAGES)))
+        return [
+            {"Type": "bind", "Source": str(source), "Target": target, "ReadOnly": True}
+            for source, target in seen
+            if source is not None
+        ]
 
 
 def _masked() -> list[str]:

@@ -1,4 +1,4 @@
-"""The same input gives the same score: `random` starts at the same place for each completion.
+"""The same input gives the same score: `random`, and numpy's, start at the same place for each completion.
 
 Hash seed, time zone and locale are settled by the environment that the interpreter starts with.
 """
@@ -8,25 +8,33 @@ from collections.abc import Callable
 from types import ModuleType
 
 _SEED = 0
+_SEEDED = ("random", "numpy.random")
 
 
 def reseed() -> None:
-    """Seeds the global generator, where anybody has imported it."""
-    module = sys.modules.get("random")
-    if module is not None:
-        module.seed(_SEED)
+    """Seeds the global generators that anybody has imported."""
+    for name in _SEEDED:
+        module = sys.modules.get(name)
+        if module is not None:
+            _seed(module)
+
+
+def _seed(module: ModuleType) -> None:
+    seed = getattr(module, "seed", None)  # a stand-in that a grader made has none
+    if seed is not None:
+        seed(_SEED)
 
 
 class SeedAtImport:
-    """A finder for `sys.meta_path`: a grader that imports `random` inside `grade` finds it seeded too."""
+    """A finder for `sys.meta_path`: a grader that imports one inside `grade` finds it seeded too."""
 
     @classmethod
     def find_spec(cls, name: str, path: object = None, target: object = None) -> object:
-        """Lets the other finders find `random`, and seeds it once it has run."""
-        if name != "random":
+        """Lets the other finders find it, and seeds it once it has run."""
+        if name not in _SEEDED:
             return None
         for finder in sys.meta_path:
-            spec = None if getattr(finder, "__name__", "") == cls.__name__ else finder.find_spec(name, None)
+            spec = None if getattr(finder, "__name__", "") == cls.__name__ else finder.find_spec(name, path)  # type: ignore[arg-type]  # as the import system gives it
             if spec is not None and spec.loader is not None:
                 _seed_after(spec.loader)
                 return spec
@@ -38,6 +46,6 @@ def _seed_after(loader: object) -> None:
 
     def run_and_seed(module: ModuleType) -> None:
         run(module)
-        module.seed(_SEED)
+        _seed(module)
 
     loader.exec_module = run_and_seed  # type: ignore[attr-defined]  # of this one loader

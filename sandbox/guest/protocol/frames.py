@@ -66,10 +66,11 @@ class Limits(NamedTuple):
     line_bytes: int
     depth: int
     keep_unknown: int
+    has_packages: int
 
 
 CHUNK = Struct("!II")  # lines, bytes
-LIMITS = Struct("!BIIQ10I")
+LIMITS = Struct("!BIIQ11I")
 
 
 class CheckResult(NamedTuple):

@@ -25,6 +25,7 @@ from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
 from sandbox.guest.kernel.reap import reap_all
 from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
+from sandbox.guest.template import packages
 from sandbox.guest.template.fork_per_line import (
     NO_STATUS,
     OUT_OF_MEMORY,
@@ -77,6 +78,8 @@ class Template:
         lockdown.pass_over_cores()
         reading, writing = make_pipe()
         self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
+        if self._limits.has_packages:
+            packages.allow()
         if self._load(source):
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it
@@ -88,7 +91,7 @@ class Template:
         os._exit(0)
 
     def _load(self, source: bytes) -> bool:
-        candidate = Candidate(source)
+        candidate = Candidate(source, packages.PLACE if self._limits.has_packages else "")
         own = opened()
         for number, (_, check) in enumerate(BEFORE_TEST_RUN):
             pid, started = os.getpid(), perf_counter_ns()

@@ -1,0 +1,49 @@
+"""The environment that a grader is to run in, as a request names it."""
+
+import re
+from typing import NamedTuple
+
+from api.http.problems import invalid
+from gradebox.schemas import EnvironmentUse, Isolation
+from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB
+from storage.environments import Environments
+
+_NAMED = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})(?:@([1-9][0-9]{0,8}))?")
+# Packages that do not run what they are given as text, however a grader calls them. sympy's `sympify` does, for one.
+_KNOWN = frozenset({
+    "annotated-types", "attrs", "editdistance", "jellyfish", "jsonschema", "jsonschema-specifications", "levenshtein",
+    "orjson", "python-levenshtein", "rapidfuzz", "referencing", "regex", "rpds-py", "typing-extensions",
+})  # fmt: skip
+
+
+class Chosen(NamedTuple):
+    """One build. `runs_text` says that some package of it may run code that a completion carries."""
+
+    use: EnvironmentUse
+    runs_text: bool
+
+    def settle(self, isolation: Isolation) -> Isolation:
+        """`auto` is `completion` where a package may run text; else the guest settles it, by the source."""
+        return "completion" if isolation == "auto" and self.runs_text else isolation
+
+
+def choose(environments: Environments, project: str, named: str) -> Chosen | None:
+    """The build of `key` or `key@build`; None where nothing is named.
+
+    Raises:
+        NotFound: there is no such environment, or no such build.
+        Conflict: the build is not ready.
+        ProblemError: this can be the name of none.
+    """
+    if not named:
+        return None
+    found = _NAMED.fullmatch(named)
+    if found is None:
+        raise invalid(f"{named!r} is the name of no environment: write its key, as `math`, or a build of it, `math@2`")
+    use, build = environments.usable(project, found[1], int(found[2]) if found[2] else None)
+    return Chosen(use, not {package.name for package in build.packages} <= _KNOWN)
+
+
+def default_memory_mb(chosen: Chosen | None) -> int:
+    """What a grader may take that asks for nothing."""
+    return ENVIRONMENT_MEMORY_MB if chosen else MEMORY_MB

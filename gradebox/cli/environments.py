@@ -1,0 +1,122 @@
+"""`gradebox environments`"""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.output import as_json, cell, say, table
+
+if TYPE_CHECKING:
+    from gradebox.schemas import Environment
+
+app = typer.Typer(help="Manages environments: packages that graders may import.", no_args_is_help=True)
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The environment's key.")]
+Requirements = Annotated[
+    list[str] | None, typer.Argument(metavar="[REQUIREMENT]...", help="Packages, such as sympy==1.14 or math-verify.")
+]
+RequirementsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--requirements", "-r", metavar="FILE", exists=True, dir_okay=False, help="A requirement on each line."
+    ),
+]
+Detach = Annotated[bool, typer.Option("--detach", help="Do not wait until it is built.")]
+
+
+@client_command(app)
+def create(
+    invocation: Invocation,
+    key: Key,
+    requirements: Requirements = None,
+    file: RequirementsFile = None,
+    detach: Detach = False,
+) -> None:
+    """Makes an environment, and waits until it is built."""
+    wanted = _wanted(requirements, file)
+    _report(invocation, invocation.client.environments.create(key, wanted, wait=not detach))
+
+
+@client_command(app)
+def update(
+    invocation: Invocation,
+    key: Key,
+    requirements: Requirements = None,
+    file: RequirementsFile = None,
+    detach: Detach = False,
+) -> None:
+    """Makes a new build of other packages. Graders keep the build that they have."""
+    wanted = _wanted(requirements, file)
+    _report(invocation, invocation.client.environments.update(key, wanted, wait=not detach))
+
+
+@client_command(app, "list")
+def list_environments(invocation: Invocation) -> None:
+    """The environments of the project."""
+    environments = invocation.client.environments.list()
+    if invocation.json:
+        return as_json(environments)
+    rows = [(e.key, str(e.build), e.state, _asked(e), e.updated_at) for e in environments]
+    return table(["key", "build", "state", "requirements", "updated (UTC)"], rows)
+
+
+@client_command(app)
+def show(invocation: Invocation, key: Key) -> None:
+    """One environment with its builds, and the packages of the newest."""
+    environment = invocation.client.environments.get(key)
+    if invocation.json:
+        return as_json(environment)
+    rows = [
+        (str(b.number), b.state, b.python, len(b.packages), f"{b.size_bytes / 2**20:.0f}", ", ".join(b.requirements))
+        for b in environment.builds
+    ]
+    table(["build", "state", "Python", "packages", "MiB", "requirements"], rows)
+    newest = environment.newest
+    if newest is not None:
+        for package in newest.packages:
+            say(f"{package.name}=={package.version}")
+        if newest.reason:
+            say(f"{environment.key}@{newest.number} could not be built: {newest.reason}")
+    return None
+
+
+@client_command(app)
+def delete(
+    invocation: Invocation,
+    key: Key,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
+) -> None:
+    """Deletes an environment that no grader names."""
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"delete {key} with all of its builds?", abort=True, err=True)
+    invocation.client.environments.delete(key)
+    as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
+
+
+def _wanted(requirements: list[str] | None, file: Path | None) -> list[str]:
+    """What the arguments and the file name. Of a file, comments and empty lines are left out."""
+    wanted = list(requirements or [])
+    if file is not None:
+        lines = (line.partition(" #")[0].strip() for line in file.read_text("utf-8").splitlines())
+        wanted += [line for line in lines if line and not line.startswith("#")]
+    if not wanted:
+        raise typer.BadParameter("name packages, such as sympy==1.14, or a file of them with -r FILE")
+    return wanted
+
+
+def _report(invocation: Invocation, environment: "Environment") -> None:
+    if invocation.json:
+        return as_json(environment)
+    newest = environment.newest
+    label = f"{environment.key}@{environment.build}"
+    if newest is None or environment.state != "ready":
+        return say(f"{label} is being built: gradebox environments show {environment.key}")
+    size = cell(newest.size_bytes // 2**20)
+    return say(f"{label} is ready: {len(newest.packages)} packages, {size} MiB, Python {newest.python}")
+
+
+def _asked(environment: "Environment") -> str:
+    return ", ".join(environment.newest.requirements) if environment.newest else ""

@@ -1,0 +1,83 @@
+"""Environments, as a user makes them: packages that graders may import."""
+
+from collections.abc import Sequence
+
+from gradebox.client import calls
+from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.build_watch import BuildWatch
+from gradebox.client.versions import check_key
+from gradebox.schemas import Environment
+
+
+class AsyncEnvironments:
+    """The environments of the client's project."""
+
+    def __init__(self, transport: AsyncTransport, project: str) -> None:
+        self._transport = transport
+        self._project = project
+
+    async def create(
+        self,
+        key: str,
+        requirements: Sequence[str],
+        *,
+        wait: bool = True,
+        progress: bool = True,
+        timeout: float | None = None,
+    ) -> Environment:
+        """Makes an environment of these packages, as in `create("math", ["sympy==1.14", "math-verify"])`.
+
+        It waits until it is built, and tells on stderr how far that is; `timeout` is in seconds.
+
+        Raises:
+            EnvironmentFailed: it could not be built; the message says why.
+            BuildTimeout: it was not built in time; the build goes on.
+            Conflict: the key is taken.
+        """
+        check_key(key)
+        call = calls.create_environment(self._project, key, _listed(requirements))
+        environment = await self._transport.send(call)
+        return await self._watch(environment, progress, timeout) if wait else environment
+
+    async def update(
+        self,
+        key: str,
+        requirements: Sequence[str],
+        *,
+        wait: bool = True,
+        progress: bool = True,
+        timeout: float | None = None,
+    ) -> Environment:
+        """Makes a new build, of these packages in place of the former ones. Graders keep the build that they have.
+
+        Raises as `create` does. The same requirements again make no new build, unless the last one failed.
+        """
+        environment = await self._transport.send(calls.put_environment(self._project, key, _listed(requirements)))
+        return await self._watch(environment, progress, timeout) if wait else environment
+
+    async def wait(self, key: str, *, progress: bool = True, timeout: float | None = None) -> Environment:
+        """Waits until the newest build is ready. Raises as `create` does."""
+        return await self._watch(await self.get(key), progress, timeout)
+
+    async def _watch(self, environment: Environment, progress: bool, timeout: float | None) -> Environment:
+        watch = BuildWatch(progress, timeout)
+        while (patience := watch.saw(environment)) is not None:
+            call = calls.get_environment(self._project, environment.key, patience)
+            environment = await self._transport.send(call)
+        return environment
+
+    async def get(self, key: str) -> Environment:
+        """One environment with all of its builds. Raises NotFound."""
+        return await self._transport.send(calls.get_environment(self._project, key))
+
+    async def list(self) -> list[Environment]:
+        """All environments of the project, each with its newest build."""
+        return await self._transport.send(calls.list_environments(self._project))
+
+    async def delete(self, key: str) -> None:
+        """Deletes an environment. Raises Conflict while a version of a grader names it."""
+        await self._transport.send(calls.delete_environment(self._project, key))
+
+
+def _listed(requirements: Sequence[str]) -> Sequence[str]:
+    return [requirements] if isinstance(requirements, str) else requirements

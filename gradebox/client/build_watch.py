@@ -1,0 +1,43 @@
+"""Watches the build of an environment: what is shown meanwhile, and what its end means."""
+
+import time
+
+from rich.console import Console
+
+from gradebox.errors import BuildTimeout, EnvironmentFailed
+from gradebox.schemas import Environment
+
+ANSWER_S = 10.0  # an answer comes as soon as there is something new
+
+
+class BuildWatch:
+    """Is told each state of an environment, and says how long the answer to the next question may wait."""
+
+    def __init__(self, progress: bool, timeout: float | None) -> None:
+        self._console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True) if progress else None
+        self._timeout = timeout
+        self._started = time.monotonic()
+        self._step = ""
+
+    def saw(self, environment: Environment) -> float | None:
+        """Seconds that the next answer may take, or None when the newest build is ready.
+
+        Raises:
+            EnvironmentFailed: it could not be built.
+            BuildTimeout: it was not built in time.
+        """
+        elapsed = time.monotonic() - self._started
+        newest = environment.newest
+        step = environment.state if newest is None or environment.state != "building" else newest.step
+        if self._console is not None and step != self._step:
+            self._console.print(f"environment {environment.key}@{environment.build}: {step} ({elapsed:.0f} s)")
+        self._step = step
+        if environment.state == "failed":
+            raise EnvironmentFailed(environment)
+        if environment.state == "ready":
+            return None
+        if self._timeout is None:
+            return ANSWER_S
+        if elapsed >= self._timeout:
+            raise BuildTimeout(environment, self._timeout)
+        return max(0.001, min(ANSWER_S, self._timeout - elapsed))

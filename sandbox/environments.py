@@ -1,0 +1,162 @@
+"""Environments on this machine: the packages of each in a folder, which sandboxes see read-only.
+
+A folder is made once, from an archive, and named by the SHA-256 of it. All sandboxes of one environment see the same
+folder, so the kernel holds its pages once.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from sandbox import image
+from sandbox.errors import InfrastructureError, IsolationUnavailable
+from sandbox.limits import ENVIRONMENT_FILES, MIB
+from sandbox.settings import SandboxSettings
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+"""The Python version of the sandboxes of this machine."""
+MARK = ".gradebox-environment"  # a file of each environment: what it was built for
+BUILT_FOR = f"{sys.implementation.cache_tag} {os.uname().machine}"
+_STAGED = ".build-"
+_NAME = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_STAGED)}\w+")
+_TOUCH_S = 3600.0
+_UNUSED_S = 14 * 24 * 3600.0  # after which a folder is removed: it can be made again
+_STALE_S = 24 * 3600.0  # no build takes so long
+
+Fetch = Callable[[str], IO[bytes]]
+"""Opens the archive of this SHA-256. Raises FileNotFoundError where there is none."""
+
+
+class EnvironmentFolders:
+    """The folders of this machine. Safe to use from several threads and processes."""
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        self.folder = settings.environments_dir or settings.image_dir / "environments"
+        self._most_bytes = settings.environment_mb * MIB
+        self._fetch: Fetch | None = None
+
+    def fetch_from(self, fetch: Fetch) -> None:
+        """Says where archives come from. Until then, only folders that are there can be found."""
+        self._fetch = fetch
+
+    def find(self, sha256: str) -> Path:
+        """The folder of an environment, which is made where it is not there.
+
+        Raises:
+            InfrastructureError: it cannot be made, or this machine's Python is another one than it was built for.
+        """
+        if not _NAME.fullmatch(sha256):
+            raise InfrastructureError(f"{sha256[:80]!r} is the name of no environment")
+        folder = self.folder / sha256
+        try:
+            if not folder.is_dir():
+                self._prepare()
+                image.made_once(folder, lambda target: self._unpack(sha256, target))
+            for own in (self.folder, folder):
+                image.check_owner(own)
+            if time.time() - folder.stat().st_mtime > _TOUCH_S:
+                os.utime(folder)
+            built_for = (folder / MARK).read_text()
+        except (OSError, IsolationUnavailable, tarfile.TarError) as error:
+            raise InfrastructureError(f"the packages of an environment cannot be unpacked here: {error}") from error
+        if built_for != BUILT_FOR:
+            raise InfrastructureError(
+                f"an environment was built for {built_for} and the sandboxes of this machine have {BUILT_FOR}: "
+                "update the environment to build it anew, then update its graders"
+            )
+        return folder
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        """A new folder for a build, readable by sandboxes, which `find` finds by its name. It is removed afterwards,
+        unless it was adopted.
+        """
+        self._prepare()
+        staged = Path(tempfile.mkdtemp(dir=self.folder, prefix=_STAGED))
+        staged.chmod(0o755)
+        try:
+            yield staged
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+    def adopt(self, staged: Path, sha256: str) -> None:
+        """Takes what was built here as the folder of an environment, so that it need not be unpacked again."""
+        with image.locked(self.folder):
+            if not (self.folder / sha256).is_dir():
+                staged.rename(self.folder / sha256)
+
+    def sweep(self) -> list[str]:
+        """Removes the folders that nobody has used for two weeks, and what is left of builds that broke off."""
+        if not self.folder.is_dir():
+            return []
+        swept = []
+        with image.locked(self.folder):
+            for folder in self.folder.iterdir():
+                kept_s = _UNUSED_S if re.fullmatch(r"[0-9a-f]{64}", folder.name) else _STALE_S
+                if folder.is_dir() and time.time() - folder.stat().st_mtime > kept_s:
+                    shutil.rmtree(folder)
+                    swept.append(folder.name)
+        return swept
+
+    def _prepare(self) -> None:
+        image.make_folder(self.folder)
+        image.check_owner(self.folder)
+
+    def _unpack(self, sha256: str, target: Path) -> None:
+        """Unpacks files and nothing else, within the bounds that builds have.
+
+        Raises:
+            OSError: the archive is not there, or is not what its name says.
+        """
+        if self._fetch is None:
+            raise FileNotFoundError("no archives can be fetched by this process")
+        files = size = 0
+        with self._fetch(sha256) as archive:
+            hashed = _Hashed(archive)
+            stream: Any = hashed  # a stream is only read from
+            with tarfile.open(fileobj=stream, mode="r|") as packed:
+                for member in packed:
+                    files, size = files + 1, size + member.size
+                    if not member.isreg() or files > ENVIRONMENT_FILES or size > self._most_bytes:
+                        raise OSError(
+                            f"the archive {sha256} holds more than files, or more than GRADEBOX_ENVIRONMENT_MB "
+                            f"({self._most_bytes // MIB} MiB) or {ENVIRONMENT_FILES} files"
+                        )
+                    packed.extract(member, target, set_attrs=False, filter="data")
+            hashed.read_rest()
+        if hashed.sha256 != sha256:
+            raise OSError(f"the archive {sha256} was changed or cut off: it has the hash {hashed.sha256}")
+        image.open_to_read(target)
+
+
+class _Hashed:
+    """A file that is read once, and hashed meanwhile."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._hash = hashlib.sha256()
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        data = self._file.read(size)
+        self._hash.update(data)
+        return data
+
+    def read_rest(self) -> None:
+        """Reads on to the end."""
+        while self.read(MIB):
+            pass
+
+    @property
+    def sha256(self) -> str:
+        """Of what was read."""
+        return self._hash.hexdigest()

@@ -1,0 +1,70 @@
+"""The contents of environments in the spool, an archive each. Builds with the same content share one."""
+
+import time
+from typing import Any
+
+from redis import Redis
+from redis.client import Pipeline
+
+from storage import names
+from storage.connection import text
+from storage.spool import Readable, Spool
+
+KEPT_S = 24 * 3600.0  # at least, since somebody began to write it or an environment with it was deleted
+_AGAIN_S = 0.5
+_PATIENCE_S = 60.0
+
+
+class Archives:
+    """An archive is either wanted or condemned: one that is being removed is not taken for one that is there."""
+
+    def __init__(self, redis: Redis, spool: Spool) -> None:
+        self._redis = redis
+        self._spool = spool
+
+    def keep(self, sha256: str, archive: Readable) -> None:
+        """Has this content in the spool for a day at least, and as long as something names it.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        until = time.monotonic() + _PATIENCE_S
+        while not self._want(sha256):
+            if time.monotonic() > until:
+                raise OSError(f"the archive {sha256} is being removed, and that takes too long")
+            time.sleep(_AGAIN_S)
+        if not self._spool.has_archive(sha256):
+            self._spool.write_archive(sha256, archive)
+
+    def _want(self, sha256: str) -> bool:
+        def want(pipe: Pipeline) -> bool:
+            condemned = bool(pipe.sismember(names.CONDEMNED_ARCHIVES, sha256))
+            pipe.multi()
+            if not condemned:
+                pipe.zadd(names.ARCHIVES, {sha256: time.time()})
+            return not condemned
+
+        change: Any = want  # redis-py's types say that it returns nothing
+        return bool(self._redis.transaction(change, names.CONDEMNED_ARCHIVES, value_from_callable=True))
+
+    def sweep(self, named: set[str]) -> list[str]:
+        """Removes all but what is named or was wanted of late; what was removed."""
+        wanted: Any = self._redis.zrange(names.ARCHIVES, 0, -1)
+        known = {*map(text, wanted)} | self._spool.archives()
+        for sha256 in sorted(known - named):
+            self._condemn(sha256)
+        condemned = sorted(text(found) for found in self._redis.smembers(names.CONDEMNED_ARCHIVES))
+        for sha256 in condemned:
+            self._spool.remove_archive(sha256)
+            self._redis.srem(names.CONDEMNED_ARCHIVES, sha256)
+        return condemned
+
+    def _condemn(self, sha256: str) -> None:
+        def condemn(pipe: Pipeline) -> None:
+            wanted_at = pipe.zscore(names.ARCHIVES, sha256)
+            pipe.multi()
+            if wanted_at is None or float(wanted_at) < time.time() - KEPT_S:
+                pipe.zrem(names.ARCHIVES, sha256)
+                pipe.sadd(names.CONDEMNED_ARCHIVES, sha256)
+
+        self._redis.transaction(condemn, names.ARCHIVES)

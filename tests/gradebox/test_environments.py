@@ -1,0 +1,177 @@
+"""Environments from the client and the command line, against a real service."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gradebox.client import Client
+from gradebox.errors import ApiError, Conflict, EnvironmentFailed, NotFound, SourceError, ValidationError
+from tests.gradebox.conftest import Service, serving
+from tests.wheels import folder_for_environments, make_wheel
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox]
+
+SOURCE = """
+import shouting
+
+async def grade(thread: StringThread) -> float:
+    return float(shouting.LOUDNESS)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheels")
+    make_wheel(folder, "shouting", {"shouting/__init__.py": "LOUDNESS = 0.25\n"})
+    make_wheel(folder, "shouting", {"shouting/__init__.py": "LOUDNESS = 0.75\n"}, "2.0")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory, wheels: Path) -> Iterator[Service]:
+    """A service that builds from our wheels alone."""
+    folder = tmp_path_factory.mktemp("service")
+    with folder_for_environments() as unpacked:
+        settings = {"environments_dir": str(unpacked), "environments_index": wheels.as_uri(), "workers": "1"}
+        with serving(folder, **settings) as running:
+            yield running
+
+
+@pytest.fixture(scope="module")
+def client(own: Service) -> Iterator[Client]:
+    with own.client() as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shouting(client: Client) -> str:
+    client.environments.create("shouting", ["shouting==1.0"], progress=False)
+    return "shouting"
+
+
+def test_a_grader_imports_what_its_environment_has(client: Client, shouting: str) -> None:
+    grader = client.graders.create.function(key="loud", fn=SOURCE, environment=shouting)
+
+    assert (grader.environment and grader.environment.label) == "shouting@1"
+    assert grader.isolation == "completion"  # nobody knows what this package does with text
+    assert grader.memory_mb == 512
+    assert [outcome.score for outcome in grader.score([{"completion": "a"}])] == [0.25]
+    batch = client.batches.create("loud", [{"completion": "a"}] * 3)
+    assert batch.rewards() == [0.25] * 3
+
+
+def test_a_new_build_leaves_the_versions_that_are_there_as_they_are(client: Client, shouting: str) -> None:
+    client.environments.create("moving", ["shouting==1.0"], progress=False)
+    old = client.graders.create.function(key="moving", fn=SOURCE, environment="moving")
+
+    updated = client.environments.update("moving", ["shouting==2.0"], progress=False)
+    same = client.environments.update("moving", ["shouting == 2.0"], progress=False)
+    again = client.graders.update("moving", fn=SOURCE)
+    new = client.graders.update("moving", environment="moving")
+
+    assert (updated.build, same.build) == (2, 2)
+    assert again.version == old.version == 1  # it keeps its build, so nothing has changed
+    assert (new.version, new.environment and new.environment.label) == (2, "moving@2")
+    scored = [client.score("moving", [{"completion": "a"}], version)[0].score for version in (1, 2)]
+    assert scored == [0.25, 0.75]
+
+
+def test_an_environment_that_a_grader_names_cannot_be_deleted(client: Client) -> None:
+    client.environments.create("held", ["shouting==1.0"], progress=False)
+    client.graders.create.function(key="holder", fn=SOURCE, environment="held@1")
+
+    with pytest.raises(Conflict, match="holder"):
+        client.environments.delete("held")
+    client.graders.delete("holder")
+    client.environments.delete("held")
+
+    with pytest.raises(NotFound):
+        client.environments.get("held")
+    with pytest.raises(NotFound):
+        client.graders.create.function(key="holder", fn=SOURCE, environment="held")
+    assert client.environments.create("held", ["shouting==1.0"], progress=False).build == 2  # no number comes twice
+
+
+def test_what_cannot_be_built_says_why(client: Client) -> None:
+    with pytest.raises(EnvironmentFailed, match="no-such-package"):
+        client.environments.create("broken", ["no-such-package"], progress=False)
+    with pytest.raises(Conflict, match="could not be built"):
+        client.graders.create.function(key="in-broken", fn=SOURCE, environment="broken")
+    with pytest.raises(ApiError, match="URL"):
+        client.environments.create("url", ["a @ https://example.org/a-1.0-py3-none-any.whl"])
+
+
+def test_without_one_a_check_says_how_to_make_one(client: Client) -> None:
+    caught = "try:\n    import shouting\nexcept ImportError:\n    pass\nasync def grade(thread):\n    return 1.0\n"
+
+    assert any("gradebox environments create" in warning for warning in client.graders.validate(caught).warnings)
+    with pytest.raises(ValidationError, match="environment"):
+        client.graders.create.function(key="without", fn=SOURCE)
+
+
+def test_a_check_in_one_knows_what_it_has(client: Client, shouting: str) -> None:
+    source = "try:\n    import whispering\nexcept ImportError:\n    pass\n" + SOURCE
+    warnings = client.graders.validate(source, environment=shouting).warnings
+    assert next(one for one in warnings if "cannot be imported" in one).startswith("line 2: `whispering`")
+    assert not any("`shouting`" in warning for warning in warnings)
+
+
+async def uses_a_package(thread: object) -> float:
+    import shouting  # type: ignore[import-not-found]
+
+    return float(shouting.LOUDNESS)
+
+
+async def uses_a_module_of_its_own(thread: object) -> float:
+    from tests.wheels import make_wheel
+
+    return float(bool(make_wheel))
+
+
+def test_a_function_may_import_packages_in_one(client: Client, shouting: str) -> None:
+    with pytest.raises(SourceError):
+        client.graders.create.function(key="fn", fn=uses_a_package)
+    grader = client.graders.create.function(key="fn", fn=uses_a_package, environment=shouting)
+    assert grader.score([{"completion": "a"}])[0].score == 0.25
+    with pytest.raises(SourceError, match="not uploaded"):
+        client.graders.create.function(key="own", fn=uses_a_module_of_its_own, environment=shouting)
+
+
+def test_the_commands(own: Service, tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("# packages\nshouting==1.0  # an old one\n\n")
+    (tmp_path / "grader.py").write_text(SOURCE)
+    key = "by-command"
+
+    made = own.run("environments", "create", key, "-r", str(tmp_path / "requirements.txt"))
+    listed = json.loads(own.run("environments", "list", "--json").stdout)
+    shown = own.run("environments", "show", key)
+    valid = own.run("validate", str(tmp_path / "grader.py"), "--environment", key)
+    created = own.run("graders", "create", key, str(tmp_path / "grader.py"), "--environment", key)
+    of_grader = own.run("graders", "show", key)
+    refused = own.run("environments", "delete", key)
+    nothing = own.run("environments", "create", "none")
+
+    assert made.returncode == 0, made.stderr
+    assert "by-command@1 is ready: 1 packages" in made.stdout
+    assert "by-command@1: " in made.stderr  # how far it is
+    assert [one["builds"][0]["state"] for one in listed if one["key"] == key] == ["ready"]
+    assert "shouting==1.0" in shown.stdout
+    assert valid.returncode == created.returncode == 0, valid.stdout + created.stderr
+    assert "by-command@1" in of_grader.stdout
+    assert refused.returncode == 1
+    assert nothing.returncode == 2
+
+
+def test_only_keys_that_manage_make_them(own: Service, client: Client) -> None:
+    secret = client.keys.create("scorer", role="score").secret
+    assert secret is not None
+    with Client(own.url, secret) as scorer:
+        with pytest.raises(ApiError, match="manage"):
+            scorer.environments.create("mine", ["shouting"])
+        assert scorer.environments.list() != []
+    with own.client("another") as other, pytest.raises(NotFound):
+        other.environments.get("shouting")
+    actions = [line.action for line in client.audit()]
+    assert "environment.create" in actions

@@ -1,0 +1,197 @@
+"""Environments on a machine: unpacked once, checked, shared; and sandboxes that are started for them."""
+
+import hashlib
+import io
+import os
+import tarfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from sandbox.backends.bubblewrap import Bubblewrap
+from sandbox.environments import BUILT_FOR, MARK, EnvironmentFolders
+from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
+from sandbox.pool import Pool
+from sandbox.settings import SandboxSettings
+from tests.backends import backend_of
+from tests.wheels import folder_for_environments
+
+FILES = {MARK: BUILT_FOR, "one.py": "VALUE = 1.0\n", "two/__init__.py": "VALUE = 2.0\n"}
+ONE = "import one\n\nasync def grade(thread):\n    return one.VALUE\n"
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with folder_for_environments() as folder:
+        yield folder
+
+
+class Archives:
+    """Archives in memory, and how often each was fetched."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, bytes] = {}
+        self.fetched: list[str] = []
+
+    def add(self, files: dict[str, str], *more: tarfile.TarInfo) -> str:
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w") as archive:
+            for name, text in files.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(text)
+                archive.addfile(member, io.BytesIO(text.encode()))
+            for member in more:
+                archive.addfile(member)
+        sha256 = hashlib.sha256(file.getvalue()).hexdigest()
+        self.kept[sha256] = file.getvalue()
+        return sha256
+
+    def fetch(self, sha256: str) -> IO[bytes]:
+        self.fetched.append(sha256)
+        if sha256 not in self.kept:
+            raise FileNotFoundError(sha256)
+        return io.BytesIO(self.kept[sha256])
+
+
+@pytest.fixture
+def archives() -> Archives:
+    return Archives()
+
+
+def folders(folder: Path, archives: Archives, **settings: object) -> EnvironmentFolders:
+    made = EnvironmentFolders(SandboxSettings.model_validate({"environments_dir": folder, **settings}))
+    made.fetch_from(archives.fetch)
+    return made
+
+
+def test_it_is_unpacked_once(folder: Path, archives: Archives) -> None:
+    sha256 = archives.add(FILES)
+    before = os.umask(0o077)
+    try:
+        found = [folders(folder, archives).find(sha256) for _ in range(2)]
+    finally:
+        os.umask(before)
+
+    assert found == [folder / sha256] * 2
+    assert archives.fetched == [sha256]
+    assert (found[0] / "two/__init__.py").read_text() == "VALUE = 2.0\n"
+    modes = {path.stat().st_mode & 0o777 for path in (found[0], *found[0].rglob("*"))}
+    assert modes == {0o755, 0o644}
+
+
+def test_what_was_changed_or_cut_off_is_not_used(folder: Path, archives: Archives) -> None:
+    sha256, other = archives.add(FILES), archives.add({**FILES, "one.py": "VALUE = 9.0\n"})
+    archives.kept[sha256] = archives.kept[other]
+    with pytest.raises(InfrastructureError, match="changed or cut off"):
+        folders(folder, archives).find(sha256)
+    archives.kept[sha256] = archives.kept[other][:1000]
+    with pytest.raises(InfrastructureError):
+        folders(folder, archives).find(sha256)
+    with pytest.raises(InfrastructureError):
+        folders(folder, archives).find("0" * 64)
+    assert not [path for path in folder.iterdir() if path.is_dir()]
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE])
+def test_only_files_are_unpacked(folder: Path, archives: Archives, kind: bytes) -> None:
+    member = tarfile.TarInfo("other")
+    member.type, member.linkname = kind, "/etc/passwd"
+    with pytest.raises(InfrastructureError, match="more than files"):
+        folders(folder, archives).find(archives.add(FILES, member))
+
+
+def test_nothing_is_unpacked_elsewhere(folder: Path, archives: Archives) -> None:
+    with pytest.raises(InfrastructureError):
+        folders(folder, archives).find(archives.add({**FILES, "../outside.py": "x"}))
+    assert not (folder / "outside.py").exists()
+
+
+def test_it_is_bounded(folder: Path, archives: Archives) -> None:
+    sha256 = archives.add({**FILES, "large": "x" * (3 << 20)})
+    with pytest.raises(InfrastructureError, match="GRADEBOX_ENVIRONMENT_MB"):
+        folders(folder, archives, environment_mb=2).find(sha256)
+    assert folders(folder, archives, environment_mb=4).find(sha256)
+
+
+def test_one_for_another_python_is_not_used(folder: Path, archives: Archives) -> None:
+    sha256 = archives.add({**FILES, MARK: "cpython-27 vax"})
+    with pytest.raises(InfrastructureError, match="cpython-27 vax"):
+        folders(folder, archives).find(sha256)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "../x", "/etc", "A" * 64, "a" * 63])
+def test_only_a_hash_names_one(folder: Path, archives: Archives, name: str) -> None:
+    with pytest.raises(InfrastructureError):
+        folders(folder, archives).find(name)
+
+
+def test_what_nobody_uses_is_removed(folder: Path, archives: Archives) -> None:
+    own = folders(folder, archives)
+    used, unused = own.find(archives.add(FILES)), own.find(archives.add({**FILES, "three.py": ""}))
+    (folder / ".build-left").mkdir()
+    for path in folder.iterdir():
+        if path.is_dir():
+            os.utime(path, (1, time.time() - 15 * 24 * 3600))
+    own.find(used.name)
+
+    assert sorted(own.sweep()) == sorted([unused.name, ".build-left"])
+    assert used.is_dir()
+    assert own.find(unused.name) == unused  # it comes again
+
+
+@pytest.fixture
+def small_pool(folder: Path, archives: Archives) -> Iterator[Pool]:
+    """A pool of two sandboxes at most."""
+    settings = SandboxSettings(environments_dir=folder, most_sandboxes=2, warm_sandboxes=2, load_s=20)
+    backend = backend_of("bubblewrap")(settings)
+    assert isinstance(backend, Bubblewrap)
+    with Pool(backend, settings) as pool:
+        pool.environments.fetch_from(archives.fetch)
+        yield pool
+
+
+def score(pool: Pool, source: GraderSource) -> float | None:
+    with pool.grading(source) as grading:
+        (outcome,) = grading.score(b'{"completion": "a"}', 0, "one@1")
+    assert outcome.error is None, outcome
+    return outcome.score
+
+
+@pytest.mark.sandbox
+def test_sandboxes_are_started_for_it_and_kept(small_pool: Pool, archives: Archives) -> None:
+    first, second = archives.add(FILES), archives.add({**FILES, "one.py": "VALUE = 3.0\n"})
+    plain = GraderSource("async def grade(thread): return 0.5")
+
+    assert score(small_pool, GraderSource(ONE, environment=first)) == 1.0  # though empty ones are in the way
+    hits = small_pool.counts.hits._value.get()
+    assert score(small_pool, GraderSource(ONE, environment=first)) == 1.0
+    assert small_pool.counts.hits._value.get() == hits + 1
+    assert score(small_pool, GraderSource(ONE, environment=second)) == 3.0  # the same source, and another grader
+    assert score(small_pool, plain) == 0.5
+    assert score(small_pool, GraderSource(ONE, environment=first)) == 1.0
+    assert small_pool.alive <= 2
+
+
+@pytest.mark.sandbox
+def test_without_one_there_is_none(small_pool: Pool, archives: Archives) -> None:
+    score(small_pool, GraderSource(ONE, environment=archives.add(FILES)))
+    looks = "import os\nasync def grade(thread): return float(len(os.listdir('/usr/lib/environment')))"
+    assert score(small_pool, GraderSource(looks)) == 0.0
+    report = small_pool.prove(GraderSource(ONE))
+    assert report.failed is not None
+    assert "No module named 'one'" in report.failed.message
+
+
+@pytest.mark.sandbox
+def test_one_that_cannot_be_mounted_troubles_no_other(
+    small_pool: Pool, archives: Archives, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(small_pool.environments, "find", lambda _: tmp_path / "missing")
+    with pytest.raises(InfrastructureError):
+        score(small_pool, GraderSource(ONE, environment="0" * 64))
+    assert small_pool.trouble() is None
+    assert score(small_pool, GraderSource("async def grade(thread): return 0.5")) == 0.5

@@ -1,0 +1,74 @@
+"""The contents of environments in the spool: there while something names them, and not for ever after."""
+
+import io
+import threading
+import time
+
+import pytest
+from redis import Redis
+
+from storage import names
+from storage.archives import KEPT_S, Archives
+from storage.janitor import Janitor
+from storage.store import Store
+
+ONE, TWO = "1" * 64, "2" * 64
+
+
+@pytest.fixture
+def archives(store: Store) -> Archives:
+    return store.archives
+
+
+def old(redis: Redis, *contents: str) -> None:
+    """Has them wanted for the last time long ago."""
+    redis.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time() - KEPT_S - 1))
+
+
+def test_what_is_kept_can_be_opened(store: Store, archives: Archives) -> None:
+    archives.keep(ONE, io.BytesIO(b"content"))
+    archives.keep(ONE, io.BytesIO(b"never read"))  # it is there
+    with store.spool.open_archive(ONE) as file:
+        assert file.read() == b"content"
+    with pytest.raises(FileNotFoundError):
+        store.spool.open_archive(TWO)
+    assert store.spool.archives() == {ONE}
+
+
+def test_only_what_nothing_names_and_nobody_wanted_of_late_is_removed(store: Store, archives: Archives) -> None:
+    for sha256 in (ONE, TWO):
+        archives.keep(sha256, io.BytesIO(b"content"))
+    assert archives.sweep(named=set()) == []
+    old(store.redis, ONE, TWO)
+    assert archives.sweep(named={TWO}) == [ONE]
+    assert store.spool.archives() == {TWO}
+
+
+def test_what_a_crash_left_half_removed_is_removed(store: Store, archives: Archives) -> None:
+    archives.keep(ONE, io.BytesIO(b"content"))
+    store.redis.sadd(names.CONDEMNED_ARCHIVES, ONE)
+    assert archives.sweep(named=set()) == [ONE]
+    assert store.spool.archives() == set()
+    assert store.redis.scard(names.CONDEMNED_ARCHIVES) == 0
+
+
+def test_what_is_being_removed_is_written_anew(store: Store, archives: Archives) -> None:
+    archives.keep(ONE, io.BytesIO(b"old"))
+    store.redis.sadd(names.CONDEMNED_ARCHIVES, ONE)
+    keeping = threading.Thread(target=archives.keep, args=(ONE, io.BytesIO(b"new")))
+    keeping.start()
+    time.sleep(0.1)
+    assert keeping.is_alive()  # it waits: what is there is about to go
+
+    archives.sweep(named=set())
+    keeping.join(10)
+
+    with store.spool.open_archive(ONE) as file:
+        assert file.read() == b"new"
+
+
+def test_the_janitor_sweeps(store: Store, archives: Archives) -> None:
+    archives.keep(ONE, io.BytesIO(b"content"))
+    old(store.redis, ONE)
+    assert Janitor(store, None).look()
+    assert store.spool.archives() == set()

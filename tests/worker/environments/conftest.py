@@ -1,0 +1,77 @@
+"""Environments that are really built, from wheels of the test's own."""
+
+import io
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from sandbox.pool import Pool, open_pool
+from sandbox.settings import SandboxSettings
+from storage.environments import Made
+from storage.spool import Readable
+from tests.backends import backend_of, settings_for
+from tests.wheels import folder_for_environments
+from worker.environments.build import build
+from worker.environments.settings import EnvironmentSettings
+
+
+class Kept:
+    """Archives in memory."""
+
+    def __init__(self) -> None:
+        self.archives: dict[str, bytes] = {}
+
+    def keep(self, sha256: str, archive: Readable) -> None:
+        self.archives[sha256] = archive.read()
+
+    def fetch(self, sha256: str) -> IO[bytes]:
+        if sha256 not in self.archives:
+            raise FileNotFoundError(sha256)
+        return io.BytesIO(self.archives[sha256])
+
+
+@pytest.fixture(scope="session")
+def unpacked() -> Iterator[Path]:
+    """Where environments are unpacked."""
+    with folder_for_environments() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def kept() -> Kept:
+    """All that was built."""
+    return Kept()
+
+
+@pytest.fixture(scope="session")
+def builder(unpacked: Path, kept: Kept) -> Iterator[Pool]:
+    """A pool that builds."""
+    with open_pool(SandboxSettings(environments_dir=unpacked, load_s=20.0)) as pool:
+        pool.environments.fetch_from(kept.fetch)
+        yield pool
+
+
+Builds = Callable[..., Made]
+
+
+@pytest.fixture(scope="session")
+def builds(builder: Pool, kept: Kept) -> Builds:
+    """Builds of the wheels of an index; of those that this machine knows where none is given."""
+
+    def builds(wheels: Path | None, requirements: Sequence[str], **settings: object) -> Made:
+        index = {"environments_index": wheels.as_uri()} if wheels else {}
+        told = EnvironmentSettings.model_validate({**index, **settings})
+        return build(requirements, builder, kept, told, lambda _: None)
+
+    return builds
+
+
+@pytest.fixture(scope="session", params=["bubblewrap", "bubblewrap, no zygote", "docker", "docker, attached"])
+def anywhere(request: pytest.FixtureRequest, unpacked: Path, kept: Kept) -> Iterator[Pool]:
+    """A pool on each backend."""
+    settings = settings_for(request.param, environments_dir=unpacked, load_s=1.0)
+    with Pool(backend_of(request.param)(settings), settings) as pool:
+        pool.environments.fetch_from(kept.fetch)
+        yield pool

@@ -1,0 +1,115 @@
+"""Builds of wheels of our own."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from sandbox.grader_source import GraderSource
+from sandbox.limits import MIB
+from sandbox.pool import Pool
+from tests.wheels import list_files, make_wheel
+from tests.worker.environments.conftest import Builds, Kept
+from worker.environments import contents, uv
+from worker.environments.settings import EnvironmentSettings
+from worker.environments.uv import BuildFailed, environment_of
+
+pytestmark = pytest.mark.sandbox
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    make_wheel(tmp_path / "wheels", "alpha", {"alpha.py": "import beta\nVALUE = beta.VALUE\n"}, requires=("beta>=1",))
+    make_wheel(tmp_path / "wheels", "beta", {"beta/__init__.py": "VALUE = 0.5\n"})
+    return tmp_path / "wheels"
+
+
+def test_it_is_locked_with_all_that_it_needs(builds: Builds, builder: Pool, wheels: Path) -> None:
+    made = builds(wheels, ["alpha"])
+
+    assert [(one.name, one.version, len(one.sha256)) for one in made.packages] == [
+        ("alpha", "1.0", 1),
+        ("beta", "1.0", 1),
+    ]
+    source = GraderSource("import alpha\nasync def grade(thread):\n    return alpha.VALUE", environment=made.sha256)
+    with builder.grading(source) as grading:
+        assert grading.score(b'{"completion": ""}', 0, "a@1")[0].score == 0.5
+
+
+def test_equal_content_has_one_name(builds: Builds, kept: Kept, wheels: Path) -> None:
+    first, again = builds(wheels, ["alpha"]), builds(wheels, ["alpha", "beta==1.0"])
+    assert first.sha256 == again.sha256
+    with tarfile.open(fileobj=io.BytesIO(kept.archives[first.sha256])) as archive:
+        members = archive.getmembers()
+    assert {(one.isreg(), one.uid, one.mtime, one.mode) for one in members} == {(True, 0, 0, 0o644)}
+    assert [one.name for one in members] == sorted(one.name for one in members)
+    assert "__pycache__/alpha.cpython" in "".join(one.name for one in members)
+
+
+def test_what_has_no_wheel_cannot_be_built(builds: Builds, wheels: Path) -> None:
+    source = "from setuptools import setup\nsetup(name='gamma', version='1')\n"
+    (wheels / "gamma").mkdir()
+    with tarfile.open(wheels / "gamma" / "gamma-1.0.tar.gz", "w:gz") as archive:
+        for name, text in (("setup.py", source), ("PKG-INFO", "Metadata-Version: 2.1\nName: gamma\nVersion: 1.0\n")):
+            member = tarfile.TarInfo(f"gamma-1.0/{name}")
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    list_files(wheels, "gamma")
+    with pytest.raises(BuildFailed, match="no usable wheels"):
+        builds(wheels, ["gamma"])
+
+
+def test_a_wheel_that_was_changed_since_it_was_locked_is_refused(wheels: Path, tmp_path: Path) -> None:
+    runs = []
+    for folder in (tmp_path / "first", tmp_path / "second"):
+        folder.mkdir()
+        runs.append(uv.Uv(folder, EnvironmentSettings(environments_index=wheels.as_uri()), 100))
+    locked = runs[0].resolve(["beta"], lambda: None)
+    make_wheel(wheels, "beta", {"beta/__init__.py": "VALUE = 0.9\n"})
+    with pytest.raises(BuildFailed, match=r"[Hh]ash"):
+        runs[1].install(locked, tmp_path / "target", lambda: None)
+
+
+def test_the_operator_names_the_packages(builds: Builds, wheels: Path) -> None:
+    assert builds(wheels, ["alpha"], environment_packages="Alpha, beta").packages
+    with pytest.raises(BuildFailed, match="beta may not be"):
+        builds(wheels, ["alpha"], environment_packages="alpha")
+
+
+def test_too_large_is_refused(builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheel(tmp_path, "bomb", {"bomb/__init__.py": "", "bomb/zeros.txt": "0" * (64 * MIB)})  # 64 KiB as a wheel
+    monkeypatch.setenv("GRADEBOX_ENVIRONMENT_MB", "8")
+    with pytest.raises(BuildFailed):
+        builds(tmp_path, ["bomb"])
+
+
+def test_too_many_files_are_refused(builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_wheel(tmp_path, "many", {f"many/{number}.txt": "" for number in range(50)})
+    monkeypatch.setattr(contents, "ENVIRONMENT_FILES", 40)
+    with pytest.raises(BuildFailed, match="40 files"):
+        builds(tmp_path, ["many"])
+
+
+def test_nothing_is_left_of_what_was_not_built(builds: Builds, unpacked: Path, wheels: Path) -> None:
+    with pytest.raises(BuildFailed):
+        builds(wheels, ["no-such-package"])
+    assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
+
+
+def test_links_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "passwd").symlink_to("/etc/passwd")
+    with pytest.raises(BuildFailed, match="neither"):
+        contents.tidy(tmp_path)
+
+
+def test_uv_hears_of_indexes_and_of_nothing_else() -> None:
+    service = {
+        "HOME": "/home/a", "GRADEBOX_API_KEY": "secret", "AWS_SECRET_ACCESS_KEY": "secret", "LD_PRELOAD": "/a.so",
+        "PYTHONPATH": "/a", "UV_INDEX": "https://a", "UV_INDEX_OWN_PASSWORD": "b", "PIP_FIND_LINKS": "/wheels",
+        "UV_KEYRING_PROVIDER": "subprocess", "UV_NO_BINARY": "1",
+    }  # fmt: skip
+    told = environment_of(service, EnvironmentSettings(environments_index=""))
+    assert set(told) == {"HOME", "UV_INDEX", "UV_INDEX_OWN_PASSWORD", "UV_FIND_LINKS"}
+    named = environment_of(service, EnvironmentSettings(environments_index="https://own"))
+    assert named == {"HOME": "/home/a", "UV_DEFAULT_INDEX": "https://own", "UV_NO_CONFIG": "1"}

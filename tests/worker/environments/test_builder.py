@@ -1,0 +1,86 @@
+"""Builds in real worker processes, which may die over them."""
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gradebox.schemas import Environment
+from storage import names
+from storage.settings import StorageSettings
+from storage.store import Store
+from tests.wheels import folder_for_environments, make_wheel
+from tests.worker.conftest import Worker, wait_until, workers
+
+pytestmark = pytest.mark.sandbox
+
+
+@pytest.fixture
+def on(unpacked: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers build, from wheels of our own."""
+    make_wheel(tmp_path / "index", "small", {"small.py": "VALUE = 1\n"})
+    many = {f"large/module_{number}.py": "def f(x):\n    return x\n" * 200 for number in range(300)}
+    make_wheel(tmp_path / "index", "large", {"large/__init__.py": "", **many})
+    monkeypatch.setenv("GRADEBOX_ENVIRONMENTS_INDEX", (tmp_path / "index").as_uri())
+    monkeypatch.setenv("GRADEBOX_ENVIRONMENTS", "on")
+
+
+@pytest.fixture
+def unpacked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Where they are unpacked."""
+    with folder_for_environments() as folder:
+        monkeypatch.setenv("GRADEBOX_ENVIRONMENTS_DIR", str(folder))
+        yield folder
+
+
+@pytest.fixture
+def start(on: None, store: Store, storage_settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
+    """Starts a worker with these settings."""
+    with workers(store, storage_settings) as start:
+        yield start
+
+
+def _now(store: Store, key: str) -> Environment:
+    return store.environments.get("default", key)
+
+
+def test_a_worker_builds_and_keeps_what_it_built(store: Store, start: Callable[[], Worker]) -> None:
+    start()
+    store.environments.create("default", "small", ["small"])
+    wait_until(lambda: _now(store, "small").state != "building")
+
+    (build,) = _now(store, "small").builds
+    assert build.state == "ready", build.reason
+    assert store.spool.archives() == {build.sha256}
+
+
+def test_what_a_killed_worker_was_building_is_built_by_another(
+    store: Store, start: Callable[[], Worker], unpacked: Path
+) -> None:
+    worker = start()
+    store.environments.create("default", "large", ["large"])
+    wait_until(lambda: _now(store, "large").builds[0].step == "compiling")
+    os.kill(worker.pid, signal.SIGKILL)
+    worker.wait()
+    assert _now(store, "large").state == "building"
+
+    store.redis.zadd(names.BUILDS, {"default/large/1": 1})  # in place of the minute that its lease lasts
+    start()
+    wait_until(lambda: _now(store, "large").state != "building")
+
+    (build,) = _now(store, "large").builds
+    assert build.state == "ready", build.reason
+    assert (unpacked / build.sha256 / "large/module_1.py").is_file()
+
+
+def test_a_worker_that_stops_gives_its_build_back(store: Store, start: Callable[[], Worker]) -> None:
+    worker = start()
+    store.environments.create("default", "large", ["large"])
+    wait_until(lambda: _now(store, "large").builds[0].step == "compiling")
+    worker.terminate()
+
+    assert worker.wait(20) == 0
+    assert store.redis.zscore(names.BUILDS, "default/large/1") == 0
+    assert store.redis.hget(names.BUILD_TRIES, "default/large/1") == b"0"

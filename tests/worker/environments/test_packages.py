@@ -1,0 +1,184 @@
+"""What graders need most, each in a grader that scores something real, all in one environment.
+
+These are built from the index that this machine knows. Where there is none, they are skipped.
+"""
+
+from typing import NamedTuple
+
+import pytest
+
+from sandbox.grader_source import GraderSource
+from sandbox.limits import ENVIRONMENT_MEMORY_MB
+from sandbox.pool import Pool
+from storage.environments import Made
+from tests.wheels import skip_without_index
+from tests.worker.environments.conftest import Builds
+from worker.environments.uv import BuildFailed
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
+
+_PACKAGES = (
+    "numpy", "scipy", "sympy==1.14", "math-verify", "latex2sympy2-extended", "nltk", "pydantic", "jsonschema",
+    "rapidfuzz",
+)  # fmt: skip
+
+
+class Case(NamedTuple):
+    """A grader, and for each completion its score."""
+
+    source: str
+    scores: dict[str, float]
+
+
+CASES = {
+    "numpy": Case(
+        """
+import numpy as np
+
+async def grade(thread):
+    matrix = np.array(eval(thread.completion()), dtype=float)
+    return float(np.round(np.linalg.det(matrix), 6))
+""",
+        {"[[1, 2], [3, 4]]": -2.0, "[[2, 0], [0, 2]]": 4.0},
+    ),
+    "numpy's random numbers": Case(
+        """
+import numpy as np
+
+async def grade(thread):
+    return float(np.random.rand() == np.random.RandomState(0).rand())
+""",
+        {"a": 1.0, "b": 1.0},
+    ),
+    "numpy's random numbers, imported late": Case(
+        """
+async def grade(thread):
+    from numpy.random import RandomState, rand
+    return float(rand() == RandomState(0).rand())
+""",
+        {"a": 1.0, "b": 1.0},
+    ),
+    "scipy": Case(
+        """
+from scipy import optimize, stats
+
+async def grade(thread):
+    values = [float(part) for part in thread.completion().split()]
+    root = optimize.brentq(lambda x: x**2 - 4, 0, 10)
+    return round(float(stats.pearsonr(values, range(len(values))).statistic) * root, 6)
+""",
+        {"1 2 3 4": 2.0, "4 3 2 1": -2.0},
+    ),
+    "sympy": Case(
+        """
+import sympy
+
+async def grade(thread):
+    difference = sympy.sympify(thread.completion()) - sympy.sympify("(x + 1)**2")
+    return float(sympy.simplify(difference) == 0)
+""",
+        {"x**2 + 2*x + 1": 1.0, "x**2 + 1": 0.0},
+    ),
+    "math-verify": Case(
+        """
+from math_verify import parse, verify
+
+async def grade(thread):
+    return float(verify(parse("$\\\\frac{1}{2}$"), parse(thread.completion())))
+""",
+        {"The answer is $0.5$.": 1.0, "It is \\boxed{\\frac{2}{4}}": 1.0, "It is $0.7$.": 0.0},
+    ),
+    "latex2sympy2-extended": Case(
+        """
+from latex2sympy2_extended import latex2sympy
+
+async def grade(thread):
+    return float(latex2sympy(thread.completion()).evalf())
+""",
+        {"\\frac{1}{4} + \\frac{1}{2}": 0.75, "2^3": 8.0},
+    ),
+    "nltk": Case(
+        """
+from nltk.metrics.distance import edit_distance
+from nltk.translate.bleu_score import sentence_bleu
+
+async def grade(thread):
+    words = thread.completion().split()
+    return round(sentence_bleu(["the cat sat on the mat".split()], words) + edit_distance("mat", words[-1]), 6)
+""",
+        {"the cat sat on the mat": 1.0, "the cat sat on the mats": 1.759836},
+    ),
+    "pydantic": Case(
+        """
+from pydantic import BaseModel, ValidationError
+
+class Answer(BaseModel):
+    value: int
+
+async def grade(thread):
+    try:
+        return Answer.model_validate_json(thread.completion()).value
+    except ValidationError:
+        return -1
+""",
+        {'{"value": 7}': 7.0, '{"value": "seven"}': -1.0},
+    ),
+    "jsonschema": Case(
+        """
+import json
+import jsonschema
+
+CHECK = jsonschema.Draft202012Validator({"type": "object", "required": ["a"], "properties": {"a": {"type": "number"}}})
+
+async def grade(thread):
+    return float(CHECK.is_valid(json.loads(thread.completion())))
+""",
+        {'{"a": 1}': 1.0, '{"a": "x"}': 0.0, "[]": 0.0},
+    ),
+    "rapidfuzz": Case(
+        """
+from rapidfuzz import fuzz
+
+async def grade(thread):
+    return fuzz.ratio("the answer", thread.completion()) / 100
+""",
+        {"the answer": 1.0, "zzz": 0.0},
+    ),
+}
+
+
+@pytest.fixture(scope="session")
+def made(builds: Builds) -> Made:
+    """One environment of all of them."""
+    try:
+        return builds(None, _PACKAGES)
+    except BuildFailed as failed:
+        skip_without_index(failed)
+        raise
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_grader_with_packages_scores(builder: Pool, made: Made, name: str) -> None:
+    case = CASES[name]
+    source = GraderSource(
+        case.source, "completion", memory_mb=ENVIRONMENT_MEMORY_MB, timeout_s=5.0, environment=made.sha256
+    )
+    lines = b"".join(b'{"completion": %b}\n' % _json(completion) for completion in case.scores)
+
+    with builder.grading(source) as grading:
+        outcomes = grading.score(lines, 0, "packages@1")
+
+    assert [outcome.score for outcome in outcomes] == list(case.scores.values()), outcomes
+
+
+def test_it_is_locked_by_hashes(made: Made) -> None:
+    names = {package.name for package in made.packages}
+    assert {"numpy", "mpmath", "sympy"} <= names
+    assert all(len(digest) == 64 for package in made.packages for digest in package.sha256)
+    assert {package.version for package in made.packages if package.name == "sympy"} == {"1.14.0"}
+
+
+def _json(text: str) -> bytes:
+    import json
+
+    return json.dumps(text).encode()

@@ -1,0 +1,9 @@
+"""Environments are built here, from wheels alone: nothing of a package is imported, compiled or run outside a sandbox.
+
+requirements  what may be asked for
+uv            resolves, downloads and unpacks, by the program of that name
+contents      what stays of it, within which bounds, and how it is packed
+bytecode      compiles it, inside a sandbox
+build         the steps of one build
+builder       the thread of a worker that makes builds
+"""

@@ -1,0 +1,108 @@
+"""The thread of a worker that builds environments.
+
+A thread, and no job of RQ's queue: a worker does one job at a time, and a build takes as long as thousands of chunks.
+What is to be built is in Redis until it is done, so a worker that dies loses nothing.
+"""
+
+import threading
+import time
+
+import structlog
+from redis.exceptions import RedisError
+
+from sandbox.errors import SandboxError
+from storage.environments import Claim
+from worker.context import WorkerContext
+from worker.environments.build import build
+from worker.environments.settings import EnvironmentSettings
+from worker.environments.uv import BuildFailed
+
+_LOOK_S = 1.0
+_RENEW_S = 2.0
+_SWEEP_S = 3600.0
+_LONGEST_S = 1800.0  # for one build
+
+_log = structlog.get_logger(__name__)
+
+
+class _NotWanted(Exception):
+    """The build is another worker's by now, or its environment was deleted, or this worker stops."""
+
+
+class EnvironmentBuilder(threading.Thread):
+    """Looks each second for an environment that is to be built."""
+
+    def __init__(self, context: WorkerContext, settings: EnvironmentSettings) -> None:
+        super().__init__(name="environment-builder", daemon=True)
+        self._context = context
+        self._settings = settings
+        self._environments = context.store.environments
+        self._swept_at = 0.0
+
+    def run(self) -> None:
+        """Builds until the worker is told to stop."""
+        while not self._context.stopping.wait(_LOOK_S):
+            try:
+                self._sweep()
+                while self._settings.environments == "on" and (claim := self._environments.claim()) is not None:
+                    self.build(claim)
+            except (RedisError, OSError) as error:
+                _log.warning("environments cannot be built now", next_in_s=_LOOK_S, error=str(error))
+            except Exception:  # noqa: BLE001  # one environment's fault must not take the builder from the others
+                _log.exception("the build of an environment was interrupted", next_in_s=_LOOK_S)
+
+    def build(self, claim: Claim) -> None:
+        """Makes one build. Where it is interrupted, it is begun again when its lease has run out."""
+        label, began = f"{claim.key}@{claim.number}", time.monotonic()
+        _log.info("an environment is built", environment=label, project=claim.project, tries=claim.tries)
+        progress = _Progress(self._context, claim)
+        try:
+            made = build(claim.requirements, self._context.pool, self._context.store.archives, self._settings, progress)
+        except BuildFailed as failed:
+            self._environments.fail(claim, str(failed))
+            _log.info("an environment cannot be built", environment=label, project=claim.project)
+        except _NotWanted:
+            if self._context.stopping.is_set():
+                self._environments.give_back(claim)
+        except (OSError, SandboxError) as error:
+            _log.warning("an environment could not be built", environment=label, error=str(error))
+            self._environments.fail(claim, f"the service could not build it: {error}. Update it to try again")
+        else:
+            self._environments.finish(claim, made)
+            took = round(time.monotonic() - began, 1)
+            _log.info("an environment is ready", environment=label, project=claim.project, seconds=took)
+
+    def _sweep(self) -> None:
+        now = time.monotonic()
+        if not self._swept_at or now - self._swept_at > _SWEEP_S:
+            self._swept_at = now
+            for name in self._context.pool.environments.sweep():
+                _log.info("an environment that nobody used is removed from this machine", folder=name)
+
+    def end(self) -> None:
+        """Waits until the build at hand is given back, once the worker is told to stop."""
+        self.join(timeout=self._context.stop_s)
+
+
+class _Progress:
+    """Keeps a build this worker's, and tells what is done of it."""
+
+    def __init__(self, context: WorkerContext, claim: Claim) -> None:
+        self._context = context
+        self._claim = claim
+        self._step = ""
+        self._told_at = time.monotonic()
+        self._began = self._told_at
+
+    def __call__(self, step: str) -> None:
+        """Raises _NotWanted where it is not to be built here any more, and BuildFailed where it takes too long."""
+        if self._context.stopping.is_set():
+            raise _NotWanted
+        now = time.monotonic()
+        if step == self._step and now - self._told_at < _RENEW_S:
+            return
+        if now - self._began > _LONGEST_S:
+            raise BuildFailed(f"it was not built within {_LONGEST_S:g} s: ask for fewer packages")
+        self._step, self._told_at = step, now
+        if not self._context.store.environments.renew(self._claim, step):
+            raise _NotWanted

@@ -1,0 +1,28 @@
+"""Who may build environments, from where, and from what: `GRADEBOX_ENVIRONMENTS` and so on."""
+
+from typing import Annotated, Literal
+
+from packaging.utils import canonicalize_name
+from pydantic import BeforeValidator, Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+
+def _names(value: object) -> object:
+    """`a, b` as names of packages, in the one form that equal names have."""
+    if isinstance(value, str):
+        return [canonicalize_name(name.strip()) for name in value.split(",") if name.strip()]
+    return value
+
+
+class EnvironmentSettings(BaseSettings):
+    """What the operator says of environments; the API and all workers must be given the same."""
+
+    model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
+
+    environments: Literal["off", "on"] = Field(default="off", description="whether new ones may be built")
+    environments_index: str = Field(
+        default="", description="URL of the package index; empty: what uv or pip is told to use on this machine"
+    )
+    environment_packages: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = Field(
+        default=(), description="the only packages that may be in one, dependencies too; empty: any"
+    )

@@ -1,0 +1,212 @@
+"""Runs uv, which resolves and downloads wheels, checks their hashes and unpacks them. It runs nothing of a package.
+
+It is given an environment of its own: of the service's it finds what names a package index and how to reach it.
+"""
+
+import os
+import re
+import resource
+import signal
+import subprocess
+import time
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from uv import find_uv_bin
+
+from gradebox.schemas import EnvironmentPackage
+from sandbox import image
+from sandbox.limits import ENVIRONMENT_FILES, MIB
+from worker.environments.settings import EnvironmentSettings
+
+MOST_PACKAGES = 100
+_LOOK_S = 0.2
+_PATIENCE_S = 600.0  # for one run
+_CPU_S = 600
+_OUTPUT_BYTES = 64 * 1024
+_MEMORY_BYTES = 4 << 30
+# Variables of the service's environment that name an index, or how to reach one.
+_INDEX = (
+    "UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL", "UV_FIND_LINKS", "UV_INDEX_STRATEGY",
+    "UV_OFFLINE", "UV_CONFIG_FILE", "UV_SYSTEM_CERTS", "UV_NATIVE_TLS", "UV_INSECURE_HOST", "HOME",
+    "NETRC", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "SSL_CERT_FILE", "SSL_CERT_DIR", "HTTP_PROXY", "HTTPS_PROXY",
+    "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
+)  # fmt: skip
+_OF_INDEX = re.compile(r"UV_INDEX_[A-Z0-9_]+_(USERNAME|PASSWORD)")
+_LIKE_PIP = {
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_CERT": "SSL_CERT_FILE",
+}
+_URL = re.compile(r"\b(?:https?|file)://[^\s`'\")]+")
+
+GoesOn = Callable[[], None]
+"""Is called a few times a second. It raises where the build is not wanted any more."""
+
+
+class BuildFailed(Exception):
+    """A build cannot be made. The message is for whoever asked for it."""
+
+
+class Uv:
+    """uv in a folder of its own, which is thrown away with all that was downloaded."""
+
+    def __init__(self, folder: Path, settings: EnvironmentSettings, most_mb: int) -> None:
+        self._folder = folder
+        self._most_mb = most_mb
+        self._until = time.monotonic() + _PATIENCE_S
+        self._environment = environment_of(os.environ, settings) | {
+            "PATH": os.defpath,
+            "UV_CACHE_DIR": str(folder / "cache"),
+            "TMPDIR": str(folder),
+            "UV_PYTHON_DOWNLOADS": "never",
+            "UV_LINK_MODE": "hardlink",
+            "UV_NO_PROGRESS": "1",
+            "NO_COLOR": "1",
+        }
+        self._shared = ["--only-binary", ":all:", "--python", str(image.interpreter()), "--quiet"]
+
+    def resolve(self, requirements: Sequence[str], goes_on: GoesOn) -> list[EnvironmentPackage]:
+        """The packages that come to these requirements, each with the hashes of its wheels.
+
+        Raises:
+            BuildFailed: they cannot be had as wheels, or are too many.
+        """
+        asked, locked = self._folder / "requirements.in", self._folder / "pylock.toml"
+        asked.write_text("".join(f"{one}\n" for one in requirements))
+        self._run(
+            "pip", "compile", "--format", "pylock.toml", "--output-file", str(locked), str(asked), goes_on=goes_on
+        )
+        found = tomllib.loads(locked.read_text()).get("packages", [])
+        if len(found) > MOST_PACKAGES:
+            raise BuildFailed(f"it comes to {len(found)} packages, and an environment may have {MOST_PACKAGES}")
+        return [self._package(one) for one in found]
+
+    def _package(self, found: Mapping[str, Any]) -> EnvironmentPackage:
+        wheels = found.get("wheels", [])
+        size = max((int(wheel.get("size", 0)) for wheel in wheels), default=0)
+        if size > self._most_mb * MIB:
+            raise BuildFailed(f"{found['name']} {found['version']} is larger than {self._too_large()}")
+        hashes = sorted({str(wheel["hashes"]["sha256"]) for wheel in wheels if "sha256" in wheel.get("hashes", {})})
+        if not hashes:
+            raise BuildFailed(
+                f"{found['name']} {found['version']} has no wheel with a SHA-256 for Python on this machine: "
+                "only packages with wheels can be in an environment"
+            )
+        return EnvironmentPackage(name=found["name"], version=found["version"], sha256=hashes)
+
+    def install(self, packages: Sequence[EnvironmentPackage], target: Path, goes_on: GoesOn) -> None:
+        """Downloads these wheels and no others, and unpacks them into a folder.
+
+        Raises:
+            BuildFailed: one cannot be had, is another than its hash says, or all are too large.
+        """
+        lock = self._folder / "lock.txt"
+        lock.write_text("".join(map(_locked, packages)))
+        options = ("--no-deps", "--require-hashes", "--target", str(target), "--requirements", str(lock))
+        self._run("pip", "install", *options, goes_on=goes_on, watched=target)
+
+    def _run(self, *arguments: str, goes_on: GoesOn, watched: Path | None = None) -> None:
+        output = self._folder / "output"
+        with output.open("wb") as file:
+            process = subprocess.Popen(
+                [find_uv_bin(), *arguments, *self._shared],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                env=self._environment,
+                cwd="/",  # it would read settings that lie in the folder, or above it
+                start_new_session=True,
+            )
+        try:
+            self._bound(process.pid)
+            while (status := _status(process)) is None:
+                goes_on()
+                self._check(watched)
+        finally:
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)  # what it started too
+                process.wait()
+        if status != 0:
+            raise BuildFailed(self._complaint(output, status))
+
+    def _bound(self, pid: int) -> None:
+        for what, most in (
+            (resource.RLIMIT_FSIZE, self._most_mb * MIB),
+            (resource.RLIMIT_CPU, _CPU_S),
+            (resource.RLIMIT_DATA, _MEMORY_BYTES),
+            (resource.RLIMIT_CORE, 0),
+        ):
+            resource.prlimit(pid, what, (most, most))
+
+    def _check(self, watched: Path | None) -> None:
+        if time.monotonic() > self._until:
+            raise BuildFailed(f"it was not downloaded within {_PATIENCE_S:g} s: ask for less, or try again later")
+        size, files = _measure(self._folder)
+        if watched is not None and not watched.is_relative_to(self._folder):
+            more, number = _measure(watched)
+            size, files = size + more, files + number
+        # Wheels are unpacked into the cache: the folder is made of links to it, and may be counted twice.
+        if size > 3 * self._most_mb * MIB or files > 3 * ENVIRONMENT_FILES:
+            raise BuildFailed(f"it is larger than {self._too_large()}, or has more than {ENVIRONMENT_FILES} files")
+
+    def _too_large(self) -> str:
+        return f"the {self._most_mb} MiB that an environment may take (GRADEBOX_ENVIRONMENT_MB)"
+
+    def _complaint(self, output: Path, status: int) -> str:
+        with output.open("rb") as file:
+            said = file.read(_OUTPUT_BYTES).decode("utf-8", "replace").strip()
+        told = _URL.sub("(the package index)", said).replace(str(self._folder), "(folder)")
+        if not told:
+            return f"uv ended with {status} and said nothing: look into the worker's log, or try again"
+        hint = ""
+        if "no usable wheels" in told or "no wheels" in told or "building" in told.lower():
+            hint = "\nOnly packages that have wheels for Python on this machine can be in an environment."
+        return f"{told[:3000]}{hint}"
+
+
+def environment_of(service: Mapping[str, str], settings: EnvironmentSettings) -> dict[str, str]:
+    """What uv is told of indexes: by the operator's setting, else as the service's own environment has it."""
+    if settings.environments_index:
+        kept = {name: service[name] for name in ("HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in service}
+        return kept | {"UV_DEFAULT_INDEX": settings.environments_index, "UV_NO_CONFIG": "1"}
+    found = {uv: service[pip] for pip, uv in _LIKE_PIP.items() if pip in service}
+    own = {name: value for name, value in service.items() if name in _INDEX or _OF_INDEX.fullmatch(name)}
+    return found | own
+
+
+def _locked(package: EnvironmentPackage) -> str:
+    hashes = "".join(f" --hash=sha256:{sha256}" for sha256 in package.sha256)
+    return f"{package.name}=={package.version}{hashes}\n"
+
+
+def _status(process: "subprocess.Popen[bytes]") -> int | None:
+    try:
+        return process.wait(_LOOK_S)
+    except subprocess.TimeoutExpired:
+        return None
+
+
+def _measure(folder: Path) -> tuple[int, int]:
+    """How many bytes lie below a folder, and how many files; links to one file count once."""
+    size = files = 0
+    seen: set[int] = set()
+    waiting = [str(folder)]
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                        continue
+                    status = entry.stat(follow_symlinks=False)
+                    files += 1
+                    if status.st_ino not in seen:
+                        seen.add(status.st_ino)
+                        size += status.st_size
+        except FileNotFoundError:  # uv has moved or removed it
+            continue
+    return size, files
