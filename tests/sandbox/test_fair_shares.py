@@ -3,6 +3,7 @@
 import threading
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -175,7 +176,7 @@ def test_who_wants_much_is_not_passed_over_for_ever(monkeypatch: pytest.MonkeyPa
         shares.leave(project, 300)
         if "large" in granted:
             break
-        shares.ask(project, lambda project=project: granted.append(project), 300)
+        shares.ask(project, partial(granted.append, project), 300)
     assert granted[-1] == "large"
     assert fair_shares._PATIENCE_S < now < fair_shares._PATIENCE_S + 2
     shares.leave("large", 800)
