@@ -49,8 +49,8 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     use(context)
     presence = Presence(store.processes, "worker", lambda: pool.trouble() or heartbeat.trouble())
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
-    express = SecondLoop(context)
-    express.start()
+    second_loop = SecondLoop(context)
+    second_loop.start()
     heartbeat.start()
     presence.start()
     if metrics_file is not None:
@@ -62,7 +62,7 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
         WorkerProcess(context, settings.redis_url).run()
     finally:
         context.stopping.set()
-        express.end()
+        second_loop.end()
         janitor.end()
         heartbeat.end()
         presence.end()

@@ -92,7 +92,7 @@ local function release_sources(batch)
   end
 end
 
--- The head of a frozen batch (storage/frozen.py): project, bytes in the spool, entry in ENDED.
+-- The head of a frozen batch (storage/frozen_batch.py): project, bytes in the spool, entry in ENDED.
 local HEAD = '^([^:\n]*):(%d+):([^\n]*)\n'
 
 -- Whose a batch is, how many bytes of the spool it takes, and its entry in ENDED, which is empty where it is kept or not
