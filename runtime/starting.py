@@ -8,6 +8,8 @@ from typing import TypeVar
 import structlog
 from pydantic import ValidationError
 from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gradebox.service.logs import configure
 from gradebox.service.settings import fault_of
@@ -43,10 +45,14 @@ def start(role: str, run: Callable[[], None]) -> int:
 
 
 def wait_for(open_store: Callable[[], _Store]) -> _Store:
-    """The store, when Redis answers. Raises what `open_store` raises, but for a Redis that does not answer yet."""
+    """The store, when Redis answers. Raises what `open_store` raises, but for a Redis that does not answer yet: it may
+    be bringing much older data to the present format, which is one script, and answer nobody until that is done.
+    """
     while True:
         try:
             return open_store()
-        except RedisConnectionError as error:
+        except (RedisConnectionError, RedisTimeoutError, ResponseError) as error:
+            if isinstance(error, ResponseError) and not str(error).startswith("BUSY"):
+                raise
             _log.warning("Redis does not answer, trying again", error=str(error))
             time.sleep(_REDIS_WAIT_S)

@@ -84,9 +84,11 @@ class Pool:
             return proof.prove(grading, threads, stopping)
 
     @contextmanager
-    def grading(self, source: GraderSource) -> Iterator[Grading]:
-        """A sandbox that loads this grader when it is needed. What cannot be loaded gives outcomes that say so."""
-        place = _Place(self._shares, self._memory, source)
+    def grading(self, source: GraderSource, place_s: float | None = None) -> Iterator[Grading]:
+        """A sandbox that loads this grader when it is needed. What cannot be loaded gives outcomes that say so. For a
+        place, where others use all that may be, `place_s` seconds are waited, or a minute.
+        """
+        place = _Place(self._shares, self._memory, source, WAIT_S if place_s is None else place_s)
         grading = Grading(lambda stopping: self._loaded(source, place, stopping), self._stock.end)
         self._stock.use(1)
         try:
@@ -165,7 +167,8 @@ class Pool:
 class _Place:
     """A project's place for one sandbox: taken when it is first needed, and kept while one sandbox follows another."""
 
-    def __init__(self, sandboxes: Shares, memory: Shares, source: GraderSource) -> None:
+    def __init__(self, sandboxes: Shares, memory: Shares, source: GraderSource, wait_s: float) -> None:
+        self._wait_s = wait_s
         self._wanted = ((sandboxes, 1), (memory, source.memory_mb + SANDBOX_MIB))
         self._project = source.project
         self._taken = ExitStack()
@@ -177,7 +180,7 @@ class _Place:
             return
         with ExitStack() as taken:
             for shares, places in self._wanted:
-                shares.enter(self._project, WAIT_S, look, places)
+                shares.enter(self._project, self._wait_s, look, places)
                 taken.callback(shares.leave, self._project, places)
             self._taken = taken.pop_all()
         self._is_taken = True

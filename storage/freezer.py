@@ -23,7 +23,7 @@ class Freezer:
         self._freeze = script(redis, "freeze")
 
     def due(self, before: float, limit: int) -> list[str]:
-        """Batches that were over before this time, and are not frozen_batch."""
+        """Batches that were over before this time, and are not frozen."""
         found: list[Any] = self._redis.zrangebyscore(names.UNFROZEN, "-inf", before, start=0, num=limit)
         return [text(batch_id) for batch_id in found]
 

@@ -14,6 +14,7 @@ from storage.store import Store
 from worker.slice_size import SliceSize
 
 _PLANS = 64
+_PLACE_S = 1.0  # that a sandbox's place is waited for: the worker's other loop has it, for as long as its batch lasts
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class GraderCache:
         """A sandbox with this grader loaded, or None where its batch is over.
 
         Raises:
+            Busy: the worker's other loop leaves too little for another sandbox.
             InfrastructureError: no sandbox could be had.
         """
         loaded = self._loaded
@@ -68,7 +70,7 @@ class GraderCache:
         if plan is None or version is None:
             return None
         source = GraderSource.of_version(plan.project, version)
-        grading = self._open.enter_context(self._pool.grading(source))
+        grading = self._open.enter_context(self._pool.grading(source, _PLACE_S))
         self._loaded = LoadedGrader(lease.batch, scorer.source, grading)
         return self._loaded
 

@@ -52,10 +52,10 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     use(context)
     presence = Presence(store.processes, "worker", lambda: pool.trouble() or heartbeat.trouble())
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
-    express = SecondLoop(context)
+    second_loop = SecondLoop(context)
     builder = EnvironmentBuilder(context, EnvironmentSettings())
     builder.start()
-    express.start()
+    second_loop.start()
     heartbeat.start()
     presence.start()
     if metrics_file is not None:
@@ -68,7 +68,7 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     finally:
         context.stopping.set()
         builder.end()
-        express.end()
+        second_loop.end()
         janitor.end()
         heartbeat.end()
         presence.end()

@@ -7,7 +7,7 @@ from typing import Self
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from sandbox.errors import InfrastructureError
+from sandbox.errors import Busy, InfrastructureError
 from storage.errors import PayloadLost
 from storage.leases import Lease
 from worker.context import WorkerContext
@@ -16,9 +16,10 @@ from worker.redis_retry import retry_redis
 from worker.result_writer import ResultWriter
 from worker.unit import score
 from worker.unit_queue import UnitQueue
-from worker.unit_watch import UnitWatch
+from worker.unit_watch import SLICE_S, UnitWatch
 
 _LONGEST_PAUSE_S = 30.0
+_OTHER_LOOP_S = SLICE_S + 2.0  # in which the other loop leaves its unit for one that waits, and takes that
 
 _log = structlog.get_logger(__name__)
 
@@ -32,6 +33,7 @@ class ScoringLoop:
         self._queue = UnitQueue(context, starving=starving)
         self._writer = ResultWriter(context, self._queue)
         self._open = ExitStack()
+        self._made_room = False
 
     def __enter__(self) -> Self:
         for part in (self._queue, self._writer, self.cache):
@@ -50,7 +52,8 @@ class ScoringLoop:
         self._await_sandboxes()
         if self._context.stopping.is_set():
             return False
-        lease = self._queue.next()
+        # Who made room for a project that waits serves it: its own project may be before that one in the turns.
+        lease = (self._queue.next(starving=True) if self._made_room else None) or self._queue.next()
         if lease is None:
             return False
         if lease.tries > 1:
@@ -73,8 +76,14 @@ class ScoringLoop:
         A payload that is lost does not come back, so that is not waited for: other batches are.
         """
         watch = UnitWatch(self._context, lease)
+        self._made_room = False
         try:
             scored = retry_redis(self._context, lambda: score(self._context, self.cache, lease, watch))
+        except Busy as error:
+            _log.info("a chunk is left to the other loop of this worker", reason=str(error))
+            self._queue.give_back(lease, tried=False)
+            self._context.stopping.wait(_OTHER_LOOP_S)
+            return
         except (InfrastructureError, PayloadLost, OSError) as error:
             pause = 0.0 if isinstance(error, PayloadLost) else min(2.0**lease.tries, _LONGEST_PAUSE_S)
             _log.warning("a chunk could not be scored and is given back", next_after_s=pause, error=str(error))
@@ -82,6 +91,7 @@ class ScoringLoop:
             self._queue.give_back(lease, tried=not self._context.stopping.is_set())
             self._context.stopping.wait(pause)
             return
+        self._made_room = watch.leaving
         if scored is None:
             self._queue.give_back(lease, tried=not watch.leaving)
         else:

@@ -16,7 +16,7 @@ class SecondLoop(threading.Thread):
     """Sleeps until a unit has taken more than a second while a project waits that has no lease."""
 
     def __init__(self, context: WorkerContext) -> None:
-        super().__init__(name="express", daemon=True)
+        super().__init__(name="second-loop", daemon=True)
         self._worker = context
 
     def run(self) -> None:

@@ -26,9 +26,10 @@ class UnitQueue:
         for lease in list(self._held):
             self.drop(lease)  # what could not be given back comes back when its lease runs out
 
-    def next(self) -> Lease | None:
-        """A unit, or None where none waits."""
-        lease = retry_redis(self._context, lambda: self._context.store.leases.claim(starving=self._starving))
+    def next(self, *, starving: bool = False) -> Lease | None:
+        """A unit, or None where none waits. With `starving`, only of a project that has no lease."""
+        starving = starving or self._starving
+        lease = retry_redis(self._context, lambda: self._context.store.leases.claim(starving=starving))
         if lease is not None:
             self._held.add(lease)
             self._context.heartbeat.leases.add(lease)

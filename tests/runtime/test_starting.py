@@ -2,8 +2,19 @@
 
 import subprocess
 import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
 
 import pytest
+from redis import Redis
+from redis.exceptions import ResponseError
+
+from runtime import starting
+from storage.settings import StorageSettings
+from storage.store import open_store
+from tests.conftest import redis_server
 
 _STARTS = """
 import sys
@@ -58,3 +69,21 @@ def test_a_redis_that_does_not_answer_yet_is_waited_for() -> None:
     done = ran(_WAITS)
     assert done.stdout.count("Redis does not answer, trying again") == 2
     assert done.stdout.endswith("\nthe store\n")
+
+
+def test_a_redis_that_is_busy_with_a_long_script_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(starting, "_REDIS_WAIT_S", 0.05)
+    script = "local began = redis.call('TIME')[1] while redis.call('TIME')[1] - began < 3 do end"
+    with redis_server(tmp_path) as url, Redis.from_url(url) as redis:
+        redis.config_set("lua-time-limit", 50)
+        busy = threading.Thread(target=redis.eval, args=(script, 0))
+        busy.start()
+        settings = StorageSettings(redis_url=url, data_dir=tmp_path / "data")
+        time.sleep(0.3)
+        with pytest.raises(ResponseError, match="BUSY"):
+            open_store(settings)
+        store = starting.wait_for(partial(open_store, settings))
+        busy.join()
+        assert store.redis.ping()
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            starting.wait_for(partial(store.redis.llen, "gradebox:format"))

@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 
@@ -95,9 +96,16 @@ def test_what_is_merged_is_what_a_plain_computation_gives(units: list[Results], 
 
 
 @given(st.lists(FINITE, min_size=1, max_size=50), st.integers(0, 50))
+@example([8.9e307, 8.9e307, -8.9e307, -8.9e307, 1.7e308, 1.7e308], 0)  # the mean is no number
 def test_packing_loses_nothing(scores: list[float], errors: int) -> None:
     counted = tally([*map(outcome, scores), *[outcome("timeout") for _ in range(errors)]])
-    assert unpack(pack(counted)) == counted
+    before, after = ([_told_apart(value) for value in astuple(one)] for one in (counted, unpack(pack(counted))))
+    assert before == after
+
+
+def _told_apart(value: object) -> object:
+    """No nan is like another."""
+    return "nan" if isinstance(value, float) and math.isnan(value) else value
 
 
 def test_scores_that_are_too_many_to_tell_apart_are_counted_by_one_digit() -> None:

@@ -16,7 +16,7 @@ def test_what_is_given_back_counts_as_a_try_where_it_was_one(store: Store, conte
             assert context.heartbeat.leases == set()
 
 
-def test_leases_of_one_lane_outlive_those_of_the_other(store: Store, context: WorkerContext) -> None:
+def test_leases_of_one_loop_outlive_those_of_the_other(store: Store, context: WorkerContext) -> None:
     accept(store, 2500)
     with UnitQueue(context) as queue:
         mine = queue.next()
