@@ -320,3 +320,47 @@ def test_what_no_grader_can_have_is_said_in_words(client: Client, arguments: dic
     wanted: dict[str, Any] = {"key": "k", "fn": SLEEPS} | arguments
     with pytest.raises(gradebox.GradeboxError, match=said):
         client.graders.create.function(**wanted)
+
+
+def test_outcomes_stand_with_their_threads(client: Client, contains: str, service: Service) -> None:
+    client.graders.put("length", fn="async def grade(thread): return len(thread.completion())")
+    threads = [{"completion": str(number), "metadata": {"answer": "4"}, "id": number} for number in range(3000)]
+    batch = client.batches.create([contains, "length"], threads)
+    batch.wait(progress=False)
+    pairs = list(batch.outcomes(threads=True))
+    assert len(pairs) == 6000
+    assert all(outcome.id == thread["id"] == outcome.index for outcome, thread in pairs)
+    assert [thread["id"] for _, thread in batch.outcomes(after=2998, threads=True)] == [2999, 2999]
+
+    async def read() -> list[Any]:
+        async with AsyncClient(service.url, service.key) as awaiting:
+            again = await awaiting.batches.get(batch.id)
+            return [pair async for pair in again.outcomes(after=2990, threads=True)]
+
+    assert asyncio.run(read()) == pairs[-18:]
+
+
+def test_a_line_that_is_no_thread_stands_as_it_was_sent(client: Client, contains: str, tmp_path: Path) -> None:
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "4"}\nno thread\n{"completion": "\xff"}')
+    batch = client.batches.create(contains, tmp_path / "threads.jsonl")
+    batch.wait(progress=False)
+    assert [thread for _, thread in batch.outcomes(threads=True)] == [
+        {"completion": "4"},
+        "no thread",
+        '{"completion": "\ufffd"}',
+    ]
+
+
+def test_what_a_notebook_shows(client: Client, contains: str) -> None:
+    batch = client.batches.create(contains, [thread("4")])
+    batch.wait(progress=False)
+    assert "finished, 1 of 1 outcomes" in batch._repr_html_()
+    assert contains in client.graders.list()._repr_html_()
+    assert contains in client.score(contains, [thread("4")])._repr_html_()
+
+
+def test_a_batch_as_a_frame(client: Client, contains: str) -> None:
+    pytest.importorskip("pandas")
+    frame = client.batches.create(contains, [thread("4"), thread("5")]).to_pandas(threads=True)
+    assert list(frame["score"]) == [1.0, 0.0]
+    assert frame["thread"][1]["metadata"] == {"answer": "4"}

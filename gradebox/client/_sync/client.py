@@ -13,10 +13,10 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import GraderChoice
 from gradebox.client.combined import Reward
+from gradebox.client.frame import Outcomes
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
-from gradebox.outcome import Outcome
 from gradebox.schemas import AuditLine, BatchGrader
 
 TIMEOUT_S = 30.0
@@ -54,7 +54,7 @@ class Client:
 
     def score(
         self, key: str, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
-    ) -> list[Outcome]:
+    ) -> Outcomes:
         """Scores threads while the caller waits: an outcome for each, in order.
 
         Requests hold 1,000 threads each, one after the other: a batch scores many threads faster. `columns` is for
