@@ -10,6 +10,7 @@ import httpx
 from gradebox.access import FoundKey, Listeners, find_key, is_local, service_url
 from gradebox.client.call import Call, problem_of, refusal
 from gradebox.errors import ConnectionFailed, GradeboxError
+from gradebox.key_file import id_of
 
 T = TypeVar("T")
 
@@ -36,6 +37,12 @@ class Rules:
         _check_url(self.url)
         self.key = FoundKey(api_key) if api_key else find_key(self.url)
         self.auth = None if self.key is None else Bearer(self.url, self.key)
+
+    def take_over(self, old: str, secret: str) -> None:
+        """From now on this key is sent, where the one with the id `old` was."""
+        if self.key is not None and self.auth is not None and id_of(self.key.secret) == old:
+            self.key = FoundKey(secret, self.key.owner)
+            self.auth.send_instead(secret)
 
     def options(self) -> dict[str, Any]:
         """The arguments of an httpx client."""
@@ -108,6 +115,10 @@ class Bearer(httpx.Auth):
             raise httpx.ConnectError("nothing on this machine listens there", request=request)
         request.headers["Authorization"] = self._header
         yield request
+
+    def send_instead(self, secret: str) -> None:
+        """From now on another key is sent."""
+        self._header = f"Bearer {secret}"
 
     def look_again(self) -> None:
         """What is known of the service is out of date: a connection to it broke."""

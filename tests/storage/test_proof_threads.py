@@ -59,7 +59,7 @@ def test_as_many_are_kept_as_there_is_room_for(store: Store, monkeypatch: pytest
 
 def test_they_count_among_the_bytes_of_a_project(store: Store, redis: Redis) -> None:
     def taken() -> int:
-        return int(redis.hget(names.version_bytes("default"), "exact") or 0)  # type: ignore[arg-type]  # bytes
+        return int(redis.hget(names.version_bytes("default"), "exact") or 0)
 
     create(store)
     before = taken()

@@ -27,6 +27,7 @@ class AsyncClient:
     Threads may share a `Client`, and event loops an `AsyncClient`.
 
     Attributes:
+        url: of the service.
         graders, batches: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
@@ -45,6 +46,7 @@ class AsyncClient:
         """
         self._transport = AsyncTransport(Rules(url, api_key, timeout))
         self.project = project
+        self.url = self._transport.rules.url
         self._scoring = AsyncScoring(self._transport, project)
         self.graders = AsyncGraders(self._transport, project, self._scoring)
         self.batches = AsyncBatches(self._transport, project)

@@ -28,6 +28,7 @@ class Client:
     Threads may share a `Client`, and event loops an `AsyncClient`.
 
     Attributes:
+        url: of the service.
         graders, batches: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
@@ -46,6 +47,7 @@ class Client:
         """
         self._transport = Transport(Rules(url, api_key, timeout))
         self.project = project
+        self.url = self._transport.rules.url
         self._scoring = Scoring(self._transport, project)
         self.graders = Graders(self._transport, project, self._scoring)
         self.batches = Batches(self._transport, project)
