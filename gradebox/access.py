@@ -36,6 +36,7 @@ class FoundKey(NamedTuple):
 
     secret: str
     owner: int | None = None
+    file: Path | None = None
 
 
 class Listeners:
@@ -146,7 +147,7 @@ def _read_key(folder: Path) -> FoundKey | None:
     try:
         with (folder / KEY_FILE).open() as file:
             secret = file.read().strip()
-            return FoundKey(secret, os.fstat(file.fileno()).st_uid) if secret else None
+            return FoundKey(secret, os.fstat(file.fileno()).st_uid, folder / KEY_FILE) if secret else None
     except OSError:
         return None
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -364,3 +365,34 @@ def test_a_batch_as_a_frame(client: Client, contains: str) -> None:
     frame = client.batches.create(contains, [thread("4"), thread("5")]).to_pandas(threads=True)
     assert list(frame["score"]) == [1.0, 0.0]
     assert frame["thread"][1]["metadata"] == {"answer": "4"}
+
+
+def test_batches_of_a_list_have_all_that_a_new_one_has(client: Client, contains: str) -> None:
+    made = client.batches.create(contains, [thread("4")])
+    made.wait(progress=False)
+    found = client.batches.list(1)[0]
+    assert (found.id, found.done, found.threads, found.project) == (made.id, 1, 1, "default")
+    assert [outcome.score for outcome in found.outcomes()] == [1.0]
+    assert pickle.loads(pickle.dumps(found)).rewards() == [1.0]
+    with pytest.raises(AttributeError):
+        found.scores  # noqa: B018  # there is none
+
+
+def test_a_grader_is_made_by_create_itself(client: Client) -> None:
+    assert client.graders.create(key="by-create", fn="async def grade(thread): return 0.5").version == 1
+
+
+def test_what_is_gone_is_not_said_to_lack_a_version(client: Client, contains: str) -> None:
+    client.graders.delete(contains)
+    with pytest.raises(NotFound, match="there is no grader"):
+        client.score(f"{contains}@1", [thread("4")])
+
+
+def test_a_key_that_was_found_is_said_to_be_found(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "api-key").write_text("gbx_0123456789ab_" + "x" * 43)
+    monkeypatch.setenv("GRADEBOX_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("GRADEBOX_API_KEY", raising=False)
+    with pytest.raises(NotAllowed, match=f"unknown or revoked.*found in {tmp_path}/api-key: name the right one"):
+        Client(service.url).graders.list()

@@ -38,6 +38,12 @@ class AsyncBatchHandle:
         """One for each grader, when last asked: of what was done so far."""
         return self.status.summary
 
+    def __getattr__(self, name: str) -> Any:
+        """What else `status` says: `batch.done`, `batch.created_at`."""
+        if name.startswith("_") or name == "status":
+            raise AttributeError(name)
+        return getattr(self.status, name)
+
     def __repr__(self) -> str:
         status = self.status
         return f"<{type(self).__name__} {status.id} {status.state}: {status.done} of {status.total} outcomes>"
@@ -154,6 +160,10 @@ class AsyncBatches:
         """The batch of this id."""
         return AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
 
-    async def list(self, limit: int = 50, before: str | None = None) -> list[Batch]:
-        """The newest batches, or those older than the batch `before`; at most `limit` (200), without summaries."""
-        return await self._transport.send(calls.list_batches(self._project, limit, before))
+    async def list(self, limit: int = 50, before: str | None = None) -> list[AsyncBatchHandle]:
+        """The newest batches, or those older than the batch `before`; at most `limit` (200).
+
+        They are without summaries: `refresh()` gets one.
+        """
+        found = await self._transport.send(calls.list_batches(self._project, limit, before))
+        return [AsyncBatchHandle(self._transport, batch) for batch in found]

@@ -39,6 +39,12 @@ class BatchHandle:
         """One for each grader, when last asked: of what was done so far."""
         return self.status.summary
 
+    def __getattr__(self, name: str) -> Any:
+        """What else `status` says: `batch.done`, `batch.created_at`."""
+        if name.startswith("_") or name == "status":
+            raise AttributeError(name)
+        return getattr(self.status, name)
+
     def __repr__(self) -> str:
         status = self.status
         return f"<{type(self).__name__} {status.id} {status.state}: {status.done} of {status.total} outcomes>"
@@ -151,6 +157,10 @@ class Batches:
         """The batch of this id."""
         return BatchHandle(self._transport, self._transport.send(calls.get_batch(self._project, batch)))
 
-    def list(self, limit: int = 50, before: str | None = None) -> list[Batch]:
-        """The newest batches, or those older than the batch `before`; at most `limit` (200), without summaries."""
-        return self._transport.send(calls.list_batches(self._project, limit, before))
+    def list(self, limit: int = 50, before: str | None = None) -> list[BatchHandle]:
+        """The newest batches, or those older than the batch `before`; at most `limit` (200).
+
+        They are without summaries: `refresh()` gets one.
+        """
+        found = self._transport.send(calls.list_batches(self._project, limit, before))
+        return [BatchHandle(self._transport, batch) for batch in found]
