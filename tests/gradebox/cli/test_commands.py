@@ -335,7 +335,8 @@ def test_a_file_without_one_thread_is_no_success(service: Service, grader: str, 
 
     assert (scored.returncode, refused.returncode) == (1, 2)
     assert "bad_input, first at thread 0: the line is not JSON" in scored.stderr
-    assert "has a score" in scored.stderr
+    assert "no line of" in scored.stderr
+    assert "It begins with 'prompt,completion', and each line is to be a JSON object" in scored.stderr
     assert "threads.json: the file of threads is one JSON array" in refused.stderr
 
 
