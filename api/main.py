@@ -6,6 +6,7 @@ import signal
 import socket
 from types import FrameType
 
+from api import unknown_settings
 from api.http.server import server
 from api.services import Services
 from api.settings import ApiSettings
@@ -25,6 +26,7 @@ def main() -> int:
 
 
 def _run() -> None:
+    unknown_settings.warn()
     _allow_files()
     with open_pool(resets_later=True, counts=Counts("api")) as pool:
         _serve(ApiSettings(), wait_for(_open_store), pool)

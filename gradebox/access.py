@@ -17,9 +17,9 @@ from typing import NamedTuple
 import httpx
 
 from gradebox.errors import NotOurs
+from gradebox.key_file import KEY_FILE
 
 DEFAULT_URL = "http://127.0.0.1:8000"
-KEY_FILE = "api-key"
 _LOOK_S = 1.0
 _LISTENS = "0A"
 
@@ -36,6 +36,7 @@ class FoundKey(NamedTuple):
 
     secret: str
     owner: int | None = None
+    file: Path | None = None
 
 
 class Listeners:
@@ -97,10 +98,19 @@ def find_key(url: str) -> FoundKey | None:
     noted = read_note(httpx.URL(url).port or 80)
     if not is_local(url) and (noted is None or noted.url != url):
         return None
+    return next((key for key in map(_read_key, _folders(noted)) if key), None)
+
+
+def key_folders(url: str) -> list[Path]:
+    """The data folders on this machine where the key of the service at this URL is looked for."""
+    return _folders(read_note(httpx.URL(url).port or 80)) if is_local(url) else []
+
+
+def _folders(noted: Note | None) -> list[Path]:
     folders = [data_dir()]
     if noted is not None and "GRADEBOX_DATA_DIR" not in os.environ:
         folders.insert(0, noted.data_dir)
-    return next((key for key in map(_read_key, folders) if key), None)
+    return folders
 
 
 def is_local(url: str) -> bool:
@@ -137,7 +147,7 @@ def _read_key(folder: Path) -> FoundKey | None:
     try:
         with (folder / KEY_FILE).open() as file:
             secret = file.read().strip()
-            return FoundKey(secret, os.fstat(file.fileno()).st_uid) if secret else None
+            return FoundKey(secret, os.fstat(file.fileno()).st_uid, folder / KEY_FILE) if secret else None
     except OSError:
         return None
 

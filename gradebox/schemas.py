@@ -5,6 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gradebox.html import table
+
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
@@ -47,6 +49,12 @@ class Report(_Schema):
     def failed(self) -> Check | None:
         """The check that failed, or None."""
         return next((check for check in self.checks if not check.passed), None)
+
+    def _repr_html_(self) -> str:
+        rows = [("✓" if check.passed else "✗", check.name, check.line, check.message) for check in self.checks]
+        return table(
+            ("", "check", "line", "message"), [*rows, *(("!", "warning", None, each) for each in self.warnings)]
+        )
 
 
 class EnvironmentPackage(_Schema):
@@ -140,6 +148,17 @@ class Grader(_Schema):
     created_at: datetime
     updated_at: datetime
 
+    def as_row(self) -> tuple[object, ...]:
+        """What a table shows of it, under `GRADER_COLUMNS`."""
+        locked = "yes" if self.locked else "no"
+        return self.key, self.kind, self.version, locked, self.isolation, f"{self.updated_at:%F %T}", self.description
+
+    def _repr_html_(self) -> str:
+        return table(GRADER_COLUMNS, [self.as_row()])
+
+
+GRADER_COLUMNS = ("key", "kind", "version", "locked", "isolation", "updated (UTC)", "description")
+
 
 class BatchGrader(_Schema):
     """One grader of a batch: the version is settled when the batch is accepted."""
@@ -211,6 +230,19 @@ class Batch(_Schema):
     weighted_mean: float | None = Field(None, description="sum of weight times mean, once every grader has scores")
     summary: list[Summary] = Field([], description="one for each grader; of what is done so far while it runs")
     summary_error: str | None = Field(None, description="why the summary of a grader is missing")
+
+    def _repr_html_(self) -> str:
+        caption = f"batch {self.id}: {self.state}, {self.done:,} of {self.total:,} outcomes"
+        columns = ("grader", "count", "scored", "mean", "deviation", "minimum", "maximum", "errors", "warnings")
+        rows = [
+            (
+                *(getattr(one, name) for name in columns[:-2]),
+                ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.errors.items())),
+                " ".join(one.warnings),
+            )
+            for one in self.summary
+        ]
+        return table(columns, rows, caption)
 
 
 class ScoreAnswer(_Schema):

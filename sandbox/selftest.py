@@ -23,7 +23,7 @@ from sandbox.hostile.surroundings import Surroundings, surroundings
 from sandbox.hostile.trial import attempt, is_of_time
 from sandbox.hostile.watched import Watched
 from sandbox.pool import Pool
-from sandbox.settings import SandboxSettings
+from sandbox.settings import SandboxSettings, settings_or_exit
 
 _PAUSES_S = (0.0, 2.0, 4.0, 8.0)  # before a case is tried again that only took too long
 _AT_ONCE = 4
@@ -119,7 +119,7 @@ def main() -> int:
     arguments = parser.parse_args()
     as_json = arguments.json
     try:
-        result = run(SandboxSettings(load_s=_LOAD_S), arguments.category or (), show=not as_json)
+        result = run(settings_or_exit(load_s=_LOAD_S), arguments.category or (), show=not as_json)
     except IsolationUnavailable as error:
         Console(stderr=True).print(f"gradebox: no sandbox can be had here, so nothing was tried: {escape(str(error))}")
         return 2

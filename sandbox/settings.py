@@ -1,13 +1,15 @@
 """The settings of the sandbox, from the environment: `GRADEBOX_BACKEND` and so on."""
 
 import os
+import sys
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gradebox.limits import LINE_BYTES
+from gradebox.service.settings import fault_of
 from sandbox import limits
 from sandbox.cgroups import machine_memory_bytes
 
@@ -75,3 +77,12 @@ class SandboxSettings(BaseSettings):
     def most_memory_mb(self) -> int:
         """What the sandboxes of one process may come to want together, in MiB."""
         return self.sandboxes_memory_mb or max(64, machine_memory_bytes() // limits.MIB // 2)
+
+
+def settings_or_exit(**given: Any) -> SandboxSettings:
+    """The settings, for a command of a person. A wrong one is named on stderr, and the process exits with 2."""
+    try:
+        return SandboxSettings(**given)
+    except ValidationError as error:
+        sys.stderr.write(f"gradebox: {fault_of(error)}\n")
+        sys.exit(2)

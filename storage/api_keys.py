@@ -4,21 +4,23 @@ import hashlib
 import hmac
 import os
 import secrets
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
+import structlog
 from redis import Redis
 from redis.client import Pipeline
 
+from gradebox.key_file import NEW_KEY_FILE, id_of, new_token
 from gradebox.schemas import ApiKey, Role
 from storage import names
 from storage.audit import Audit
 from storage.errors import NotFound, no_project
 
 EVERY_PROJECT = "*"
-_PREFIX = "gbx"
-_SECRET_BYTES = 32
+_log = structlog.get_logger(__name__)
 
 
 class _Record(msgspec.Struct):
@@ -40,7 +42,7 @@ class ApiKeys:
 
     def create(self, name: str, projects: list[str], role: Role = "manage") -> ApiKey:
         """Makes a key for these projects in this role; the answer is the only place where its secret is ever seen."""
-        token = _new_token()
+        token = new_token()
         record = _record(token, name, projects, role)
         with self._redis.pipeline() as pipe:
             pipe.hset(names.API_KEYS, record.id, msgspec.json.encode(record))
@@ -78,9 +80,8 @@ class ApiKeys:
         Raises:
             NotFound: the token is good, and there is no such project. It is asked for in the same question.
         """
-        prefix, _, rest = token.partition("_")
-        key_id, _, secret = rest.partition("_")
-        if prefix != _PREFIX or not key_id or not secret:
+        key_id = id_of(token)
+        if key_id is None:
             return None
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(names.API_KEYS, key_id)
@@ -101,18 +102,38 @@ class ApiKeys:
         The file is what decides: it is linked into place whole, so several processes that start at once, or one
         that is killed half-way and started again, all end with the one key that the file holds.
         """
+        self._take_up(path.with_name(NEW_KEY_FILE), path)
         if self._redis.hlen(names.API_KEYS):
             return
         token = _token_in(path)
         record = _record(token, "first", [EVERY_PROJECT], "manage")
         self._redis.hsetnx(names.API_KEYS, record.id, msgspec.json.encode(record))
 
+    def _take_up(self, new: Path, path: Path) -> None:
+        """Makes the key for everything that lies in the file `new`, and puts it into `path`. Every step may come twice,
+        and by several processes at once.
+        """
+        try:
+            token = new.read_text("ascii").strip()
+        except FileNotFoundError:
+            return
+        if id_of(token) is None:
+            _log.error("the file holds no API key: run `gradebox keys recover` again", file=str(new))
+            return
+        record = _record(token, "recovered", [EVERY_PROJECT], "manage")
+        if self._redis.hsetnx(names.API_KEYS, record.id, msgspec.json.encode(record)):
+            _log.warning(
+                "an API key for every project was made: `gradebox keys recover` had asked for it", key=record.id
+            )
+        with suppress(FileNotFoundError):  # another process was first
+            new.replace(path)
+
 
 def _token_in(path: Path) -> str:
     path.parent.mkdir(parents=True, exist_ok=True)
     own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
-        file.write(f"{_new_token()}\n")
+        file.write(f"{new_token()}\n")
         file.flush()
         os.fsync(file.fileno())
     try:
@@ -122,10 +143,6 @@ def _token_in(path: Path) -> str:
     finally:
         own.unlink()
     return path.read_text("ascii").strip()
-
-
-def _new_token() -> str:
-    return f"{_PREFIX}_{secrets.token_hex(6)}_{secrets.token_urlsafe(_SECRET_BYTES)}"
 
 
 def _record(token: str, name: str, projects: list[str], role: Role) -> _Record:

@@ -196,6 +196,7 @@ class Graders:
         number = number or self.get(project, key).version
         value = self._redis.hget(names.versions(project, key), str(number))
         if value is None:
+            self.get(project, key)
             raise NotFound(f"grader {key!r} has no version {number}: list its versions to see which there are")
         return Version.model_validate_json(value)
 

@@ -18,7 +18,7 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1) -> Iter
 
     With several graders, each thread has a line for each, in the batch's order.
     """
-    return _joined(_chunks(batches, spool, batch_id, after))
+    return joined(_chunks(batches, spool, batch_id, after))
 
 
 def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int) -> Iterator[bytes]:
@@ -54,8 +54,8 @@ def _chunk(spool: Spool, batch_id: str, files: list[tuple[int, int]], skip: int,
             yield from islice(lines, skip * len(opened), chunk.lines * len(opened))
 
 
-def _joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Few blocks: whoever sends one pays for it as such."""
+def joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces in few blocks: whoever sends one pays for it as such."""
     block: list[bytes] = []
     size = 0
     for piece in pieces:

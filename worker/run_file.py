@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import typer
-from pydantic import ValidationError
 
 from gradebox.cli import output, score, validate
 from gradebox.cli.files import open_threads, read_source
@@ -17,12 +16,11 @@ from gradebox.client.rows import with_columns
 from gradebox.client.threads import blocks
 from gradebox.outcome import Outcome
 from gradebox.schemas import Report, Summary
-from gradebox.service.settings import fault_of
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.pool import Pool, open_pool
-from sandbox.settings import SandboxSettings
+from sandbox.settings import settings_or_exit
 from sandbox.source_bytes import SourceRefused, from_bytes
 from storage.statistics import Tally, merged, tally
 from storage.summary import summarise
@@ -38,7 +36,7 @@ def main() -> int:
     try:
         source = from_bytes(read_source(arguments.file, arguments.contract).encode())
         grader = GraderSource(source, arguments.isolation, arguments.timeout_s, arguments.memory_mb)
-        with open_pool(SandboxSettings(warm_sandboxes=0)) as pool:
+        with open_pool(settings_or_exit(warm_sandboxes=0)) as pool:
             return _run(pool, grader, arguments)
     except SourceRefused as refused:
         return _tell(refused.report, None, arguments.json)
@@ -46,7 +44,7 @@ def main() -> int:
         output.note(f"gradebox: {error.message}")
         return 2
     except (OSError, ValueError, InfrastructureError, IsolationUnavailable) as error:
-        output.note(f"gradebox: {fault_of(error) if isinstance(error, ValidationError) else error}")
+        output.note(f"gradebox: {error}")
         return 2
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
@@ -24,11 +24,16 @@ from api.intake import batch_upload, bodies
 from api.intake.idempotency import Repeatable
 from api.services import Served, Services
 from gradebox.schemas import ENDED, Batch
-from storage import outcomes
+from storage import batch_threads, outcomes
+from storage.batches import Batches
+from storage.spool import Spool
 
 LONGEST_WAIT_S = 30
 PAGE = 50
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
+
+Read = Callable[[Batches, Spool, str, int], Iterator[bytes]]
+"""Lines of a batch behind one of its threads."""
 
 _BATCHES = TypeAdapter(list[Batch])
 _log = structlog.get_logger(__name__)
@@ -114,8 +119,27 @@ async def read_outcomes(
     accept_encoding: Annotated[str, Header()] = "",
 ) -> Response:
     """The outcomes as JSON lines in input order, as far as all threads up to there are done."""
+    return await _streamed(request, services, project, batch_id, after, accept_encoding, outcomes.read)
+
+
+@router.get("/{batch_id}/threads", response_class=StreamingResponse, responses={200: {"content": openapi.JSON_LINES}})
+async def read_threads(
+    request: Request,
+    services: Served,
+    project: InProject,
+    batch_id: str,
+    after: Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")] = -1,
+    accept_encoding: Annotated[str, Header()] = "",
+) -> Response:
+    """The threads as they were sent, a line each, in order."""
+    return await _streamed(request, services, project, batch_id, after, accept_encoding, batch_threads.read)
+
+
+async def _streamed(
+    request: Request, services: Services, project: str, batch_id: str, after: int, accept_encoding: str, read: Read
+) -> Response:
     gzip = _takes_gzip(accept_encoding)
-    found = await services.large_answers.make(request, _outcomes, services, project, batch_id, after, gzip)
+    found = await services.large_answers.make(request, _lines, services, project, batch_id, after, gzip, read)
     headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if gzip else {})}
     if isinstance(found, bytes):
         return Response(found, headers=headers, media_type="application/x-ndjson")
@@ -123,10 +147,12 @@ async def read_outcomes(
     return StreamingResponse(blocks, headers=headers, media_type="application/x-ndjson")
 
 
-def _outcomes(services: Services, project: str, batch_id: str, after: int, gzip: bool) -> bytes | Iterator[bytes]:
+def _lines(
+    services: Services, project: str, batch_id: str, after: int, gzip: bool, read: Read
+) -> bytes | Iterator[bytes]:
     """All of them where they are no whole block, else blocks, of which the first is read."""
     services.store.batches.get(project, batch_id, summary=False)
-    blocks = outcomes.read(services.store.batches, services.store.spool, batch_id, after)
+    blocks = read(services.store.batches, services.store.spool, batch_id, after)
     first = next(blocks, b"")
     if len(first) < outcomes.BLOCK_BYTES:
         return b"".join(_gzip((first,))) if gzip else first

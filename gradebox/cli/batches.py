@@ -23,7 +23,7 @@ def list_batches(
     before: Annotated[str | None, typer.Option(metavar="ID", help="Only batches older than this one.")] = None,
 ) -> None:
     """The newest batches of the project."""
-    batches = invocation.client.batches.list(limit, before)
+    batches = [batch.status for batch in invocation.client.batches.list(limit, before)]
     if invocation.json:
         return as_json(batches)
     rows = [(b.id, b.state, _graders(b), b.done, b.total, errors(b.errors), b.created_at) for b in batches]

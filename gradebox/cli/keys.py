@@ -5,7 +5,8 @@ from typing import Annotated, Literal
 import typer
 
 from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.output import as_json, note, say, table
+from gradebox.cli.output import as_json, fail, note, say, table
+from gradebox.cli.server import DataDir
 
 Role = Literal["read", "score", "manage"]  # as in the schemas, which take too long to import for `--help`
 
@@ -41,6 +42,38 @@ def list_keys(invocation: Invocation) -> None:
         return as_json(keys)
     rows = [(key.id, key.name, ", ".join(key.projects), key.role, key.revoked, key.created_at) for key in keys]
     return table(["id", "name", "projects", "role", "revoked", "created (UTC)"], rows)
+
+
+@client_command(app)
+def rotate(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")]) -> None:
+    """Makes a key like another and prints it, this once; the other is revoked."""
+    from gradebox import key_file
+    from gradebox.access import key_folders
+
+    new = invocation.client.keys.rotate(key)
+    for folder in key_folders(invocation.client.url):
+        if new.secret and (path := key_file.replace(folder, key, new.secret)):
+            note(f"{path} holds the new key")
+    if invocation.json:
+        return as_json(new)
+    note(f"key {new.id} stands in the place of {key}; it is not shown again:")
+    return say(new.secret or "")
+
+
+@app.command()
+def recover(data_dir: DataDir = None) -> None:
+    """Makes a key for everything where all are lost: on the service's machine, by the owner of its data folder.
+
+    The service takes it up when it starts the next time, and leaves it in the file `api-key`. Needs no key itself.
+    """
+    from gradebox import key_file
+    from gradebox.access import data_dir as usual_data_dir
+
+    folder = data_dir or usual_data_dir()
+    if not folder.is_dir():
+        fail(f"there is no data folder {folder}: name the service's with --data-dir or GRADEBOX_DATA_DIR", 2)
+    key_file.write(folder / key_file.NEW_KEY_FILE, key_file.new_token())
+    say(f"start the service again: from then on {folder / key_file.KEY_FILE} holds a new key for every project")
 
 
 @client_command(app)

@@ -80,8 +80,17 @@ def score(
     if batch.status.errors:
         note_errors(batch)
     if not batch.status.scored:
-        fail(f"no completion of batch {batch.id} has a score", 1)
+        fail(f"no completion of batch {batch.id} has a score{_how_it_begins(batch, file)}", 1)
     return None
+
+
+def _how_it_begins(batch: "BatchHandle", path: Path) -> str:
+    """What a file looks like none of whose lines is a thread."""
+    if set(batch.status.errors) != {"bad_input"} or not path.is_file():
+        return ""
+    with path.open("rb") as file:
+        start = file.readline(60).decode("utf-8", "replace").rstrip()
+    return f": no line of {path} is a thread. It begins with {start!r}, and each line is to be a JSON object"
 
 
 def note_errors(batch: "BatchHandle") -> None:

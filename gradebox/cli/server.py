@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+_CATEGORIES = "syntax, module, execution, return, resource, escape, calls, cross, channel, reuse"
 Backend = Literal["auto", "bubblewrap", "docker"]
 DataDir = Annotated[
     Path | None, typer.Option(file_okay=False, help="The data folder. [GRADEBOX_DATA_DIR, or ~/.local/share/gradebox]")
@@ -75,7 +76,9 @@ def doctor(
 
 def selftest(
     backend: RoleBackend = None,
-    category: Annotated[list[str] | None, typer.Option(help="Only graders of this kind; may be repeated.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help=f"Only graders of this kind: {_CATEGORIES}. May be repeated.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Tries hundreds of hostile graders on this machine. Exits 1 when one gets through, 2 when none could be tried."""

@@ -1,6 +1,7 @@
 """Watches a batch until it ends: what is shown meanwhile, how long an answer may take, and what the end means."""
 
 import time
+from importlib.util import find_spec
 from types import TracebackType
 from typing import Self
 
@@ -99,7 +100,9 @@ class _ProgressLines:
 
 
 def _display(batch: Batch) -> _ProgressBar | _ProgressLines:
-    console = Console(stderr=True)
+    # In a notebook without ipywidgets, rich would warn instead of showing a bar.
+    force = None if find_spec("ipywidgets") else False
+    console = Console(stderr=True, force_jupyter=force)
     return _ProgressBar(batch, console) if console.is_terminal or console.is_jupyter else _ProgressLines(console)
 
 

@@ -196,6 +196,11 @@ def outcomes_path(project: str, batch: str) -> str:
     return _path(project, "batches", batch, "outcomes")
 
 
+def threads_path(project: str, batch: str) -> str:
+    """Where a batch's threads are read."""
+    return _path(project, "batches", batch, "threads")
+
+
 def create_key(name: str, projects: Sequence[str], role: Role) -> Call[ApiKey]:
     """Makes an API key; the answer alone holds its secret."""
     body = encode({"name": name, "projects": list(projects), "role": role})

@@ -7,6 +7,7 @@ from math import fsum
 
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._sync.scoring import Scoring
+from gradebox.client.frame import Outcomes
 from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
 from gradebox.client.threads import Thread, each_of
 from gradebox.outcome import Outcome, OutcomeError
@@ -26,7 +27,7 @@ class Reward(RewardFunctions):
         self.name = name
         self._scoring = scoring
 
-    def score(self, threads: Iterable[Thread]) -> list[Outcome]:
+    def score(self, threads: Iterable[Thread]) -> Outcomes:
         """An outcome for each thread, in order: the combined score, with the graders' scores as its `values`.
 
         Where a grader gave no score there is none, and the error is that of the first such grader.
@@ -51,7 +52,7 @@ class AsyncReward(AsyncRewardFunctions):
         self.name = name
         self._scoring = scoring
 
-    async def score(self, threads: Iterable[Thread]) -> list[Outcome]:
+    async def score(self, threads: Iterable[Thread]) -> Outcomes:
         """As `Reward.score`."""
         same = list(each_of(threads))
         parts = await asyncio.gather(*(self._scoring.score(one.key, same, one.version) for one in self.graders))
@@ -64,9 +65,9 @@ class AsyncReward(AsyncRewardFunctions):
         return [one.key for one in self.graders]
 
 
-def combined(name: str, graders: Sequence[BatchGrader], parts: Sequence[Sequence[Outcome]]) -> list[Outcome]:
+def combined(name: str, graders: Sequence[BatchGrader], parts: Sequence[Sequence[Outcome]]) -> Outcomes:
     """An outcome for each thread, of the outcomes that each grader gave."""
-    return [_combined(name, graders, outcomes) for outcomes in zip(*parts, strict=True)]
+    return Outcomes(_combined(name, graders, outcomes) for outcomes in zip(*parts, strict=True))
 
 
 def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outcome]) -> Outcome:

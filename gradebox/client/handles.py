@@ -5,7 +5,7 @@ middle of a training run.
 """
 
 from collections.abc import Iterable
-from typing import Self, Unpack
+from typing import Self, TypeVar, Unpack
 
 from pydantic import PrivateAttr
 
@@ -14,11 +14,21 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.versions import versions as async_versions
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.versions import versions
+from gradebox.client.frame import Outcomes
 from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, GraderOptions, update_call
-from gradebox.outcome import Outcome
-from gradebox.schemas import Grader, Version
+from gradebox.html import table
+from gradebox.schemas import GRADER_COLUMNS, Grader, Version
+
+_H = TypeVar("_H", bound=Grader)
+
+
+class GraderList(list[_H]):
+    """Graders that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        return table(GRADER_COLUMNS, [grader.as_row() for grader in self])
 
 
 class GraderHandle(Grader, RewardFunctions):
@@ -33,7 +43,7 @@ class GraderHandle(Grader, RewardFunctions):
         handle._scoring = scoring
         return handle
 
-    def score(self, threads: Iterable[Thread]) -> list[Outcome]:
+    def score(self, threads: Iterable[Thread]) -> Outcomes:
         """As `Client.score`, by this version."""
         return self._scoring.score(self.key, threads, self.version)
 
@@ -66,7 +76,7 @@ class AsyncGraderHandle(Grader, AsyncRewardFunctions):
         handle._scoring = scoring
         return handle
 
-    async def score(self, threads: Iterable[Thread]) -> list[Outcome]:
+    async def score(self, threads: Iterable[Thread]) -> Outcomes:
         """As `AsyncClient.score`, by this version."""
         return await self._scoring.score(self.key, threads, self.version)
 

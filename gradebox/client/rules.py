@@ -9,7 +9,9 @@ import httpx
 
 from gradebox.access import FoundKey, Listeners, find_key, is_local, service_url
 from gradebox.client.call import Call, problem_of, refusal
-from gradebox.errors import ConnectionFailed, GradeboxError
+from gradebox.errors import ConnectionFailed, GradeboxError, NotAllowed
+from gradebox.key_file import id_of
+from gradebox.schemas import Problem
 
 T = TypeVar("T")
 
@@ -36,6 +38,12 @@ class Rules:
         _check_url(self.url)
         self.key = FoundKey(api_key) if api_key else find_key(self.url)
         self.auth = None if self.key is None else Bearer(self.url, self.key)
+
+    def take_over(self, old: str, secret: str) -> None:
+        """From now on this key is sent, where the one with the id `old` was."""
+        if self.key is not None and self.auth is not None and id_of(self.key.secret) == old:
+            self.key = FoundKey(secret, self.key.owner)
+            self.auth.send_instead(secret)
 
     def options(self) -> dict[str, Any]:
         """The arguments of an httpx client."""
@@ -109,6 +117,10 @@ class Bearer(httpx.Auth):
         request.headers["Authorization"] = self._header
         yield request
 
+    def send_instead(self, secret: str) -> None:
+        """From now on another key is sent."""
+        self._header = f"Bearer {secret}"
+
     def look_again(self) -> None:
         """What is known of the service is out of date: a connection to it broke."""
         if self._listeners is not None:
@@ -117,7 +129,7 @@ class Bearer(httpx.Auth):
 
 def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rules, attempt: int) -> T:
     """What the last try of a call gives. Raises GradeboxError."""
-    if isinstance(failure, httpx.Response):
+    if isinstance(failure, httpx.Response) and failure.status_code != httpx.codes.UNAUTHORIZED:
         if call.gone_is_done and attempt > 0 and failure.status_code == httpx.codes.NOT_FOUND:
             return call.read(b"")
         return call.answer(failure)
@@ -127,10 +139,19 @@ def settle(call: Call[T], failure: httpx.Response | httpx.HTTPError, rules: Rule
 def error_of(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> GradeboxError:
     """The exception for a try that was the last."""
     if isinstance(failure, httpx.Response):
-        return refusal(failure)
+        return _with_origin(refusal(failure), rules.key)
     error = rules.unreachable(failure)
     error.__cause__ = failure
     return error
+
+
+def _with_origin(error: GradeboxError, key: FoundKey | None) -> GradeboxError:
+    """A key that the user did not name is said to be found, and where."""
+    if not isinstance(error, NotAllowed) or error.status != httpx.codes.UNAUTHORIZED or key is None or not key.file:
+        return error
+    found = f"{error.detail}. The key was found in {key.file}: name the right one with GRADEBOX_API_KEY or --api-key"
+    told = {"type": error.type, "title": "Unauthorized", "status": error.status, "request_id": error.request_id}
+    return NotAllowed(Problem(detail=found, **told))
 
 
 def _is_final(response: httpx.Response) -> bool:

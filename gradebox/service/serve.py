@@ -14,8 +14,9 @@ from types import FrameType
 
 from pydantic import ValidationError
 
-from gradebox.access import KEY_FILE, Note, write_note
+from gradebox.access import Note, write_note
 from gradebox.errors import CannotServe
+from gradebox.key_file import KEY_FILE
 from gradebox.service import server_programs
 from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold

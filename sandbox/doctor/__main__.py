@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import asdict
+from shutil import which
 
 from rich.console import Console
 from rich.table import Table
@@ -15,7 +16,7 @@ from sandbox.doctor import engine, inside, kernel
 from sandbox.doctor.layer import Layer
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.session import Ended
-from sandbox.settings import SandboxSettings
+from sandbox.settings import SandboxSettings, settings_or_exit
 
 _ZYGOTE = "Without it sandboxes are as safe, and take 25 ms longer to start."
 
@@ -28,7 +29,8 @@ def bubblewrap(settings: SandboxSettings) -> Iterable[Layer]:
             yield from inside.examine(backend)
             yield _zygote(backend)
     except (IsolationUnavailable, InfrastructureError, Ended) as error:
-        yield Layer("a sandbox, and a grader in it", False, str(error), fix=kernel.NAMESPACES)
+        fix = kernel.NAMESPACES if which("bwrap") else "Install it: see above."
+        yield Layer("a sandbox, and a grader in it", False, str(error), fix=fix)
         return
     yield kernel.control_groups()
 
@@ -51,7 +53,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="gradebox doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print machine-readable output")
     arguments = parser.parse_args()
-    settings = SandboxSettings()
+    settings = settings_or_exit()
     names = list(EXAMINED) if settings.backend == "auto" else [settings.backend]
     backends = {name: list(EXAMINED[name](settings)) for name in names}
     safe = [name for name, layers in backends.items() if is_safe(layers)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -320,3 +321,78 @@ def test_what_no_grader_can_have_is_said_in_words(client: Client, arguments: dic
     wanted: dict[str, Any] = {"key": "k", "fn": SLEEPS} | arguments
     with pytest.raises(gradebox.GradeboxError, match=said):
         client.graders.create.function(**wanted)
+
+
+def test_outcomes_stand_with_their_threads(client: Client, contains: str, service: Service) -> None:
+    client.graders.put("length", fn="async def grade(thread): return len(thread.completion())")
+    threads = [{"completion": str(number), "metadata": {"answer": "4"}, "id": number} for number in range(3000)]
+    batch = client.batches.create([contains, "length"], threads)
+    batch.wait(progress=False)
+    pairs = list(batch.outcomes(threads=True))
+    assert len(pairs) == 6000
+    assert all(outcome.id == thread["id"] == outcome.index for outcome, thread in pairs)
+    assert [thread["id"] for _, thread in batch.outcomes(after=2998, threads=True)] == [2999, 2999]
+
+    async def read() -> list[Any]:
+        async with AsyncClient(service.url, service.key) as awaiting:
+            again = await awaiting.batches.get(batch.id)
+            return [pair async for pair in again.outcomes(after=2990, threads=True)]
+
+    assert asyncio.run(read()) == pairs[-18:]
+
+
+def test_a_line_that_is_no_thread_stands_as_it_was_sent(client: Client, contains: str, tmp_path: Path) -> None:
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "4"}\nno thread\n{"completion": "\xff"}')
+    batch = client.batches.create(contains, tmp_path / "threads.jsonl")
+    batch.wait(progress=False)
+    assert [thread for _, thread in batch.outcomes(threads=True)] == [
+        {"completion": "4"},
+        "no thread",
+        '{"completion": "\ufffd"}',
+    ]
+
+
+def test_what_a_notebook_shows(client: Client, contains: str) -> None:
+    batch = client.batches.create(contains, [thread("4")])
+    batch.wait(progress=False)
+    assert "finished, 1 of 1 outcomes" in batch._repr_html_()
+    assert contains in client.graders.list()._repr_html_()
+    assert contains in client.score(contains, [thread("4")])._repr_html_()
+
+
+def test_a_batch_as_a_frame(client: Client, contains: str) -> None:
+    pytest.importorskip("pandas")
+    frame = client.batches.create(contains, [thread("4"), thread("5")]).to_pandas(threads=True)
+    assert list(frame["score"]) == [1.0, 0.0]
+    assert frame["thread"][1]["metadata"] == {"answer": "4"}
+
+
+def test_batches_of_a_list_have_all_that_a_new_one_has(client: Client, contains: str) -> None:
+    made = client.batches.create(contains, [thread("4")])
+    made.wait(progress=False)
+    found = client.batches.list(1)[0]
+    assert (found.id, found.done, found.threads, found.project) == (made.id, 1, 1, "default")
+    assert [outcome.score for outcome in found.outcomes()] == [1.0]
+    assert pickle.loads(pickle.dumps(found)).rewards() == [1.0]
+    with pytest.raises(AttributeError):
+        found.scores  # noqa: B018  # there is none
+
+
+def test_a_grader_is_made_by_create_itself(client: Client) -> None:
+    assert client.graders.create(key="by-create", fn="async def grade(thread): return 0.5").version == 1
+
+
+def test_what_is_gone_is_not_said_to_lack_a_version(client: Client, contains: str) -> None:
+    client.graders.delete(contains)
+    with pytest.raises(NotFound, match="there is no grader"):
+        client.score(f"{contains}@1", [thread("4")])
+
+
+def test_a_key_that_was_found_is_said_to_be_found(
+    service: Service, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "api-key").write_text("gbx_0123456789ab_" + "x" * 43)
+    monkeypatch.setenv("GRADEBOX_DATA_DIR", str(tmp_path))
+    monkeypatch.delenv("GRADEBOX_API_KEY", raising=False)
+    with pytest.raises(NotAllowed, match=f"unknown or revoked.*found in {tmp_path}/api-key: name the right one"):
+        Client(service.url).graders.list()

@@ -118,3 +118,17 @@ def test_an_engine_without_that_runtime_is_told_how_to_get_it() -> None:
     backend_of("docker")(settings_for("docker")).close()
     layer = layers_of("docker")["gVisor"]
     assert layer["in_force"] or "runsc install" in layer["fix"]
+
+
+def test_a_wrong_setting_is_named_in_one_line() -> None:
+    done = doctor(GRADEBOX_LOAD_S="abc")
+    assert done.returncode == 2
+    assert done.stderr.startswith("gradebox: GRADEBOX_LOAD_S is not as it should be")
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_what_is_not_installed_is_to_be_installed(tmp_path: Path) -> None:
+    done = doctor(GRADEBOX_BACKEND="bubblewrap", PATH=str(tmp_path))
+    assert done.returncode == 1
+    assert "apt-get install bubblewrap" in done.stdout
+    assert "sysctl" not in done.stdout

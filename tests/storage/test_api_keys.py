@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from redis import Redis
 
+from gradebox import key_file
 from storage import names
 from storage.errors import NotFound
 from storage.store import Store
@@ -91,3 +92,29 @@ def test_a_start_that_was_killed_half_way_is_finished_by_the_next(store: Store, 
     redis.delete(names.API_KEYS)
     store.api_keys.ensure_first(path)
     assert store.api_keys.find(path.read_text().strip()) is not None
+
+
+def test_a_lost_key_is_replaced_at_the_next_start(store: Store, tmp_path: Path) -> None:
+    path, new = tmp_path / "api-key", tmp_path / "api-key.new"
+    store.api_keys.ensure_first(path)
+    first = path.read_text().strip()
+    path.unlink()
+    key_file.write(new, key_file.new_token())
+    assert stat.S_IMODE(new.stat().st_mode) == 0o600
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(store.api_keys.ensure_first, [path] * 8))
+    found = store.api_keys.find(path.read_text().strip())
+    assert found is not None
+    assert (found.projects, found.role, found.name) == (["*"], "manage", "recovered")
+    assert [file.name for file in tmp_path.iterdir()] == ["api-key"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(store.api_keys.all()) == 2
+    assert store.api_keys.find(first) is not None
+    store.api_keys.ensure_first(path)
+    assert len(store.api_keys.all()) == 2
+
+
+def test_what_is_no_key_is_not_taken_up(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "api-key.new").write_text("gbx_short_x")
+    store.api_keys.ensure_first(tmp_path / "api-key")
+    assert [key.name for key in store.api_keys.all()] == ["first"]

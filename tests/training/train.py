@@ -53,7 +53,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
     made = Tokenizer(models.WordLevel({word: number for number, word in enumerate(WORDS)}, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     special = {"pad_token": "<pad>", "bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>"}
-    return PreTrainedTokenizerFast(tokenizer_object=made, **special)
+    return PreTrainedTokenizerFast(tokenizer_object=made, model_input_names=["input_ids", "attention_mask"], **special)
 
 
 def train(*reward_funcs: Callable[..., Any]) -> list[dict[str, Any]]:

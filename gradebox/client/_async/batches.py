@@ -1,11 +1,14 @@
 """Batches, as a user holds them."""
 
 from collections.abc import AsyncIterator
+from typing import Any, Literal, overload
 
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice
+from gradebox.client.frame import Outcomes
+from gradebox.client.line_readers import OutcomeReader, ThreadReader
 from gradebox.client.outcomes import Rewards
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
@@ -35,6 +38,12 @@ class AsyncBatchHandle:
         """One for each grader, when last asked: of what was done so far."""
         return self.status.summary
 
+    def __getattr__(self, name: str) -> Any:
+        """What else `status` says: `batch.done`, `batch.created_at`."""
+        if name.startswith("_") or name == "status":
+            raise AttributeError(name)
+        return getattr(self.status, name)
+
     def __repr__(self) -> str:
         status = self.status
         return f"<{type(self).__name__} {status.id} {status.state}: {status.done} of {status.total} outcomes>"
@@ -56,9 +65,48 @@ class AsyncBatchHandle:
                 await self.refresh(patience)
         return self.status
 
-    def outcomes(self, after: int | None = None) -> AsyncIterator[Outcome]:
-        """The outcomes so far, in the order of the threads; only those with an index above `after`."""
-        return self._transport.outcomes(calls.outcomes_path(self.status.project, self.id), after)
+    @overload
+    def outcomes(self, after: int | None = None, threads: Literal[False] = False) -> AsyncIterator[Outcome]: ...
+
+    @overload
+    def outcomes(self, after: int | None = None, *, threads: Literal[True]) -> AsyncIterator[tuple[Outcome, Any]]: ...
+
+    def outcomes(self, after: int | None = None, threads: bool = False) -> AsyncIterator[Any]:
+        """The outcomes so far, in the order of the threads; only those with an index above `after`.
+
+        With `threads=True`, pairs of an outcome and its thread as it was sent: a dict, or the line that was no JSON.
+        """
+        path = calls.outcomes_path(self.status.project, self.id)
+        outcomes = self._transport.lines(path, OutcomeReader(after))
+        return self._with_threads(outcomes, after) if threads else outcomes
+
+    async def _with_threads(
+        self, outcomes: AsyncIterator[Outcome], after: int | None
+    ) -> AsyncIterator[tuple[Outcome, Any]]:
+        path = calls.threads_path(self.status.project, self.id)
+        threads = self._transport.lines(path, ThreadReader(after))
+        index, thread = -1 if after is None else after, None
+        async for outcome in outcomes:
+            while index < outcome.index:
+                thread, index = await anext(threads), index + 1
+            yield outcome, thread
+
+    async def to_pandas(self, threads: bool = False) -> Any:
+        """All outcomes as a `pandas.DataFrame`, when the batch has ended: waits for that. Needs pandas.
+
+        With `threads=True` its column `thread` has the thread of each. Columns: see `Outcomes.to_pandas`.
+
+        Raises:
+            BatchFailed: it was cancelled, or failed.
+        """
+        await self.wait(progress=False)
+        if not threads:
+            return Outcomes([outcome async for outcome in self.outcomes()]).to_pandas()
+        pairs = [pair async for pair in self.outcomes(threads=True)]
+        return Outcomes([outcome for outcome, _ in pairs]).to_pandas([thread for _, thread in pairs])
+
+    def _repr_html_(self) -> str:
+        return self.status._repr_html_()
 
     async def rewards(self) -> list[float | None]:
         """One number for each thread, in order, when the batch has ended: waits for that.
@@ -112,6 +160,10 @@ class AsyncBatches:
         """The batch of this id."""
         return AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
 
-    async def list(self, limit: int = 50, before: str | None = None) -> list[Batch]:
-        """The newest batches, or those older than the batch `before`; at most `limit` (200), without summaries."""
-        return await self._transport.send(calls.list_batches(self._project, limit, before))
+    async def list(self, limit: int = 50, before: str | None = None) -> list[AsyncBatchHandle]:
+        """The newest batches, or those older than the batch `before`; at most `limit` (200).
+
+        They are without summaries: `refresh()` gets one.
+        """
+        found = await self._transport.send(calls.list_batches(self._project, limit, before))
+        return [AsyncBatchHandle(self._transport, batch) for batch in found]

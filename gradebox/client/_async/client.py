@@ -13,10 +13,10 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import GraderChoice
 from gradebox.client.combined import AsyncReward
+from gradebox.client.frame import Outcomes
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
-from gradebox.outcome import Outcome
 from gradebox.schemas import AuditLine, BatchGrader
 
 TIMEOUT_S = 30.0
@@ -28,6 +28,7 @@ class AsyncClient:
     Threads may share a `Client`, and event loops an `AsyncClient`.
 
     Attributes:
+        url: of the service.
         graders, batches, environments: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
@@ -46,6 +47,7 @@ class AsyncClient:
         """
         self._transport = AsyncTransport(Rules(url, api_key, timeout))
         self.project = project
+        self.url = self._transport.rules.url
         self._scoring = AsyncScoring(self._transport, project)
         self.graders = AsyncGraders(self._transport, project, self._scoring)
         self.batches = AsyncBatches(self._transport, project)
@@ -55,7 +57,7 @@ class AsyncClient:
 
     async def score(
         self, key: str, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
-    ) -> list[Outcome]:
+    ) -> Outcomes:
         """Scores threads while the caller waits: an outcome for each, in order.
 
         Requests hold 1,000 threads each, one after the other: a batch scores many threads faster. `columns` is for

@@ -21,6 +21,10 @@ class AsyncCreation:
         self._project = project
         self._scoring = scoring
 
+    async def __call__(self, *, key: str, fn: Function, **options: Unpack[GraderOptions]) -> AsyncGraderHandle:
+        """As `function`."""
+        return await self.function(key=key, fn=fn, **options)
+
     async def function(
         self,
         *,

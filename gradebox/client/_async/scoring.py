@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
+from gradebox.client.frame import Outcomes
 from gradebox.client.outcomes import moved
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Thread, pieces
-from gradebox.outcome import Outcome
 
 
 class AsyncScoring:
@@ -19,10 +19,10 @@ class AsyncScoring:
 
     async def score(
         self, key: str, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
-    ) -> list[Outcome]:
+    ) -> Outcomes:
         """An outcome for each thread, in order."""
         key, named = calls.split_version(key)
-        outcomes = list[Outcome]()
+        outcomes = Outcomes()
         for first, lines in pieces(with_columns(threads, columns)):
             call = calls.score(self._project, key, version or named, lines)
             outcomes += moved(await self.transport.send(call), first)

@@ -9,10 +9,9 @@ import httpx
 
 from gradebox.client.call import Call
 from gradebox.client.connections import AsyncClientConnections
-from gradebox.client.outcomes import OutcomeReader
+from gradebox.client.line_readers import LineReader
 from gradebox.client.rules import Rules, error_of, settle
 from gradebox.client.threads import Resend, async_blocks
-from gradebox.outcome import Outcome
 
 T = TypeVar("T")
 
@@ -41,9 +40,9 @@ class AsyncTransport:
             resend.rewind()
         return settle(call, failure, self.rules, attempt)
 
-    async def outcomes(self, path: str, after: int | None) -> AsyncIterator[Outcome]:
-        """The outcomes of a batch as they arrive, read on from where a connection broke."""
-        reader, attempt = OutcomeReader(after), 0
+    async def lines(self, path: str, reader: LineReader[T]) -> AsyncIterator[T]:
+        """What `reader` makes of the lines of a stream as they arrive, read on from where a connection broke."""
+        attempt = 0
         while True:
             failure: httpx.Response | httpx.HTTPError
             try:
@@ -52,10 +51,10 @@ class AsyncTransport:
                     if response.is_success:
                         async for block in response.aiter_bytes():
                             attempt = 0
-                            for outcome in reader.feed(block):
-                                yield outcome
-                        for outcome in reader.end():
-                            yield outcome
+                            for each in reader.feed(block):
+                                yield each
+                        for each in reader.end():
+                            yield each
                         return
                     await response.aread()
                     failure = response

@@ -14,10 +14,10 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import GraderChoice
 from gradebox.client.combined import Reward
+from gradebox.client.frame import Outcomes
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
-from gradebox.outcome import Outcome
 from gradebox.schemas import AuditLine, BatchGrader
 
 TIMEOUT_S = 30.0
@@ -29,6 +29,7 @@ class Client:
     Threads may share a `Client`, and event loops an `AsyncClient`.
 
     Attributes:
+        url: of the service.
         graders, batches, environments: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
@@ -47,6 +48,7 @@ class Client:
         """
         self._transport = Transport(Rules(url, api_key, timeout))
         self.project = project
+        self.url = self._transport.rules.url
         self._scoring = Scoring(self._transport, project)
         self.graders = Graders(self._transport, project, self._scoring)
         self.batches = Batches(self._transport, project)
@@ -56,7 +58,7 @@ class Client:
 
     def score(
         self, key: str, threads: Iterable[Thread], version: int | None = None, *, columns: Columns | None = None
-    ) -> list[Outcome]:
+    ) -> Outcomes:
         """Scores threads while the caller waits: an outcome for each, in order.
 
         Requests hold 1,000 threads each, one after the other: a batch scores many threads faster. `columns` is for

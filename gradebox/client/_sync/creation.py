@@ -22,6 +22,10 @@ class Creation:
         self._project = project
         self._scoring = scoring
 
+    def __call__(self, *, key: str, fn: Function, **options: Unpack[GraderOptions]) -> GraderHandle:
+        """As `function`."""
+        return self.function(key=key, fn=fn, **options)
+
     def function(
         self,
         *,

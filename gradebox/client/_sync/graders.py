@@ -9,7 +9,7 @@ from gradebox.client._sync.creation import Creation
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client._sync.versions import versions
-from gradebox.client.handles import GraderHandle
+from gradebox.client.handles import GraderHandle, GraderList
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, check_isolation, source_of, update_call
 from gradebox.errors import NotFound
@@ -128,9 +128,9 @@ class Graders:
     def _held(self, grader: Grader) -> GraderHandle:
         return GraderHandle.of(grader, self._scoring)
 
-    def list(self) -> list[GraderHandle]:
+    def list(self) -> GraderList[GraderHandle]:
         """All graders of the project."""
         found, after = list[Grader](), ""
         while (more := self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
             found, after = found + more, more[-1].key
-        return [self._held(grader) for grader in found]
+        return GraderList(self._held(grader) for grader in found)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
+from gradebox.errors import GradeboxError
 from gradebox.schemas import ApiKey, Project, Role
 
 
@@ -24,6 +25,26 @@ class Keys:
     def list(self) -> list[ApiKey]:
         """All keys, without their secrets."""
         return self._transport.send(calls.list_keys())
+
+    def rotate(self, key: str) -> ApiKey:
+        """Makes a key with the name, projects and role of another, which is revoked then. Its `secret` is shown once.
+
+        The key may be the client's own: the client goes on with the new one.
+
+        Raises:
+            GradeboxError: there is no such key that is valid; or the new one was made, and the other could not be
+                revoked.
+        """
+        old = next((one for one in self.list() if one.id == key and not one.revoked), None)
+        if old is None:
+            raise GradeboxError(f"there is no valid API key {key!r}: list the keys to see their ids")
+        new = self.create(old.name, old.projects, old.role)
+        self._transport.rules.take_over(old.id, new.secret or "")
+        try:
+            self.revoke(old.id)
+        except GradeboxError as error:
+            raise GradeboxError(f"key {new.id} was made, and {old.id} was perhaps not revoked: {error}") from error
+        return new
 
     def revoke(self, key: str) -> None:
         """Revokes a key, named by its id."""

@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
+from gradebox.client.frame import Outcomes
 from gradebox.client.outcomes import moved
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Thread, pieces
-from gradebox.outcome import Outcome
 
 
 class Scoring:
@@ -20,10 +20,10 @@ class Scoring:
 
     def score(
         self, key: str, threads: Iterable[Thread], version: int | None = None, columns: Columns | None = None
-    ) -> list[Outcome]:
+    ) -> Outcomes:
         """An outcome for each thread, in order."""
         key, named = calls.split_version(key)
-        outcomes = list[Outcome]()
+        outcomes = Outcomes()
         for first, lines in pieces(with_columns(threads, columns)):
             call = calls.score(self._project, key, version or named, lines)
             outcomes += moved(self.transport.send(call), first)

@@ -10,10 +10,9 @@ import httpx
 
 from gradebox.client.call import Call
 from gradebox.client.connections import ClientConnections
-from gradebox.client.outcomes import OutcomeReader
+from gradebox.client.line_readers import LineReader
 from gradebox.client.rules import Rules, error_of, settle
 from gradebox.client.threads import Resend, blocks
-from gradebox.outcome import Outcome
 
 T = TypeVar("T")
 
@@ -42,9 +41,9 @@ class Transport:
             resend.rewind()
         return settle(call, failure, self.rules, attempt)
 
-    def outcomes(self, path: str, after: int | None) -> Iterator[Outcome]:
-        """The outcomes of a batch as they arrive, read on from where a connection broke."""
-        reader, attempt = OutcomeReader(after), 0
+    def lines(self, path: str, reader: LineReader[T]) -> Iterator[T]:
+        """What `reader` makes of the lines of a stream as they arrive, read on from where a connection broke."""
+        attempt = 0
         while True:
             failure: httpx.Response | httpx.HTTPError
             try:
@@ -53,10 +52,10 @@ class Transport:
                     if response.is_success:
                         for block in response.iter_bytes():
                             attempt = 0
-                            for outcome in reader.feed(block):
-                                yield outcome
-                        for outcome in reader.end():
-                            yield outcome
+                            for each in reader.feed(block):
+                                yield each
+                        for each in reader.end():
+                            yield each
                         return
                     response.read()
                     failure = response

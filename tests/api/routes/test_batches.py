@@ -73,6 +73,21 @@ def test_few_outcomes_come_in_one_piece(client: httpx.Client, encoding: str) -> 
     assert len(answer.text.splitlines()) == 3
 
 
+def test_threads_come_back_as_they_were_sent(client: httpx.Client) -> None:
+    create(client)
+    sent = [line.rstrip(b"\n") for line in lines(2500)]
+    batch = submit(client, b"\n".join(sent))  # the last one lacks its end
+    for _ in range(2):  # while it may run, and when it is over
+        for after in (-1, 0, 1023, 1024, 2498, 2499):
+            answer = client.get(f"{URL}/{batch}/threads?after={after}")
+            assert answer.headers["content-type"] == "application/x-ndjson"
+            assert answer.content.splitlines() == sent[after + 1 :]
+        finished(client, batch)
+    problem(client.get(f"{URL}/no-such/threads"), 404, "not-found")
+    client.delete(f"{URL}/{batch}").raise_for_status()
+    problem(client.get(f"{URL}/{batch}/threads"), 404, "not-found")
+
+
 def test_several_graders_score_one_batch(client: httpx.Client) -> None:
     create(client, "exact")
     create(client, "length", "async def grade(thread):\n    return len(thread.completion())\n")

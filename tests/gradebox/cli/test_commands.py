@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.gradebox.conftest import ROOT, Service
+from tests.gradebox.conftest import ROOT, Service, serving
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -335,7 +335,8 @@ def test_a_file_without_one_thread_is_no_success(service: Service, grader: str, 
 
     assert (scored.returncode, refused.returncode) == (1, 2)
     assert "bad_input, first at thread 0: the line is not JSON" in scored.stderr
-    assert "has a score" in scored.stderr
+    assert "no line of" in scored.stderr
+    assert "It begins with 'prompt,completion', and each line is to be a JSON object" in scored.stderr
     assert "threads.json: the file of threads is one JSON array" in refused.stderr
 
 
@@ -395,3 +396,30 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
     shown = json.loads(service.run("graders", "show", first, "--project", other, "--json").stdout)
     assert (shown["grader"]["test_threads"], shown["grader"]["timeout_s"]) == (1, 2.0)
     assert shown["grader"]["description"] == "reads"
+
+
+def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:
+    with serving(tmp_path) as service:
+        first = service.key
+        scorer = json.loads(service.run("keys", "create", "scorer", "--role", "score", "--json").stdout)
+        rotated = json.loads(service.run("keys", "rotate", scorer["id"], "--json").stdout)
+        assert (rotated["name"], rotated["role"], rotated["projects"]) == ("scorer", "score", ["default"])
+        assert service.run("graders", "list", "--api-key", rotated["secret"]).returncode == 0
+        assert service.run("graders", "list", "--api-key", scorer["secret"]).returncode == 1
+        assert "no valid API key" in service.run("keys", "rotate", scorer["id"]).stderr
+
+        own = service.run("keys", "rotate", first.split("_")[1])
+        assert own.returncode == 0, own.stderr
+        assert service.key == own.stdout.strip() != first
+        assert service.run("keys", "list").returncode == 0
+        with service.client() as client:
+            again = client.keys.rotate(service.key.split("_")[1])
+            assert client.keys.list()[-1].id == again.id  # goes on with the new one
+
+        (service.data_dir / "api-key").unlink()
+        assert service.run("keys", "list").returncode == 1
+        recovered = service.run("keys", "recover", "--data-dir", str(service.data_dir))
+        assert recovered.returncode == 0, recovered.stderr
+        assert service.run("keys", "recover", "--data-dir", str(tmp_path / "none")).returncode == 2
+    with serving(tmp_path) as service:
+        assert service.run("keys", "list").returncode == 0

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebox.client.outcomes import OutcomeReader, Rewards
+from gradebox.client.line_readers import OutcomeReader, ThreadReader
+from gradebox.client.outcomes import Rewards
 from gradebox.errors import ConnectionFailed, GradeboxError
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, BatchGrader
@@ -82,3 +83,23 @@ def test_rewards_of_part_of_a_batch_are_none_at_all() -> None:
 
     with pytest.raises(GradeboxError, match="1 outcomes of the batch are missing"):
         rewards.result()
+
+
+def test_threads_are_read_on_where_a_stream_broke() -> None:
+    lines = [b'{"completion": "%d"}' % number for number in range(5)] + [b"no thread", b'{"a": NaN']
+    data = b"\n".join(lines)
+    for cut in range(len(data)):
+        reader = ThreadReader(None)
+        assert reader.params == {}
+        found = reader.feed(data[:cut])
+        start = reader.params.get("after", -1) + 1
+        assert start == len(found)
+        found += reader.feed(b"\n".join(lines[start:])) + reader.end()
+        assert found == [*({"completion": str(number)} for number in range(5)), "no thread", '{"a": NaN']
+
+
+def test_threads_behind_one_are_asked_for() -> None:
+    reader = ThreadReader(7)
+    assert reader.params == {"after": 7}
+    reader.feed(b"{}\n{}\n{")
+    assert reader.params == {"after": 9}

@@ -1,0 +1,43 @@
+"""Outcomes as a pandas.DataFrame, and as a table of a notebook."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from gradebox.html import table
+from gradebox.outcome import Outcome
+
+SHOWN = 100  # outcomes that a notebook shows
+_COLUMNS = ("index", "id", "grader", "score", "reason", "stdout", "run_ms", "no_completion")
+
+
+class Outcomes(list[Outcome]):
+    """A list of outcomes that a notebook shows as a table."""
+
+    def to_pandas(self, threads: Sequence[object] | None = None) -> Any:
+        """A `pandas.DataFrame` with a row for each. `error` is the kind of an error, `message` what it says.
+
+        Values of a `Score` have columns of their own, `values.NAME`. `threads`, one for each, are the column `thread`.
+        Needs pandas.
+        """
+        from pandas import DataFrame
+
+        frame = DataFrame([_row(outcome) for outcome in self], columns=_names(self))
+        return frame if threads is None else frame.assign(thread=list(threads))
+
+    def _repr_html_(self) -> str:
+        shown = [_row(outcome) for outcome in self[:SHOWN]]
+        names = [name for name in _names(self[:SHOWN]) if any(row.get(name) not in (None, False) for row in shown)]
+        rest = f"<p>… and {len(self) - SHOWN:,} more</p>" if len(self) > SHOWN else ""
+        return table(names, [[row.get(name) for name in names] for row in shown]) + rest
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    row: dict[str, Any] = {name: getattr(outcome, name) for name in _COLUMNS}
+    row["error"] = outcome.error and outcome.error.kind
+    row["message"] = outcome.error and outcome.error.message
+    return row | {f"values.{name}": value for name, value in (outcome.values or {}).items()}
+
+
+def _names(outcomes: Iterable[Outcome]) -> list[str]:
+    values = {f"values.{name}": None for outcome in outcomes for name in outcome.values or {}}
+    return [*_COLUMNS[:4], "error", "message", *_COLUMNS[4:], *values]

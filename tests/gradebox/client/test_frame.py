@@ -1,0 +1,60 @@
+"""Outcomes as frames, and as what a notebook shows."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from gradebox.client.frame import SHOWN, Outcomes
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import Batch, BatchGrader, Check, Grader, Report
+from storage.statistics import tally
+from storage.summary import summarise
+
+EVIL = "<script>alert(1)</script>"
+OUTCOMES = Outcomes(
+    [
+        Outcome(0, "g@1", 0.25, 1.0, "a", "short", values={"length": 2.0}),
+        Outcome(1, "g@1", None, 1.0, error=OutcomeError("exception", EVIL), stdout=EVIL),
+    ]
+)
+
+
+def test_a_frame_has_a_row_for_each_and_a_column_for_each_value() -> None:
+    pytest.importorskip("pandas")
+    frame = OUTCOMES.to_pandas(threads=[{"completion": "4"}, "no thread"])
+    assert list(frame["score"].notna()) == [True, False]
+    assert frame["score"][0] == 0.25
+    assert list(frame["error"])[1] == "exception"
+    assert list(frame["message"])[1] == EVIL
+    assert frame["values.length"][0] == 2.0
+    assert list(frame["thread"]) == [{"completion": "4"}, "no thread"]
+    assert list(Outcomes().to_pandas().columns)[:6] == ["index", "id", "grader", "score", "error", "message"]
+
+
+def test_a_table_of_outcomes_is_escaped_and_short() -> None:
+    told = OUTCOMES._repr_html_()
+    assert "<script>" not in told
+    assert told.count("&lt;script&gt;") == 2
+    assert "<td>0.25</td>" in told
+    many = Outcomes(OUTCOMES[:1] * (SHOWN + 5))._repr_html_()
+    assert many.count("<tr>") == SHOWN + 1
+    assert "5 more" in many
+
+
+def test_graders_reports_and_batches_are_escaped_tables() -> None:
+    now = datetime(2026, 1, 2, tzinfo=UTC)
+    grader = Grader(
+        project="default", key="g", name="g", description=EVIL, locked=False, version=1, sha256="", isolation="batch",
+        timeout_s=5, memory_mb=256, created_at=now, updated_at=now,
+    )  # fmt: skip
+    check = Check(name="syntax", passed=False, message=EVIL, line=3, duration_ms=1)
+    report = Report(valid=False, checks=[check], warnings=[EVIL])
+    batch = Batch(
+        id="b", project="default", state="finished", graders=[BatchGrader(key="g", version=1)], threads=2, total=2,
+        done=2, scored=1, errors={"exception": 1}, created_at=now, summary=[summarise(EVIL, 1.0, tally(OUTCOMES))],
+    )  # fmt: skip
+    for shown in (grader._repr_html_(), report._repr_html_(), batch._repr_html_()):
+        assert "<script>" not in shown
+        assert "&lt;script&gt;" in shown
+    assert "1 exception" in batch._repr_html_()
+    assert "✗" in report._repr_html_()
