@@ -40,7 +40,7 @@ class EnvironmentFolders:
     """The folders of this machine. Safe to use from several threads and processes."""
 
     def __init__(self, settings: SandboxSettings) -> None:
-        self.folder = settings.environments_dir or settings.image_dir / "environments"
+        self.folder = (settings.environments_dir or settings.image_dir / "environments").absolute()
         self._most_bytes = settings.environment_mb * MIB
         self._fetch: Fetch | None = None
 
@@ -90,6 +90,7 @@ class EnvironmentFolders:
 
     def adopt(self, staged: Path, sha256: str) -> None:
         """Takes what was built here as the folder of an environment, so that it need not be unpacked again."""
+        os.sync()  # as in `_unpack`
         with image.locked(self.folder):
             if not (self.folder / sha256).is_dir():
                 staged.rename(self.folder / sha256)
@@ -99,11 +100,11 @@ class EnvironmentFolders:
         if not self.folder.is_dir():
             return []
         swept = []
-        with image.locked(self.folder):
+        with image.locked(self.folder), tempfile.TemporaryDirectory(dir=self.folder, prefix=_STAGED) as aside:
             for folder in self.folder.iterdir():
                 kept_s = _UNUSED_S if re.fullmatch(r"[0-9a-f]{64}", folder.name) else _STALE_S
                 if folder.is_dir() and time.time() - folder.stat().st_mtime > kept_s:
-                    shutil.rmtree(folder)
+                    folder.rename(Path(aside) / folder.name)  # half of one must never be taken for a whole
                     swept.append(folder.name)
         return swept
 
@@ -136,6 +137,7 @@ class EnvironmentFolders:
         if hashed.sha256 != sha256:
             raise OSError(f"the archive {sha256} was changed or cut off: it has the hash {hashed.sha256}")
         image.open_to_read(target)
+        os.sync()  # else a machine that loses its power now may keep the folder's name, and empty files in it
 
 
 class _Hashed:

@@ -123,7 +123,7 @@ class Environments:
             number=number, state="building", requirements=list(requirements), step="waiting", created_at=_now()
         )
         _write(pipe, environment, build)
-        pipe.zadd(names.BUILDS, {f"{project}/{key}/{number}": 0})
+        pipe.zadd(names.BUILDS, {f"{project}/{key}/{number}": _time(self._redis)})  # the oldest is built first
         self._audit.write(pipe, project, action, key, f"build {number}: {', '.join(requirements)}"[:1000])
         return environment.model_copy(update={"builds": [build]})
 

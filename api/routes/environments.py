@@ -17,7 +17,7 @@ from gradebox.schemas import KEY_PATTERN, Environment
 from worker.environments import requirements
 
 LONGEST_WAIT_S = 30
-_LOOK_S = 0.3
+_LOOK_S = 0.5
 
 Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Requirements = Annotated[list[str], msgspec.Meta(max_length=1000)]

@@ -62,6 +62,12 @@ def test_a_build_is_made_by_who_claims_it(environments: Environments) -> None:
     assert environments.all("default")[0].builds == environment.builds
 
 
+def test_the_oldest_is_built_first(environments: Environments) -> None:
+    for project, key in (("other", "zeta"), ("default", "beta"), ("default", "alpha")):
+        environments.create(project, key, ["sympy"])
+    assert [claimed(environments).key for _ in range(3)] == ["zeta", "beta", "alpha"]
+
+
 def test_a_worker_that_died_loses_its_build_to_another(environments: Environments, redis: Redis) -> None:
     environments.create("default", "math", ["sympy"])
     dead = claimed(environments)

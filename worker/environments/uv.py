@@ -26,6 +26,7 @@ _LOOK_S = 0.2
 _PATIENCE_S = 600.0  # for one run
 _CPU_S = 600
 _OUTPUT_BYTES = 64 * 1024
+_LOCK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 4 << 30
 # Variables of the service's environment that name an index, or how to reach one.
 _INDEX = (
@@ -41,6 +42,7 @@ _LIKE_PIP = {
     "PIP_FIND_LINKS": "UV_FIND_LINKS",
     "PIP_CERT": "SSL_CERT_FILE",
 }
+_SHA256 = re.compile("[0-9a-f]{64}")
 _URL = re.compile(r"\b(?:https?|file)://[^\s`'\")]+")
 
 GoesOn = Callable[[], None]
@@ -80,6 +82,8 @@ class Uv:
         self._run(
             "pip", "compile", "--format", "pylock.toml", "--output-file", str(locked), str(asked), goes_on=goes_on
         )
+        if locked.stat().st_size > _LOCK_BYTES:
+            raise BuildFailed(f"it comes to too many packages: an environment may have {MOST_PACKAGES}")
         found = tomllib.loads(locked.read_text()).get("packages", [])
         if len(found) > MOST_PACKAGES:
             raise BuildFailed(f"it comes to {len(found)} packages, and an environment may have {MOST_PACKAGES}")
@@ -90,8 +94,8 @@ class Uv:
         size = max((int(wheel.get("size", 0)) for wheel in wheels), default=0)
         if size > self._most_mb * MIB:
             raise BuildFailed(f"{found['name']} {found['version']} is larger than {self._too_large()}")
-        hashes = sorted({str(wheel["hashes"]["sha256"]) for wheel in wheels if "sha256" in wheel.get("hashes", {})})
-        if not hashes:
+        hashes = sorted({str(wheel.get("hashes", {}).get("sha256", "")) for wheel in wheels})
+        if not hashes or not all(map(_SHA256.fullmatch, hashes)):
             raise BuildFailed(
                 f"{found['name']} {found['version']} has no wheel with a SHA-256 for Python on this machine: "
                 "only packages with wheels can be in an environment"

@@ -60,6 +60,14 @@ def test_what_has_no_wheel_cannot_be_built(builds: Builds, wheels: Path) -> None
         builds(wheels, ["gamma"])
 
 
+@pytest.mark.parametrize("needs", ["beta @ {}", "beta @ https://example.org/beta-1.0-py3-none-any.whl"])
+def test_a_package_brings_nothing_from_elsewhere(builds: Builds, wheels: Path, needs: str) -> None:
+    file = (wheels / "beta" / "beta-1.0-py3-none-any.whl").as_uri()
+    make_wheel(wheels, "leads", {"leads.py": ""}, requires=(needs.format(file),))
+    with pytest.raises(BuildFailed, match="URL"):
+        builds(wheels, ["leads"])
+
+
 def test_a_wheel_that_was_changed_since_it_was_locked_is_refused(wheels: Path, tmp_path: Path) -> None:
     runs = []
     for folder in (tmp_path / "first", tmp_path / "second"):
