@@ -9,10 +9,17 @@ from pydantic_settings import BaseSettings
 from api.settings import ApiSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
+from worker.environments.settings import EnvironmentSettings
 from worker.settings import WorkerSettings
 
 PREFIX = "GRADEBOX_"
-CLASSES: tuple[type[BaseSettings], ...] = (ApiSettings, SandboxSettings, StorageSettings, WorkerSettings)
+CLASSES: tuple[type[BaseSettings], ...] = (
+    ApiSettings,
+    EnvironmentSettings,
+    SandboxSettings,
+    StorageSettings,
+    WorkerSettings,
+)
 # What no settings class reads: the client's, those of `gradebox serve` itself, and those of compose.yaml.
 _OTHERS = (
     "API_KEY", "API_MEMORY", "BASE", "CONTAINER_CPUS", "IMAGE", "LOG_FORMAT", "LOG_LEVEL", "LOG_MB", "PROJECT",
