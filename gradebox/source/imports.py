@@ -58,7 +58,7 @@ def explain(name: str) -> str:
     if _is_installed(top):
         return (
             f"the package {top} is not there in the sandbox, which has the standard library alone: "
-            "write the grader without it, or import it within `try: … except ImportError:`, to go on where it is missing"
+            "write the grader without it, or import it within `try: … except ImportError:`"
         )
     return (
         f"the module {name} is not uploaded, and the sandbox has the standard library alone: "

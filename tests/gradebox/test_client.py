@@ -361,7 +361,6 @@ def test_what_a_notebook_shows(client: Client, contains: str) -> None:
 
 
 def test_a_batch_as_a_frame(client: Client, contains: str) -> None:
-    pytest.importorskip("pandas")
     frame = client.batches.create(contains, [thread("4"), thread("5")]).to_pandas(threads=True)
     assert list(frame["score"]) == [1.0, 0.0]
     assert frame["thread"][1]["metadata"] == {"answer": "4"}
