@@ -148,6 +148,9 @@ class Grader(_Schema):
     created_at: datetime
     updated_at: datetime
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.key}@{self.version} of project {self.project}>"
+
     def as_row(self) -> tuple[object, ...]:
         """What a table shows of it, under `GRADER_COLUMNS`."""
         locked = "yes" if self.locked else "no"

@@ -152,7 +152,7 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
 async def _on_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     details = {
-        404: "there is nothing at this path: /docs lists all there is",
+        404: "there is nothing at this path: /docs lists the paths below /v1, and docs/ has those of other clients",
         405: "this path does not know this method: /docs lists those it knows",
     }
     name = _HTTP.get(error.status_code, "http")

@@ -63,8 +63,8 @@ def explain(name: str) -> str:
     if _is_installed(top):
         return (
             f"the package {top} is not there in the sandbox, which has the standard library alone: write the grader "
-            f"without it, make an environment that has it (client.environments.create) and name it (environment=), or "
-            "import it within `try: … except ImportError:`, to go on where it is missing"
+            "without it, make an environment that has it (client.environments.create) and name it (environment=), or "
+            "import it within `try: … except ImportError:`"
         )
     return (
         f"the module {name} is not uploaded, and the sandbox has the standard library alone: "

@@ -357,11 +357,11 @@ def test_what_a_notebook_shows(client: Client, contains: str) -> None:
     batch.wait(progress=False)
     assert "finished, 1 of 1 outcomes" in batch._repr_html_()
     assert contains in client.graders.list()._repr_html_()
+    assert repr(client.graders.get(contains)) == f"<GraderHandle {contains}@1 of project default>"
     assert contains in client.score(contains, [thread("4")])._repr_html_()
 
 
 def test_a_batch_as_a_frame(client: Client, contains: str) -> None:
-    pytest.importorskip("pandas")
     frame = client.batches.create(contains, [thread("4"), thread("5")]).to_pandas(threads=True)
     assert list(frame["score"]) == [1.0, 0.0]
     assert frame["thread"][1]["metadata"] == {"answer": "4"}

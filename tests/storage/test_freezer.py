@@ -56,6 +56,22 @@ def test_all_that_can_be_asked_is_answered_as_before(store: Store, redis: Redis,
     assert views(store, batch) == before
 
 
+def test_values_and_threads_without_a_completion_stay_in_the_summary(store: Store) -> None:
+    batch = accept(store, 100, wanted(store, "a"))
+    while lease := store.leases.claim():
+        made = [
+            msgspec.structs.replace(one, values={"format": one.index / 100}, no_completion=one.index < 7)
+            for one in outcomes_of(store, lease)
+        ]
+        finish(store, lease, made)
+    before = store.batches.get("default", batch).summary
+    store.freezer.freeze(batch)
+    (after,) = store.batches.get("default", batch).summary
+    assert [after] == before
+    assert (after.values["format"].count, after.values["format"].maximum) == (100, 0.99)
+    assert "no_completion" in after.warning_kinds
+
+
 def test_a_large_batch_of_sixteen_graders_keeps_little_in_redis(store: Store, redis: Redis) -> None:
     names_of = [f"a-name-that-is-long-{number:02}" + "x" * 40 for number in range(16)]
     batch = finished(store, 8_000, *[wanted(store, name) for name in names_of])

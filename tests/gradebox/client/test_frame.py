@@ -2,8 +2,6 @@
 
 from datetime import UTC, datetime
 
-import pytest
-
 from gradebox.client.frame import SHOWN, Outcomes
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, BatchGrader, Check, Grader, Report
@@ -20,7 +18,6 @@ OUTCOMES = Outcomes(
 
 
 def test_a_frame_has_a_row_for_each_and_a_column_for_each_value() -> None:
-    pytest.importorskip("pandas")
     frame = OUTCOMES.to_pandas(threads=[{"completion": "4"}, "no thread"])
     assert list(frame["score"].notna()) == [True, False]
     assert frame["score"][0] == 0.25

@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+import pandas
 import pytest
 
 from gradebox.client.rows import with_columns
@@ -161,7 +162,6 @@ def test_what_json_cannot_hold_is_refused_with_its_row_and_column(value: object,
 
 
 def test_rows_of_a_frame() -> None:
-    pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame([ROW, ROW | {"answer": None}]).assign(when=pandas.Timestamp("2026-01-02"), at=pandas.NaT)
     told = {"when": "2026-01-02T00:00:00", "at": None}
     rows = with_columns(frame, COLUMNS)
