@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from gradebox.errors import (
         ApiError,
         BatchFailed,
+        BuildTimeout,
         Conflict,
         ConnectionFailed,
+        EnvironmentFailed,
         GradeboxError,
         NotAllowed,
         NotFound,
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from gradebox.outcome import Outcome, OutcomeError
-    from gradebox.schemas import ApiKey, Batch, Check, Grader, Project, Report, Summary, Version
+    from gradebox.schemas import ApiKey, Batch, Check, Environment, Grader, Project, Report, Summary, Version
 
     __version__: str
 else:
@@ -53,8 +55,10 @@ else:
         "gradebox.errors": (
             "ApiError",
             "BatchFailed",
+            "BuildTimeout",
             "Conflict",
             "ConnectionFailed",
+            "EnvironmentFailed",
             "GradeboxError",
             "NotAllowed",
             "NotFound",
@@ -65,7 +69,17 @@ else:
             "WaitTimeout",
         ),
         "gradebox.outcome": ("Outcome", "OutcomeError"),
-        "gradebox.schemas": ("ApiKey", "Batch", "Check", "Grader", "Project", "Report", "Summary", "Version"),
+        "gradebox.schemas": (
+            "ApiKey",
+            "Batch",
+            "Check",
+            "Environment",
+            "Grader",
+            "Project",
+            "Report",
+            "Summary",
+            "Version",
+        ),
     }
 
     def __getattr__(name):
@@ -97,10 +111,13 @@ __all__ = [
     "Batch",
     "BatchFailed",
     "BatchHandle",
+    "BuildTimeout",
     "Check",
     "Client",
     "Conflict",
     "ConnectionFailed",
+    "Environment",
+    "EnvironmentFailed",
     "GradeboxError",
     "Grader",
     "GraderHandle",
