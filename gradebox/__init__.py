@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from gradebox.errors import (
         ApiError,
         BatchFailed,
+        BuildTimeout,
         Conflict,
         ConnectionFailed,
+        EnvironmentFailed,
         GradeboxError,
         NotAllowed,
         NotFound,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from gradebox.outcome import Outcome, OutcomeError
-    from gradebox.schemas import ApiKey, Batch, Check, Grader, Project, Report, Summary, Version
+    from gradebox.schemas import ApiKey, Batch, Check, Environment, Grader, Project, Report, Summary, Version
 
     __version__: str
 else:
@@ -57,8 +59,10 @@ else:
         "gradebox.errors": (
             "ApiError",
             "BatchFailed",
+            "BuildTimeout",
             "Conflict",
             "ConnectionFailed",
+            "EnvironmentFailed",
             "GradeboxError",
             "NotAllowed",
             "NotFound",
@@ -69,7 +73,17 @@ else:
             "WaitTimeout",
         ),
         "gradebox.outcome": ("Outcome", "OutcomeError"),
-        "gradebox.schemas": ("ApiKey", "Batch", "Check", "Grader", "Project", "Report", "Summary", "Version"),
+        "gradebox.schemas": (
+            "ApiKey",
+            "Batch",
+            "Check",
+            "Environment",
+            "Grader",
+            "Project",
+            "Report",
+            "Summary",
+            "Version",
+        ),
     }
 
     def __getattr__(name):
@@ -102,10 +116,13 @@ __all__ = [
     "Batch",
     "BatchFailed",
     "BatchHandle",
+    "BuildTimeout",
     "Check",
     "Client",
     "Conflict",
     "ConnectionFailed",
+    "Environment",
+    "EnvironmentFailed",
     "GradeboxError",
     "Grader",
     "GraderHandle",

@@ -44,12 +44,15 @@ class EnvironmentBuilder(threading.Thread):
         while not self._context.stopping.wait(_LOOK_S):
             try:
                 self._sweep()
-                while self._settings.environments == "on" and (claim := self._environments.claim()) is not None:
+                while self._may_build() and (claim := self._environments.claim()) is not None:
                     self.build(claim)
             except (RedisError, OSError) as error:
                 _log.warning("environments cannot be built now", next_in_s=_LOOK_S, error=str(error))
             except Exception:  # noqa: BLE001  # one environment's fault must not take the builder from the others
                 _log.exception("the build of an environment was interrupted", next_in_s=_LOOK_S)
+
+    def _may_build(self) -> bool:
+        return self._settings.environments == "on" and not self._context.stopping.is_set()
 
     def build(self, claim: Claim) -> None:
         """Makes one build. Where it is interrupted, it is begun again when its lease has run out."""
