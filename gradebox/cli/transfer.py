@@ -15,7 +15,7 @@ from gradebox.errors import ApiError, ValidationError
 if TYPE_CHECKING:
     from gradebox.client import Client, GraderHandle
 
-_LIMITS = ("isolation", "timeout_s", "memory_mb")
+_LIMITS = ("isolation", "timeout_s", "memory_mb", "environment")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -32,7 +32,10 @@ def export(
         bool, typer.Option("--all-versions", help="Every version, and not the newest alone.")
     ] = False,
 ) -> None:
-    """Writes graders with their sources, limits and test threads, a JSON line for each."""
+    """Writes graders with their sources, limits and test threads, a JSON line for each.
+
+    Of an environment its key is written: import takes the newest build of the environment of that key.
+    """
     graders = invocation.client.graders
     found = [graders.get(key) for key in keys] if keys else graders.list()
     with opened(output) as out:
@@ -79,6 +82,7 @@ def _line(client: "Client", grader: "GraderHandle", all_versions: bool) -> dict[
             "isolation": version.isolation_asked,
             "timeout_s": version.timeout_s,
             "memory_mb": version.memory_mb,
+            "environment": version.environment.key if version.environment else None,
         }
         for version in (versions if all_versions else versions[-1:])
     ]

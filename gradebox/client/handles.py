@@ -49,6 +49,8 @@ class GraderHandle(Grader, RewardFunctions):
 
     def update(self, fn: Function | None = None, **options: Unpack[GraderOptions]) -> Self:
         """As `client.graders.update`. What it returns scores by the new version; this one stays with its own."""
+        if fn is None and options.get("environment") is not None:
+            fn = self.versions()[-1].source
         call = update_call(self.project, self.key, fn=fn, **options)
         return self.of(self._scoring.transport.send(call), self._scoring)
 
@@ -82,6 +84,8 @@ class AsyncGraderHandle(Grader, AsyncRewardFunctions):
 
     async def update(self, fn: Function | None = None, **options: Unpack[GraderOptions]) -> Self:
         """As `GraderHandle.update`."""
+        if fn is None and options.get("environment") is not None:
+            fn = (await self.versions())[-1].source
         call = update_call(self.project, self.key, fn=fn, **options)
         return self.of(await self._scoring.transport.send(call), self._scoring)
 

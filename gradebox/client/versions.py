@@ -100,6 +100,8 @@ def update_call(
         return calls.put_grader(
             project, key, fields | version_of(fn, isolation, timeout_s, memory_mb, environment), threads
         )
-    if any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
-        raise TypeError("isolation, timeout_s, memory_mb and threads belong to a version: give its source too, as fn=")
+    if any(option is not None for option in (isolation, timeout_s, memory_mb, threads, environment)):
+        raise TypeError(
+            "isolation, timeout_s, memory_mb, threads and environment belong to a version: give its source too, as fn="
+        )
     return calls.patch_grader(project, key, fields)

@@ -76,6 +76,7 @@ def test_a_new_build_leaves_the_versions_that_are_there_as_they_are(client: Clie
     assert (new.version, new.environment and new.environment.label) == (2, "moving@2")
     scored = [client.score("moving", [{"completion": "a"}], version)[0].score for version in (1, 2)]
     assert scored == [0.25, 0.75]
+    assert new.update(environment="moving@1").environment == old.environment
 
 
 def test_an_environment_that_a_grader_names_cannot_be_deleted(client: Client) -> None:
@@ -150,6 +151,9 @@ def test_the_commands(own: Service, tmp_path: Path) -> None:
     valid = own.run("validate", str(tmp_path / "grader.py"), "--environment", key)
     created = own.run("graders", "create", key, str(tmp_path / "grader.py"), "--environment", key)
     of_grader = own.run("graders", "show", key)
+    exported = own.run("graders", "export", key)
+    (tmp_path / "graders.jsonl").write_text(exported.stdout)
+    imported = own.run("graders", "import", str(tmp_path / "graders.jsonl"), "--replace")
     refused = own.run("environments", "delete", key)
     nothing = own.run("environments", "create", "none")
 
@@ -160,6 +164,9 @@ def test_the_commands(own: Service, tmp_path: Path) -> None:
     assert "shouting==1.0" in shown.stdout
     assert valid.returncode == created.returncode == 0, valid.stdout + created.stderr
     assert "by-command@1" in of_grader.stdout
+    assert json.loads(exported.stdout)["versions"][0]["environment"] == key
+    assert imported.returncode == 0, imported.stderr
+    assert "by-command@1" in own.run("graders", "show", key).stdout
     assert refused.returncode == 1
     assert nothing.returncode == 2
 
