@@ -35,7 +35,7 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         source = from_bytes(read_source(arguments.file, arguments.contract).encode())
-        grader = GraderSource(source, arguments.isolation, arguments.timeout_s, arguments.memory_mb)
+        grader = GraderSource(source, arguments.isolation, arguments.timeout_s, arguments.memory_mb, project="")
         with open_pool(settings_or_exit(warm_sandboxes=0)) as pool:
             return _run(pool, grader, arguments)
     except SourceRefused as refused:
