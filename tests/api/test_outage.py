@@ -14,6 +14,7 @@ from storage.store import Store
 from tests.api.conftest import PROJECT, problem
 
 pytestmark = pytest.mark.sandbox
+BEARER = f"Bearer gbx_0123456789ab_{'x' * 43}"  # as an API key looks
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def get(services: Services, path: str) -> httpx.Response:
     async def get() -> httpx.Response:
         transport = httpx.ASGITransport(app=create_app(services))
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get(path, headers={"Authorization": "Bearer gbx_1_2"})
+            return await client.get(path, headers={"Authorization": BEARER})
 
     return asyncio.run(get())
 
@@ -53,7 +54,10 @@ def test_a_fault_says_nothing_of_what_is_inside(services: Services, monkeypatch:
     async def get() -> httpx.Response:
         transport = httpx.ASGITransport(app=create_app(services), raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
-            return await client.get(f"{PROJECT}/graders", headers={"Authorization": "Bearer gbx_1_2"})
+            return await client.get(
+                f"{PROJECT}/graders",
+                headers={"Authorization": BEARER},
+            )
 
     response = asyncio.run(get())
     assert "secret" not in problem(response, 500, "internal")
@@ -63,7 +67,10 @@ def test_without_redis_every_route_asks_to_come_again(services: Services) -> Non
     app = create_app(services)
     routes = [(method, path) for path, methods in app.openapi()["paths"].items() for method in methods]
     without_redis = {"/healthz", "/readyz", "/metrics"}
-    headers = {"Authorization": "Bearer gbx_1_2", "Content-Type": "application/json"}
+    headers = {
+        "Authorization": BEARER,
+        "Content-Type": "application/json",
+    }
 
     async def ask() -> dict[tuple[str, str], httpx.Response]:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client:

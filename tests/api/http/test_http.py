@@ -41,7 +41,7 @@ def test_head_of_a_stream_ends(client: httpx.Client, service: Service) -> None:
         ("GET", f"{PROJECT}/graders", "it takes after"),
         ("GET", "/v1/projects", "it takes none"),
         ("POST", f"{PROJECT}/graders", "it takes description, environment, isolation, key, memory_mb, name, timeout_s"),
-        ("POST", f"{PROJECT}/validate", "it takes environment, isolation, memory_mb, timeout_s"),
+        ("POST", f"{PROJECT}/validate", "it takes environment, grader, isolation, memory_mb, timeout_s"),
         ("GET", "/v1/audit", "it takes before, limit"),
         ("GET", "/v1/keys", "it takes none"),
         ("POST", "/v1/projects", "it takes none"),
