@@ -156,7 +156,7 @@ def test_fields_of_arbitrary_bytes_are_within_their_bounds(body: bytes) -> None:
     [
         b"\1",
         FIELD.pack(0, 0),
-        FIELD.pack(7, 0),
+        FIELD.pack(8, 0),
         FIELD.pack(REASON, 1),
         FIELD.pack(REASON, 2**32 - 1),
         FIELD.pack(REASON, 0) * 2,
