@@ -1,7 +1,7 @@
 """Every backend that there is, for tests that all of them must pass: one line adds one."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 
 import pytest
@@ -24,7 +24,14 @@ NAMES = ("bubblewrap", "docker")
 # Of the bad graders the kinds that come to what isolates them. The others (a source's text, an odd end or result of
 # `grade`) come to the guest's code alone: once for each backend is enough.
 OF_ISOLATION = {"module", "resource", "escape", "calls", "cross", "channel", "reuse"}
-SELFTEST = ["selftest", "--json", *(part for kind in sorted(OF_ISOLATION) for part in ("--category", kind))]
+# Of these, what comes to who runs the service. What a container holds is the same for each user of its engine, so all
+# that a process in it does to the guest is tried once.
+OF_THE_USER = {"resource", "escape", "cross"}
+
+
+def selftest(kinds: Iterable[str] = OF_ISOLATION) -> list[str]:
+    """The command, for `gradebox`, that tries these kinds."""
+    return ["selftest", "--json", *(part for kind in sorted(kinds) for part in ("--category", kind))]
 
 
 def settings_for(variant: str, **more: object) -> SandboxSettings:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tests.backends import OF_ISOLATION, SELFTEST, backend_of, settings_for
+from tests.backends import OF_ISOLATION, backend_of, selftest, settings_for
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.sandbox, pytest.mark.slow, pytest.mark.timeout(600)]
 def test_without_a_zygote_it_is_as_safe() -> None:
     backend_of("bubblewrap, no zygote")(settings_for("bubblewrap, no zygote")).close()
     done = subprocess.run(
-        [sys.executable, "-m", "gradebox", *SELFTEST, "--backend", "bubblewrap"],
+        [sys.executable, "-m", "gradebox", *selftest(), "--backend", "bubblewrap"],
         env={**os.environ, "GRADEBOX_ZYGOTE": "false"},
         capture_output=True,
         text=True,
