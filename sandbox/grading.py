@@ -155,7 +155,6 @@ class _Call:
     """One call of `Grading.score`: its lines, and their outcomes so far.
 
     Attributes:
-        stopping: whether the caller wants no more, where it can tell.
         starved: which outcomes are a `timeout` of a sandbox that got too little of a processor.
     """
 
@@ -164,11 +163,21 @@ class _Call:
         self._lines = lines
         self._first_index = first_index
         self._label = label
-        self.stopping: Stopping | None = None if stop is None else lambda: stop(len(self.outcomes))
+        self._stop = stop
         self._ids: list[str | int | None] = []
         self.outcomes: list[Outcome] = []
         self.traces: dict[int, str] = {}
         self.starved: list[int] = []
+
+    @property
+    def stopping(self) -> Stopping | None:
+        """Says whether the caller wants no more, where it can tell. It is not kept: by a reference to itself, the call
+        would hold its payload and outcomes until the garbage is collected, which is seldom.
+        """
+        return None if self._stop is None else self._wants_no_more
+
+    def _wants_no_more(self) -> bool:
+        return self._stop is not None and self._stop(len(self.outcomes))
 
     @property
     def left(self) -> int:

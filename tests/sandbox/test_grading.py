@@ -1,6 +1,7 @@
 """One outcome for each line, the right one, whatever becomes of the sandbox meanwhile."""
 
 import errno
+import gc
 import itertools
 import json
 import os
@@ -18,7 +19,7 @@ from gradebox.outcome import Outcome
 from sandbox import session as session_module
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
-from sandbox.grading import Grading
+from sandbox.grading import Grading, _Call
 from sandbox.guest.protocol.chunk import SHARED_BYTES
 from sandbox.limits import STDOUT_BYTES
 from sandbox.pool import Pool, open_pool
@@ -196,6 +197,19 @@ def test_a_grader_that_cannot_be_loaded_gives_errors_and_never_zeros(pool: Pool)
 def test_no_lines_no_outcomes(pool: Pool) -> None:
     with pool.grading(GraderSource(_LENGTH)) as grading:
         assert grading.score(b"", 0, "g@1") == []
+
+
+def test_a_call_that_is_over_holds_nothing_until_garbage_is_collected(pool: Pool) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        with pool.grading(GraderSource(_LENGTH)) as grading:
+            assert kinds(grading.score(line("abc"), 0, "g@1", stop=lambda done: False)) == [3.0]
+            assert not [
+                one for one in gc.get_objects() if type(one).__module__ == "sandbox.grading" and one is not grading
+            ]
+    finally:
+        gc.enable()
 
 
 _NAPS = "import time\nasync def grade(thread):\n    time.sleep(0.3)\n    return len(thread.completion())\n"
