@@ -139,17 +139,6 @@ def of_process(pid: int) -> Cgroup | None:
     return None
 
 
-def machine_memory_bytes() -> int:
-    """The memory of this machine, or of the container that this process is in."""
-    group = of_process(os.getpid())
-    folders = [_ROOT, _ROOT / "memory", *(group.folders.values() if group else ())]  # a container's own is the root
-    limits = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for path in (folder / name for folder in folders for name in _MEMORY_LIMITS):
-        with suppress(OSError, ValueError):  # there is none, or "max"
-            limits.append(int(path.read_text()))
-    return min(limits)
-
-
 class Cgroups:
     """Makes groups for sandboxes, below one group of this service's own."""
 

@@ -9,9 +9,9 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from gradebox.limits import LINE_BYTES
+from gradebox.service.machine import memory_bytes
 from gradebox.service.settings import fault_of
 from sandbox import limits
-from sandbox.cgroups import machine_memory_bytes
 
 
 def _image_dir() -> Path:
@@ -76,7 +76,7 @@ class SandboxSettings(BaseSettings):
     @property
     def most_memory_mb(self) -> int:
         """What the sandboxes of one process may come to want together, in MiB."""
-        return self.sandboxes_memory_mb or max(64, machine_memory_bytes() // limits.MIB // 2)
+        return self.sandboxes_memory_mb or max(64, memory_bytes() // limits.MIB // 2)
 
 
 def settings_or_exit(**given: Any) -> SandboxSettings:

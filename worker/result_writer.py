@@ -2,7 +2,7 @@
 
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
 from types import TracebackType
 from typing import Self
@@ -38,6 +38,7 @@ class ResultWriter:
         self._units = 0
         self._flushing = False
         self._closed = False
+        self._ended = False
         self._thread = threading.Thread(target=self._run, name="result-writer")
 
     def __enter__(self) -> Self:
@@ -51,23 +52,38 @@ class ResultWriter:
         self._thread.join()
 
     def add(self, scored: Scored) -> None:
-        """Takes what is to be written; waits where much else is."""
+        """Takes what is to be written; waits where much else is. Raises RuntimeError where nothing is written any more:
+        chunks that do not count come back when their leases run out.
+        """
         with self._changed:
-            self._changed.wait_for(lambda: not self._units or self._bytes + len(scored.lines) <= _MOST_BYTES)
+            self._wait_for(lambda: not self._units or self._bytes + len(scored.lines) <= _MOST_BYTES)
             self._waiting.append(scored)
             self._bytes += len(scored.lines)
             self._units += 1
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Returns when all counts that was added."""
+        """Returns when all counts that was added. Raises as `add` does."""
         with self._changed:
             self._flushing = True
             self._changed.notify_all()
-            self._changed.wait_for(lambda: not self._units)
+            self._wait_for(lambda: not self._units)
             self._flushing = False
 
+    def _wait_for(self, condition: Callable[[], bool]) -> None:
+        self._changed.wait_for(lambda: self._ended or condition())
+        if self._ended:
+            raise RuntimeError("the thread that writes outcomes has ended: the log says why")
+
     def _run(self) -> None:
+        try:
+            self._write_all()
+        finally:
+            with self._changed:
+                self._ended = True
+                self._changed.notify_all()
+
+    def _write_all(self) -> None:
         while taken := self._take():
             for batch, units in groupby(taken, key=lambda one: one.lease.batch):
                 self._write_or_give_back(batch, list(units))

@@ -21,6 +21,7 @@ from gradebox.service import server_programs
 from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
+from gradebox.service.machine import memory_bytes
 from gradebox.service.process import ServiceProcess
 from gradebox.service.redis import redis_answers, redis_process, redis_url
 from gradebox.service.settings import fault_of
@@ -140,9 +141,8 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
 
 
 def _worker_memory_mb(workers: int) -> int:
-    """What the sandboxes of one worker may take: the API has half of the machine, and all workers together the rest."""
-    machine_mb = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2**20
-    return max(256, machine_mb // 2 // workers)
+    """What the sandboxes of one worker may take: the API's may take half of all memory, and all workers' the rest."""
+    return max(256, memory_bytes() // 2**20 // 2 // workers)
 
 
 def _start(processes: Sequence[ServiceProcess], ready: Callable[[], bool], signals: Signals, console: Console) -> None:

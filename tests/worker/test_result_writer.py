@@ -159,3 +159,23 @@ def test_units_that_are_quick_wait_for_none_that_is_written(
             waits.append(time.monotonic() - began)
             time.sleep(0.03)
         assert max(waits) < 0.05  # seven come while one is written, and there is room for them
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_writer_that_ends_by_a_fault_keeps_nobody_waiting(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept(store, 1000)
+
+    def fails(*_arguments: object, **_more: object) -> None:
+        raise RuntimeError("a fault of ours")
+
+    with UnitQueue(context) as queue, ResultWriter(context, queue) as writer:
+        unit = scored(queue, 0)
+        monkeypatch.setattr(store.spool, "write_outcomes", fails)
+        monkeypatch.setattr(queue, "give_back", fails)
+        writer.add(unit)
+        with pytest.raises(RuntimeError, match="the thread that writes outcomes has ended"):
+            writer.flush()
+        with pytest.raises(RuntimeError, match="the thread that writes outcomes has ended"):
+            writer.add(unit)
