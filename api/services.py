@@ -11,7 +11,7 @@ from fastapi import Depends, Request
 from fastapi.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from api.access.callers import Caller, Client, watched
+from api.access.callers import Caller, WaitingClient, watched
 from api.access.failed_keys import FailedKeys
 from api.access.strangers import Strangers
 from api.http.connections import Connections
@@ -25,7 +25,7 @@ from api.telemetry.collector import Stored
 from api.telemetry.exposition import Exposition
 from api.telemetry.requests import Requests
 from runtime.metrics import Metrics
-from runtime.metrics_files import Together
+from runtime.metrics_files import MergedMetrics
 from sandbox.errors import Busy, Stopped
 from sandbox.fair_shares import Shares
 from sandbox.pool import Pool
@@ -61,7 +61,7 @@ class Services:
         registry.register(Stored(store))
         self.requests = Requests(registry)
         folder = self.settings.metrics_dir
-        self.exposition = Exposition(registry if folder is None else Together(registry, folder))
+        self.exposition = Exposition(registry if folder is None else MergedMetrics(registry, folder))
         self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
         self.connections = Connections(self.settings.connections)
         self.large_answers = LargeAnswers(self.settings.answer_memory_mb * 1024 * 1024)
@@ -87,7 +87,7 @@ class Services:
 
     async def grade_for(
         self,
-        client: Client,
+        client: WaitingClient,
         project: str,
         work: Callable[Concatenate[Caller, _Args], _T],
         *args: _Args.args,

@@ -49,7 +49,7 @@ class MetricsFile(threading.Thread):
             _log.warning("metrics cannot be written", file=str(self._path), again_in_s=WRITE_S, error=str(error))
 
 
-class Together(Collector):
+class MergedMetrics(Collector):
     """The metrics of a registry, and those of the files in a folder, told apart by the names of the files."""
 
     def __init__(self, own: CollectorRegistry, folder: Path) -> None:

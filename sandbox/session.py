@@ -41,7 +41,7 @@ from sandbox.guest.protocol.frames import (
 )
 from sandbox.limits import MIB, SANDBOX_MIB
 from sandbox.memory_monitor import memory_of
-from sandbox.usage import Starved, Usage, measure, starved, wants_processor
+from sandbox.usage import ProcessorUse, Starved, measure, starved, wants_processor
 
 _F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, and is the only one ever
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
@@ -104,7 +104,7 @@ class Session:
         self._unsettled = False
         self._ready = False
         self.starved: Starved | None = None
-        self._before: Usage | None = None  # measured when records had been waited for a moment
+        self._before: ProcessorUse | None = None  # measured when records had been waited for a moment
         self._looks: list[bool] = []  # since then, whether something inside could have run
         self._look_at = inf
         self._ask_at = 0.0  # when the caller is to be asked next whether it wants more

@@ -16,7 +16,7 @@ _WANTED = 0.5  # of the looks, at which a completion could have run
 _SHORT = 0.5  # of the time, less than which a completion got
 
 
-class Usage(NamedTuple):
+class ProcessorUse(NamedTuple):
     """What the kernel has counted so far. `pressure_s` is None where it does not count how long processes wait."""
 
     at: float
@@ -32,12 +32,12 @@ class Starved(NamedTuple):
     seconds: float
 
 
-def measure(pid: int) -> Usage:
+def measure(pid: int) -> ProcessorUse:
     """The usage of a process and all below it, living or waited for."""
     pressure, recent = _pressure()
     processors = len(os.sched_getaffinity(0))
     load = recent if recent is not None else float(os.getloadavg()[0] > processors)
-    return Usage(monotonic(), sum(_processor_s(one) for one in family(pid)), pressure, load)
+    return ProcessorUse(monotonic(), sum(_processor_s(one) for one in family(pid)), pressure, load)
 
 
 def wants_processor(pid: int) -> bool:
@@ -45,7 +45,7 @@ def wants_processor(pid: int) -> bool:
     return any(_can_run(task) for one in family(pid)[1:] for task in _tasks(one))
 
 
-def starved(before: Usage, after: Usage, wanted: float) -> Starved | None:
+def starved(before: ProcessorUse, after: ProcessorUse, wanted: float) -> Starved | None:
     """Whether a sandbox got less than half of a processor between two measures, and others are the likely reason.
     `wanted` is the part of that time in which it could have used one: else it waited for something.
     """

@@ -28,7 +28,7 @@ class Usage(msgspec.Struct, frozen=True):
     spool_bytes: int
 
 
-class Bounds(msgspec.Struct, frozen=True):
+class ProjectBounds(msgspec.Struct, frozen=True):
     """The most of each that a project may have, as the script `accept` takes it."""
 
     completions: int
@@ -65,10 +65,10 @@ class Backlog:
         self.refuse(project, self._usage(project), completions, size)
 
     @property
-    def bounds(self) -> Bounds:
+    def bounds(self) -> ProjectBounds:
         """What the script `accept` holds a project to."""
         most, quotas = self.most, self._quotas
-        return Bounds(most.completions, most.batches, quotas.batches, quotas.spool_bytes)
+        return ProjectBounds(most.completions, most.batches, quotas.batches, quotas.spool_bytes)
 
     def refuse(self, project: str, usage: Usage, completions: int, size: int) -> None:
         """Raises what `check` raises where a batch does not fit beside what the project has."""

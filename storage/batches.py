@@ -16,7 +16,7 @@ from redis.client import Pipeline
 from gradebox.schemas import Batch, Version
 from storage import accepted_answer, batch_record, names
 from storage.audit import Audit
-from storage.backlog import Backlog, Bounds, Usage, Waiting
+from storage.backlog import Backlog, ProjectBounds, Usage, Waiting
 from storage.batch_plan import Plan, Scorer, Wanted
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
@@ -49,7 +49,7 @@ class _New(msgspec.Struct, omit_defaults=True):
     project: str
     total: int
     size: int
-    most: Bounds
+    most: ProjectBounds
     fields: list[str]
     """Of its record: name, value, name, ...."""
     sources: dict[str, str]

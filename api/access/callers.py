@@ -18,7 +18,7 @@ PLACE_S = 60.0  # that a call waits for others of its project to end, or of all
 _GONE = "the connection closed before there was an answer"
 
 
-class Client:
+class WaitingClient:
     """One connection that waits for an answer. `is_gone` may be asked by any thread; the rest is the event loop's."""
 
     def __init__(self) -> None:
@@ -86,9 +86,9 @@ class _Grant:
 
 
 @asynccontextmanager
-async def watched(request: Request) -> AsyncIterator[Client]:
+async def watched(request: Request) -> AsyncIterator[WaitingClient]:
     """The client of a request whose body has been read, which is noticed to leave while the block lasts."""
-    client = Client()
+    client = WaitingClient()
 
     async def watch() -> None:
         while (await request.receive())["type"] != "http.disconnect":
@@ -106,7 +106,7 @@ async def watched(request: Request) -> AsyncIterator[Client]:
 class Caller:
     """Who waits for one call that grades. Its methods may be called by any thread."""
 
-    def __init__(self, client: Client, project: str, seconds: float) -> None:
+    def __init__(self, client: WaitingClient, project: str, seconds: float) -> None:
         """`seconds` is what the call may take from now on."""
         self.project = project
         self._client = client

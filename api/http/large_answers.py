@@ -8,7 +8,7 @@ from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
 from fastapi import Request
 
-from api.access.callers import Client, watched
+from api.access.callers import WaitingClient, watched
 from api.http.problems import RETRY, ProblemError
 from api.intake.body_budget import BodyMemory, key_of
 from sandbox.errors import Busy
@@ -48,7 +48,7 @@ class LargeAnswers:
 
     async def stream(self, request: Request, blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
         """The blocks of a long answer, each made in its turn once the one before was taken."""
-        client, key_id = Client(), key_of(request.scope)
+        client, key_id = WaitingClient(), key_of(request.scope)
         while True:
             async with client.place(self._turns, key_id):
                 block = await run_sync(next, blocks, b"", limiter=self._threads)

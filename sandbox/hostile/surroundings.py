@@ -13,7 +13,7 @@ _VARIABLE = "CANARY_SECRET"
 _SECRET = "s3cr3t-canary"  # noqa: S105  # a canary, kept where nobody may find it
 
 
-class Listeners:
+class LocalServers:
     """An abstract socket, and ports of the loopback."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Listeners:
 class Surroundings:
     """What the sources call a thing of this machine (`canaries`), and what there was before the first sandbox."""
 
-    def __init__(self, listeners: Listeners, folder: Path) -> None:
+    def __init__(self, listeners: LocalServers, folder: Path) -> None:
         self._listeners = listeners
         self._folder = folder
         secret = folder / "secret"
@@ -75,8 +75,8 @@ class Surroundings:
 
 @contextmanager
 def surroundings() -> Iterator[Surroundings]:
-    """Listeners, a secret in the environment and one in a file, and a temporary folder that must stay empty."""
-    with tempfile.TemporaryDirectory(prefix="gradebox-hostile-") as folder, closing(Listeners()) as listeners:
+    """LocalServers, a secret in the environment and one in a file, and a temporary folder that must stay empty."""
+    with tempfile.TemporaryDirectory(prefix="gradebox-hostile-") as folder, closing(LocalServers()) as listeners:
         Path(folder).chmod(0o755)  # so that isolation alone keeps the file from being read
         before, tempfile.tempdir = tempfile.tempdir, folder
         secret_before = os.environ.get(_VARIABLE)

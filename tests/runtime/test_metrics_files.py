@@ -10,7 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from runtime import metrics_files
 from runtime.metrics import Metrics
-from runtime.metrics_files import MetricsFile, Together
+from runtime.metrics_files import MergedMetrics, MetricsFile
 
 
 def written(folder: Path, name: str, batches: int) -> None:
@@ -25,7 +25,7 @@ def test_series_of_workers_are_told_apart_and_each_metric_is_told_once(tmp_path:
     written(tmp_path, "worker-2", 3)
     own = Metrics("api")
     own.ended.labels("cancelled").inc()
-    text = generate_latest(Together(own.registry, tmp_path)).decode()
+    text = generate_latest(MergedMetrics(own.registry, tmp_path)).decode()
     heads = [line for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(heads) == len(set(heads))
     (ended,) = [found for found in text_string_to_metric_families(text) if found.name == "gradebox_batches_ended"]
@@ -46,12 +46,14 @@ def test_a_file_that_cannot_be_read_leaves_the_others(tmp_path: Path) -> None:
     written(tmp_path, "worker-1", 2)
     (tmp_path / "worker-0.prom").write_bytes(b"\xff\xfe")
     (tmp_path / "worker-2.prom").write_text("gradebox_batches_ended_total{ 3")
-    text = generate_latest(Together(Metrics("api").registry, tmp_path)).decode()
+    text = generate_latest(MergedMetrics(Metrics("api").registry, tmp_path)).decode()
     assert 'gradebox_batches_ended_total{state="finished",worker="worker-1"} 2.0' in text
 
 
 def test_a_folder_that_is_not_there_is_no_error(tmp_path: Path) -> None:
-    assert b"gradebox_batches_accepted_total 0.0" in generate_latest(Together(Metrics("api").registry, tmp_path / "no"))
+    assert b"gradebox_batches_accepted_total 0.0" in generate_latest(
+        MergedMetrics(Metrics("api").registry, tmp_path / "no")
+    )
 
 
 def test_a_file_is_written_again_when_it_could_not_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

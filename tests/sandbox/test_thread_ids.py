@@ -7,11 +7,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sandbox.guest.child.read_thread import BadInput, Reader
+from sandbox.guest.child.read_thread import BadInput, ThreadReader
 from sandbox.limits import DEPTH
 from sandbox.thread_ids import read_id, read_ids
 
-READER = Reader(1 << 20, DEPTH)
+READER = ThreadReader(1 << 20, DEPTH)
 TEXTS = st.text() | st.sampled_from(["\ud83d", "\ude00", "\ud83d\ude00", "a\\ud83d", "\\", "\\\\u0069d"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,

@@ -16,7 +16,7 @@ from sandbox import session, usage
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
-from sandbox.usage import Starved, Usage, measure, starved, wants_processor
+from sandbox.usage import ProcessorUse, Starved, measure, starved, wants_processor
 
 pytestmark = pytest.mark.sandbox
 BOTH = pytest.mark.parametrize("isolation", ["batch", "completion"])
@@ -34,8 +34,8 @@ async def grade(thread):
 """
 
 
-def usage_of(at: float, processor_s: float, pressure_s: float | None, load: float = 0.0) -> Usage:
-    return Usage(at, processor_s, pressure_s, load)
+def usage_of(at: float, processor_s: float, pressure_s: float | None, load: float = 0.0) -> ProcessorUse:
+    return ProcessorUse(at, processor_s, pressure_s, load)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def usage_of(at: float, processor_s: float, pressure_s: float | None, load: floa
         (usage_of(10.0, 0.0, 5.0, 1.0), None),
     ],
 )
-def test_too_little_of_a_processor_on_a_busy_machine(after: Usage, found: Starved | None) -> None:
+def test_too_little_of_a_processor_on_a_busy_machine(after: ProcessorUse, found: Starved | None) -> None:
     assert starved(usage_of(10.0, 0.0, 5.0), after, 0.9) == found
     assert starved(usage_of(10.0, 0.0, 5.0), after, 0.1) is None  # it waited for something else
 

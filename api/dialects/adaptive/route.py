@@ -11,7 +11,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from api.access.auth import identify
-from api.access.callers import Caller, Client
+from api.access.callers import Caller, WaitingClient
 from api.dialects.adaptive.asking import ANSWER_BYTES, TOO_LONG, Asking, size_of
 from api.http.problems import AWAY, ProblemError, invalid, problem_of, too_large
 from api.http.request_id import request_id
@@ -53,7 +53,7 @@ async def graphql(request: Request, services: Served) -> Response:
         if takes_long:
             answer = await services.grade(request, _place_of(key), _answer, services, key, asked, number)
         else:
-            caller = Caller(Client(), "", 0.0)
+            caller = Caller(WaitingClient(), "", 0.0)
             make = services.large_answers.make
             answer = await make(request, _answer, caller, services, key, asked, number)
     except (ProblemError, StorageError, *AWAY) as error:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 
 from simpleeval import InvalidExpression, SimpleEval
 
-from api.dialects.openai.refused import Refused
+from api.dialects.openai.refused import OpenAIProblem
 
 CHARACTERS = 1_000
 _PARSING = threading.Lock()  # in several threads at once, CPython 3.11 loses count of how deep it is
@@ -37,13 +37,13 @@ class Undefined(Exception):
 
 
 class Formula:
-    """A formula that names nothing but these graders and the eight functions. Raises Refused where it does."""
+    """A formula that names nothing but these graders and the eight functions. Raises OpenAIProblem where it does."""
 
     def __init__(self, text: str, graders: Collection[str]) -> None:
         if len(text) > CHARACTERS:
-            raise Refused(f"the formula is longer than {CHARACTERS} characters: compute less in it", _PARAM)
+            raise OpenAIProblem(f"the formula is longer than {CHARACTERS} characters: compute less in it", _PARAM)
         if not _ALPHABET.fullmatch(text):
-            raise Refused(
+            raise OpenAIProblem(
                 f"the formula holds a character that it may not: it is made of {_listed(graders)}, numbers, "
                 "+ - * / ^ ( ) , and the functions " + ", ".join(_FUNCTIONS),
                 _PARAM,
@@ -72,9 +72,9 @@ def _parsed(text: str) -> ast.stmt:
         with _PARSING:
             body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise Refused(f"the formula is no arithmetic: {error}", _PARAM) from error
+        raise OpenAIProblem(f"the formula is no arithmetic: {error}", _PARAM) from error
     if len(body) != 1 or not isinstance(body[0], ast.Expr):
-        raise Refused("the formula is no arithmetic: write one expression", _PARAM)
+        raise OpenAIProblem("the formula is no arithmetic: write one expression", _PARAM)
     return body[0]
 
 
@@ -91,7 +91,7 @@ def _check(node: ast.AST, graders: Collection[str]) -> None:
         known = isinstance(node, (*_PARTS, ast.expr_context))
     if not known:
         what = node.id if isinstance(node, ast.Name) else type(node).__name__
-        raise Refused(
+        raise OpenAIProblem(
             f"the formula cannot use {what}: it knows {_listed(graders)}, numbers, + - * / ^ and the functions "
             + ", ".join(_FUNCTIONS),
             _PARAM,

@@ -7,7 +7,7 @@ import msgspec
 
 from api.dialects.openai import templates
 from api.dialects.openai.formula import Formula
-from api.dialects.openai.refused import Refused
+from api.dialects.openai.refused import OpenAIProblem
 
 GRADERS = 16
 JSON_BYTES = 1 << 20  # of a grader, and of an item or a sample that is looked at here
@@ -81,13 +81,13 @@ _T = TypeVar("_T")
 
 
 def read(value: Mapping[str, Any]) -> Grader:
-    """A grader. Raises Refused where it is none, or none that can be run here; the message says which part is wrong."""
+    """A grader. Raises OpenAIProblem, which says what is wrong, where it is none, or none that can be run here."""
     if value.get("type") != "multi":
         return _single(value, "grader")
     multi = _convert(value, _Multi, "grader")
     graders = _named(multi.graders)
     if not 0 < len(graders) <= GRADERS:
-        raise Refused(f"these are {len(graders)} graders, and a multi holds 1 to {GRADERS}", "grader.graders")
+        raise OpenAIProblem(f"these are {len(graders)} graders, and a multi holds 1 to {GRADERS}", "grader.graders")
     read_ones = {name: _single(part, f"grader.graders.{name}") for name, part in graders.items()}
     return Multi(read_ones, Formula(multi.calculate_output, graders), multi.name)
 
@@ -96,15 +96,17 @@ def _single(value: Mapping[str, Any], param: str) -> Single:
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _SINGLE:
         if kind in _REFUSED:
-            raise Refused(f"a {kind} grader {_REFUSED[str(kind)]}", f"{param}.type", "unsupported-grader")
+            raise OpenAIProblem(f"a {kind} grader {_REFUSED[str(kind)]}", f"{param}.type", "unsupported-grader")
         if kind == "multi":
-            raise Refused("a multi cannot hold a multi: write one formula", f"{param}.type")
-        raise Refused(f"a grader has one of the types {_KINDS}, and this has {str(kind)[:100]!r}", f"{param}.type")
+            raise OpenAIProblem("a multi cannot hold a multi: write one formula", f"{param}.type")
+        raise OpenAIProblem(
+            f"a grader has one of the types {_KINDS}, and this has {str(kind)[:100]!r}", f"{param}.type"
+        )
     if kind == "text_similarity" and value.get("evaluation_metric") == "cosine":
-        raise Refused(_NO_COSINE, f"{param}.evaluation_metric", "unsupported-grader")
+        raise OpenAIProblem(_NO_COSINE, f"{param}.evaluation_metric", "unsupported-grader")
     for field, options in _OPTIONS.get(kind, {}).items():
         if value.get(field) not in options:
-            raise Refused(f"{field} is one of {', '.join(options)}", f"{param}.{field}")
+            raise OpenAIProblem(f"{field} is one of {', '.join(options)}", f"{param}.{field}")
     grader: Single = _convert(value, _SINGLE[kind], param)
     if not isinstance(grader, Python):
         templates.check(grader.input, f"{param}.input")
@@ -120,10 +122,12 @@ def _named(graders: dict[str, Any] | list[dict[str, Any]]) -> dict[str, dict[str
         parts = graders if isinstance(graders, list) else [graders]
         named = {str(part.get("name", "")): part for part in parts}
         if len(named) < len(parts):
-            raise Refused("two graders have the same name: the formula could not tell them apart", "grader.graders")
+            raise OpenAIProblem(
+                "two graders have the same name: the formula could not tell them apart", "grader.graders"
+            )
     wrong = next((name for name, part in named.items() if not isinstance(part, dict)), None)
     if wrong is not None:
-        raise Refused(f"the grader {wrong[:100]!r} is no object", "grader.graders")
+        raise OpenAIProblem(f"the grader {wrong[:100]!r} is no object", "grader.graders")
     return named
 
 
@@ -131,4 +135,4 @@ def _convert(value: Mapping[str, Any], kind: type[_T], param: str) -> _T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise Refused(f"the grader is not as it should be: {error}", param) from error
+        raise OpenAIProblem(f"the grader is not as it should be: {error}", param) from error

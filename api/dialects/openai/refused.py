@@ -18,7 +18,7 @@ _BAD_REQUEST = 400
 _log = logging.getLogger(__name__)
 
 
-class Refused(ProblemError):
+class OpenAIProblem(ProblemError):
     """What was asked for makes no sense. `param` names the part of the request, such as `grader.source`."""
 
     def __init__(self, message: str, param: str | None = None, code: str = "invalid-grader") -> None:

@@ -10,7 +10,7 @@ from api.access.auth import identify, permit, secret_of
 from api.access.callers import Caller, watched
 from api.dialects.openai import source
 from api.dialects.openai.graders import JSON_BYTES, Grader, Multi, Python, read
-from api.dialects.openai.refused import OpenAIRoute, Refused
+from api.dialects.openai.refused import OpenAIProblem, OpenAIRoute
 from api.dialects.openai.run import run as run_grader
 from api.dialects.openai.sample import Sample
 from api.http.problems import ProblemError
@@ -36,13 +36,13 @@ async def _scores(request: Request, services: Served, openai_project: Annotated[
 _Project = Annotated[str, Depends(_scores)]
 
 
-class ToValidate(msgspec.Struct):
+class GraderToValidate(msgspec.Struct):
     """A grader to be validated."""
 
     grader: msgspec.Raw
 
 
-class ToRun(ToValidate):
+class GraderToRun(GraderToValidate):
     """A grader, the sample to be graded, and the row of the dataset that it belongs to."""
 
     model_sample: msgspec.Raw
@@ -89,7 +89,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _validate(caller: Caller, services: Services, body: bytes) -> bytes:
-    sent = bodies.parse(body, ToValidate)
+    sent = bodies.parse(body, GraderToValidate)
     value, grader = _grader(sent)
     parts = grader.graders.items() if isinstance(grader, Multi) else [("", grader)]
     for name, part in parts:
@@ -99,24 +99,26 @@ def _validate(caller: Caller, services: Services, body: bytes) -> bytes:
 
 
 def _run(caller: Caller, services: Services, body: bytes) -> bytes:
-    sent = bodies.parse(body, ToRun)
+    sent = bodies.parse(body, GraderToRun)
     _, grader = _grader(sent)
     item = bytes(sent.item)
     item = b"{}" if item == b"null" else item
     output = bytes(sent.model_sample)
     if output[:1] != b'"' or item[:1] != b"{":
         param, kind = ("model_sample", "a string") if output[:1] != b'"' else ("item", "an object")
-        raise Refused(f"{param} must be {kind}", param, "invalid-request")
+        raise OpenAIProblem(f"{param} must be {kind}", param, "invalid-request")
     sample = Sample(output, item, services.line_bytes)
     return msgspec.json.encode(run_grader(services, caller, grader, sample))
 
 
-def _grader(sent: ToValidate) -> tuple[dict[str, Any], Grader]:
+def _grader(sent: GraderToValidate) -> tuple[dict[str, Any], Grader]:
     raw = bytes(sent.grader)
     if len(raw) > JSON_BYTES:
-        raise Refused(f"the grader is longer than {JSON_BYTES} bytes: move data out of it, into the item", "grader")
+        raise OpenAIProblem(
+            f"the grader is longer than {JSON_BYTES} bytes: move data out of it, into the item", "grader"
+        )
     try:
         value = msgspec.json.decode(raw, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(f"the grader is not as it should be: {error}", "grader") from error
+        raise OpenAIProblem(f"the grader is not as it should be: {error}", "grader") from error
     return value, read(value)

@@ -7,7 +7,7 @@ from api.dialects.openai import source, templates
 from api.dialects.openai.answers import Errors, Metadata, RunAnswer
 from api.dialects.openai.formula import Undefined
 from api.dialects.openai.graders import Grader, Multi, Python, Single, StringCheck
-from api.dialects.openai.refused import Refused
+from api.dialects.openai.refused import OpenAIProblem
 from api.dialects.openai.sample import Sample
 from api.dialects.openai.similarity import similarity
 from api.dialects.openai.templates import Unresolved
@@ -20,7 +20,7 @@ def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> R
     """The reward of a sample, or why it has none.
 
     Raises:
-        Refused: the grader is at fault, whatever the sample.
+        OpenAIProblem: the grader is at fault, whatever the sample.
         InfrastructureError: no sandbox could be had.
     """
     started = time.monotonic()
@@ -90,7 +90,9 @@ def _python(
     if outcome.error.retryable:
         raise InfrastructureError(outcome.error.message)
     if outcome.error.kind == "bad_input":
-        raise Refused(f"the sample and the item make no thread: {outcome.error.message}", "item", "invalid-request")
+        raise OpenAIProblem(
+            f"the sample and the item make no thread: {outcome.error.message}", "item", "invalid-request"
+        )
     errors.python_grader_runtime_error = True
     errors.python_grader_runtime_error_details = f"{outcome.error.kind}: {outcome.error.message}"
     return None

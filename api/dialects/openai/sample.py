@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from api.dialects.openai.graders import JSON_BYTES
-from api.dialects.openai.refused import Refused
+from api.dialects.openai.refused import OpenAIProblem
 from api.http.problems import too_large
 from api.intake import bodies
 
@@ -30,7 +30,7 @@ class Sample:
 
     @cached_property
     def names(self) -> dict[str, Any]:
-        """`item` and `sample`. Raises Refused where they are too long or of another kind."""
+        """`item` and `sample`. Raises OpenAIProblem where they are too long or of another kind."""
         text = _decode(self._output, str, "model_sample")
         sample: dict[str, Any] = {
             "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
@@ -44,8 +44,8 @@ class Sample:
 
 def _decode(raw: bytes, kind: Any, param: str) -> Any:
     if len(raw) > JSON_BYTES:
-        raise Refused(f"{param} is longer than {JSON_BYTES} bytes: only a python grader is given more", param)
+        raise OpenAIProblem(f"{param} is longer than {JSON_BYTES} bytes: only a python grader is given more", param)
     try:
         return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(f"{param} is not as it should be: {error}", param, "invalid-request") from error
+        raise OpenAIProblem(f"{param} is not as it should be: {error}", param, "invalid-request") from error

@@ -9,7 +9,7 @@ from threading import BoundedSemaphore
 
 from api.dialects.openai import similarity_measures
 from api.dialects.openai.graders import Metric
-from api.dialects.openai.refused import Refused
+from api.dialects.openai.refused import OpenAIProblem
 from sandbox.errors import InfrastructureError
 
 TIME_S = 10.0
@@ -21,7 +21,7 @@ def similarity(metric: Metric, text: str, reference: str, param: str) -> float:
     """From 0 to 1.
 
     Raises:
-        Refused: it takes more than ten seconds, or more than a GiB of memory.
+        OpenAIProblem: it takes more than ten seconds, or more than a GiB of memory.
         InfrastructureError: the process could not do its work.
     """
     job = json.dumps([metric, text, reference]).encode()
@@ -32,9 +32,11 @@ def similarity(metric: Metric, text: str, reference: str, param: str) -> float:
                 command, input=job, capture_output=True, timeout=TIME_S, env=_ENVIRONMENT, check=False
             )
     except subprocess.TimeoutExpired as error:
-        raise Refused(f"{metric} of these texts takes more than {TIME_S:g} s: compare shorter ones", param) from error
+        raise OpenAIProblem(
+            f"{metric} of these texts takes more than {TIME_S:g} s: compare shorter ones", param
+        ) from error
     if done.returncode == similarity_measures.OUT_OF_MEMORY:
-        raise Refused(f"{metric} of these texts takes more than 1 GiB of memory: compare shorter ones", param)
+        raise OpenAIProblem(f"{metric} of these texts takes more than 1 GiB of memory: compare shorter ones", param)
     if done.returncode != 0:
         raise InfrastructureError(f"a process that measures {metric} ended with {done.returncode}: {done.stderr!r}")
     return float(done.stdout)

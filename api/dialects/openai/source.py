@@ -1,7 +1,7 @@
 """Runs python graders in sandboxes."""
 
 from api.access.callers import Caller
-from api.dialects.openai.refused import Refused
+from api.dialects.openai.refused import OpenAIProblem
 from api.services import Services
 from gradebox import openai_grader
 from gradebox.outcome import Outcome
@@ -19,7 +19,7 @@ def check(services: Services, caller: Caller, source: str, param: str) -> None:
     """The first four checks: a test run would need an item.
 
     Raises:
-        Refused: the source cannot be loaded.
+        OpenAIProblem: the source cannot be loaded.
         InfrastructureError: no sandbox could be had.
         ProblemError: it took too long.
         Stopped: the client has gone.
@@ -44,7 +44,7 @@ def _grader(project: str, source: str, param: str, timeout_s: float = MAX_TIMEOU
     try:
         text = from_bytes(openai_grader(source).encode("utf-8", "surrogatepass"))
     except SourceRefused as refused:
-        raise Refused(str(refused), param) from refused
+        raise OpenAIProblem(str(refused), param) from refused
     return GraderSource(text, timeout_s=timeout_s, memory_mb=MAX_MEMORY_MB, project=project)
 
 
@@ -59,4 +59,4 @@ def _check(grading: Grading, caller: Caller, source: str, param: str) -> None:
     # What is appended to the source begins behind its last line.
     where = f" (line {failed.line})" if 0 < failed.line <= source.count("\n") + 1 else ""
     trace = f"\n{failed.trace}" if where and failed.trace else ""
-    raise Refused(f"check {CHECKS[failed.number]!r} failed{where}: {failed.message}{trace}", param)
+    raise OpenAIProblem(f"check {CHECKS[failed.number]!r} failed{where}: {failed.message}{trace}", param)

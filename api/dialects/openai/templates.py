@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from api.dialects.openai.refused import Refused
+from api.dialects.openai.refused import OpenAIProblem
 
 CHARACTERS = 1 << 20  # of what a template comes to: one name may stand in it a thousand times
 
@@ -27,10 +27,10 @@ class Unresolved(Exception):
 
 
 def check(template: str, param: str) -> None:
-    """Raises Refused where a place of the template names nothing that could be there."""
+    """Raises OpenAIProblem where a place of the template names nothing that could be there."""
     for place in _PLACE.findall(template):
         if not _PATH.fullmatch(place):
-            raise Refused(
+            raise OpenAIProblem(
                 f"{{{{{place}}}}} is no name: write {{{{ item.NAME }}}} or {{{{ sample.output_text }}}}, "
                 "with .NAME and [NUMBER] for what lies deeper",
                 param,
@@ -42,7 +42,7 @@ def render(template: str, names: Names, param: str) -> str:
 
     Raises:
         Unresolved: a name is not there.
-        Refused: the text would be longer than 2^20 characters.
+        OpenAIProblem: the text would be longer than 2^20 characters.
     """
     pieces: list[str] = []
     length = end = 0
@@ -77,4 +77,4 @@ def _deeper(value: Any, name: str | None, number: str | None, shown: str) -> Any
 
 def _check_length(length: int, param: str) -> None:
     if length > CHARACTERS:
-        raise Refused(f"the text of {param} is longer than {CHARACTERS} characters: compare less", param)
+        raise OpenAIProblem(f"the text of {param} is longer than {CHARACTERS} characters: compare less", param)

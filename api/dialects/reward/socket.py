@@ -23,7 +23,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from fastapi import WebSocket, WebSocketDisconnect
 from starlette.websockets import WebSocketDisconnected
 
-from api.access.callers import Client
+from api.access.callers import WaitingClient
 from api.dialects.reward.access import Target, enter
 from api.dialects.reward.wire import NO_SCORE, Request, Response, line_of, response
 from api.http.problems import AWAY, ProblemError, invalid, problem_of
@@ -69,7 +69,7 @@ class Conversation:
         self._socket = socket
         self._services = services
         self._target = target
-        self._client = Client()
+        self._client = WaitingClient()
         self._under_way = 0  # messages that are not answered
         self._scope = CancelScope()
         self._gave_way = False

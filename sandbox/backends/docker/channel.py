@@ -23,7 +23,7 @@ _PART = 1 << 16
 _STALE_S = 600.0  # no sandbox takes that long to start
 
 
-class Refused(InfrastructureError):
+class ChannelRefused(InfrastructureError):
     """Nobody came, or somebody else than the guest."""
 
 
@@ -54,17 +54,17 @@ class Listener:
         """The channel to the first who comes; nobody can come after that.
 
         Raises:
-            Refused: nobody came in time, or not this process. What cannot be seen from here has no pid to compare.
+            ChannelRefused: nothing came in time, or not this process. A pid that is not seen from here is not compared.
         """
         ready, _, _ = select.select([self._socket], [], [], seconds)
         if not ready:
-            raise Refused("the guest did not connect to the socket that is mounted into its container")
+            raise ChannelRefused("the guest did not connect to the socket that is mounted into its container")
         channel, _ = self._socket.accept()
         told = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         peer, uid, _ = _CREDENTIALS.unpack(told)
         if pid and peer not in (0, pid):
             channel.close()
-            raise Refused(f"process {peer} of user {uid} came in the place of the sandbox, process {pid}")
+            raise ChannelRefused(f"process {peer} of user {uid} came in the place of the sandbox, process {pid}")
         return channel
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from sandbox.guest.child.encode_outcome import read_exception, read_reason, read_score, read_values
 from sandbox.guest.child.output import Output
-from sandbox.guest.child.read_thread import BadInput, Reader
+from sandbox.guest.child.read_thread import BadInput, ThreadReader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.child.shared_records import FIELDS_AT, map_file
 from sandbox.guest.protocol.chunk import map_shared
@@ -53,7 +53,7 @@ class _Runner(Protocol):
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None: ...
 
 
-class Grader(Protocol):
+class RunnableGrader(Protocol):
     """What a child needs of the loaded grader."""
 
     text: str
@@ -76,7 +76,7 @@ class Ends(NamedTuple):
 class GradingLoop:
     """Grades the lines that come, and writes a record of each."""
 
-    def __init__(self, grader: Grader, limits: Limits, reader: Reader, output: Output) -> None:
+    def __init__(self, grader: RunnableGrader, limits: Limits, reader: ThreadReader, output: Output) -> None:
         self._grader = grader
         self._limits = limits
         self._reader = reader

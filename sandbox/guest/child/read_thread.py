@@ -17,7 +17,7 @@ class BadInput(Exception):
     """A line that is no thread."""
 
 
-class Reader:
+class ThreadReader:
     """Reads threads, each from the bytes of one line."""
 
     def __init__(

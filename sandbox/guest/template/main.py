@@ -19,7 +19,7 @@ from typing import Any, NoReturn, cast
 from sandbox.guest.child.main import Ends, GradingLoop
 from sandbox.guest.child.output import Output, make_pipe, may_touch_system
 from sandbox.guest.child.parser import fast_parser
-from sandbox.guest.child.read_thread import Reader
+from sandbox.guest.child.read_thread import ThreadReader
 from sandbox.guest.child.seeding import SeedAtImport
 from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
@@ -70,7 +70,7 @@ class Template:
         self._left_open: frozenset[int] = frozenset()  # by the module body, whose children may use them
         self._handlers: signals.Handlers = {}
         self._output = Output()
-        self._reader = Reader(limits.line_bytes, limits.depth, fast_parser(), bool(limits.keep_unknown))
+        self._reader = ThreadReader(limits.line_bytes, limits.depth, fast_parser(), bool(limits.keep_unknown))
 
     def run(self, source: bytes) -> NoReturn:
         """Loads the grader, then serves the supervisor until it is killed."""

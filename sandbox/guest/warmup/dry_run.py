@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from sandbox.guest.child.main import SHARE, Ends, GradingLoop
 from sandbox.guest.child.output import Output
-from sandbox.guest.child.read_thread import Reader
+from sandbox.guest.child.read_thread import ThreadReader
 from sandbox.guest.protocol.frames import Limits
 from validators import BEFORE_TEST_RUN
 from validators.candidate import MODULE, Candidate
@@ -56,7 +56,7 @@ def rehearse(parse: Callable[[bytes], Any]) -> None:
     grader = _Rehearsed(_load())
     output = Output()
     limits = Limits(*[0] * len(Limits._fields))
-    reader = Reader(len(_LINE), 8, parse)
+    reader = ThreadReader(len(_LINE), 8, parse)
     single, serving = (GradingLoop(grader, limits, reader, output) for _ in range(2))
     output.leave_to_supervisor(0)
     told, results = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)

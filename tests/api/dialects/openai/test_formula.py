@@ -1,7 +1,7 @@
 import pytest
 
 from api.dialects.openai.formula import Formula, Undefined
-from api.dialects.openai.refused import Refused
+from api.dialects.openai.refused import OpenAIProblem
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_arithmetic(text: str, value: float) -> None:
     ],
 )
 def test_anything_else_is_refused(text: str) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(OpenAIProblem):
         Formula(text, ("a", "b"))
 
 
@@ -74,5 +74,5 @@ def test_formulas_without_a_value(text: str) -> None:
 
 
 def test_what_is_nested_deeply_ends_in_an_error_and_not_in_a_crash() -> None:
-    with pytest.raises((Refused, Undefined)):
+    with pytest.raises((OpenAIProblem, Undefined)):
         Formula("-" * 999 + "a", ("a",)).value({"a": 1.0})

@@ -9,7 +9,7 @@ from openai import OpenAI
 from openai.resources.fine_tuning.alpha import Graders
 
 from api.dialects.openai import similarity as measuring
-from api.dialects.openai.refused import Refused
+from api.dialects.openai.refused import OpenAIProblem
 from sandbox import limits
 from tests.api.dialects.openai.conftest import check, multi, python, similar
 from tests.gradebox.conftest import Service
@@ -114,7 +114,7 @@ def test_texts_that_take_too_long_are_refused(monkeypatch: pytest.MonkeyPatch) -
     letters = Random(1).choices("abcdefghijklmnopqrstuvwxyz ", k=85_000)
     text, reference = "".join(letters[:64_000]), "".join(letters[64_000:])
     started = time.monotonic()
-    with pytest.raises(Refused, match=r"takes more than 0.5 s"):
+    with pytest.raises(OpenAIProblem, match=r"takes more than 0.5 s"):
         measuring.similarity("fuzzy_match", text, reference, "grader")
     assert time.monotonic() - started < 10
 

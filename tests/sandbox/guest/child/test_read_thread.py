@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from gradebox.thread import StringThread
 from gradebox.thread_forms import ROLES
 from sandbox import limits
-from sandbox.guest.child.read_thread import BadInput, Reader
+from sandbox.guest.child.read_thread import BadInput, ThreadReader
 from sandbox.thread_ids import read_id
 
 DEEPEST = limits.DEPTH
-SLOW = Reader(most_bytes=4096, deepest=DEEPEST)
+SLOW = ThreadReader(most_bytes=4096, deepest=DEEPEST)
 PARSE = partial(jiter.from_json, cache_mode="none", allow_inf_nan=False)
-READER = Reader(most_bytes=4096, deepest=DEEPEST, parse=PARSE)
-LONG = (Reader(1 << 16, DEEPEST, PARSE), Reader(1 << 16, DEEPEST))
+READER = ThreadReader(most_bytes=4096, deepest=DEEPEST, parse=PARSE)
+LONG = (ThreadReader(1 << 16, DEEPEST, PARSE), ThreadReader(1 << 16, DEEPEST))
 
 texts = st.text(max_size=20)
 values = st.recursive(
@@ -68,14 +68,14 @@ def _expected(text: str) -> StringThread | None:
     return thread if 1 + deepest <= DEEPEST else None
 
 
-def _read(line: bytes, readers: tuple[Reader, Reader] = (READER, SLOW)) -> StringThread | None:
+def _read(line: bytes, readers: tuple[ThreadReader, ThreadReader] = (READER, SLOW)) -> StringThread | None:
     """What both ways to read come to: the same."""
     fast, slow = (_told(reader, line) for reader in readers)
     assert repr(fast) == repr(slow)
     return fast if type(fast) is StringThread else None
 
 
-def _told(reader: Reader, line: bytes) -> StringThread | str:
+def _told(reader: ThreadReader, line: bytes) -> StringThread | str:
     try:
         return reader.read(line)
     except BadInput as problem:
@@ -171,7 +171,7 @@ def test_a_line_that_is_no_thread(line: bytes, message: str) -> None:
 
 
 @pytest.mark.parametrize("reader", LONG)
-def test_a_line_that_is_nested_without_end_is_no_thread(reader: Reader) -> None:
+def test_a_line_that_is_nested_without_end_is_no_thread(reader: ThreadReader) -> None:
     with pytest.raises(BadInput, match=f"nested more than {DEEPEST} levels deep"):
         reader.read(b"[" * 60_000)
 
@@ -271,7 +271,7 @@ def test_a_parser_without_memory_leaves_the_line_to_the_other() -> None:
         raise panic
 
     line = b'{"messages": [], "metadata": {"a": 1}}'
-    assert Reader(4096, DEEPEST, parse).read(line) == SLOW.read(line)
+    assert ThreadReader(4096, DEEPEST, parse).read(line) == SLOW.read(line)
 
 
 def test_what_interrupts_the_parser_is_passed_on() -> None:
@@ -279,4 +279,4 @@ def test_what_interrupts_the_parser_is_passed_on() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Reader(4096, DEEPEST, parse).read(b"{}")
+        ThreadReader(4096, DEEPEST, parse).read(b"{}")
