@@ -75,7 +75,7 @@ class Surroundings:
 
 @contextmanager
 def surroundings() -> Iterator[Surroundings]:
-    """LocalServers, a secret in the environment and one in a file, and a temporary folder that must stay empty."""
+    """Local servers, a secret in the environment and one in a file, and a temporary folder that must stay empty."""
     with tempfile.TemporaryDirectory(prefix="gradebox-hostile-") as folder, closing(LocalServers()) as listeners:
         Path(folder).chmod(0o755)  # so that isolation alone keeps the file from being read
         before, tempfile.tempdir = tempfile.tempdir, folder
