@@ -10,6 +10,7 @@ from pathlib import Path
 from zlib import crc32
 
 import pytest
+import structlog
 from hypothesis import settings
 from redis import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -23,6 +24,9 @@ from storage.store import Store
 
 # A shell's background job ignores Ctrl-C, and so would all that tests start and then interrupt.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# A service that a session of tests shares logs beside other tests, which may read what they print themselves.
+structlog.configure(logger_factory=structlog.stdlib.LoggerFactory())
 
 # How long one example takes says more of what else the machine does than of the code.
 settings.register_profile("gradebox", deadline=None)
