@@ -37,14 +37,24 @@ def redis_url(folder: DataFolder) -> str:
 
 def redis_answers(folder: DataFolder) -> bool:
     """True once it has read its append-only file and takes commands."""
+    return _ping(folder).startswith(b"+PONG")
+
+
+def redis_is_occupied(folder: DataFolder) -> bool:
+    """Whether it reads a large append-only file, or brings much older data to the present format."""
+    return _ping(folder).startswith((b"-LOADING", b"-BUSY"))
+
+
+def _ping(folder: DataFolder) -> bytes:
+    """What it answers; nothing where it does not."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(1.0)
         try:
             connection.connect(str(_socket(folder)))
             connection.sendall(b"PING\r\n")
-            return connection.recv(64).startswith(b"+PONG")
+            return connection.recv(64)
         except OSError:
-            return False
+            return b""
 
 
 def _version(server: str) -> int:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -23,7 +24,7 @@ from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
 from gradebox.service.machine import memory_bytes
 from gradebox.service.process import ServiceProcess
-from gradebox.service.redis import redis_answers, redis_process, redis_url
+from gradebox.service.redis import redis_answers, redis_is_occupied, redis_process, redis_url
 from gradebox.service.settings import fault_of
 from gradebox.service.tail import Tail
 
@@ -88,8 +89,11 @@ def serve(options: ServeOptions) -> None:
         servers = _servers(options, folder, listener)
         try:
             console.follow(_tails([*redis, *servers], folder, settings))
-            _start(redis, lambda: redis_answers(folder), signals, console)
-            _start(servers, lambda: _ready(options.host, port), signals, console)
+            start = partial(
+                _start, occupied=lambda: bool(redis) and redis_is_occupied(folder), signals=signals, console=console
+            )
+            start(redis, lambda: redis_answers(folder))
+            start(servers, lambda: _ready(options.host, port))
             if not signals.count:
                 with _announced(Note(_url(options.host, port), folder.path), port):
                     console.show(_good_to_know(_url(options.host, port), folder.path, len(servers) - 1))
@@ -145,8 +149,17 @@ def _worker_memory_mb(workers: int) -> int:
     return max(256, memory_bytes() // 2**20 // 2 // workers)
 
 
-def _start(processes: Sequence[ServiceProcess], ready: Callable[[], bool], signals: Signals, console: Console) -> None:
-    """Starts these and returns when they are ready, or when a signal came."""
+def _start(
+    processes: Sequence[ServiceProcess],
+    ready: Callable[[], bool],
+    *,
+    occupied: Callable[[], bool],
+    signals: Signals,
+    console: Console,
+) -> None:
+    """Starts these and returns when they are ready, or when a signal came. What keeps Redis `occupied` is waited for: a
+    start that gives up would begin it again at the next.
+    """
     if not processes:
         return
     for process in processes:
@@ -156,6 +169,8 @@ def _start(processes: Sequence[ServiceProcess], ready: Callable[[], bool], signa
         for process in processes:
             _refuse_if_hopeless(process)
             _tend(process, console)
+        if occupied():
+            deadline = time.monotonic() + READY_S
         if time.monotonic() > deadline:
             names = ", ".join(process.name for process in processes)
             raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {processes[0].last_words()}")

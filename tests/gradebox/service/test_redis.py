@@ -12,7 +12,7 @@ import pytest
 import redis
 
 from gradebox.service.data_folder import DataFolder, hold
-from gradebox.service.redis import _version, redis_answers, redis_process, redis_url
+from gradebox.service.redis import _version, redis_answers, redis_is_occupied, redis_process, redis_url
 
 ROOT = Path(__file__).parents[3]
 
@@ -59,6 +59,18 @@ def test_what_was_answered_is_there_after_a_kill(tmp_path: Path) -> None:
 def test_what_was_answered_is_on_disk(tmp_path: Path) -> None:
     with running(tmp_path) as (_, connection):
         assert connection.config_get("appendfsync") == {"appendfsync": "always"}
+
+
+def test_it_says_that_a_long_script_keeps_it(tmp_path: Path) -> None:
+    with running(tmp_path) as (folder, connection):
+        assert not redis_is_occupied(folder)
+        connection.config_set("lua-time-limit", 50)
+        impatient = redis.Redis.from_url(redis_url(folder), socket_timeout=0.2, retry=None)
+        with impatient, pytest.raises(redis.TimeoutError):
+            impatient.eval("while true do end", 0)
+        assert redis_is_occupied(folder)
+        assert not redis_answers(folder)
+        connection.script_kill()
 
 
 def test_only_this_user_reaches_it(tmp_path: Path) -> None:
