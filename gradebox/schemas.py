@@ -145,6 +145,7 @@ class Grader(_Schema):
     memory_mb: int
     test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
     environment: EnvironmentUse | None = Field(None, description="the packages that its newest version may import")
+    warnings: list[str] = Field([], description="of the checks, for its newest version")
     created_at: datetime
     updated_at: datetime
 

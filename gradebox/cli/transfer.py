@@ -9,6 +9,7 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
+from gradebox.cli.graders import note_warnings
 from gradebox.cli.output import as_json, fail, note, opened, say
 from gradebox.errors import ApiError, ValidationError
 
@@ -68,6 +69,7 @@ def import_(
         else:
             made.append(grader)
             None if invocation.json else say(f"{grader.key}@{grader.version}")
+            note_warnings(grader)
     if invocation.json:
         as_json(made)
     if failed:
