@@ -43,10 +43,15 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
         on_network = name if name in _NEED_NETWORK else top
         if on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
-        elif top not in _GIVEN and top not in sys.stdlib_module_names and top not in told:
-            if not (packages and PathFinder.find_spec(top, [packages])):
-                told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
+        elif top not in told and not _is_there(top, packages):
+            told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
     return list(told.values())
+
+
+def _is_there(top: str, packages: str) -> bool:
+    if top in _GIVEN or top in sys.stdlib_module_names:
+        return True
+    return bool(packages) and PathFinder.find_spec(top, [packages]) is not None
 
 
 def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
