@@ -98,12 +98,14 @@ class ServiceProcess:
             log.seek(max(start, end - 4096))
             return log.read().decode("utf-8", "replace").strip()
 
-    def last_words(self) -> str:
-        """What the last line of its log says, where that may be why it ended."""
+    def last_words(self, *levels: str) -> str:
+        """What the last line of its log says, where that may be why it ended: errors, and lines of these levels."""
         line = (self.said().splitlines() or ["it said nothing"])[-1]
         try:
             event = json.loads(line)
-            return str(event["event"]) if event["level"] in ("error", "critical") else "it did not say why"
+            if event["level"] not in ("error", "critical", *levels):
+                return "it did not say why"
+            return ": ".join(str(event[name]) for name in ("event", "error") if name in event)
         except (ValueError, KeyError, TypeError):  # not a line of ours: Python's own, or Redis'
             return line[:200]
 

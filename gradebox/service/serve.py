@@ -156,9 +156,10 @@ def _start(processes: Sequence[ServiceProcess], ready: Callable[[], bool], signa
         for process in processes:
             _refuse_if_hopeless(process)
             _tend(process, console)
+        console.look()
         if time.monotonic() > deadline:
             names = ", ".join(process.name for process in processes)
-            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {processes[0].last_words()}")
+            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {processes[0].last_words('warning')}")
         time.sleep(TICK_S)
 
 
