@@ -25,7 +25,6 @@ from gradebox.errors import ConnectionFailed, GradeboxError, GraderWarning
 app = typer.Typer(
     help="Runs untrusted Python graders over LLM completions.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -14,10 +14,10 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import GraderChoice
 from gradebox.client.combined import Reward
-from gradebox.client.frame import Outcomes
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
+from gradebox.frame import Outcomes
 from gradebox.schemas import AuditLine, BatchGrader
 
 TIMEOUT_S = 30.0
