@@ -107,7 +107,7 @@ class Spool:
             self._files.rm_file(self._outcomes(batch_id, unit, attempt))
 
     def write_table(self, batch_id: str, table: bytes) -> None:
-        """What a batch that is over consists of, whole or not at all. It is the same whoever writes it."""
+        """What a batch that is over consists of, whole or not at all. Every writer writes the same."""
         folder = f"{self._root}/outcomes/{batch_id}"
         path = f"{folder}/table"
         if not self._is_folder:
@@ -127,7 +127,7 @@ class Spool:
             return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/table"))
 
     def write_archive(self, sha256: str, archive: Readable) -> None:
-        """The content of an environment, whole or not at all. It is the same whoever writes it."""
+        """The content of an environment, whole or not at all. Every writer writes the same."""
         folder, path = f"{self._root}/environments", self._archive(sha256)
         self._make_folder(folder)
         self.check_room()
@@ -178,7 +178,7 @@ class Spool:
         return [(int(name[1]), int(name[2])) for name in found if name]
 
     def owner(self, claim: str) -> str:
-        """Whose spool it is: what was claimed first, by whoever came first."""
+        """The mark of the Redis that the spool belongs to: the first claim that was written."""
         path = f"{self._root}/owner"
         with self._as_os_errors():
             if not self._files.exists(path):

@@ -114,6 +114,8 @@ def test_what_the_checks_warn_of_reaches_the_caller_at_their_own_line(client: Cl
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         client.graders.update(key, description="no new proof, no warning")
+        client.graders.put(key, fn="async def grade(thread): return 0.5")  # annotations change no score
+    assert len(client.graders.get(key).warnings) == 2
 
 
 def test_validating_raises_nothing(client: Client) -> None:

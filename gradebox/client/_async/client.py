@@ -23,7 +23,7 @@ TIMEOUT_S = 30.0
 
 
 class AsyncClient:
-    """Speaks to a gradebox service. Close it, or use it as a context manager.
+    """The client of a gradebox service. Close it, or use it as a context manager.
 
     Threads may share a `Client`, and event loops an `AsyncClient`.
 
