@@ -25,8 +25,9 @@ from gradebox.errors import ConnectionFailed, GradeboxError, GraderWarning
 app = typer.Typer(
     help="Runs untrusted Python graders over LLM completions.",
     no_args_is_help=True,
+    rich_markup_mode=None,  # plain help: the boxes would give each flag a value of the type bool
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for part in (server, run, validate, score, audit):
     part.add_to(app)

@@ -116,7 +116,7 @@ def update(
     key: Key,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", exists=True, dir_okay=False, help="The new version, if there is one."),
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The new version, if there is one."),
     ] = None,
     name: Name = None,
     description: Description = None,

@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 def export(
     invocation: Invocation,
-    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="Which; all if none is named.")] = None,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Which; all if none is named.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.jsonl", help="- is stdout.")] = Path("-"),
     all_versions: Annotated[
         bool, typer.Option("--all-versions", help="Every version, and not the newest alone.")

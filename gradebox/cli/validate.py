@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from gradebox.outcome import Outcome
     from gradebox.schemas import Report
 
+_SHOWN = 20  # outcomes of the test run that are printed
+
 
 def add_to(app: typer.Typer) -> None:
     """Adds the command."""
@@ -58,8 +60,11 @@ def show(report: "Report", stderr: bool = False) -> None:
         say(f"{'✓' if check.passed else '✗'}  {name:<10} {where}{check.message}", stderr)
     if report.failed and report.failed.traceback:
         say(report.failed.traceback.rstrip(), stderr)
-    for outcome in report.outcomes if len(report.outcomes) > 1 else []:
+    shown = report.outcomes[:_SHOWN] if len(report.outcomes) > 1 else []
+    for outcome in shown:
         say(f"   thread {outcome.index}: {_result(outcome)}", stderr)
+    if len(report.outcomes) > _SHOWN:
+        say(f"   … and {len(report.outcomes) - _SHOWN:,} more: --json prints all", stderr)
     for warning in report.warnings:
         say(f"warning: {warning}", stderr)
 

@@ -98,16 +98,24 @@ class ServiceProcess:
             log.seek(max(start, end - 4096))
             return log.read().decode("utf-8", "replace").strip()
 
-    def last_words(self, *levels: str) -> str:
-        """What the last line of its log says, where that may be why it ended: errors, and lines of these levels."""
+    def last_words(self) -> str:
+        """What the last line of its log says, where that may be why it ended."""
         line = (self.said().splitlines() or ["it said nothing"])[-1]
         try:
             event = json.loads(line)
-            if event["level"] not in ("error", "critical", *levels):
-                return "it did not say why"
-            return ": ".join(str(event[name]) for name in ("event", "error") if name in event)
+            return str(event["event"]) if event["level"] in ("error", "critical") else "it did not say why"
         except (ValueError, KeyError, TypeError):  # not a line of ours: Python's own, or Redis'
             return line[:200]
+
+    def warning(self) -> str | None:
+        """What the last line of its log warns of, if it does: a process that runs may wait for that."""
+        line = (self.said().splitlines() or [""])[-1]
+        try:
+            event = json.loads(line)
+            found = event["event"], event.get("error")
+            return ": ".join(str(part) for part in found if part) if event["level"] == "warning" else None
+        except (ValueError, KeyError, TypeError):  # as above
+            return None
 
     def ask_to_stop(self) -> None:
         """Sends SIGTERM."""

@@ -151,15 +151,19 @@ def _start(processes: Sequence[ServiceProcess], ready: Callable[[], bool], signa
         return
     for process in processes:
         process.start()
-    deadline = time.monotonic() + READY_S
+    deadline, told = time.monotonic() + READY_S, None
     while not signals.count and not ready():
         for process in processes:
             _refuse_if_hopeless(process)
             _tend(process, console)
-        console.look()
+        warning = next(filter(None, (process.warning() for process in processes)), None)
+        if warning is not None and warning != told:
+            console.warn(f"not ready yet: {warning}")
+            told = warning
         if time.monotonic() > deadline:
             names = ", ".join(process.name for process in processes)
-            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {processes[0].last_words('warning')}")
+            why = warning or processes[0].last_words()
+            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {why}")
         time.sleep(TICK_S)
 
 
