@@ -103,7 +103,7 @@ def _said(event: Event) -> Text | None:
         return None
     reason = event.get("error") or event.get("exception")
     words = f"{event.get('role')}: {event.get('event')}" + (f": {reason}" if reason else "")
-    return Text(escaped(words), "yellow" if event["level"] == "warning" else "red")
+    return Text(escaped(words.replace("\n", "; ")), "yellow" if event["level"] == "warning" else "red")
 
 
 def _accepted(event: Event) -> Text:
