@@ -16,6 +16,7 @@ RUN python3 -c 'import ensurepip, venv' 2>/dev/null \
     || (apt-get update && apt-get install -y --no-install-recommends python3-venv && rm -rf /var/lib/apt/lists/*)
 COPY . /source
 RUN python3 -m venv /opt/gradebox \
+    && python3 /source/scripts/stale-wheels /source/wheels \
     && (ls /source/wheels/gradebox-*.whl >/dev/null 2>&1 || /source/scripts/wheels /source/wheels) \
     && /opt/gradebox/bin/pip install --no-cache-dir --no-index --find-links /source/wheels 'gradebox[server,s3]' \
     && /opt/gradebox/bin/pip uninstall -y pip \

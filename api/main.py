@@ -12,6 +12,7 @@ from api.services import Services
 from api.settings import ApiSettings
 from runtime import tracing
 from runtime.starting import start, wait_for
+from runtime.supervised import is_supervised
 from sandbox.counts import Counts
 from sandbox.pool import Pool, open_pool
 from storage.settings import StorageSettings
@@ -62,5 +63,7 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
 def _open_store() -> Store:
     settings = StorageSettings()
     store = open_store(settings)
+    if is_supervised():  # elsewhere the service waits: `/readyz` says what for
+        store.spool.check_usable()
     first_start(store, settings)
     return store

@@ -1,8 +1,7 @@
-"""Grades LLM completions with Python that nobody has to trust.
+"""Grades LLM completions with untrusted Python.
 
-`StringThread` and `Score` are what graders see, and must load inside the sandbox, where nothing but the standard
-library and these two modules exist. Everything else is loaded when it is first asked for, so `import gradebox` costs
-a trainer milliseconds.
+Graders use `StringThread` and `Score`. Both are imported inside the sandbox, which has only the standard library and
+their modules. All other names are imported when they are first used, so that `import gradebox` takes milliseconds.
 """
 
 from typing import TYPE_CHECKING
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
         ConnectionFailed,
         EnvironmentFailed,
         GradeboxError,
+        GraderWarning,
         NotAllowed,
         NotFound,
         ScoreMissing,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    # Where each name lives. Type checkers read the imports above, so a misspelt name stays an error to them.
+    # The module of each name. Type checkers read the imports above instead, and report a misspelt name.
     _HOMES = {
         "gradebox._openai": ("openai_grader",),
         "gradebox.client": (
@@ -64,6 +64,7 @@ else:
             "ConnectionFailed",
             "EnvironmentFailed",
             "GradeboxError",
+            "GraderWarning",
             "NotAllowed",
             "NotFound",
             "ScoreMissing",
@@ -126,6 +127,7 @@ __all__ = [
     "GradeboxError",
     "Grader",
     "GraderHandle",
+    "GraderWarning",
     "NotAllowed",
     "NotFound",
     "Outcome",

@@ -1,4 +1,4 @@
-"""Where the service is, and which key opens it.
+"""Finds the service and the API key for it.
 
 `gradebox serve` leaves a note of each running service among the user's own files, so that a client on the same machine
 finds the API key that belongs to a URL. A key that was found so is only ever sent to this machine, and there only to a
@@ -52,14 +52,14 @@ class Listeners:
         self._is_there = False
 
     def forget(self) -> None:
-        """Has the kernel asked the next time."""
+        """The next `check` asks the kernel again."""
         self._looked_at = float("-inf")
 
     def check(self) -> bool:
         """Whether the service listens.
 
         Raises:
-            NotOurs: somebody else does.
+            NotOurs: another user's process listens there.
         """
         now = time.monotonic()
         if now > self._looked_at + _LOOK_S:

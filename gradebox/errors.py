@@ -16,6 +16,8 @@ GradeboxError
     ├── NotAllowed              401, 403: no key, a wrong one, or one that may not do this
     ├── Conflict                409: the key is taken, or the grader is locked
     └── TooLarge                413: over a limit, which the message names
+
+What it warns of is a GraderWarning (UserWarning).
 """
 
 from __future__ import annotations
@@ -45,6 +47,10 @@ class NotOurs(GradeboxError):
 
 class SourceError(GradeboxError, ValueError):
     """The function cannot be made into a source that stands alone."""
+
+
+class GraderWarning(UserWarning):
+    """The checks passed a grader, and found what may make its scores other than its author expects."""
 
 
 class ValidationError(GradeboxError, ValueError):

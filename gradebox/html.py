@@ -1,6 +1,7 @@
 """Tables for notebooks. What graders and models wrote is in them, so all of it is escaped."""
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from html import escape
 
 _CHARACTERS = 300  # of a cell
@@ -14,8 +15,26 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str
     return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
+def table_of(things: Iterable[object], names: Sequence[str]) -> str:
+    """A table of things, with a column for each of these attributes."""
+    columns = [f"{name.removesuffix('_at')} (UTC)" if name.endswith("_at") else name for name in names]
+    return table(columns, [[getattr(thing, name) for name in names] for thing in things])
+
+
 def _cell(value: object) -> str:
-    if value is None:
-        return "<td></td>"
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = _text(value)
     return f"<td>{escape(text if len(text) <= _CHARACTERS else text[:_CHARACTERS] + '…')}</td>"
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, datetime):
+        return f"{value:%F %T}"
+    if isinstance(value, dict):
+        return ", ".join(f"{number} {name}" for name, number in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

@@ -1,11 +1,14 @@
 """The wire schemas: what the API answers and the client reads. Times are ISO 8601 in UTC, durations say their unit."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
 
-from gradebox.html import table
+from gradebox.frame import Outcomes
+from gradebox.html import table, table_of
+from gradebox.outcome import Outcome
 
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
@@ -36,6 +39,10 @@ class Check(_Schema):
     duration_ms: float
 
 
+def _outcomes(value: object) -> Outcomes:
+    return value if isinstance(value, Outcomes) else Outcomes(msgspec.convert(value, list[Outcome]))
+
+
 class Report(_Schema):
     """What the five checks say of one source. The first that fails is the last in `checks`."""
 
@@ -43,7 +50,11 @@ class Report(_Schema):
     checks: list[Check]
     warnings: list[str] = []
     isolation: Literal["batch", "completion"] | None = Field(None, description="what `auto` came to for this source")
-    outcomes: list[dict[str, Any]] = Field([], description="one for each thread of the test run")
+    outcomes: Annotated[
+        Outcomes,
+        PlainValidator(_outcomes, json_schema_input_type=list[dict[str, Any]]),
+        PlainSerializer(msgspec.to_builtins, return_type=list[dict[str, Any]]),
+    ] = Field(default_factory=Outcomes, description="one for each thread of the test run")
 
     @property
     def failed(self) -> Check | None:
@@ -51,10 +62,11 @@ class Report(_Schema):
         return next((check for check in self.checks if not check.passed), None)
 
     def _repr_html_(self) -> str:
-        rows = [("✓" if check.passed else "✗", check.name, check.line, check.message) for check in self.checks]
-        return table(
-            ("", "check", "line", "message"), [*rows, *(("!", "warning", None, each) for each in self.warnings)]
-        )
+        rows: list[tuple[object, ...]] = [
+            ("✓" if check.passed else "✗", check.name, check.line, check.message) for check in self.checks
+        ]
+        rows += [("!", "warning", None, each) for each in self.warnings]
+        return table(("", "check", "line", "message"), rows) + (self.outcomes._repr_html_() if self.outcomes else "")
 
 
 class EnvironmentPackage(_Schema):
@@ -111,6 +123,9 @@ class EnvironmentUse(_Schema):
         """As people write it."""
         return f"{self.key}@{self.build}"
 
+    def __str__(self) -> str:
+        return self.label
+
 
 class Version(_Schema):
     """One immutable source of a grader; of another kind than `function`, one config."""
@@ -145,22 +160,21 @@ class Grader(_Schema):
     memory_mb: int
     test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
     environment: EnvironmentUse | None = Field(None, description="the packages that its newest version may import")
+    warnings: list[str] = Field([], description="of the checks, for its newest version")
     created_at: datetime
     updated_at: datetime
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key}@{self.version} of project {self.project}>"
 
-    def as_row(self) -> tuple[object, ...]:
-        """What a table shows of it, under `GRADER_COLUMNS`."""
-        locked = "yes" if self.locked else "no"
-        return self.key, self.kind, self.version, locked, self.isolation, f"{self.updated_at:%F %T}", self.description
-
     def _repr_html_(self) -> str:
-        return table(GRADER_COLUMNS, [self.as_row()])
+        return table_of([self], GRADER_COLUMNS)
 
 
-GRADER_COLUMNS = ("key", "kind", "version", "locked", "isolation", "updated (UTC)", "description")
+# What is shown in lists, by the names of the fields.
+GRADER_COLUMNS = ("key", "kind", "version", "locked", "isolation", "environment", "updated_at", "description")
+KEY_COLUMNS = ("id", "name", "projects", "role", "revoked", "created_at")
+BATCH_COLUMNS = ("id", "state", "graders", "done", "total", "scored", "errors", "created_at")
 
 
 class BatchGrader(_Schema):
@@ -169,6 +183,9 @@ class BatchGrader(_Schema):
     key: str
     version: int
     weight: float = 1.0
+
+    def __str__(self) -> str:
+        return f"{self.key}@{self.version}"
 
 
 class HistogramBin(_Schema):

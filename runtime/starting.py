@@ -7,18 +7,19 @@ from typing import TypeVar
 
 import structlog
 from pydantic import ValidationError
+from redis.exceptions import AuthenticationError, ResponseError
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from gradebox.service.logs import configure
 from gradebox.service.settings import fault_of
 from runtime import threads, tracing
 from runtime.errors import CannotStart
-from runtime.supervised import stop_with_parent
+from runtime.supervised import is_supervised, stop_with_parent
 
 WRONG_SETTING = 5
 _REDIS_WAIT_S = 1.0
+_TELL_S = 30.0  # between two lines of the log that say the same
 
 _Store = TypeVar("_Store")
 _log = structlog.get_logger(__name__)
@@ -45,14 +46,30 @@ def start(role: str, run: Callable[[], None]) -> int:
 
 
 def wait_for(open_store: Callable[[], _Store]) -> _Store:
-    """The store, when Redis answers. Raises what `open_store` raises, but for a Redis that does not answer yet: it may
-    be bringing much older data to the present format, which is one script, and answer nobody until that is done.
+    """The store, when Redis answers. A Redis that does not answer is waited for: it may be starting, or be migrating
+    data, which is one script, during which it answers no other request.
+
+    Raises:
+        RedisRefuses: the credentials are wrong, and this is a process of `gradebox serve`; else it waits here too.
+        Exception: what `open_store` raises besides.
     """
+    told_at = float("-inf")
     while True:
         try:
             return open_store()
         except (RedisConnectionError, RedisTimeoutError, ResponseError) as error:
             if isinstance(error, ResponseError) and not str(error).startswith("BUSY"):
                 raise
-            _log.warning("Redis does not answer, trying again", error=str(error))
+            if isinstance(error, AuthenticationError) and is_supervised():
+                raise RedisRefuses(f"{error}: correct GRADEBOX_REDIS_URL or --redis-url") from error
+            if time.monotonic() > told_at + _TELL_S:
+                _log.warning("Redis does not answer, trying again", error=str(error))
+                told_at = time.monotonic()
             time.sleep(_REDIS_WAIT_S)
+
+
+class RedisRefuses(CannotStart):
+    """Redis does not take the user name or the password."""
+
+    exit_code = WRONG_SETTING
+    what = "Redis cannot be used"

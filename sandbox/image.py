@@ -1,5 +1,5 @@
-"""What a sandbox sees as its file system: a copy of the interpreter and its standard library, the guest's parser of
-JSON, and the guest.
+"""What a sandbox sees as its file system: a copy of the interpreter and its standard library, the time zones, the
+guest's parser of JSON, and the guest.
 
 A copy rather than binds of the host's folders: it holds nothing else, so that nothing of the host can be read by
 mistake, not even the name of a home; other users can reach it where the interpreter lies in root's home; and it is one
@@ -29,6 +29,7 @@ from sandbox.guest.child import parser
 GUEST = Path("/usr/lib/gradebox")  # where the guest's code is seen inside
 PACKAGES = Path("/usr/lib/environment")  # where the packages of an environment are; empty where there is none
 PYTHON = Path("/usr/bin/python3")
+_ZONES = Path("/usr/share/zoneinfo")  # where `zoneinfo` looks
 _PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
 _LEFT_OUT = {
@@ -130,9 +131,26 @@ def _parser() -> Path:
     return modules[0]
 
 
+def _zones() -> Path:
+    """The time zones of the package tzdata, which is pinned: those of one machine differ from those of another."""
+    found = importlib.util.find_spec("tzdata")
+    if found is None or found.origin is None:
+        raise IsolationUnavailable(
+            "the time zones of the sandbox are not there: install them with `pip install tzdata`."
+        )
+    return Path(found.origin).parent / "zoneinfo"
+
+
 def _interpreter_hash() -> str:
     told = [sys.version, str(sorted(_LEFT_OUT)), Path(__file__).read_text()]
-    for path in (interpreter(), _library(), _library() / "lib-dynload", _parser(), *_libraries_for_wheels()):
+    for path in (
+        interpreter(),
+        _library(),
+        _library() / "lib-dynload",
+        _parser(),
+        _zones().parent / "__init__.py",
+        *_libraries_for_wheels(),
+    ):
         status = path.stat()
         told.append(f"{path} {status.st_mtime_ns} {status.st_size}")
     return _short_hash("\n".join(told).encode())
@@ -205,6 +223,7 @@ def _copy_interpreter(target: Path) -> None:
     shutil.copy2(executable, programs / "python3")
     (programs / "python").symlink_to("python3")
     (programs / library.name).symlink_to("python3")
+    shutil.copytree(_zones(), target / _ZONES.relative_to("/"), ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     parser_inside = target / parser.PLACE.lstrip("/")
     parser_inside.parent.mkdir()
     shutil.copy2(_parser(), parser_inside)

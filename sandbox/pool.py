@@ -36,7 +36,7 @@ class Pool:
     def __init__(
         self, backend: Backend, settings: SandboxSettings, resets_later: bool = False, counts: Counts | None = None
     ) -> None:
-        """`resets_later`: whoever is done with a grader goes on at once, and the owner calls `reset` a moment later."""
+        """`resets_later`: returning a grader takes no time, and the owner calls `reset` a moment later."""
         self.counts = counts or Counts()
         self.environments = EnvironmentFolders(settings)
         self._settings = settings

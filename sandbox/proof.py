@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from time import monotonic
 
-import msgspec
-
+from gradebox.frame import Outcomes
 from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS, Check, Report
 from sandbox.errors import InfrastructureError, Stopped
@@ -54,8 +53,9 @@ def prove(grading: Grading, threads: Sequence[bytes] | None, stopping: Stopping 
             duration_ms=round(spent, 3),
         )
     )
-    told = [msgspec.to_builtins(outcome) for outcome in outcomes]
-    return Report(valid=passed, checks=checks, warnings=warnings, isolation=loaded.isolation, outcomes=told)
+    return Report(
+        valid=passed, checks=checks, warnings=warnings, isolation=loaded.isolation, outcomes=Outcomes(outcomes)
+    )
 
 
 def _grade(

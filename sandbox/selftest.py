@@ -157,7 +157,7 @@ def _show(result: Result) -> None:
 
 
 def _plain(text: str) -> str:
-    """Without what a grader may have put in to speak to a terminal."""
+    """Without control sequences for terminals, which a grader may have written."""
     return text.encode("unicode_escape").decode()[:1000]
 
 

@@ -1,4 +1,4 @@
-"""Word of batches that end, from Redis to whoever waits for it in this process."""
+"""Tells the requests of this process that wait for a batch when it ends, by a subscription to Redis."""
 
 import logging
 import threading
@@ -28,7 +28,9 @@ class BatchEndEvents(threading.Thread):
         super().__init__(name="endings", daemon=True)
         pool = redis.connection_pool
         own = ConnectionPool(connection_class=pool.connection_class, **pool.connection_kwargs)
-        self._redis = Redis(connection_pool=own)  # it listens for as long as the process lives, whoever closes theirs
+        self._redis = Redis(
+            connection_pool=own
+        )  # the subscription lasts as long as the process, also when other connections are closed
         self._lock = threading.Lock()
         self._waiting: dict[str, list[Callable[[], object]]] = defaultdict(list)
 

@@ -11,6 +11,7 @@ StorageError
 │   └── QueueFull    the project has too much waiting; it will fit later
 ├── QuotaExceeded    the project, or the service, keeps as much of something as it may
 ├── PayloadLost      the spool no longer has what a batch is to score
+├── SpoolUnusable    nothing can be written to the spool, and waiting does not help
 └── UnknownFormat    the data was written by a newer gradebox
 """
 
@@ -59,6 +60,13 @@ class QuotaExceeded(StorageError):
 
 class PayloadLost(StorageError):
     """The spool does not have a payload that it had, or not all of it."""
+
+
+class SpoolUnusable(StorageError, CannotStart):
+    """Nothing can be written to the spool, and waiting does not help."""
+
+    exit_code = 5
+    what = "the spool cannot be written"
 
 
 class UnknownFormat(StorageError, CannotStart):

@@ -14,7 +14,7 @@ AGAIN_S = 3600.0  # after which a batch whose summary could not be made is looke
 
 
 class Freezer:
-    """Whoever ends a batch freezes it; the janitor does where that was missed. Each step may come twice."""
+    """The process that ends a batch freezes it; the janitor freezes what was missed. Each step may be done twice."""
 
     def __init__(self, redis: Redis, batches: Batches, spool: Spool) -> None:
         self._redis = redis

@@ -31,6 +31,11 @@ class Proved(msgspec.Struct, frozen=True):
         return "function"
 
     @property
+    def warnings(self) -> list[str]:
+        """What the checks warned of."""
+        return self.report.warnings
+
+    @property
     def sha256(self) -> str:
         """Of the source, as UTF-8."""
         return hashlib.sha256(self.source.encode()).hexdigest()
@@ -55,7 +60,7 @@ class Proved(msgspec.Struct, frozen=True):
             memory_mb=self.memory_mb,
             environment=self.environment,
             created_at=datetime.now(UTC),
-            warnings=self.report.warnings,
+            warnings=self.warnings,
         )
 
 
@@ -69,6 +74,11 @@ class Declared(msgspec.Struct, frozen=True):
     def environment(self) -> None:
         """What is not run imports nothing."""
         return
+
+    @property
+    def warnings(self) -> list[str]:
+        """It is not checked."""
+        return []
 
     @property
     def sha256(self) -> str:

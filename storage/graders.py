@@ -98,7 +98,8 @@ class Graders:
                 self._check_size(pipe, project, None, more)
                 pipe.multi()
                 self._write_threads(pipe, grader, kept, more)
-                return self._describe(pipe, grader, changes) if changes else grader
+                same = self._describe(pipe, grader, changes) if changes else grader
+                return same.model_copy(update={"warnings": content.warnings})
             self._quotas.check_versions(key, pipe.hlen(names.versions(project, key)))
             _check_environment(pipe, project, content)
             version = self._next_version(pipe, project, key, content)
@@ -348,7 +349,7 @@ def _grader(project: str, key: str, name: str, description: str, version: Versio
 
 
 def _of_version(version: Version) -> dict[str, Any]:
-    shown = ("kind", "sha256", "isolation", "timeout_s", "memory_mb", "environment")
+    shown = ("kind", "sha256", "isolation", "timeout_s", "memory_mb", "environment", "warnings")
     return {"version": version.number, **{name: getattr(version, name) for name in shown}}
 
 

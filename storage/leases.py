@@ -72,7 +72,7 @@ class Completed(IntEnum):
     """The lease was lost."""
     COUNTED = 1
     FINISHED = 2
-    """Counted, and the batch is finished with it. Said again to whoever asks again."""
+    """Counted, and the batch is finished with it. A repeated call gets the same answer."""
     OVER = 3
     """The batch was over, or is gone: they count if they were counted before the question was repeated."""
 
@@ -110,7 +110,7 @@ class Leases:
         return Lease(batch.decode(), unit, attempt, tries, part)
 
     def beat(self, leases: Iterable[Lease]) -> Beat:
-        """Extends these leases, and gives back all those that ran out, whoever had them."""
+        """Extends these leases, and gives back all leases that ran out, of any worker."""
         returned, waiting = self._beat(args=[self._lease_ms, *map(str, leases)])
         return Beat(returned, waiting)
 

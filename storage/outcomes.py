@@ -55,7 +55,7 @@ def _chunk(spool: Spool, batch_id: str, files: list[tuple[int, int]], skip: int,
 
 
 def joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces in few blocks: whoever sends one pays for it as such."""
+    """The pieces in few blocks: sending each block has a cost."""
     block: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -14,7 +14,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 
 from storage import disk
-from storage.errors import PayloadLost
+from storage.errors import PayloadLost, SpoolUnusable
 
 MIB = 1024 * 1024
 # What was listed a minute ago may have changed by another process; an upload holds one part in memory.
@@ -48,7 +48,7 @@ class Spool:
         self._reserve = reserve
         store = url.partition("://")[0]
         self._files, self._root = fsspec.core.url_to_fs(url, **_OPTIONS.get(store, {}))
-        self._foreign = _foreign_errors(store)
+        self._no_credentials, self._foreign = _foreign_errors(store)
         # A folder must be told to reach the disk; an object store keeps what it has acknowledged.
         self._is_folder = isinstance(self._files, LocalFileSystem)
 
@@ -107,7 +107,7 @@ class Spool:
             self._files.rm_file(self._outcomes(batch_id, unit, attempt))
 
     def write_table(self, batch_id: str, table: bytes) -> None:
-        """What a batch that is over consists of, whole or not at all. It is the same whoever writes it."""
+        """What a batch that is over consists of, whole or not at all. Every writer writes the same."""
         folder = f"{self._root}/outcomes/{batch_id}"
         path = f"{folder}/table"
         if not self._is_folder:
@@ -127,7 +127,7 @@ class Spool:
             return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/table"))
 
     def write_archive(self, sha256: str, archive: Readable) -> None:
-        """The content of an environment, whole or not at all. It is the same whoever writes it."""
+        """The content of an environment, whole or not at all. Every writer writes the same."""
         folder, path = f"{self._root}/environments", self._archive(sha256)
         self._make_folder(folder)
         self.check_room()
@@ -178,7 +178,7 @@ class Spool:
         return [(int(name[1]), int(name[2])) for name in found if name]
 
     def owner(self, claim: str) -> str:
-        """Whose spool it is: what was claimed first, by whoever came first."""
+        """The mark of the Redis that the spool belongs to: the first claim that was written."""
         path = f"{self._root}/owner"
         with self._as_os_errors():
             if not self._files.exists(path):
@@ -199,18 +199,39 @@ class Spool:
             self._files.pipe_file(path, b"")
             self._files.rm_file(path)
 
+    def check_usable(self) -> None:
+        """Raises SpoolUnusable where nothing can be written and waiting does not help: there are no credentials, or
+        they are refused, or there is no such bucket. Raises nothing for what may pass.
+        """
+        try:
+            self.check()
+        except FileNotFoundError as error:
+            advice = "make the bucket, or correct GRADEBOX_SPOOL_URL"
+            raise SpoolUnusable(f"there is no {self._root}: {advice} ({error})") from error
+        except PermissionError as error:
+            advice = "give credentials that may write there, or correct GRADEBOX_SPOOL_URL"
+            raise SpoolUnusable(f"{self._root} refuses it: {advice} ({error})") from error
+        except OSError:  # `/readyz` says so until it is over
+            return
+
     def check_room(self) -> None:
         """Raises OSError where there is no room for payloads."""
         self._check_room(self._reserve)
 
     def half_of_disk(self) -> int | None:
         """In bytes; None where it is no folder."""
-        if not self._is_folder:
-            return None
+        return shutil.disk_usage(self._folder_there()).total // 2 if self._is_folder else None
+
+    def free_bytes(self) -> int | None:
+        """Of its disk; None where it is no folder."""
+        return shutil.disk_usage(self._folder_there()).free if self._is_folder else None
+
+    def _folder_there(self) -> Path:
+        """Its folder, or the one above where that is to be made."""
         folder = Path(self._root)
         while not folder.exists():
             folder = folder.parent
-        return shutil.disk_usage(folder).total // 2
+        return folder
 
     def _check_room(self, least: int) -> None:
         if self._is_folder and least and (free := shutil.disk_usage(self._root).free) < least:
@@ -250,6 +271,8 @@ class Spool:
     def _as_os_errors(self) -> Iterator[None]:
         try:
             yield
+        except self._no_credentials as error:
+            raise PermissionError(errno.EACCES, f"the spool refuses it: {error}", self._root) from error
         except self._foreign as error:
             raise OSError(errno.EIO, f"the spool does not answer: {error}", self._root) from error
 
@@ -286,10 +309,14 @@ def _undone() -> Iterator[list[Path]]:
         raise
 
 
-def _foreign_errors(store: str) -> tuple[type[Exception], ...]:
-    """What a library of an object store raises that is no OSError: no connection, no credentials."""
-    if store not in _OPTIONS:
-        return ()
-    from botocore.exceptions import BotoCoreError  # comes with s3fs, which few need
+_Errors = tuple[type[Exception], ...]
 
-    return (BotoCoreError,)
+
+def _foreign_errors(store: str) -> tuple[_Errors, _Errors]:
+    """What a library of an object store raises that is no OSError: where it has no credentials, and for all else."""
+    if store not in _OPTIONS:
+        return (), ()
+    # It comes with s3fs, which few need.
+    from botocore.exceptions import BotoCoreError, NoCredentialsError, PartialCredentialsError
+
+    return (NoCredentialsError, PartialCredentialsError), (BotoCoreError,)

@@ -1,6 +1,9 @@
 """What the images and the stack are made from, read without an engine: tests/test_compose.py builds and runs them."""
 
 import re
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -57,3 +60,19 @@ def test_each_install_checks_hashes() -> None:
     assert re.findall(r"^pip (?!.*(--require-hashes|--no-deps)).*", wheels, re.M) == []
     assert "scripts/wheels /source/wheels" in (ROOT / "Dockerfile").read_text()
     assert re.findall(r"pip install (?!.*--no-index).*", (ROOT / "Dockerfile").read_text()) == []
+
+
+def test_wheels_of_other_code_stop_the_build(tmp_path: Path) -> None:
+    def stale() -> subprocess.CompletedProcess[str]:
+        return subprocess.run([ROOT / "scripts" / "stale-wheels", tmp_path], capture_output=True, text=True)
+
+    assert stale().returncode == 0
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    assert stale().returncode == 0, stale().stdout
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("gradebox/_server/api/removed_since.py", "")
+    assert stale().returncode == 1
+    assert "was made of other code than this" in stale().stdout
+    assert "scripts/stale-wheels /source/wheels" in (ROOT / "Dockerfile").read_text()

@@ -10,7 +10,10 @@ from importlib.machinery import PathFinder
 
 _GIVEN = frozenset(("gradebox", "adaptive_harmony", "__future__"))
 _NEED_NETWORK = frozenset(
-    ("ftplib", "http.client", "imaplib", "poplib", "smtplib", "telnetlib", "urllib.request", "xmlrpc.client")
+    (
+        *("ftplib", "http.client", "imaplib", "poplib", "smtplib", "socket", "telnetlib", "urllib.request"),
+        *("xmlrpc.client", "aiohttp", "anthropic", "httpx", "openai", "requests", "urllib3"),
+    )
 )
 _BLOCKS = ("body", "handlers", "orelse", "cases", "finalbody")
 
@@ -24,6 +27,10 @@ _NOT_AMONG = (
     "line {line}: `{name}` cannot be imported, as no package of the environment has it: where the error is caught, the "
     "grader goes on without it. To have it, add its package to the environment (`gradebox environments update`)"
 )
+_NO_NETWORK = (
+    "line {line}: `{name}` needs a network, and the sandbox has none: where the error is caught, the grader goes on "
+    "without an answer"
+)
 
 
 def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
@@ -33,12 +40,18 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
     told: dict[str, str] = {}
     for line, name in _imported(tree):
         top = name.partition(".")[0]
-        if top not in _GIVEN and top not in sys.stdlib_module_names and top not in told:
-            if not (packages and PathFinder.find_spec(top, [packages])):
-                told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
-        elif name in _NEED_NETWORK:
-            told.setdefault(name, f"line {line}: `{name}` needs a network, and the sandbox has none")
+        on_network = name if name in _NEED_NETWORK else top
+        if on_network in _NEED_NETWORK:
+            told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
+        elif top not in told and not _is_there(top, packages):
+            told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
     return list(told.values())
+
+
+def _is_there(top: str, packages: str) -> bool:
+    if top in _GIVEN or top in sys.stdlib_module_names:
+        return True
+    return bool(packages) and PathFinder.find_spec(top, [packages]) is not None
 
 
 def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:

@@ -43,7 +43,7 @@ def _called_again(context: WorkerContext, loop: ScoringLoop) -> bool:
     """Waits a moment for the next call: to RQ, starting and ending a job is as much work as a small batch."""
     if _called(context, _READ_S):
         return True
-    loop.cache.unload()  # not at once: whoever waited for the batch now reads its outcomes
+    loop.cache.unload()  # not at once: clients that waited for the batch now read its outcomes
     return _called(context, _LINGER_S)
 
 

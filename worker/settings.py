@@ -12,7 +12,7 @@ class WorkerSettings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
     stop_s: float = Field(default=8.0, ge=0, description="seconds that the chunk at hand may still take")
-    nice: int = Field(default=5, ge=0, le=19, description="for batches, so that whoever waits at the API goes first")
+    nice: int = Field(default=5, ge=0, le=19, description="for batches, so that calls to the API go first")
     metrics_host: str = Field(default="127.0.0.1", description="the address that this worker's /metrics listens on")
     metrics_port: int = Field(default=0, ge=0, le=65535, description="the port of it; 0: it has none")
     metrics_file: Path | None = Field(default=None, description="a file that it writes its metrics to, for the API")

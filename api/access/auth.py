@@ -32,7 +32,7 @@ async def identify(
     key = await run_sync(services.store.api_keys.find, secret, project)
     address = request.client.host if request.client else "local"
     if key is None:
-        # Counted after the look-up: a right key is let in, whoever else at its address sends wrong ones.
+        # Counted after the look-up: a right key is accepted, also where others send wrong ones from its address.
         services.strangers.note_wrong(request.headers.get("Authorization", ""))
         services.failed_keys.count(address)
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
@@ -102,7 +102,7 @@ class _Caller(Keyed):
 
 
 Caller = Annotated[ApiKey, Depends(_Caller())]
-"""Whoever has an API key."""
+"""Any valid API key."""
 
 
 class _InProject(Keyed):
@@ -141,4 +141,4 @@ class _Operator(_Caller):
 
 
 Operator = Annotated[ApiKey, Depends(_Operator())]
-"""Whoever may manage keys and projects."""
+"""An API key that may manage keys and projects."""

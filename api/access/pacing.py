@@ -1,4 +1,4 @@
-"""Lets strangers' requests wait for their turn, or go, before they cost anything."""
+"""Delays or refuses requests without a known good API key, before any work is done for them."""
 
 import json
 from asyncio import sleep
@@ -14,7 +14,7 @@ _LONGEST_S = 1.0  # that a request waits
 
 
 class Paced:
-    """An ASGI application that strangers ask so often and no more."""
+    """An ASGI middleware that limits requests without a known good API key."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app

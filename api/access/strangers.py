@@ -1,6 +1,6 @@
-"""Requests of addresses whose API key is not known to be good: so many a second are worked on.
+"""Limits how many requests a second of one address are worked on that carry no known good API key.
 
-A key that was good in the last hour passes at once, whoever else sends from its address (as behind one proxy).
+A request with a key that was good in the last hour is not limited: many clients may share the address of one proxy.
 """
 
 from collections import OrderedDict
@@ -19,13 +19,13 @@ class Strangers:
     """Counts requests by address, and remembers good keys. Belongs to one event loop."""
 
     def __init__(self, a_second: int) -> None:
-        """`a_second`: requests of one address that are worked on, of those that bring no key that was good lately."""
+        """`a_second`: requests of one address that are worked on, not counting those with a good key."""
         self.a_second = a_second
         self._turns: OrderedDict[str, float] = OrderedDict()  # when the next one of an address is due
         self._good: OrderedDict[bytes, float] = OrderedDict()
 
     def note_good(self, authorization: str) -> None:
-        """Notes that this header brought a good key."""
+        """Notes that the key in this header is good."""
         digest = _digest(authorization.encode("latin-1"))
         self._good[digest] = monotonic()
         self._good.move_to_end(digest)
@@ -33,15 +33,15 @@ class Strangers:
             self._good.popitem(last=False)
 
     def note_wrong(self, authorization: str) -> None:
-        """Notes that it brought none, or one that was revoked."""
+        """Notes that this header has no good key: a wrong one, or one that was revoked."""
         self._good.pop(_digest(authorization.encode("latin-1")), None)
 
     def is_good(self, authorization: bytes) -> bool:
-        """Whether it did so lately. It may have been revoked since: this lets nobody in."""
+        """Whether the key in this header was good in the last hour. It authorises nothing: it may be revoked."""
         return bool(authorization) and monotonic() - self._good.get(_digest(authorization), -GOOD_S) < GOOD_S
 
     def take_turn(self, address: str) -> bool:
-        """Whether a request of this address may be worked on now. It counts then."""
+        """Whether a request of this address may be worked on now. If so, it is counted."""
         now, network = monotonic(), network_of(address)
         due = max(self._turns.get(network, 0.0), now - _BURST_S)
         if due > now:

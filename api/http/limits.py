@@ -303,7 +303,7 @@ class _Closing:
 def problem_bytes(status: int, name: str, detail: str) -> bytes:
     """A whole answer that ends its connection, from below the application."""
     phrase = HTTPStatus(status).phrase
-    # Whoever sees this has no request's id: there was no request.
+    # There was no request, so there is no request id.
     members = {"type": f"urn:gradebox:problem:{name}", "title": phrase, "status": status, "detail": detail}
     body = json.dumps({**members, "request_id": ""}).encode()
     head = [b"content-type: application/problem+json", b"content-length: %d" % len(body), b"connection: close"]

@@ -171,12 +171,12 @@ def _allowed(request: Request) -> dict[str, str]:
 
 
 async def _on_disconnect(request: Request, _: Exception) -> Response:
-    """Nobody reads this; without it the log would call every broken upload a bug."""
+    """The client is gone, so the answer is not read. Without this, the log would report a server fault."""
     return answer(request, ProblemError(400, "disconnected", "the connection closed before the body had arrived"))
 
 
 async def _on_leaving(_: Request, error: Exception) -> NoReturn:
-    """A websocket's client has gone, and nobody is there to be answered: the server logs nothing then."""
+    """The client of a websocket is gone. On this exception the server logs nothing."""
     raise ClientDisconnected from error
 
 

@@ -16,9 +16,9 @@ _KEY = re.compile(r"[!-~]{1,255}")
 
 
 class Repeat:
-    """A request that may come twice. What tells it from others is hashed as its body passes.
+    """A request with an Idempotency-Key. Its body is hashed while it is read, to tell it from another request.
 
-    The hash is no cryptographic one: who finds two bodies with the same has fooled nobody but the holder of that key.
+    The hash is not cryptographic: a collision could only mislead the holder of the API key that sends both bodies.
     """
 
     def __init__(self, request: Request, project: str, caller: ApiKey, key: str, keep_s: int) -> None:
@@ -54,7 +54,7 @@ async def _repeatable(
         raise invalid("an Idempotency-Key is 1 to 255 visible ASCII characters, such as a UUID")
     services: Services = request.app.state.services
     repeat = Repeat(request, project, key_of(request), idempotency_key, services.settings.idempotency_s)
-    request.state.repeat = repeat  # for whoever reads the body
+    request.state.repeat = repeat  # for the function that reads the body
     return repeat
 
 

@@ -35,6 +35,9 @@ JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-
 Read = Callable[[Batches, Spool, str, int], Iterator[bytes]]
 """Lines of a batch behind one of its threads."""
 
+After = Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")]
+AcceptEncoding = Annotated[str, Header()]
+
 _BATCHES = TypeAdapter(list[Batch])
 _log = structlog.get_logger(__name__)
 router = APIRouter(prefix="/batches", tags=["batches"])
@@ -115,8 +118,8 @@ async def read_outcomes(
     services: Served,
     project: InProject,
     batch_id: str,
-    after: Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")] = -1,
-    accept_encoding: Annotated[str, Header()] = "",
+    after: After = -1,
+    accept_encoding: AcceptEncoding = "",
 ) -> Response:
     """The outcomes as JSON lines in input order, as far as all threads up to there are done."""
     return await _streamed(request, services, project, batch_id, after, accept_encoding, outcomes.read)
@@ -128,8 +131,8 @@ async def read_threads(
     services: Served,
     project: InProject,
     batch_id: str,
-    after: Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")] = -1,
-    accept_encoding: Annotated[str, Header()] = "",
+    after: After = -1,
+    accept_encoding: AcceptEncoding = "",
 ) -> Response:
     """The threads as they were sent, a line each, in order."""
     return await _streamed(request, services, project, batch_id, after, accept_encoding, batch_threads.read)

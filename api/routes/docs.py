@@ -48,7 +48,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/openapi.json")
 async def document(request: Request) -> Response:
-    """The document. Its bytes are made once: whoever asks needs no key."""
+    """The document. Its bytes are made once: requests for it need no key."""
     kept: bytes | None = getattr(request.app.state, "openapi", None)
     if kept is None:
         kept = request.app.state.openapi = json.dumps(request.app.openapi(), ensure_ascii=False).encode()

@@ -1,4 +1,4 @@
-"""Whether the service is up. No more than that is said to strangers."""
+"""Whether the service is up. Without a key, the answer says no more than that."""
 
 from typing import Annotated, Literal
 

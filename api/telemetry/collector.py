@@ -1,6 +1,7 @@
 """The metrics that are made of what Redis has when they are asked for. docs/observability.md says what each is for."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -27,6 +28,7 @@ class Stored(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """All of it, or that Redis is away."""
+        yield from _spool(self._store)
         try:
             depth, processes = self._store.queue.depth(), self._store.processes.there()
         except RedisError:
@@ -37,6 +39,12 @@ class Stored(Collector):
         yield from _queue(depth)
         yield _waiting(depth)
         yield _processes(processes)
+
+
+def _spool(store: Store) -> Iterator[Metric]:
+    with suppress(OSError):  # a file system that is away: `/readyz` says so
+        if (free := store.spool.free_bytes()) is not None:
+            yield GaugeMetricFamily("gradebox_spool_free_bytes", "Free space of the spool's disk.", free)
 
 
 def _queue(depth: Depth) -> Iterator[Metric]:

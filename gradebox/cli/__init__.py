@@ -1,6 +1,7 @@
 """The command line. What a command needs is imported when it runs, so that `--help` is quick."""
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -19,14 +20,14 @@ from gradebox.cli import (
     validate,
 )
 from gradebox.cli.output import fail
-from gradebox.errors import ConnectionFailed, GradeboxError
+from gradebox.errors import ConnectionFailed, GradeboxError, GraderWarning
 
 app = typer.Typer(
     help="Runs untrusted Python graders over LLM completions.",
     no_args_is_help=True,
-    add_completion=False,
+    rich_markup_mode=None,  # plain help: the boxes would give each flag a value of the type bool
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 for part in (server, run, validate, score, audit):
     part.add_to(app)
@@ -40,6 +41,7 @@ app.add_typer(projects.app, name="projects")
 
 def main() -> None:
     """Runs the command that the arguments name. Exits 1 when the service refused, 2 when it could not be asked."""
+    warnings.simplefilter("ignore", GraderWarning)  # commands print what the checks warn of
     try:
         app()
     except ConnectionFailed as error:

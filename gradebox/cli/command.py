@@ -1,4 +1,4 @@
-"""What every client command shares: which service, which key, which project, and output for people or for programs."""
+"""The options of every client command: service, key, project, and JSON output."""
 
 import inspect
 from collections.abc import Callable
@@ -15,7 +15,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True)
 class Invocation:
-    """The client that a command speaks through, and whether a program reads its output."""
+    """The client of a command, and whether it prints JSON."""
 
     client: "Client"
     json: bool

@@ -107,7 +107,7 @@ def create(
         environment=environment,
     )
     _report(invocation, grader, "kept" if replace else "created")
-    _note_warnings(invocation, grader, tried_on)
+    _note_proof(grader, tried_on)
 
 
 @client_command(app)
@@ -116,7 +116,7 @@ def update(
     key: Key,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", exists=True, dir_okay=False, help="The new version, if there is one."),
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The new version, if there is one."),
     ] = None,
     name: Name = None,
     description: Description = None,
@@ -145,7 +145,7 @@ def update(
     )
     _report(invocation, grader, "updated")
     if file is not None:
-        _note_warnings(invocation, grader, tried_on)
+        _note_proof(grader, tried_on)
 
 
 @client_command(app)
@@ -213,9 +213,14 @@ def _report(invocation: Invocation, grader: "Grader", what: str) -> None:
     as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
 
 
-def _note_warnings(invocation: Invocation, grader: "Grader", tried_on: "list[Thread] | None") -> None:
-    for warning in _versions(invocation, grader.key, None)[-1].warnings:
-        note(f"warning: {warning}")
+def note_warnings(grader: "Grader") -> None:
+    """Says on stderr what the checks warn of."""
+    for warning in grader.warnings:
+        note(f"warning: {grader.key}@{grader.version}: {warning}")
+
+
+def _note_proof(grader: "Grader", tried_on: "list[Thread] | None") -> None:
+    note_warnings(grader)
     if tried_on is not None and grader.test_threads < len(tried_on):
         note(
             f"the first {grader.test_threads:,} of the {len(tried_on):,} threads stay with the grader: more is too much"

@@ -10,7 +10,7 @@ Backend = Literal["auto", "bubblewrap", "docker"]
 DataDir = Annotated[
     Path | None, typer.Option(file_okay=False, help="The data folder. [GRADEBOX_DATA_DIR, or ~/.local/share/gradebox]")
 ]
-# A role alone is run by deployments, which mostly speak through settings: what is not given here is left to them.
+# Deployments run one role alone and mostly set environment variables: an option that is not given leaves them in force.
 RoleBackend = Annotated[
     Backend | None, typer.Option("--backend", help="What builds sandboxes. [GRADEBOX_BACKEND, or auto]")
 ]

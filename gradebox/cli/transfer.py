@@ -9,6 +9,7 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
+from gradebox.cli.graders import note_warnings
 from gradebox.cli.output import as_json, fail, note, opened, say
 from gradebox.errors import ApiError, ValidationError
 
@@ -26,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 def export(
     invocation: Invocation,
-    keys: Annotated[list[str] | None, typer.Argument(metavar="[KEY]...", help="Which; all if none is named.")] = None,
+    keys: Annotated[list[str] | None, typer.Argument(metavar="KEY", help="Which; all if none is named.")] = None,
     output: Annotated[Path, typer.Option("-o", "--output", metavar="OUT.jsonl", help="- is stdout.")] = Path("-"),
     all_versions: Annotated[
         bool, typer.Option("--all-versions", help="Every version, and not the newest alone.")
@@ -68,6 +69,7 @@ def import_(
         else:
             made.append(grader)
             None if invocation.json else say(f"{grader.key}@{grader.version}")
+            note_warnings(grader)
     if invocation.json:
         as_json(made)
     if failed:

@@ -11,7 +11,10 @@ from gradebox.cli.output import as_json, cell, fail, say
 from gradebox.errors import GradeboxError
 
 if TYPE_CHECKING:
+    from gradebox.outcome import Outcome
     from gradebox.schemas import Report
+
+_SHOWN = 20  # outcomes of the test run that are printed
 
 
 def add_to(app: typer.Typer) -> None:
@@ -57,15 +60,16 @@ def show(report: "Report", stderr: bool = False) -> None:
         say(f"{'✓' if check.passed else '✗'}  {name:<10} {where}{check.message}", stderr)
     if report.failed and report.failed.traceback:
         say(report.failed.traceback.rstrip(), stderr)
-    for outcome in report.outcomes if len(report.outcomes) > 1 else []:
-        say(f"   thread {outcome.get('index')}: {_result(outcome)}", stderr)
+    shown = report.outcomes[:_SHOWN] if len(report.outcomes) > 1 else []
+    for outcome in shown:
+        say(f"   thread {outcome.index}: {_result(outcome)}", stderr)
+    if len(report.outcomes) > _SHOWN:
+        say(f"   … and {len(report.outcomes) - _SHOWN:,} more: --json prints all", stderr)
     for warning in report.warnings:
         say(f"warning: {warning}", stderr)
 
 
-def _result(outcome: dict[str, object]) -> str:
-    error = outcome.get("error")
-    if isinstance(error, dict):
-        return f"{error.get('kind')}: {error.get('message')}"
-    reason = outcome.get("reason")
-    return cell(outcome.get("score")) + (f" ({reason})" if reason else "")
+def _result(outcome: "Outcome") -> str:
+    if outcome.error is not None:
+        return f"{outcome.error.kind}: {outcome.error.message}"
+    return cell(outcome.score) + (f" ({outcome.reason})" if outcome.reason else "")

@@ -1,4 +1,4 @@
-"""Watches a batch until it ends: what is shown meanwhile, how long an answer may take, and what the end means."""
+"""Shows the progress of a batch until it ends, and decides how long a request may wait and what the end raises."""
 
 import time
 from importlib.util import find_spec
@@ -11,13 +11,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from gradebox.errors import BatchFailed, WaitTimeout
 from gradebox.schemas import ENDED, Batch
 
-ANSWER_S = 0.2  # how long an answer may wait for the end of the batch: meanwhile nothing is seen to move
-UNSEEN_S = 2.0  # the same where nothing is shown: each question costs the service a few milliseconds
+ANSWER_S = 0.2  # how long a request may wait for the end of the batch: the progress bar stands still meanwhile
+UNSEEN_S = 2.0  # the same without a progress bar: each request costs the service a few milliseconds
 LINE_EVERY_S = 10.0
 
 
 class BatchWatch:
-    """Is told each state of a batch, and says how long the answer to the next question may wait for its end."""
+    """Takes each state of a batch, and returns how long the next request may wait for its end."""
 
     def __init__(self, batch: Batch, progress: bool, timeout: float | None) -> None:
         self._id = batch.id
@@ -121,7 +121,7 @@ def _errors(batch: Batch) -> str:
 
 
 def _scored(batch: Batch) -> int:
-    """Outcomes that there are, also those that cannot be read yet: a slow grader is seen to move."""
+    """Outcomes so far, also those that cannot be read yet: the bar moves with a slow grader too."""
     return batch.done + batch.underway
 
 

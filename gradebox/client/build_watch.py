@@ -1,4 +1,4 @@
-"""Watches the build of an environment: what is shown meanwhile, and what its end means."""
+"""Shows the progress of an environment's build until it ends, and decides what the end raises."""
 
 import time
 
@@ -11,7 +11,7 @@ ANSWER_S = 10.0  # an answer comes as soon as there is something new
 
 
 class BuildWatch:
-    """Is told each state of an environment, and says how long the answer to the next question may wait."""
+    """Takes each state of an environment, and returns how long the next request may wait."""
 
     def __init__(self, progress: bool, timeout: float | None) -> None:
         self._console = Console(stderr=True, highlight=False, markup=False, soft_wrap=True) if progress else None

@@ -9,6 +9,7 @@ import msgspec
 from pydantic import TypeAdapter
 
 from gradebox.client.call import Call, Params, encode, nothing
+from gradebox.client.proved import proved_grader
 from gradebox.client.threads import Thread, Threads, each_of, to_line
 from gradebox.outcome import Outcome
 from gradebox.schemas import ApiKey, AuditLine, Batch, Environment, Grader, Isolation, Project, Report, Role, Version
@@ -67,7 +68,7 @@ def validate(
 def create_grader(project: str, fields: Mapping[str, Any], threads: Sequence[Thread] | None = None) -> Call[Grader]:
     """Makes a grader with its first version."""
     path, body = _path(project, "graders"), _to_prove(fields, threads)
-    return Call("POST", path, Grader.model_validate_json, body=body, once=uuid4().hex, work_s=PROOF_S)
+    return Call("POST", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S)
 
 
 def list_graders(project: str, after: str = "") -> Call[list[Grader]]:
@@ -90,7 +91,7 @@ def put_grader(
 ) -> Call[Grader]:
     """Gives a grader a new version, unless the source is unchanged."""
     path, body = _path(project, "graders", key), _to_prove(fields, threads)
-    return Call("PUT", path, Grader.model_validate_json, body=body, once=uuid4().hex, work_s=PROOF_S)
+    return Call("PUT", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S)
 
 
 def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[Grader]:

@@ -7,9 +7,9 @@ from math import fsum
 
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._sync.scoring import Scoring
-from gradebox.client.frame import Outcomes
 from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
 from gradebox.client.threads import Thread, each_of
+from gradebox.frame import Outcomes
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import BatchGrader
 

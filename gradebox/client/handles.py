@@ -5,7 +5,7 @@ middle of a training run.
 """
 
 from collections.abc import Iterable
-from typing import Self, TypeVar, Unpack
+from typing import Self, Unpack
 
 from pydantic import PrivateAttr
 
@@ -14,21 +14,11 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.versions import versions as async_versions
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.versions import versions
-from gradebox.client.frame import Outcomes
 from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, GraderOptions, update_call
-from gradebox.html import table
-from gradebox.schemas import GRADER_COLUMNS, Grader, Version
-
-_H = TypeVar("_H", bound=Grader)
-
-
-class GraderList(list[_H]):
-    """Graders that a notebook shows as a table."""
-
-    def _repr_html_(self) -> str:
-        return table(GRADER_COLUMNS, [grader.as_row() for grader in self])
+from gradebox.frame import Outcomes
+from gradebox.schemas import Grader, Version
 
 
 class GraderHandle(Grader, RewardFunctions):

@@ -1,4 +1,4 @@
-"""The rules that both clients send by: where the service is, with which key, and what is tried again."""
+"""What both clients share: the URL of the service, the API key, and which requests are repeated."""
 
 import random
 from collections.abc import Generator
@@ -25,10 +25,10 @@ NOT_AGAIN = ("too-many-requests", "timeout", "quota-exceeded")
 
 
 class Rules:
-    """Where the service is, and whether a request that failed is sent again.
+    """The URL and the key of the service, and whether a request that failed is repeated.
 
-    A service that never answered is probably not there, and the user hears so at once; one that has answered before is
-    probably restarting, and is waited for.
+    Where the service has never answered, the first failed connection raises. Where it has answered before, it is
+    probably restarting, and the request is repeated.
     """
 
     def __init__(self, url: str | None, api_key: str | None, timeout: float) -> None:
@@ -40,7 +40,7 @@ class Rules:
         self.auth = None if self.key is None else Bearer(self.url, self.key)
 
     def take_over(self, old: str, secret: str) -> None:
-        """From now on this key is sent, where the one with the id `old` was."""
+        """Sends this key from now on, if the one with the id `old` was sent before."""
         if self.key is not None and self.auth is not None and id_of(self.key.secret) == old:
             self.key = FoundKey(secret, self.key.owner)
             self.auth.send_instead(secret)
@@ -83,11 +83,11 @@ class Rules:
         if isinstance(failure, httpx.ConnectError | httpx.ConnectTimeout):
             return self.reached
         lost = isinstance(failure, httpx.ReadError | httpx.WriteError | httpx.RemoteProtocolError)
-        # What breaks off at the very first answer may be no service at all: that is not tried for long.
+        # Before its first answer, the other side may be no gradebox service: few repetitions.
         return lost and idempotent and (self.reached or attempt < FIRST_TRIES)
 
     def unreachable(self, error: httpx.HTTPError) -> ConnectionFailed:
-        """What a user is told when no try got an answer."""
+        """The error when no try got an answer."""
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return ConnectionFailed(
                 f"no service answers at {self.url} ({error}). Start one with `gradebox serve`, "
@@ -102,7 +102,7 @@ class Rules:
 
 
 class Bearer(httpx.Auth):
-    """Sends an API key. One that was found on this machine is sent while the service that it is for listens."""
+    """Adds the API key to requests. A key that was found on this machine is sent only while its own service listens."""
 
     def __init__(self, url: str, key: FoundKey) -> None:
         if not key.secret.isascii() or not key.secret.isprintable():
@@ -118,11 +118,11 @@ class Bearer(httpx.Auth):
         yield request
 
     def send_instead(self, secret: str) -> None:
-        """From now on another key is sent."""
+        """Sends another key from now on."""
         self._header = f"Bearer {secret}"
 
     def look_again(self) -> None:
-        """What is known of the service is out of date: a connection to it broke."""
+        """A connection broke: asks again who listens before the next request."""
         if self._listeners is not None:
             self._listeners.forget()
 
@@ -146,7 +146,7 @@ def error_of(failure: httpx.Response | httpx.HTTPError, rules: Rules) -> Gradebo
 
 
 def _with_origin(error: GradeboxError, key: FoundKey | None) -> GradeboxError:
-    """A key that the user did not name is said to be found, and where."""
+    """The error names the file in which the key was found, if the user did not give it."""
     if not isinstance(error, NotAllowed) or error.status != httpx.codes.UNAUTHORIZED or key is None or not key.file:
         return error
     found = f"{error.detail}. The key was found in {key.file}: name the right one with GRADEBOX_API_KEY or --api-key"

@@ -33,7 +33,7 @@ class Console:
 
     @property
     def is_terminal(self) -> bool:
-        """Whether somebody reads along."""
+        """Whether stderr is a terminal."""
         return self._is_text and self._terminal.is_terminal
 
     def tell(self, text: str) -> None:
@@ -51,7 +51,7 @@ class Console:
             self._log.warning(text)
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Shows what is good to know, a name and its value a line, to whoever reads along."""
+        """Shows what is good to know, a name and its value a line, on a terminal."""
         if self.is_terminal:
             for name, value in lines:
                 self._print(Text(f"  {name:<10}", "dim"), escaped(value))
@@ -103,7 +103,7 @@ def _said(event: Event) -> Text | None:
         return None
     reason = event.get("error") or event.get("exception")
     words = f"{event.get('role')}: {event.get('event')}" + (f": {reason}" if reason else "")
-    return Text(escaped(words), "yellow" if event["level"] == "warning" else "red")
+    return Text(escaped(words.replace("\n", "; ")), "yellow" if event["level"] == "warning" else "red")
 
 
 def _accepted(event: Event) -> Text:

@@ -114,7 +114,7 @@ class Sparing(logging.Filter):
 
 
 class _Lines:
-    """Writes our own lines. Whoever logs to a disk that is full goes on."""
+    """Writes gradebox's own lines. A full disk raises nothing."""
 
     def __init__(self, *_named: object) -> None:
         pass
@@ -152,7 +152,7 @@ def _ordered(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDic
 
 
 def _bound(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Also for JSON: whoever prints a value of a log to a terminal is not to be surprised."""
+    """Also for JSON: values of a log may be printed to a terminal."""
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = escaped(value)

@@ -107,6 +107,16 @@ class ServiceProcess:
         except (ValueError, KeyError, TypeError):  # not a line of ours: Python's own, or Redis'
             return line[:200]
 
+    def warning(self) -> str | None:
+        """What the last line of its log warns of, if it does: a process that runs may wait for that."""
+        line = (self.said().splitlines() or [""])[-1]
+        try:
+            event = json.loads(line)
+            found = event["event"], event.get("error")
+            return ": ".join(str(part) for part in found if part) if event["level"] == "warning" else None
+        except (ValueError, KeyError, TypeError):  # as above
+            return None
+
     def ask_to_stop(self) -> None:
         """Sends SIGTERM."""
         self._send(signal.SIGTERM)

@@ -164,16 +164,21 @@ def _start(
         return
     for process in processes:
         process.start()
-    deadline = time.monotonic() + READY_S
+    deadline, told = time.monotonic() + READY_S, None
     while not signals.count and not ready():
         for process in processes:
             _refuse_if_hopeless(process)
             _tend(process, console)
         if occupied():
             deadline = time.monotonic() + READY_S
+        warning = next(filter(None, (process.warning() for process in processes)), None)
+        if warning is not None and warning != told:
+            console.warn(f"not ready yet: {warning}")
+            told = warning
         if time.monotonic() > deadline:
             names = ", ".join(process.name for process in processes)
-            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {processes[0].last_words()}")
+            why = warning or processes[0].last_words()
+            raise CannotServe(f"{names} did not get ready within {READY_S:g} s; {why}")
         time.sleep(TICK_S)
 
 

@@ -222,7 +222,7 @@ class Closure:
         return names | {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
 
     def _follow_annotations(self, names: Names) -> None:
-        """Takes what annotations name where it can be had: dataclasses and the like may look at it."""
+        """Takes what annotations name, where that is possible: dataclasses evaluate some annotations."""
         todo = [names, *(statement.names for statement in self.taken)]
         for name in sorted({name for each in todo for name in each.annotations}):
             before = self._copy()

@@ -1,10 +1,11 @@
-"""The text a function was defined in: a file, or the cells of a notebook."""
+"""The text a function was defined in: a file, the cells of a notebook, or the inputs of an interactive Python."""
 
 import __future__
 
 import ast
 import functools
 import linecache
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from gradebox.source.names import Definition, Names, first_line, is_definition, 
 
 # Cell magics whose body runs in the notebook's own namespace.
 _BODY_MAGICS = {"time", "capture", "timeit", "prun"}
+_INPUT = re.compile(r"<(?:python-input-|stdin>-)([0-9]+)>?")  # of the interactive Python, and of its plain form
 
 
 @dataclass(eq=False)
@@ -124,12 +126,14 @@ def _texts(function: FunctionType) -> list[Text]:
     in_cell = "ipykernel_" in code.co_filename or not Path(code.co_filename).exists()  # debuggers write cells to files
     if isinstance(cells, list) and in_cell:
         return [Text(f"cell {n}", cell, flags) for n, cell in enumerate(cells) if cell and _parses(cell)]
+    if _INPUT.fullmatch(code.co_filename):
+        return [Text(f"input {n}", text, flags) for n, text in _inputs() if _parses(text)]
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, function.__globals__)
-    if code.co_filename.startswith("<") or not lines:
+    if not lines:
         raise SourceError(
-            f"{name} was defined in {code.co_filename}, not in a file or a notebook cell, so its source cannot be "
-            "read: pass the source as a string, or put the function in a file"
+            f"{name} was defined in {code.co_filename}, and Python keeps no source of that: put the function in a "
+            "file or a notebook cell, or pass the source as a string"
         )
     source = "".join(lines)
     if not _parses(source):
@@ -138,6 +142,12 @@ def _texts(function: FunctionType) -> list[Text]:
             "since it was imported. Mend it and start Python again, or pass the source as a string"
         )
     return [Text(Path(code.co_filename).name, source, flags)]
+
+
+def _inputs() -> list[tuple[int, str]]:
+    """What was typed into the interactive Python, in order: from 3.13 on it keeps each input for its tracebacks."""
+    found = ((_INPUT.fullmatch(name), name) for name in list(linecache.cache))
+    return sorted((int(match[1]), "".join(linecache.getlines(name))) for match, name in found if match)
 
 
 def _parses(source: str) -> bool:

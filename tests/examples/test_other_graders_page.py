@@ -39,8 +39,8 @@ def test_a_grader_from_elsewhere_is_valid_and_scores(name: str, pool: Pool, tmp_
     spec.loader.exec_module(module)
     report = pool.prove(GraderSource(extract(module.grade)), RIGHT)
     assert report.valid, report
-    assert tuple(outcome["score"] for outcome in report.outcomes) == SCORES[name]
-    assert {outcome["reason"] for outcome in report.outcomes} == {REASONS[name]}
+    assert tuple(outcome.score for outcome in report.outcomes) == SCORES[name]
+    assert {outcome.reason for outcome in report.outcomes} == {REASONS[name]}
 
 
 def test_every_section_is_tried() -> None:

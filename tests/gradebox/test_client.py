@@ -3,6 +3,7 @@
 import asyncio
 import json
 import pickle
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 
 import gradebox
 from gradebox import AsyncClient, Client, Score, StringThread
-from gradebox.errors import BatchFailed, Conflict, NotAllowed, NotFound, ValidationError, WaitTimeout
+from gradebox.errors import BatchFailed, Conflict, GraderWarning, NotAllowed, NotFound, ValidationError, WaitTimeout
 from tests.gradebox.conftest import Service
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -79,6 +80,42 @@ def test_a_grader_that_reads_metadata_is_told_to_bring_threads(client: Client) -
         client.graders.create.function(key="reads-metadata", fn=CONTAINS, threads=[thread("4"), {"completion": "4"}])
 
     assert client.graders.create.function(key="reads-metadata", fn=CONTAINS, threads=[thread("5")]).version == 1
+
+
+def test_what_the_checks_warn_of_reaches_the_caller_at_their_own_line(client: Client, service: Service) -> None:
+    key = f"warned-{uuid4().hex[:8]}"
+    source = (
+        "async def grade(thread: StringThread) -> float:\n    try:\n        import sympy\n    except ImportError:\n"
+    )
+    source += "        return 0.0\n    return 1.0\n"
+    with pytest.warns(GraderWarning) as created:
+        grader = client.graders.create.function(key=key, fn=source)
+    with pytest.warns(GraderWarning) as put:
+        client.graders.put(key, fn=source)  # the same version
+    with pytest.warns(GraderWarning) as updated:
+        grader.update(source.replace("sympy", "numpy"))
+    for warned, said in (
+        (created, f"{key}@1: line 3: `sympy` cannot"),
+        (put, f"{key}@1:"),
+        (updated, f"{key}@2: line 3: `numpy`"),
+    ):
+        (one,) = warned
+        assert str(one.message).startswith(said)
+        assert one.filename == __file__
+    assert client.graders.get(key).warnings[0].startswith("line 3: `numpy`")
+
+    async def awaits() -> None:
+        async with AsyncClient(service.url, service.key) as awaiting:
+            with pytest.warns(GraderWarning, match="`sympy`") as put:
+                await awaiting.graders.put(key, fn=source)
+            assert [one.filename for one in put] == [__file__]
+
+    asyncio.run(awaits())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        client.graders.update(key, description="no new proof, no warning")
+        client.graders.put(key, fn="async def grade(thread): return 0.5")  # annotations change no score
+    assert len(client.graders.get(key).warnings) == 2
 
 
 def test_validating_raises_nothing(client: Client) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from redis import Redis
-from redis.exceptions import ResponseError
+from redis.exceptions import AuthenticationError, ResponseError
 
 from runtime import starting
 from storage.settings import StorageSettings
@@ -67,7 +67,7 @@ def test_the_exit_code_says_why_a_process_cannot_start(body: str, code: int, sai
 
 def test_a_redis_that_does_not_answer_yet_is_waited_for() -> None:
     done = ran(_WAITS)
-    assert done.stdout.count("Redis does not answer, trying again") == 2
+    assert done.stdout.count("Redis does not answer, trying again") == 1  # and not for each try
     assert done.stdout.endswith("\nthe store\n")
 
 
@@ -87,3 +87,21 @@ def test_a_redis_that_is_busy_with_a_long_script_is_waited_for(tmp_path: Path, m
         assert store.redis.ping()
         with pytest.raises(ResponseError, match="WRONGTYPE"):
             starting.wait_for(partial(store.redis.llen, "gradebox:format"))
+
+
+def test_credentials_that_redis_refuses_end_a_service_that_somebody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[object] = [AuthenticationError("WRONGPASS"), "the store"]
+
+    def open_store() -> object:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(starting, "_REDIS_WAIT_S", 0.01)
+    monkeypatch.setenv("GRADEBOX_SUPERVISED", "7")
+    with pytest.raises(starting.RedisRefuses, match="WRONGPASS: correct GRADEBOX_REDIS_URL"):
+        starting.wait_for(open_store)
+    monkeypatch.delenv("GRADEBOX_SUPERVISED")
+    answers.insert(0, AuthenticationError("WRONGPASS"))
+    assert starting.wait_for(open_store) == "the store"

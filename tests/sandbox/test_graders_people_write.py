@@ -217,6 +217,13 @@ WORKING = [
         1.0,
     ),
     body(
+        "zoneinfo",
+        "from datetime import datetime\nfrom zoneinfo import ZoneInfo, available_timezones\n---\n"
+        "summer = datetime(2026, 7, 1, tzinfo=ZoneInfo('America/New_York'))\n"
+        "return summer.utcoffset().total_seconds() / 3600 + len(available_timezones()) // 400",
+        -3.0,
+    ),
+    body(
         "tempfile",
         "import tempfile\n---\nwith tempfile.NamedTemporaryFile('w+') as f:\n    f.write('1.5')\n    f.seek(0)\n"
         "    return float(f.read())",

@@ -39,8 +39,7 @@ def test_a_good_grader_passes_all_five(pool: Pool) -> None:
     assert report.checks[-1].message == "`grade` returned 0.25"
     assert report.warnings == []
     assert report.isolation == "batch"
-    assert report.outcomes is not None
-    assert [outcome["score"] for outcome in report.outcomes] == [0.25]
+    assert [outcome.score for outcome in report.outcomes] == [0.25]
 
 
 REFUSED = {
@@ -124,9 +123,8 @@ def test_threads_of_the_caller_are_graded_and_told(pool: Pool) -> None:
     report = prove(pool, _ANSWER, *lines)
     assert report.valid
     assert "40 threads" in report.checks[-1].message
-    assert report.outcomes is not None
-    assert [outcome["score"] for outcome in report.outcomes] == [1.0] * 30 + [0.0] * 10
-    assert [outcome["index"] for outcome in report.outcomes] == list(range(40))
+    assert [outcome.score for outcome in report.outcomes] == [1.0] * 30 + [0.0] * 10
+    assert [outcome.index for outcome in report.outcomes] == list(range(40))
 
 
 def test_a_thread_that_gets_no_score_is_named(pool: Pool) -> None:

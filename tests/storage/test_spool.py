@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from storage import disk
-from storage.errors import PayloadLost
+from storage.errors import PayloadLost, SpoolUnusable
 from storage.spool import MIB, Spool
 from tests.object_store import object_store
 
@@ -161,3 +161,18 @@ def test_an_object_store_that_is_not_there_is_an_os_error(monkeypatch: pytest.Mo
 def test_a_bucket_that_is_not_there_is_not_made(bucket: str) -> None:
     with pytest.raises(FileNotFoundError):
         Spool("s3://another-bucket/spool").check()
+
+
+def test_what_waiting_does_not_help_is_told_from_what_may_pass(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    Spool(bucket).check_usable()
+    with pytest.raises(SpoolUnusable, match="there is no another-bucket/spool: make the bucket"):
+        Spool("s3://another-bucket/spool").check_usable()
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with monkeypatch.context() as away:
+        away.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+        Spool(bucket).check_usable()
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    with pytest.raises(SpoolUnusable, match="give credentials that may write there"):
+        Spool(bucket).check_usable()

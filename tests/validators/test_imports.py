@@ -29,11 +29,19 @@ def test_a_package_is_warned_of_wherever_its_import_stands(text: str, line: int,
 
 
 @pytest.mark.parametrize(
-    "text", ["import urllib.request", "from urllib import request", "from http.client import HTTPSConnection"]
+    "text",
+    [
+        "import urllib.request",
+        "from urllib import request",
+        "from http.client import HTTPSConnection",
+        "def ask():\n    try:\n        import socket\n    except OSError:\n        pass",
+        "import requests.adapters",
+        "from openai import OpenAI\nimport openai",
+    ],
 )
 def test_what_needs_a_network_is_warned_of(text: str) -> None:
     (warning,) = imports.warnings(ast.parse(text))
-    assert warning.endswith("needs a network, and the sandbox has none")
+    assert "needs a network, and the sandbox has none" in warning
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""What adaptive-sdk speaks: GraphQL at `/api/graphql`, with that SDK's words for graders and projects."""
+"""The API of adaptive-sdk: GraphQL at `/api/graphql`, with that SDK's words for graders and projects."""

@@ -28,7 +28,7 @@ def of_model(key: str) -> UUID:
 
 
 def of_user(key: ApiKey) -> UUID:
-    """The id of whoever holds an API key."""
+    """The id of an API key's holder."""
     return uuid5(_SPACE, f"user/{key.id}")
 
 

@@ -65,7 +65,7 @@ class Query:
 
     @strawberry.field
     def me(self, info: Info) -> types.User | None:
-        """Whoever holds the API key. It has a name, and no address."""
+        """The holder of the API key: it has a name, and no e-mail address."""
         key = info.context.key
         return types.User(id=ids.of_user(key), email="", name=key.name, created_at=timestamp(key.created_at), teams=[])
 

@@ -241,7 +241,7 @@ class UserTeam:
 
 @strawberry.type
 class User:
-    """Whoever holds the API key."""
+    """The holder of the API key, as adaptive-sdk sees a user."""
 
     id: UUID
     email: str

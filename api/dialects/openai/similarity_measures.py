@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 OUT_OF_MEMORY = 9
 _MEMORY_BYTES = 1 << 30
-_TIME_S = 15  # of the processor; whoever started this waits for less
+_TIME_S = 15  # of processor time; the caller waits for less
 
 
 def fuzzy_match(text: str, reference: str) -> float:

@@ -1,1 +1,1 @@
-"""What RewardClient of adaptive-sdk speaks: each grader is a reward server at `/reward/{project}/{grader}`."""
+"""The protocol of adaptive-sdk's RewardClient: each grader is a reward server at `/reward/{project}/{grader}`."""

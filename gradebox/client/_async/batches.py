@@ -7,13 +7,13 @@ from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice
-from gradebox.client.frame import Outcomes
 from gradebox.client.line_readers import OutcomeReader, ThreadReader
 from gradebox.client.outcomes import Rewards
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
+from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
-from gradebox.schemas import Batch, BatchState, Summary
+from gradebox.schemas import BATCH_COLUMNS, Batch, BatchState, Summary
 
 
 class AsyncBatchHandle:
@@ -160,10 +160,10 @@ class AsyncBatches:
         """The batch of this id."""
         return AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
 
-    async def list(self, limit: int = 50, before: str | None = None) -> list[AsyncBatchHandle]:
+    async def list(self, limit: int = 50, before: str | None = None) -> Listing[AsyncBatchHandle]:
         """The newest batches, or those older than the batch `before`; at most `limit` (200).
 
         They are without summaries: `refresh()` gets one.
         """
         found = await self._transport.send(calls.list_batches(self._project, limit, before))
-        return [AsyncBatchHandle(self._transport, batch) for batch in found]
+        return Listing((AsyncBatchHandle(self._transport, batch) for batch in found), BATCH_COLUMNS)

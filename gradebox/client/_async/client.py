@@ -13,17 +13,17 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import GraderChoice
 from gradebox.client.combined import AsyncReward
-from gradebox.client.frame import Outcomes
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
+from gradebox.frame import Outcomes
 from gradebox.schemas import AuditLine, BatchGrader
 
 TIMEOUT_S = 30.0
 
 
 class AsyncClient:
-    """Speaks to a gradebox service. Close it, or use it as a context manager.
+    """The client of a gradebox service. Close it, or use it as a context manager.
 
     Threads may share a `Client`, and event loops an `AsyncClient`.
 

@@ -8,11 +8,12 @@ from gradebox.client._async.creation import AsyncCreation
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._async.versions import versions
-from gradebox.client.handles import AsyncGraderHandle, GraderList
+from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, check_isolation, source_of, update_call
 from gradebox.errors import NotFound
-from gradebox.schemas import Grader, Isolation, Report, Version
+from gradebox.frame import Listing
+from gradebox.schemas import GRADER_COLUMNS, Grader, Isolation, Report, Version
 
 
 class AsyncGraders:
@@ -127,9 +128,9 @@ class AsyncGraders:
     def _held(self, grader: Grader) -> AsyncGraderHandle:
         return AsyncGraderHandle.of(grader, self._scoring)
 
-    async def list(self) -> GraderList[AsyncGraderHandle]:
+    async def list(self) -> Listing[AsyncGraderHandle]:
         """All graders of the project."""
         found, after = list[Grader](), ""
         while (more := await self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
             found, after = found + more, more[-1].key
-        return GraderList(self._held(grader) for grader in found)
+        return Listing((self._held(grader) for grader in found), GRADER_COLUMNS)

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.errors import GradeboxError
-from gradebox.schemas import ApiKey, Project, Role
+from gradebox.frame import Listing
+from gradebox.schemas import KEY_COLUMNS, ApiKey, Project, Role
 
 
 class AsyncKeys:
@@ -21,9 +22,10 @@ class AsyncKeys:
         """
         return await self._transport.send(calls.create_key(name, projects, role))
 
-    async def list(self) -> list[ApiKey]:
+    async def list(self) -> Listing[ApiKey]:
         """All keys, without their secrets."""
-        return await self._transport.send(calls.list_keys())
+        found = await self._transport.send(calls.list_keys())
+        return Listing(found, KEY_COLUMNS)
 
     async def rotate(self, key: str) -> ApiKey:
         """Makes a key with the name, projects and role of another, which is revoked then. Its `secret` is shown once.
@@ -60,6 +62,7 @@ class AsyncProjects:
         """Makes a project."""
         return await self._transport.send(calls.create_project(key))
 
-    async def list(self) -> list[Project]:
+    async def list(self) -> Listing[Project]:
         """The projects there are."""
-        return await self._transport.send(calls.list_projects())
+        found = await self._transport.send(calls.list_projects())
+        return Listing(found, ("key", "created_at"))

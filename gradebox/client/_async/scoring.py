@@ -4,10 +4,10 @@ from collections.abc import Iterable
 
 from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client.frame import Outcomes
 from gradebox.client.outcomes import moved
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Thread, pieces
+from gradebox.frame import Outcomes
 
 
 class AsyncScoring:

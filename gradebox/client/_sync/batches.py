@@ -8,13 +8,13 @@ from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice
-from gradebox.client.frame import Outcomes
 from gradebox.client.line_readers import OutcomeReader, ThreadReader
 from gradebox.client.outcomes import Rewards
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
+from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
-from gradebox.schemas import Batch, BatchState, Summary
+from gradebox.schemas import BATCH_COLUMNS, Batch, BatchState, Summary
 
 
 class BatchHandle:
@@ -157,10 +157,10 @@ class Batches:
         """The batch of this id."""
         return BatchHandle(self._transport, self._transport.send(calls.get_batch(self._project, batch)))
 
-    def list(self, limit: int = 50, before: str | None = None) -> list[BatchHandle]:
+    def list(self, limit: int = 50, before: str | None = None) -> Listing[BatchHandle]:
         """The newest batches, or those older than the batch `before`; at most `limit` (200).
 
         They are without summaries: `refresh()` gets one.
         """
         found = self._transport.send(calls.list_batches(self._project, limit, before))
-        return [BatchHandle(self._transport, batch) for batch in found]
+        return Listing((BatchHandle(self._transport, batch) for batch in found), BATCH_COLUMNS)

@@ -14,17 +14,17 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import GraderChoice
 from gradebox.client.combined import Reward
-from gradebox.client.frame import Outcomes
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
+from gradebox.frame import Outcomes
 from gradebox.schemas import AuditLine, BatchGrader
 
 TIMEOUT_S = 30.0
 
 
 class Client:
-    """Speaks to a gradebox service. Close it, or use it as a context manager.
+    """The client of a gradebox service. Close it, or use it as a context manager.
 
     Threads may share a `Client`, and event loops an `AsyncClient`.
 

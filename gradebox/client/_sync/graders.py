@@ -9,11 +9,12 @@ from gradebox.client._sync.creation import Creation
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client._sync.versions import versions
-from gradebox.client.handles import GraderHandle, GraderList
+from gradebox.client.handles import GraderHandle
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, check_isolation, source_of, update_call
 from gradebox.errors import NotFound
-from gradebox.schemas import Grader, Isolation, Report, Version
+from gradebox.frame import Listing
+from gradebox.schemas import GRADER_COLUMNS, Grader, Isolation, Report, Version
 
 
 class Graders:
@@ -128,9 +129,9 @@ class Graders:
     def _held(self, grader: Grader) -> GraderHandle:
         return GraderHandle.of(grader, self._scoring)
 
-    def list(self) -> GraderList[GraderHandle]:
+    def list(self) -> Listing[GraderHandle]:
         """All graders of the project."""
         found, after = list[Grader](), ""
         while (more := self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
             found, after = found + more, more[-1].key
-        return GraderList(self._held(grader) for grader in found)
+        return Listing((self._held(grader) for grader in found), GRADER_COLUMNS)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.errors import GradeboxError
-from gradebox.schemas import ApiKey, Project, Role
+from gradebox.frame import Listing
+from gradebox.schemas import KEY_COLUMNS, ApiKey, Project, Role
 
 
 class Keys:
@@ -22,9 +23,10 @@ class Keys:
         """
         return self._transport.send(calls.create_key(name, projects, role))
 
-    def list(self) -> list[ApiKey]:
+    def list(self) -> Listing[ApiKey]:
         """All keys, without their secrets."""
-        return self._transport.send(calls.list_keys())
+        found = self._transport.send(calls.list_keys())
+        return Listing(found, KEY_COLUMNS)
 
     def rotate(self, key: str) -> ApiKey:
         """Makes a key with the name, projects and role of another, which is revoked then. Its `secret` is shown once.
@@ -61,6 +63,7 @@ class Projects:
         """Makes a project."""
         return self._transport.send(calls.create_project(key))
 
-    def list(self) -> list[Project]:
+    def list(self) -> Listing[Project]:
         """The projects there are."""
-        return self._transport.send(calls.list_projects())
+        found = self._transport.send(calls.list_projects())
+        return Listing(found, ("key", "created_at"))

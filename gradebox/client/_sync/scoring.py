@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
-from gradebox.client.frame import Outcomes
 from gradebox.client.outcomes import moved
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Thread, pieces
+from gradebox.frame import Outcomes
 
 
 class Scoring:

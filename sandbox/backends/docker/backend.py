@@ -2,6 +2,7 @@
 
 import logging
 import os
+import secrets
 import signal
 import socket
 import time
@@ -209,7 +210,9 @@ class Docker:
         uid = self._user_ids.take()
         try:
             container = self._container(uid, where, listener.path if listener else None, environment)
-            made = self.client.create_container_from_config(container.config())  # type: ignore[no-untyped-call]  # no stub
+            made = self.client.create_container_from_config(  # type: ignore[no-untyped-call]  # no stub
+                container.config(), name=f"gradebox-{secrets.token_hex(6)}"
+            )
         except BaseException:
             self._user_ids.give_back(uid)
             raise

@@ -1,12 +1,15 @@
-"""The Grafana dashboard asks for nothing that the service does not tell."""
+"""The Grafana dashboard and the alerts ask for nothing that the service does not tell."""
 
 import json
 import re
+import shutil
+import subprocess
 import time
 from pathlib import Path
 
 import httpx
 import pytest
+import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.api.conftest import PROJECT, Service, create, finished
@@ -14,8 +17,12 @@ from tests.api.conftest import PROJECT, Service, create, finished
 ROOT = Path(__file__).parents[3]
 DASHBOARD = json.loads((ROOT / "docs" / "observability" / "dashboard.json").read_text())
 PAGE = (ROOT / "docs" / "observability.md").read_text()
-QUERIES = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
-WORDS = {"by", "without", "sum", "max", "min", "rate", "increase", "topk", "histogram_quantile", "le"}
+RULES = ROOT / "deploy" / "prometheus-rules.yaml"
+ALERTS = [rule for group in yaml.safe_load(RULES.read_text())["groups"] for rule in group["rules"]]
+OF_PANELS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel.get("targets", [])]
+QUERIES = [*OF_PANELS, *(alert["expr"] for alert in ALERTS)]
+OF_PROMETHEUS = {"job", "instance"}  # it adds these itself
+WORDS = {"by", "without", "sum", "max", "min", "rate", "increase", "topk", "histogram_quantile", "le", "and", "on"}
 METRIC = re.compile(r"\b(?:gradebox|process)_[a-z_]+")
 
 
@@ -54,13 +61,31 @@ def test_every_query_asks_for_what_there_is(told: dict[str, set[str]]) -> None:
         known = set[str]().union(*(told[metric] for metric in asked))
         grouped = {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
         matched = set(re.findall(r"(\w+)!?=~?\"", query))
-        assert grouped | matched <= known, f"{query!r} names labels that are not there"
+        assert grouped | matched <= known | OF_PROMETHEUS, f"{query!r} names labels that are not there"
+
+
+def test_the_dashboard_shows_one_deployment_of_several() -> None:
+    for query in OF_PANELS:
+        assert len(METRIC.findall(query)) == query.count('{job=~"$job"'), query
+    assert [variable["name"] for variable in DASHBOARD["templating"]["list"]] == ["datasource", "job"]
+
+
+def test_alerts_are_what_prometheus_takes() -> None:
+    assert len({alert["alert"] for alert in ALERTS}) == len(ALERTS) > 5
+    for alert in ALERTS:
+        assert set(alert["annotations"]) == {"summary", "description"}
+        assert alert["labels"]["severity"] in ("critical", "warning", "info")
+        grouped = {label for group in re.findall(r"by \(([^)]*)\)", alert["expr"]) for label in group.split(", ")}
+        assert set(re.findall(r"\$labels\.(\w+)", str(alert["annotations"]))) <= grouped
+    if (promtool := shutil.which("promtool")) is not None:
+        done = subprocess.run([promtool, "check", "rules", RULES], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_queries_are_well_formed() -> None:
     for query in QUERIES:
         assert query.count("(") == query.count(")"), query
-        bare = METRIC.sub(" ", re.sub(r"\{[^}]*\}|\[[^\]]*\]|(?:by|without) \([^)]*\)", " ", query))
+        bare = METRIC.sub(" ", re.sub(r"\{[^}]*\}|\[[^\]]*\]|(?:by|without|on) \([^)]*\)", " ", query))
         assert set(re.findall(r"[a-z_]+", bare)) <= WORDS, query
     for panel in DASHBOARD["panels"]:
         for target in panel.get("targets", []):

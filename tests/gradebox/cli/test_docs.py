@@ -1,6 +1,9 @@
 """docs/cli.md names every command and every option."""
 
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,3 +48,10 @@ def test_its_options_are_documented(name: str) -> None:
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_says_what_it_does(name: str) -> None:
     assert COMMANDS[name].help
+
+
+def test_a_shell_completes_commands() -> None:
+    program = Path(sys.executable).with_name("gradebox")
+    asked = {"_GRADEBOX_COMPLETE": "complete_bash", "COMP_WORDS": "gradebox graders cr", "COMP_CWORD": "2"}
+    done = subprocess.run([program], env=os.environ | asked, capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["create"], done.stderr

@@ -247,6 +247,16 @@ def test_a_second_service_in_the_same_folder_is_refused(running: Service) -> Non
     assert f"another gradebox service (process {running.process.pid})" in refused(running.data_dir, "--port", "0")
 
 
+def test_an_object_store_without_credentials_is_refused(tmp_path: Path) -> None:
+    nobody = {
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_SHARED_CREDENTIALS_FILE": "/nowhere",
+        "AWS_CONFIG_FILE": "/nowhere",
+    }
+    said = refused(tmp_path, "--port", "0", "--workers", "1", GRADEBOX_SPOOL_URL="s3://x/y", **nobody)
+    assert "gradebox: the spool cannot be written: x/y refuses it: give credentials that may write there" in said
+
+
 def test_a_port_that_is_taken_is_refused(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -46,6 +46,7 @@ def test_the_engine_is_told_of_every_layer(made: Docker) -> None:
     try:
         told = made.client.inspect_container(sandbox.name)
         host, config = told["HostConfig"], told["Config"]
+        assert told["Name"].startswith("/gradebox-")
         assert host["NetworkMode"] == "none"
         assert host["ReadonlyRootfs"] is True
         assert host["CapDrop"] == ["ALL"]

@@ -2,9 +2,9 @@
 
 from datetime import UTC, datetime
 
-from gradebox.client.frame import SHOWN, Outcomes
+from gradebox.frame import SHOWN, Listing, Outcomes
 from gradebox.outcome import Outcome, OutcomeError
-from gradebox.schemas import Batch, BatchGrader, Check, Grader, Report
+from gradebox.schemas import BATCH_COLUMNS, Batch, BatchGrader, Check, Grader, Report
 from storage.statistics import tally
 from storage.summary import summarise
 
@@ -36,6 +36,31 @@ def test_a_table_of_outcomes_is_escaped_and_short() -> None:
     many = Outcomes(OUTCOMES[:1] * (SHOWN + 5))._repr_html_()
     assert many.count("<tr>") == SHOWN + 1
     assert "5 more" in many
+
+
+def test_what_a_report_says_of_its_test_run_are_outcomes() -> None:
+    check = Check(name="syntax", passed=True, message="compiles", duration_ms=1)
+    sent = Report(valid=True, checks=[check], outcomes=OUTCOMES).model_dump_json()
+    read = Report.model_validate_json(sent)
+    assert read.outcomes == OUTCOMES
+    assert read.outcomes.to_pandas()["score"][0] == 0.25
+    assert "<td>0.25</td>" in read._repr_html_()
+    assert Report.model_validate_json('{"valid":false,"checks":[]}').outcomes == []
+
+
+def test_a_list_is_a_frame_and_a_table() -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    batch = Batch(
+        id="b", project="default", state="finished", graders=[BatchGrader(key="g", version=2)], threads=2, total=2,
+        done=2, scored=1, errors={"exception": 1}, created_at=now,
+    )  # fmt: skip
+    listed = Listing([batch], BATCH_COLUMNS)
+    for shown in ("<th>created (UTC)</th>", "<td>2026-01-02 03:04:05</td>", "<td>g@2</td>", "<td>1 exception</td>"):
+        assert shown in listed._repr_html_()
+    frame = listed.to_pandas()
+    assert list(frame.columns) == list(BATCH_COLUMNS)
+    assert list(frame["done"]) == [2]
+    assert list(Listing[Batch]((), BATCH_COLUMNS).to_pandas().columns) == list(BATCH_COLUMNS)
 
 
 def test_graders_reports_and_batches_are_escaped_tables() -> None:

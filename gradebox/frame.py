@@ -1,13 +1,33 @@
-"""Outcomes as a pandas.DataFrame, and as a table of a notebook."""
+"""Outcomes, and what the service lists, as a pandas.DataFrame and as a table of a notebook."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from gradebox.html import table
+from gradebox.html import table, table_of
 from gradebox.outcome import Outcome
 
 SHOWN = 100  # outcomes that a notebook shows
 _COLUMNS = ("index", "id", "grader", "score", "reason", "stdout", "run_ms", "no_completion")
+
+_T = TypeVar("_T")
+
+
+class Listing(list[_T]):
+    """A list that a notebook shows as a table, with a column for each of some attributes."""
+
+    def __init__(self, things: Iterable[_T] = (), names: Sequence[str] = ()) -> None:
+        super().__init__(things)
+        self._names = tuple(names)
+
+    def to_pandas(self) -> Any:
+        """A `pandas.DataFrame` with a row for each, of what a notebook shows. Needs pandas."""
+        from pandas import DataFrame
+
+        rows = [[getattr(thing, name) for name in self._names] for thing in self]
+        return DataFrame(rows, columns=list(self._names))
+
+    def _repr_html_(self) -> str:
+        return table_of(self, self._names)
 
 
 class Outcomes(list[Outcome]):
