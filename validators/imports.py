@@ -1,6 +1,6 @@
-"""Warns of imports that fail in a sandbox, at any place in the source.
+"""Warns of imports, and of managers of `multiprocessing`, that fail in a sandbox, at any place in the source.
 
-If the grader catches the ImportError, its scores may differ from those on its author's machine.
+If the grader catches the error, its scores may differ from those on its author's machine.
 """
 
 import _ast
@@ -12,6 +12,7 @@ _GIVEN = frozenset(("gradebox", "adaptive_harmony", "__future__"))
 _NEED_NETWORK = frozenset(
     ("ftplib", "http.client", "imaplib", "poplib", "smtplib", "telnetlib", "urllib.request", "xmlrpc.client")
 )
+_MANAGERS = frozenset(("multiprocessing.Manager", "multiprocessing.managers"))
 _BLOCKS = ("body", "handlers", "orelse", "cases", "finalbody")
 
 
@@ -24,6 +25,10 @@ _NOT_AMONG = (
     "line {line}: `{name}` cannot be imported, as no package of the environment has it: where the error is caught, the "
     "grader goes on without it. To have it, add its package to the environment (`gradebox environments update`)"
 )
+_NO_MANAGER = (
+    "line {line}: a manager of `multiprocessing` needs sockets, and the sandbox has none: where the error is caught, "
+    "the grader goes on without it. Use `multiprocessing.Queue` or `Pipe`"
+)
 
 
 def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
@@ -31,6 +36,7 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
     that the grader may import, where there are some.
     """
     told: dict[str, str] = {}
+    managers: list[int] = []
     for line, name in _imported(tree):
         top = name.partition(".")[0]
         if top not in _GIVEN and top not in sys.stdlib_module_names and top not in told:
@@ -38,7 +44,11 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
                 told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
         elif name in _NEED_NETWORK:
             told.setdefault(name, f"line {line}: `{name}` needs a network, and the sandbox has none")
-    return list(told.values())
+        elif name in _MANAGERS:
+            managers.append(line)
+        elif top == "multiprocessing":
+            managers += _uses(tree, "Manager")
+    return [*told.values(), *(_NO_MANAGER.format(line=line) for line in sorted(managers)[:1])]
 
 
 def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
@@ -55,3 +65,16 @@ def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
         else:
             for field in reversed(_BLOCKS):
                 waiting.extend(reversed(getattr(node, field, None) or ()))
+
+
+def _uses(tree: _ast.Module, attribute: str) -> Iterator[int]:
+    """The lines that have it, of anything."""
+    waiting: list[object] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, _ast.AST):
+            if isinstance(node, _ast.Attribute) and node.attr == attribute:
+                yield node.lineno
+            waiting += (getattr(node, field, None) for field in node._fields)
