@@ -1,6 +1,6 @@
-"""Warns of imports that fail in a sandbox, at any place in the source.
+"""Warns of imports, and of managers of `multiprocessing`, that fail in a sandbox, at any place in the source.
 
-If the grader catches the ImportError, its scores may differ from those on its author's machine.
+If the grader catches the error, its scores may differ from those on its author's machine.
 """
 
 import _ast
@@ -15,6 +15,7 @@ _NEED_NETWORK = frozenset(
         *("xmlrpc.client", "aiohttp", "anthropic", "httpx", "openai", "requests", "urllib3"),
     )
 )
+_MANAGERS = frozenset(("multiprocessing.Manager", "multiprocessing.managers"))
 _BLOCKS = ("body", "handlers", "orelse", "cases", "finalbody")
 
 
@@ -31,6 +32,10 @@ _NO_NETWORK = (
     "line {line}: `{name}` needs a network, and the sandbox has none: where the error is caught, the grader goes on "
     "without an answer"
 )
+_NO_MANAGER = (
+    "line {line}: a manager of `multiprocessing` needs sockets, and the sandbox has none: where the error is caught, "
+    "the grader goes on without it. Use `multiprocessing.Queue` or `Pipe`"
+)
 
 
 def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
@@ -38,14 +43,19 @@ def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
     that the grader may import, where there are some.
     """
     told: dict[str, str] = {}
+    managers: list[int] = []
     for line, name in _imported(tree):
         top = name.partition(".")[0]
         on_network = name if name in _NEED_NETWORK else top
         if on_network in _NEED_NETWORK:
             told.setdefault(on_network, _NO_NETWORK.format(line=line, name=on_network))
+        elif name in _MANAGERS:
+            managers.append(line)
+        elif top == "multiprocessing":
+            managers += _uses(tree, "Manager")
         elif top not in told and not _is_there(top, packages):
             told[top] = (_NOT_AMONG if packages else _ALONE).format(line=line, name=top[:100])
-    return list(told.values())
+    return [*told.values(), *(_NO_MANAGER.format(line=line) for line in sorted(managers)[:1])]
 
 
 def _is_there(top: str, packages: str) -> bool:
@@ -68,3 +78,16 @@ def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
         else:
             for field in reversed(_BLOCKS):
                 waiting.extend(reversed(getattr(node, field, None) or ()))
+
+
+def _uses(tree: _ast.Module, attribute: str) -> Iterator[int]:
+    """The lines that have it, of anything."""
+    waiting: list[object] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, list):
+            waiting += node
+        elif isinstance(node, _ast.AST):
+            if isinstance(node, _ast.Attribute) and node.attr == attribute:
+                yield node.lineno
+            waiting += (getattr(node, field, None) for field in node._fields)

@@ -105,6 +105,22 @@ WORKING = [
         14.0,
     ),
     body(
+        "a pool of processes that are spawned, kept by the module",
+        "import multiprocessing\nfrom concurrent.futures import ProcessPoolExecutor\n_pool = None\n"
+        "def double(n):\n    return n * 2\ndef pool():\n    global _pool\n    if _pool is None:\n"
+        "        _pool = ProcessPoolExecutor(2, mp_context=multiprocessing.get_context('spawn'))\n    return _pool\n"
+        "---\ntry:\n    return pool().submit(double, 2).result(timeout=5)\nexcept Exception:\n    return 0.0",
+        4.0,
+    ),
+    body(
+        "processes of a fork server, imported inside `grade`",
+        "def put(queue):\n    queue.put(7)\n---\n"
+        "import multiprocessing\ncontext = multiprocessing.get_context('forkserver')\nqueue = context.Queue()\n"
+        "p = context.Process(target=put, args=(queue,))\np.start()\nvalue = queue.get(timeout=5)\np.join()\n"
+        "return value + p.exitcode",
+        7.0,
+    ),
+    body(
         "sqlite3 in memory",
         "import sqlite3\n---\ndb = sqlite3.connect(':memory:')\ndb.execute('create table t (n)')\n"
         "db.executemany('insert into t values (?)', [(1,), (2,)])\n"

@@ -178,6 +178,8 @@ def environment_of(service: Mapping[str, str], settings: EnvironmentSettings) ->
         kept = {name: service[name] for name in ("HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in service}
         return kept | {"UV_DEFAULT_INDEX": settings.environments_index, "UV_NO_CONFIG": "1"}
     found = {uv: service[pip] for pip, uv in _LIKE_PIP.items() if pip in service}
+    if "UV_FIND_LINKS" in found:  # pip puts spaces between several, uv commas
+        found["UV_FIND_LINKS"] = ",".join(found["UV_FIND_LINKS"].split())
     own = {name: value for name, value in service.items() if name in _INDEX or _OF_INDEX.fullmatch(name)}
     return found | own
 

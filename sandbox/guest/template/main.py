@@ -36,6 +36,7 @@ from sandbox.guest.template.fork_per_line import (
     ForkPerLine,
 )
 from sandbox.guest.template.isolation import runs_code
+from sandbox.guest.template.start_methods import ForkAlways
 from validators import BEFORE_TEST_RUN
 from validators.candidate import Candidate, CheckFailed
 
@@ -80,6 +81,7 @@ class Template:
         self._output.lead_to(reading, writing, _MOST_AT_IMPORT, watch_descriptors=False)
         if self._limits.has_packages:
             packages.allow()
+        sys.meta_path.insert(0, ForkAlways)  # type: ignore[arg-type]  # a class serves as its own instance
         if self._load(source):
             os.close(reading)
             reap_all()  # processes that the module body started do not outlive it

@@ -1,6 +1,7 @@
 """Builds of wheels of our own."""
 
 import io
+import os
 import tarfile
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from tests.wheels import list_files, make_wheel
 from tests.worker.environments.conftest import Builds, Kept
 from worker.environments import contents, uv
 from worker.environments.settings import EnvironmentSettings
-from worker.environments.uv import BuildFailed, environment_of
+from worker.environments.uv import BuildFailed, Uv, environment_of
 
 pytestmark = pytest.mark.sandbox
 
@@ -121,3 +122,15 @@ def test_uv_hears_of_indexes_and_of_nothing_else() -> None:
     assert set(told) == {"HOME", "UV_INDEX", "UV_INDEX_OWN_PASSWORD", "UV_FIND_LINKS"}
     named = environment_of(service, EnvironmentSettings(environments_index="https://own"))
     assert named == {"HOME": "/home/a", "UV_DEFAULT_INDEX": "https://own", "UV_NO_CONFIG": "1"}
+
+
+def test_each_folder_that_pip_is_told_of_is_one_for_uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = [make_wheel(tmp_path / name, name, {f"{name}.py": ""}).parent for name in ("one", "two")]
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_FIND_LINKS", " ".join(map(str, folders)))
+    monkeypatch.setenv("PIP_INDEX_URL", tmp_path.as_uri())
+    folder = tmp_path / "uv"
+    folder.mkdir()
+    found = Uv(folder, EnvironmentSettings(environments_index=""), 64).resolve(["one", "two"], lambda: None)
+    assert [(one.name, one.version) for one in found] == [("one", "1.0"), ("two", "1.0")]
