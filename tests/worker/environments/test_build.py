@@ -2,9 +2,11 @@
 
 import io
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MIB
@@ -103,6 +105,23 @@ def test_nothing_is_left_of_what_was_not_built(builds: Builds, unpacked: Path, w
     with pytest.raises(BuildFailed):
         builds(wheels, ["no-such-package"])
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
+
+
+def test_entry_points_write_nothing_elsewhere(builds: Builds, tmp_path: Path) -> None:
+    aim = tmp_path / "aim"
+    make_wheel(
+        tmp_path, "aims", {"aims.py": "", "aims-1.0.dist-info/entry_points.txt": f"[console_scripts]\n{aim} = aims:f\n"}
+    )
+    with pytest.raises(BuildFailed):
+        builds(tmp_path, ["aims"])
+    assert not aim.exists()
+
+
+@pytest.mark.parametrize("version", ["0.9.30", "0.11.14"])
+def test_versions_of_uv_that_write_elsewhere_are_not_installed(version: str) -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    [uv] = [one for one in map(Requirement, project["optional-dependencies"]["server"]) if one.name == "uv"]
+    assert not uv.specifier.contains(version)
 
 
 def test_links_are_refused(tmp_path: Path) -> None:
