@@ -107,6 +107,13 @@ def test_nothing_is_left_of_what_was_not_built(builds: Builds, unpacked: Path, w
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
 
 
+def test_deep_folders_are_refused_and_removed(builds: Builds, unpacked: Path, tmp_path: Path) -> None:
+    make_wheel(tmp_path, "deep", {"deep.py": "", "d/" * 1500 + "module.py": ""})  # more than Python's stack holds
+    with pytest.raises(BuildFailed, match="folders of more than"):
+        builds(tmp_path, ["deep"])
+    assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
+
+
 def test_entry_points_write_nothing_elsewhere(builds: Builds, tmp_path: Path) -> None:
     aim = tmp_path / "aim"
     make_wheel(
