@@ -7,6 +7,7 @@ from typing import IO, Protocol
 from gradebox.schemas import EnvironmentPackage
 from sandbox import image
 from sandbox.environments import PYTHON, temporary_folder
+from sandbox.limits import MIB
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 from storage.environments import Made
@@ -44,8 +45,8 @@ def build(
             _check_allowed(packages, settings)
             uv.install(packages, staged, lambda: told(f"downloading {len(packages)} packages"))
         contents.tidy(staged)
-        contents.measure(staged, most_mb)
-        bytecode.compile_all(pool, staged, lambda: told("compiling"))
+        size, _ = contents.measure(staged, most_mb)
+        bytecode.compile_all(pool, staged, most_mb * MIB - size, lambda: told("compiling"))
         image.open_to_read(staged)
         size, files = contents.measure(staged, most_mb)
         with tempfile.TemporaryFile(dir=staged.parent) as archive:

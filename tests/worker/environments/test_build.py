@@ -114,6 +114,17 @@ def test_deep_folders_are_refused_and_removed(builds: Builds, unpacked: Path, tm
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
 
 
+def test_byte_code_takes_no_more_than_there_is_room_for(
+    builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def folded(module: int) -> str:  # 2 MiB of constants, which the compiler makes of 12 KiB
+        return "".join(f"x = 'a{module}{number:03}' * 800\n" for number in range(600))
+
+    make_wheel(tmp_path, "folded", {f"module_{module}.py": folded(module) for module in range(6)})
+    monkeypatch.setenv("GRADEBOX_ENVIRONMENT_MB", "8")
+    assert 5 * MIB < builds(tmp_path, ["folded"]).size_bytes <= 8 * MIB  # some modules, and not all of them
+
+
 def test_entry_points_write_nothing_elsewhere(builds: Builds, tmp_path: Path) -> None:
     aim = tmp_path / "aim"
     make_wheel(
