@@ -7,7 +7,7 @@ folder, so the kernel holds its pages once.
 import hashlib
 import os
 import re
-import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -81,12 +81,9 @@ class EnvironmentFolders:
         unless it was adopted.
         """
         self._prepare()
-        staged = Path(tempfile.mkdtemp(dir=self.folder, prefix=_STAGED))
-        staged.chmod(0o755)
-        try:
+        with temporary_folder(self.folder) as staged:
+            staged.chmod(0o755)
             yield staged
-        finally:
-            shutil.rmtree(staged, ignore_errors=True)
 
     def adopt(self, staged: Path, sha256: str) -> None:
         """Takes what was built here as the folder of an environment, so that it need not be unpacked again."""
@@ -100,11 +97,11 @@ class EnvironmentFolders:
         if not self.folder.is_dir():
             return []
         swept = []
-        with image.locked(self.folder), tempfile.TemporaryDirectory(dir=self.folder, prefix=_STAGED) as aside:
+        with image.locked(self.folder), temporary_folder(self.folder) as aside:
             for folder in self.folder.iterdir():
                 kept_s = _UNUSED_S if re.fullmatch(r"[0-9a-f]{64}", folder.name) else _STALE_S
                 if folder.is_dir() and time.time() - folder.stat().st_mtime > kept_s:
-                    folder.rename(Path(aside) / folder.name)  # half of one must never be taken for a whole
+                    folder.rename(aside / folder.name)  # half of one must never be taken for a whole
                     swept.append(folder.name)
         return swept
 
@@ -138,6 +135,16 @@ class EnvironmentFolders:
             raise OSError(f"the archive {sha256} was changed or cut off: it has the hash {hashed.sha256}")
         image.open_to_read(target)
         os.sync()  # else a machine that loses its power now may keep the folder's name, and empty files in it
+
+
+@contextmanager
+def temporary_folder(parent: Path) -> Iterator[Path]:
+    """A folder that is removed afterwards, however deep what lies in it: shutil stops at Python's recursion limit."""
+    folder = Path(tempfile.mkdtemp(dir=parent, prefix=_STAGED))
+    try:
+        yield folder
+    finally:
+        subprocess.run(["rm", "-rf", "--", folder], check=False)
 
 
 class _Hashed:

@@ -2,12 +2,12 @@
 
 import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import IO, Protocol
 
 from gradebox.schemas import EnvironmentPackage
 from sandbox import image
-from sandbox.environments import PYTHON
+from sandbox.environments import PYTHON, temporary_folder
+from sandbox.limits import MIB
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
 from storage.environments import Made
@@ -39,14 +39,14 @@ def build(
     """
     most_mb = SandboxSettings().environment_mb
     with pool.environments.staging() as staged:
-        with tempfile.TemporaryDirectory(dir=staged.parent, prefix=".build-uv") as folder:
-            uv = Uv(Path(folder), settings, most_mb)
+        with temporary_folder(staged.parent) as folder:
+            uv = Uv(folder, settings, most_mb)
             packages = uv.resolve(requirements, lambda: told("resolving"))
             _check_allowed(packages, settings)
             uv.install(packages, staged, lambda: told(f"downloading {len(packages)} packages"))
         contents.tidy(staged)
-        contents.measure(staged, most_mb)
-        bytecode.compile_all(pool, staged, lambda: told("compiling"))
+        size, _ = contents.measure(staged, most_mb)
+        bytecode.compile_all(pool, staged, most_mb * MIB - size, lambda: told("compiling"))
         image.open_to_read(staged)
         size, files = contents.measure(staged, most_mb)
         with tempfile.TemporaryFile(dir=staged.parent) as archive:

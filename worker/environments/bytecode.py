@@ -7,6 +7,7 @@ A compiler can be attacked by what it compiles: what comes of it lands beside th
 import base64
 import importlib.util
 import json
+import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -24,14 +25,18 @@ _SOURCE = Path(__file__).with_name("compiler.py").read_text("utf-8")
 _MOST_BYTES = 16 * MIB  # of one compiled module
 _TIMEOUT_S = 30.0
 _MEMORY_MB = 1024
+_PATIENCE_S = 300.0  # for all modules of an environment; what is not compiled by then stays as it is
+_GROUP_MODULES, _GROUP_BYTES = 500, 16 * MIB  # compiled at a time: as much is in memory here
 _LEFT_OUT = {"test", "tests", "testing"}  # half of all modules, and no grader imports them
 _MOST_PARTS = 500
 
 _log = structlog.get_logger(__name__)
 
 
-def compile_all(pool: Pool, folder: Path, goes_on: Callable[[], None]) -> int:
-    """Compiles what lies in a staged folder. Returns how many modules were; those that cannot be stay as they are."""
+def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[], None]) -> int:
+    """Compiles what lies in a staged folder, to `most_bytes` at most. Returns how many modules were; those that cannot
+    be stay as they are.
+    """
     source = GraderSource(
         _SOURCE,
         "batch",
@@ -41,44 +46,70 @@ def compile_all(pool: Pool, folder: Path, goes_on: Callable[[], None]) -> int:
         environment=folder.name,
         stdout_bytes=MAX_STDOUT_BYTES,
     )
-    modules = [*_modules(folder)]
+    until = time.monotonic() + _PATIENCE_S
+    compiled = 0
     try:
         with pool.grading(source) as grading:
 
             def stop(_done: int) -> bool:
                 goes_on()
-                return False
+                return time.monotonic() > until
 
             def answers(asked: Sequence[tuple[str, int]]) -> list[Outcome]:
                 lines = b"".join(_line(path, start) for path, start in asked)
                 return grading.score(lines, 0, "compiler", len(asked), stop=stop)
 
-            return _compile(folder, modules, answers) if modules else 0
+            for modules in _groups(folder):
+                for path, data in _compile(folder, modules, answers):
+                    most_bytes -= len(data)
+                    if most_bytes < 0:
+                        return compiled
+                    target = Path(importlib.util.cache_from_source(str(path)))
+                    target.parent.mkdir(exist_ok=True)
+                    target.write_bytes(data)
+                    compiled += 1
+                if stop(compiled):
+                    return compiled
     except SandboxError as error:
         _log.warning("the modules of an environment are not compiled ahead", error=str(error))
-        return 0
+    return compiled
 
 
 def _compile(
     folder: Path, modules: Sequence[str], answers: Callable[[Sequence[tuple[str, int]]], list[Outcome]]
-) -> int:
-    first = [_part(outcome) for outcome in answers([(path, 0) for path in modules])]
+) -> Iterator[tuple[Path, bytes]]:
+    """The modules that can be compiled, each with its byte code. There are fewer answers where time ran out."""
+    found = {
+        path: _part(outcome) for path, outcome in zip(modules, answers([(path, 0) for path in modules]), strict=False)
+    }
     wanted = [
         (path, start)
-        for path, found in zip(modules, first, strict=True)
-        if found is not None
-        for start in range(PART, min(found[0], PART * _MOST_PARTS), PART)
+        for path, part in found.items()
+        if part is not None
+        for start in range(PART, min(part[0], PART * _MOST_PARTS), PART)
     ]
-    more: dict[str, list[bytes | None]] = {}
-    for (path, _), outcome in zip(wanted, answers(wanted) if wanted else [], strict=True):
+    more: dict[str, list[bytes]] = {}
+    for (path, _), outcome in zip(wanted, answers(wanted) if wanted else [], strict=False):
         part = _part(outcome)
-        more.setdefault(path, []).append(part and part[1])
-    compiled = 0
-    for path, found in zip(modules, first, strict=True):
-        parts = [found and found[1], *more.get(path, [])]
-        if found is not None and None not in parts:
-            compiled += _write(folder / path, b"".join(part for part in parts if part is not None), found[0])
-    return compiled
+        more.setdefault(path, []).append(part[1] if part else b"")
+    for path, part in found.items():
+        if part is not None:
+            data = _unpacked(folder / path, b"".join((part[1], *more.get(path, []))), part[0])
+            if data is not None:
+                yield folder / path, data
+
+
+def _groups(folder: Path) -> Iterator[list[str]]:
+    group: list[str] = []
+    size = 0
+    for path in _modules(folder):
+        group.append(path)
+        size += (folder / path).stat().st_size
+        if len(group) == _GROUP_MODULES or size > _GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
 
 
 def _modules(folder: Path) -> Iterator[str]:
@@ -102,19 +133,16 @@ def _part(outcome: Outcome) -> tuple[int, bytes] | None:
         return None
 
 
-def _write(path: Path, packed: bytes, size: int) -> bool:
-    """Writes a compiled module beside its source, where it is one of this Python."""
+def _unpacked(path: Path, packed: bytes, size: int) -> bytes | None:
+    """A compiled module, where it is one of this Python and of this source."""
     if len(packed) != size:
-        return False
+        return None
     reader = zlib.decompressobj()
     try:
         data = reader.decompress(packed, _MOST_BYTES)
     except zlib.error:
-        return False
+        return None
     head = importlib.util.MAGIC_NUMBER + b"\1\0\0\0"  # it counts as it is: nobody compares it with the source again
     if not reader.eof or data[:16] != head + importlib.util.source_hash(path.read_bytes()):
-        return False
-    target = Path(importlib.util.cache_from_source(str(path)))
-    target.parent.mkdir(exist_ok=True)
-    target.write_bytes(data)
-    return True
+        return None
+    return data

@@ -42,6 +42,7 @@ _LIKE_PIP = {
     "PIP_FIND_LINKS": "UV_FIND_LINKS",
     "PIP_CERT": "SSL_CERT_FILE",
 }
+_LONGEST_FOLDER = 500  # below uv's own: deep ones take more of Python's stack than there is
 _SHA256 = re.compile("[0-9a-f]{64}")
 _URL = re.compile(r"\b(?:https?|file)://[^\s`'\")]+")
 
@@ -136,6 +137,7 @@ class Uv:
                 process.wait()
         if status != 0:
             raise BuildFailed(self._complaint(output, status))
+        self._check(watched)  # what came since it was looked at last
 
     def _bound(self, pid: int) -> None:
         for what, most in (
@@ -206,6 +208,8 @@ def _measure(folder: Path) -> tuple[int, int]:
             with os.scandir(waiting.pop()) as entries:
                 for entry in entries:
                     if entry.is_dir(follow_symlinks=False):
+                        if len(entry.path) - len(str(folder)) > _LONGEST_FOLDER:
+                            raise BuildFailed(f"a package holds folders of more than {_LONGEST_FOLDER} characters")
                         waiting.append(entry.path)
                         continue
                     status = entry.stat(follow_symlinks=False)

@@ -3,9 +3,11 @@
 import io
 import os
 import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MIB
@@ -104,6 +106,41 @@ def test_nothing_is_left_of_what_was_not_built(builds: Builds, unpacked: Path, w
     with pytest.raises(BuildFailed):
         builds(wheels, ["no-such-package"])
     assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
+
+
+def test_deep_folders_are_refused_and_removed(builds: Builds, unpacked: Path, tmp_path: Path) -> None:
+    make_wheel(tmp_path, "deep", {"deep.py": "", "d/" * 1500 + "module.py": ""})  # more than Python's stack holds
+    with pytest.raises(BuildFailed, match="folders of more than"):
+        builds(tmp_path, ["deep"])
+    assert [path.name for path in unpacked.iterdir() if path.name.startswith(".build")] == []
+
+
+def test_byte_code_takes_no_more_than_there_is_room_for(
+    builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def folded(module: int) -> str:  # 2 MiB of constants, which the compiler makes of 12 KiB
+        return "".join(f"x = 'a{module}{number:03}' * 800\n" for number in range(600))
+
+    make_wheel(tmp_path, "folded", {f"module_{module}.py": folded(module) for module in range(6)})
+    monkeypatch.setenv("GRADEBOX_ENVIRONMENT_MB", "8")
+    assert 5 * MIB < builds(tmp_path, ["folded"]).size_bytes <= 8 * MIB  # some modules, and not all of them
+
+
+def test_entry_points_write_nothing_elsewhere(builds: Builds, tmp_path: Path) -> None:
+    aim = tmp_path / "aim"
+    make_wheel(
+        tmp_path, "aims", {"aims.py": "", "aims-1.0.dist-info/entry_points.txt": f"[console_scripts]\n{aim} = aims:f\n"}
+    )
+    with pytest.raises(BuildFailed):
+        builds(tmp_path, ["aims"])
+    assert not aim.exists()
+
+
+@pytest.mark.parametrize("version", ["0.9.30", "0.11.14"])
+def test_versions_of_uv_that_write_elsewhere_are_not_installed(version: str) -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    [uv] = [one for one in map(Requirement, project["optional-dependencies"]["server"]) if one.name == "uv"]
+    assert not uv.specifier.contains(version)
 
 
 def test_links_are_refused(tmp_path: Path) -> None:
