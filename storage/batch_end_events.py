@@ -1,4 +1,4 @@
-"""Word of batches that end, from Redis to whoever waits for it in this process."""
+"""Word of batches that end and of environments that change, from Redis to those who wait for it in this process."""
 
 import logging
 import threading
@@ -33,19 +33,21 @@ class BatchEndEvents(threading.Thread):
         self._waiting: dict[str, list[Callable[[], object]]] = defaultdict(list)
 
     @contextmanager
-    def calling(self, batch_id: str, call: Callable[[], object]) -> Iterator[None]:
-        """While the block lasts, `call` is called when the batch ends, and sometimes when it does not."""
+    def calling(self, event: str, call: Callable[[], object]) -> Iterator[None]:
+        """While the block lasts, `call` is called when the batch of this id ends, or the environment of this name
+        changes, and sometimes when it does not.
+        """
         with self._lock:
             if not self.is_alive():
                 self.start()
-            self._waiting[batch_id].append(call)
+            self._waiting[event].append(call)
         try:
             yield
         finally:
             with self._lock:
-                self._waiting[batch_id].remove(call)
-                if not self._waiting[batch_id]:
-                    del self._waiting[batch_id]
+                self._waiting[event].remove(call)
+                if not self._waiting[event]:
+                    del self._waiting[event]
 
     def run(self) -> None:
         """Listens for as long as the process lives."""
@@ -70,8 +72,8 @@ class BatchEndEvents(threading.Thread):
                 if message is not None:
                     self._tell(message["data"].decode())
 
-    def _tell(self, *batches: str) -> None:
+    def _tell(self, *events: str) -> None:
         with self._lock:
-            calls = [call for batch in batches for call in self._waiting.get(batch, ())]
+            calls = [call for event in events for call in self._waiting.get(event, ())]
         for call in calls:
             call()

@@ -2,6 +2,7 @@
 
 requirements  what may be asked for
 uv            resolves, downloads and unpacks, by the program of that name
+data          what a project wants beside packages: a zip file, checked and unpacked
 contents      what stays of it, within which bounds, and how it is packed
 bytecode      compiles it, inside a sandbox
 build         the steps of one build
