@@ -44,7 +44,7 @@ def create(
     detach: Detach = False,
 ) -> None:
     """Makes an environment, and waits until it is built."""
-    wanted = _wanted(requirements, file)
+    wanted = requirements_of(requirements, file)
     if not wanted and data is None:
         raise typer.BadParameter(_NOTHING)
     _report(invocation, invocation.client.environments.create(key, wanted, data=data, wait=not detach))
@@ -62,7 +62,7 @@ def update(
     detach: Detach = False,
 ) -> None:
     """Makes a new build of other packages or data; what is not named stays. Graders keep the build that they have."""
-    wanted = _wanted(requirements, file)
+    wanted = requirements_of(requirements, file)
     if (wanted and no_packages) or (data and no_data):
         raise typer.BadParameter("name packages or --no-packages, and --data or --no-data: not both")
     if not (wanted or data or no_packages or no_data):
@@ -115,7 +115,7 @@ def delete(
     as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
 
 
-def _wanted(requirements: list[str] | None, file: Path | None) -> list[str]:
+def requirements_of(requirements: list[str] | None, file: Path | None) -> list[str]:
     """What the arguments and the file name. Of a file, comments and empty lines are left out."""
     wanted = list(requirements or [])
     if file is not None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from redis import Redis
 
-from storage import environment_data, names
+from storage import environment_data, environment_records, names
 from storage.audit import Audit
 from storage.environment_data import KEPT_S, EnvironmentData
 from storage.environments import Environments
@@ -100,7 +100,7 @@ def test_a_build_that_is_made_as_it_is_swept_is_refused_or_has_it(
 ) -> None:
     sha256 = send(store, b"data")
     age(store, KEPT_S + 1)
-    read = environment_data.records.read_builds_of_all
+    read = environment_records.read_builds_of_all
 
     def then_named(redis: Redis, project: str) -> object:
         found = read(redis, project)
@@ -108,7 +108,7 @@ def test_a_build_that_is_made_as_it_is_swept_is_refused_or_has_it(
         store.environments.create("default", "words", [], sha256)
         return found
 
-    monkeypatch.setattr(environment_data.records, "read_builds_of_all", then_named)
+    monkeypatch.setattr(environment_records, "read_builds_of_all", then_named)
     assert store.environment_data.sweep() == []
     store.environment_data.open("default", sha256).close()
 

@@ -7,4 +7,6 @@ contents      what stays of it, within which bounds, and how it is packed
 bytecode      compiles it, inside a sandbox
 build         the steps of one build
 builder       the thread of a worker that makes builds
+cached        environments of one machine, without a service
+known         which packages never run what they are given as text
 """
