@@ -65,6 +65,7 @@ class Services:
         self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
         self.connections = Connections(self.settings.connections)
         self.large_answers = LargeAnswers(self.settings.answer_memory_mb * 1024 * 1024)
+        self.reading_data = CapacityLimiter(1)  # zip files, each of which may take 70 MB
         self._grading = Shares(GRADING_AT_ONCE, "calls that grade")
         self._threads = CapacityLimiter(GRADING_AT_ONCE)
 

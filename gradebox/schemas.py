@@ -83,6 +83,7 @@ class EnvironmentBuild(_Schema):
     number: int
     state: BuildState
     requirements: list[str] = Field(description="as they were asked for")
+    data: str = Field("", description="the SHA-256 of the data beside the packages, as it was sent; empty: none")
     step: str = Field("", description="what is done now, while it is building")
     reason: str | None = Field(None, description="why it failed, and what to do")
     packages: list[EnvironmentPackage] = Field([], description="all that is installed, locked by hash")
@@ -109,6 +110,14 @@ class Environment(_Schema):
     def newest(self) -> EnvironmentBuild | None:
         """The newest build, where it came along."""
         return next((build for build in self.builds if build.number == self.build), None)
+
+
+class EnvironmentData(_Schema):
+    """Data that was sent, to lie beside the packages of environments."""
+
+    sha256: str = Field(description="of the zip file: it names the data")
+    size_bytes: int = Field(description="of all files, unpacked")
+    files: int
 
 
 class EnvironmentUse(_Schema):

@@ -25,6 +25,7 @@ from sandbox.settings import SandboxSettings
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The Python version of the sandboxes of this machine."""
 MARK = ".gradebox-environment"  # a file of each environment: what it was built for
+DATA = ".data"  # the folder of an environment where its data lies
 BUILT_FOR = f"{sys.implementation.cache_tag} {os.uname().machine}"
 _STAGED = ".build-"
 _NAME = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_STAGED)}\w+")
@@ -41,7 +42,7 @@ class EnvironmentFolders:
 
     def __init__(self, settings: SandboxSettings) -> None:
         self.folder = (settings.environments_dir or settings.image_dir / "environments").absolute()
-        self._most_bytes = settings.environment_mb * MIB
+        self.most_mb = settings.environment_mb
         self._fetch: Fetch | None = None
 
     def fetch_from(self, fetch: Fetch) -> None:
@@ -124,10 +125,10 @@ class EnvironmentFolders:
             with tarfile.open(fileobj=stream, mode="r|") as packed:
                 for member in packed:
                     files, size = files + 1, size + member.size
-                    if not member.isreg() or files > ENVIRONMENT_FILES or size > self._most_bytes:
+                    if not member.isreg() or files > ENVIRONMENT_FILES or size > self.most_mb * MIB:
                         raise OSError(
                             f"the archive {sha256} holds more than files, or more than GRADEBOX_ENVIRONMENT_MB "
-                            f"({self._most_bytes // MIB} MiB) or {ENVIRONMENT_FILES} files"
+                            f"({self.most_mb} MiB) or {ENVIRONMENT_FILES} files"
                         )
                     packed.extract(member, target, set_attrs=False, filter="data")
             hashed.read_rest()

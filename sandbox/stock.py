@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from contextlib import suppress
+from collections.abc import Callable
 from math import inf
 from pathlib import Path
 from time import monotonic
@@ -12,9 +12,11 @@ from sandbox.counts import Counts
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.fair_shares import Shares
 from sandbox.grader_source import GraderSource
+from sandbox.idle_sandboxes import IdleSandboxes, largest
 from sandbox.limits import MIB
-from sandbox.session import Ended, Session, Stopping
+from sandbox.session import Session, Stopping
 from sandbox.settings import SandboxSettings
+from sandbox.start_trouble import StartTrouble
 
 WAIT_S = 60.0  # for a place, when as many as may be are taken; and for a sandbox to be started
 _ASK_S = 0.2  # between two questions whether the caller still wants a sandbox
@@ -22,7 +24,6 @@ _LOOK_S = 1.0  # between two looks for sandboxes that have idled long enough
 # Starting a sandbox takes 10 ms of a processor and more. Where nobody waits for it, others come first:
 _QUIET_S = 0.02  # it begins when no grader was in use for so long,
 _PATIENCE_S = 0.25  # or when there was no such moment for so long
-_RETRY_S = 1.0  # between two tries to start a sandbox, after one that failed
 
 _log = logging.getLogger(__name__)
 
@@ -47,17 +48,14 @@ class Stock:
         self._memory = memory
         self._changed = threading.Condition()
         self._empty: list[Session] = []
-        self._idle: list[Session] = []  # loaded; the one used last comes last
+        self._idle = IdleSandboxes()
         self._orders: list[_Order] = []  # that are not started yet
         self._alive = 0  # all of them, busy ones and those being started too
         self._waiting = 0
         self._in_use = 0
         self._used_at = 0.0
-        self._failure = ""  # why no sandbox could be started the last time; empty when one could
-        self._failing_since = 0.0
-        self._retry_at = 0.0
+        self._starts = StartTrouble()
         self._weighed_at = 0.0
-        self._ended_by = ""
         self._closed = False
         # A sandbox may die with the thread that started it: one that lives as long as the stock starts them all.
         self._builder = threading.Thread(target=self._build, name="sandbox-builder", daemon=True)
@@ -77,14 +75,7 @@ class Stock:
     def trouble(self) -> str | None:
         """Why sandboxes cannot be had at present; None when all is well."""
         with self._changed:
-            return self._trouble()
-
-    def _trouble(self) -> str | None:
-        if self._ended_by:
-            return f"the thread that starts sandboxes has ended: {self._ended_by}"
-        if self._failure:
-            return f"no sandbox could be started for {monotonic() - self._failing_since:.0f} s: {self._failure}"
-        return None
+            return self._starts.told()
 
     @property
     def alive(self) -> int:
@@ -105,17 +96,12 @@ class Stock:
     def reset(self) -> None:
         """Resets the loaded sandboxes. It waits for nothing."""
         with self._changed:
-            for session in self._idle:
-                with suppress(Ended, OSError):  # whoever takes it gets that error too
-                    session.reset()
+            self._idle.reset()
 
     def take_loaded(self, source: GraderSource) -> Session | None:
         """The sandbox with this grader that was used last, if there is one."""
         with self._changed:
-            found = next((session for session in reversed(self._idle) if session.source == source), None)
-            if found is not None:
-                self._idle.remove(found)
-            return found
+            return self._idle.take(source)
 
     def keep_loaded(self, session: Session) -> bool:
         """Keeps a sandbox for the next that wants its grader; False where the stock is closed."""
@@ -123,7 +109,7 @@ class Stock:
         with self._changed:
             if self._closed:
                 return False
-            self._idle.append(session)
+            self._idle.add(session)
             if self._waiting or self._is_behind():
                 self._changed.notify_all()
             return True
@@ -151,46 +137,40 @@ class Stock:
         return session
 
     def _take_next(self, stopping: Stopping | None) -> Session:
-        deadline = monotonic() + WAIT_S
         with self._changed:
             self._waiting += 1
             self._changed.notify_all()
             try:
-                while not self._empty:
-                    self.look(stopping)
-                    if trouble := self._trouble():
-                        raise InfrastructureError(trouble)
-                    if monotonic() >= deadline:
-                        raise InfrastructureError(
-                            f"no sandbox was started within {WAIT_S:g} s: the machine is too busy"
-                        )
-                    self._changed.wait(_ASK_S)
-                return self._empty.pop()
+                return self._wait(lambda: self._empty.pop() if self._empty else None, self._starts.told, stopping)
             finally:
                 self._waiting -= 1
                 self._changed.notify_all()
 
     def _take_ordered(self, order: _Order, stopping: Stopping | None) -> Session:
-        deadline = monotonic() + WAIT_S
         with self._changed:
             self._orders.append(order)
             self._changed.notify_all()
             try:
-                while order.session is None:
-                    self.look(stopping)
-                    if trouble := order.failure or self._trouble():
-                        raise InfrastructureError(trouble)
-                    if monotonic() >= deadline:
-                        raise InfrastructureError(
-                            f"no sandbox was started within {WAIT_S:g} s: the machine is too busy"
-                        )
-                    self._changed.wait(_ASK_S)
-                return order.session
+                return self._wait(lambda: order.session, lambda: order.failure or self._starts.told(), stopping)
             except BaseException:
                 order.failure = "nobody waits for it"
                 if order in self._orders:
                     self._orders.remove(order)
                 raise
+
+    def _wait(
+        self, found: Callable[[], Session | None], trouble: Callable[[], str | None], stopping: Stopping | None
+    ) -> Session:
+        """What `found` gives, as soon as it does. Raises InfrastructureError with `trouble`, where there is some."""
+        deadline = monotonic() + WAIT_S
+        while (session := found()) is None:
+            self.look(stopping)
+            if why := trouble():
+                raise InfrastructureError(why)
+            if monotonic() >= deadline:
+                raise InfrastructureError(f"no sandbox was started within {WAIT_S:g} s: the machine is too busy")
+            self._changed.wait(_ASK_S)
+        return session
 
     def look(self, stopping: Stopping | None) -> None:
         """Raises where a sandbox is no longer to be waited for."""
@@ -218,7 +198,7 @@ class Stock:
         except BaseException as error:
             _log.exception("the thread that starts sandboxes ends")
             with self._changed:
-                self._ended_by = _told(error)
+                self._starts.ended(_told(error))
                 self._changed.notify_all()
             raise
 
@@ -239,10 +219,8 @@ class Stock:
                 self.end(session, "closed" if closed else "unused")
             if closed:
                 return  # not before they have ended: bubblewrap dies with this thread, and would leave zombies
-            if order is not None:
-                self._start_ordered(order)
-            elif starting:
-                self._start_one()
+            if starting:
+                self._start(order)
 
     def _is_behind(self) -> bool:
         """Whether there are too few empty sandboxes, or too many loaded ones."""
@@ -256,101 +234,81 @@ class Stock:
         return self._is_behind() and (is_wanted or is_quiet or now - behind_since >= _PATIENCE_S)
 
     def _all_unused(self) -> list[Session]:
-        unused, self._empty, self._idle = self._empty + self._idle, [], []
-        return unused
+        empty, self._empty = self._empty, []
+        return empty + self._idle.take_oldest(len(self._idle), self._settings.idle_s)
 
     def _may_start(self) -> bool:
-        if self._failure and monotonic() < self._retry_at:
+        if self._starts.is_pausing:
             return False
         if self._orders:
             return self._alive < self._settings.most_sandboxes or bool(self._idle or self._empty)
         # After a failure one is started also where nobody waits: how else would it be known that all is well again?
-        wanted = max(self._settings.warm_sandboxes, self._waiting, 1 if self._failure else 0)
-        room = self._alive < self._settings.most_sandboxes or bool((self._waiting or self._failure) and self._idle)
+        wanted = max(self._settings.warm_sandboxes, self._waiting, int(self._starts.is_failing))
+        room = self._alive < self._settings.most_sandboxes or bool(
+            (self._waiting or self._starts.is_failing) and self._idle
+        )
         return len(self._empty) < wanted and room
 
     def _outdated(self, pressing: bool) -> list[Session]:
         """Takes off the shelf: what idled too long, what is too many, and what is in the way of somebody waiting."""
         if self._orders and not self._idle and self._alive >= self._settings.most_sandboxes:
             return [self._empty.pop()] if self._empty else []
-        idle, now = self._idle, monotonic()
-        surplus = len(idle) - self._settings.loaded_sandboxes if pressing else 0
-        is_wanted = bool(self._waiting or self._failure or self._orders)
-        in_the_way = 1 if is_wanted and self._alive >= self._settings.most_sandboxes else 0
-        number = max(surplus, in_the_way, sum(now - session.used_at > self._settings.idle_s for session in idle))
-        outdated = idle[:number] if number > 0 else []
-        del idle[: len(outdated)]
-        return outdated
+        surplus = len(self._idle) - self._settings.loaded_sandboxes if pressing else 0
+        is_wanted = bool(self._waiting or self._starts.is_failing or self._orders)
+        in_the_way = int(is_wanted and self._alive >= self._settings.most_sandboxes)
+        return self._idle.take_oldest(max(surplus, in_the_way), self._settings.idle_s)
 
     def _weigh(self) -> None:
-        """Ends idle graders, the largest first, until they leave those in use the memory that these may come to want.
-
-        What an idle one holds is measured, not what it may: most graders hold a tenth of that.
-        """
+        """Ends idle graders, the largest first, until they leave the memory that those in use may come to want."""
         with self._changed:
             if monotonic() - self._weighed_at < _LOOK_S:
                 return
             idle = [*self._idle]
-        sizes = {session: session.memory_bytes() for session in idle}
+        for session in largest(idle, lambda: (self._memory.most - self._memory.held) * MIB):
+            with self._changed:
+                is_idle = self._idle.take_back(session)
+            if is_idle:
+                self.end(session, "memory")
         self._weighed_at = monotonic()
-        surplus = sum(sizes.values()) - (self._memory.most - self._memory.held) * MIB
-        for session in sorted(idle, key=sizes.__getitem__, reverse=True):
-            if surplus <= 0:
-                return
-            surplus -= sizes[session]
-            with self._changed:
-                if session not in self._idle:
-                    continue  # it is in use again
-                self._idle.remove(session)
-            self.end(session, "memory")
 
-    def _start_one(self) -> None:
+    def _start(self, order: _Order | None) -> None:
+        """Starts an empty sandbox, or one that somebody waits for."""
         try:
-            session = Session(self._backend.start())
+            session = Session(self._backend.start(order.environment if order else None))
         except Exception as error:  # noqa: BLE001  # whatever it is: who waits is told, and the next try may succeed
-            self._fail(error)
+            self._fail(error, order)
             return
         self._counts.started.inc()
         with self._changed:
-            self._failure = ""
-            if not self._closed:
-                self._empty.append(session)
-                self._changed.notify_all()
-                return
-        self.end(session, "closed")
-
-    def _start_ordered(self, order: _Order) -> None:
-        try:
-            session = Session(self._backend.start(order.environment))
-        except Exception as error:  # noqa: BLE001  # whatever it is: who waits is told
-            self._counts.starts_failed.inc()
-            known = isinstance(error, InfrastructureError)
-            _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)
-            with self._changed:
-                self._alive -= 1
-                order.failure = str(error) if known else _told(error)
-                self._changed.notify_all()
-            return
-        self._counts.started.inc()
-        with self._changed:
-            if not order.failure and not self._closed:
-                order.session = session
+            if self._hand_over(session, order):
                 self._changed.notify_all()
                 return
         self.end(session, "closed" if self._closed else "unused")
 
-    def _fail(self, error: Exception) -> None:
-        """Notes that a sandbox could not be started."""
+    def _hand_over(self, session: Session, order: _Order | None) -> bool:
+        """Gives a sandbox to those who wait; False where nobody does any more."""
+        if order is None:
+            self._starts.started()
+            if not self._closed:
+                self._empty.append(session)
+            return not self._closed
+        if order.failure or self._closed:
+            return False
+        order.session = session
+        return True
+
+    def _fail(self, error: Exception, order: _Order | None) -> None:
+        """Notes that a sandbox could not be started. One that was ordered troubles no others."""
         self._counts.starts_failed.inc()
         known = isinstance(error, InfrastructureError)
         _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)
+        told = str(error) if known else _told(error)
         with self._changed:
             self._alive -= 1
-            now = monotonic()
-            if not self._failure:
-                self._failing_since = now
-            self._failure = str(error) if known else _told(error)
-            self._retry_at = now + _RETRY_S
+            if order is None:
+                self._starts.failed(told)
+            else:
+                order.failure = told
             self._changed.notify_all()
 
 

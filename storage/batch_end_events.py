@@ -1,4 +1,4 @@
-"""Tells the requests of this process that wait for a batch when it ends, by a subscription to Redis."""
+"""Tells requests of this process that wait for a batch that it ended, or for an environment that it changed."""
 
 import logging
 import threading
@@ -35,19 +35,21 @@ class BatchEndEvents(threading.Thread):
         self._waiting: dict[str, list[Callable[[], object]]] = defaultdict(list)
 
     @contextmanager
-    def calling(self, batch_id: str, call: Callable[[], object]) -> Iterator[None]:
-        """While the block lasts, `call` is called when the batch ends, and sometimes when it does not."""
+    def calling(self, event: str, call: Callable[[], object]) -> Iterator[None]:
+        """While the block lasts, `call` is called when the batch of this id ends, or the environment of this name
+        changes, and sometimes when it does not.
+        """
         with self._lock:
             if not self.is_alive():
                 self.start()
-            self._waiting[batch_id].append(call)
+            self._waiting[event].append(call)
         try:
             yield
         finally:
             with self._lock:
-                self._waiting[batch_id].remove(call)
-                if not self._waiting[batch_id]:
-                    del self._waiting[batch_id]
+                self._waiting[event].remove(call)
+                if not self._waiting[event]:
+                    del self._waiting[event]
 
     def run(self) -> None:
         """Listens for as long as the process lives."""
@@ -72,8 +74,8 @@ class BatchEndEvents(threading.Thread):
                 if message is not None:
                     self._tell(message["data"].decode())
 
-    def _tell(self, *batches: str) -> None:
+    def _tell(self, *events: str) -> None:
         with self._lock:
-            calls = [call for batch in batches for call in self._waiting.get(batch, ())]
+            calls = [call for event in events for call in self._waiting.get(event, ())]
         for call in calls:
             call()

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -32,3 +34,16 @@ def sync_folder(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+@contextmanager
+def undone() -> Iterator[list[Path]]:
+    """A list of files to be removed where the block does not come to its end: then they can be made again."""
+    made: list[Path] = []
+    try:
+        yield made
+    except BaseException:
+        for path in made:
+            with suppress(OSError):  # it stays, and is written no more: another attempt has another name
+                path.unlink()
+        raise

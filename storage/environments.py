@@ -1,58 +1,23 @@
-"""Environments and their builds. A build is made once by a worker and never changed; its number is never given again.
-
-What is to be built is lent to a worker for a minute at a time, as units of batches are: a worker that died has it no
-longer, and another tries again.
-"""
+"""Environments of projects. A build of one is never changed once it is made; its number is never given again."""
 
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
-from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentPackage, EnvironmentUse, Version
+from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentUse, Version
+from storage import environment_builds as queue
+from storage import environment_records as records
 from storage import names
 from storage.audit import Audit
 from storage.connection import text
-from storage.errors import Conflict, NotFound
+from storage.errors import Conflict, NotFound, Refused
 from storage.quotas import Quotas
 
-LEASE_S = 60.0
-TRIES = 3
 _KEPT_NUMBERS = 1000  # of environments that were deleted
 _FLOOR = ""  # among the numbers: the highest of those that are no longer kept
-_GIVEN_UP = (
-    "it was begun {tries} times, and each time the worker that built it ended before: look into the workers' logs, "
-    "then update the environment to try again"
-)
-
-
-class Claim(NamedTuple):
-    """A build that is this worker's until its lease runs out. A later claim of the same build has a higher `tries`."""
-
-    project: str
-    key: str
-    number: int
-    tries: int
-    requirements: Sequence[str]
-
-    @property
-    def member(self) -> str:
-        """Its name among those that are to be built."""
-        return f"{self.project}/{self.key}/{self.number}"
-
-
-class Made(msgspec.Struct, frozen=True):
-    """What a build has come to."""
-
-    packages: list[EnvironmentPackage]
-    sha256: str
-    python: str
-    size_bytes: int
-    files: int
 
 
 class Environments:
@@ -63,11 +28,13 @@ class Environments:
         self._audit = audit
         self._quotas = quotas
 
-    def create(self, project: str, key: str, requirements: Sequence[str]) -> Environment:
-        """Keeps a new environment, whose first build is to be made.
+    def create(self, project: str, key: str, requirements: Sequence[str], data: str = "") -> Environment:
+        """Keeps a new environment, whose first build is to be made. `data` is the SHA-256 of data of the project.
 
         Raises:
             Conflict: the key is taken.
+            NotFound: there is no such data.
+            Refused: there are neither packages nor data.
             QuotaExceeded: the project has as many builds as it may, or as many that are being made.
         """
 
@@ -79,67 +46,94 @@ class Environments:
                 )
             own, floor = pipe.hmget(names.build_numbers(project), [key, _FLOOR])
             number = int(own or floor or 0) + 1
-            self._check_room(pipe, project)
-            now = datetime.now(UTC)
+            self._check(pipe, project, requirements, data)
+            now = records.now()
             environment = Environment(
                 project=project, key=key, build=number, state="building", created_at=now, updated_at=now
             )
             pipe.multi()
-            return self._begin(pipe, environment, requirements, "environment.create")
+            return self._begin(pipe, environment, requirements, data, "environment.create")
 
-        created: Environment = self._change(project, create, names.build_numbers(project))
+        watched = names.build_numbers(project), names.environment_data(project)
+        created: Environment = self._change(project, create, *watched)
         return created
 
-    def update(self, project: str, key: str, requirements: Sequence[str]) -> Environment:
-        """Begins a new build, unless the newest one is of the same requirements and has not failed.
+    def update(
+        self, project: str, key: str, requirements: Sequence[str] | None, data: str | None = None
+    ) -> Environment:
+        """Begins a new build, unless the newest one is of the same and has not failed. What is None stays as it was.
 
         Raises:
-            NotFound: there is no such environment.
+            NotFound: there is no such environment, or no such data.
             Conflict: its newest build is being made.
-            QuotaExceeded: as for `create`.
+            Refused, QuotaExceeded: as for `create`.
         """
 
         def update(pipe: Pipeline) -> Environment:
-            environment = _read(pipe, project, key)
-            newest = _build(pipe, environment, environment.build)
-            if newest.requirements == list(requirements) and newest.state != "failed":
+            environment = records.read(pipe, project, key)
+            newest = records.read_build(pipe, environment, environment.build)
+            packages = newest.requirements if requirements is None else list(requirements)
+            beside = newest.data if data is None else data
+            if (newest.requirements, newest.data) == (packages, beside) and newest.state != "failed":
                 pipe.multi()
                 return environment.model_copy(update={"builds": [newest]})
             if newest.state == "building":
-                raise Conflict(f"environment {key}@{newest.number} is being built: wait until it is ready")
-            self._check_room(pipe, project)
+                raise Conflict(f"environment {key}@{newest.number} is being built: wait until that is over")
+            self._check(pipe, project, packages, beside)
             pipe.multi()
             changed = environment.model_copy(
-                update={"build": newest.number + 1, "state": "building", "updated_at": datetime.now(UTC)}
+                update={"build": newest.number + 1, "state": "building", "updated_at": records.now()}
             )
-            return self._begin(pipe, changed, requirements, "environment.update")
+            return self._begin(pipe, changed, packages, beside, "environment.update")
 
-        updated: Environment = self._change(project, update, names.builds(project, key))
+        watched = names.builds(project, key), names.environment_data(project)
+        updated: Environment = self._change(project, update, *watched)
         return updated
 
-    def _begin(self, pipe: Pipeline, environment: Environment, requirements: Sequence[str], action: str) -> Environment:
+    def _begin(
+        self, pipe: Pipeline, environment: Environment, requirements: Sequence[str], data: str, action: str
+    ) -> Environment:
         project, key, number = environment.project, environment.key, environment.build
         build = EnvironmentBuild(
-            number=number, state="building", requirements=list(requirements), step="waiting", created_at=_now()
+            number=number,
+            state="building",
+            requirements=list(requirements),
+            data=data,
+            step="waiting",
+            created_at=records.now(),
         )
-        _write(pipe, environment, build)
-        pipe.zadd(names.BUILDS, {f"{project}/{key}/{number}": _time(self._redis)})  # the oldest is built first
-        self._audit.write(pipe, project, action, key, f"build {number}: {', '.join(requirements)}"[:1000])
+        records.write(pipe, environment, build)
+        queue.begin(pipe, queue.member(project, key, number), records.seconds(self._redis))
+        told = [*requirements, *([f"data {data}"] if data else [])]
+        self._audit.write(pipe, project, action, key, f"build {number}: {', '.join(told)}"[:1000])
         return environment.model_copy(update={"builds": [build]})
 
-    def _check_room(self, pipe: Pipeline, project: str) -> None:
-        keys = [text(key) for key in pipe.hkeys(names.environments(project))]
-        there = sum(pipe.hlen(names.builds(project, key)) for key in keys)
-        members: Any = pipe.zrange(names.BUILDS, 0, -1)
-        building = sum(text(member).startswith(f"{project}/") for member in members)
-        self._quotas.check_builds(project, there, building)
+    def _check(self, pipe: Pipeline, project: str, requirements: Sequence[str], data: str) -> None:
+        """Whether the project may have one more build, of these."""
+        if not requirements and not data:
+            raise Refused("there is nothing to build: name a package, such as sympy==1.14, or data")
+        if data and not pipe.hexists(names.environment_data(project), data):
+            raise NotFound(f"project {project!r} has no data with the SHA-256 {data}: upload it first, it may be gone")
+        found = {
+            text(key): Environment.model_validate_json(value)
+            for key, value in pipe.hgetall(names.environments(project)).items()
+        }
+        # The newest build of an environment alone can be one that is being made.
+        building = sum(environment.state == "building" for environment in found.values())
+        with self._redis.pipeline(transaction=False) as counting:  # no build is made or deleted without a change above
+            for key in found:
+                counting.hlen(names.builds(project, key))
+            self._quotas.check_builds(project, sum(counting.execute()), building)
 
     def get(self, project: str, key: str) -> Environment:
         """One environment with all of its builds. Raises NotFound where there is none."""
-        environment = _read(self._redis, project, key)
-        found = self._redis.hvals(names.builds(project, key))
-        builds = sorted(map(EnvironmentBuild.model_validate_json, found), key=lambda build: build.number)
-        return environment.model_copy(update={"builds": builds})
+        environment = records.read(self._redis, project, key)
+        return environment.model_copy(update={"builds": records.read_builds(self._redis, project, key)})
+
+    def newest(self, project: str, key: str) -> EnvironmentBuild:
+        """The newest build of an environment. Raises NotFound where there is none."""
+        environment = records.read(self._redis, project, key)
+        return records.read_build(self._redis, environment, environment.build)
 
     def all(self, project: str) -> list[Environment]:
         """The environments of a project, by key, each with its newest build."""
@@ -159,15 +153,21 @@ class Environments:
             NotFound: there is no such environment, or no such build of it.
             Conflict: it is not ready.
         """
-        environment = _read(self._redis, project, key)
-        build = _build(self._redis, environment, number or environment.build)
+        environment = records.read(self._redis, project, key)
+        build = records.read_build(self._redis, environment, number or environment.build)
         if build.state != "ready":
-            why = "is still being built: wait until it is ready" if build.state == "building" else "could not be built"
-            raise Conflict(
-                f"environment {key}@{build.number} {why}{f' ({build.reason})' if build.reason else ''}, "
-                f"or name an earlier build, such as {key}@1"
-            )
+            raise Conflict(self._why_not(environment, build))
         return EnvironmentUse(key=key, build=build.number, sha256=build.sha256), build
+
+    def _why_not(self, environment: Environment, build: EnvironmentBuild) -> str:
+        """Why a build cannot be used, and what to do."""
+        label = f"{environment.key}@{build.number}"
+        builds = records.read_builds(self._redis, environment.project, environment.key)
+        ready = [each.number for each in builds if each.state == "ready"]
+        instead = f", or name {environment.key}@{ready[-1]}, which is ready" if ready else ""
+        if build.state == "building":
+            return f"environment {label} is still being built: wait until it is ready{instead}"
+        return f"environment {label} could not be built ({build.reason}): update it to try again{instead}"
 
     def delete(self, project: str, key: str) -> None:
         """Forgets an environment and its builds.
@@ -178,7 +178,7 @@ class Environments:
         """
 
         def delete(pipe: Pipeline) -> None:
-            environment = _read(pipe, project, key)
+            environment = records.read(pipe, project, key)
             used = sorted(text(use) for use in pipe.smembers(names.environment_uses(project)))
             graders = [use.partition("/")[2] for use in used if use.startswith(f"{key}/")]
             if graders:
@@ -186,7 +186,7 @@ class Environments:
                     f"environment {key!r} is named by versions of {', '.join(graders[:10])}"
                     f"{' and others' if len(graders) > 10 else ''}: delete these graders first"
                 )
-            contents = self._contents(pipe, project, key)
+            contents = {build.sha256 for build in records.read_builds(pipe, project, key)} - {""}
             numbers = {text(name): int(found) for name, found in pipe.hgetall(names.build_numbers(project)).items()}
             pipe.multi()
             if len(numbers) >= _KEPT_NUMBERS:
@@ -198,103 +198,11 @@ class Environments:
             pipe.delete(names.builds(project, key))
             if contents:  # a batch that is accepted in this moment may need them yet
                 pipe.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time()))
-            pipe.zrem(names.BUILDS, f"{project}/{key}/{environment.build}")
-            pipe.hdel(names.BUILD_TRIES, f"{project}/{key}/{environment.build}")
+            queue.forget(pipe, queue.member(project, key, environment.build))
+            records.tell(pipe, project, key)
             self._audit.write(pipe, project, "environment.delete", key)
 
         self._change(project, delete, names.environment_uses(project), names.build_numbers(project))
-
-    def claim(self) -> Claim | None:
-        """A build that nobody is at, which is this worker's for a minute; None where there is none.
-
-        One that was begun too often fails.
-        """
-        while (claim := self._claim()) is not None:
-            if claim.tries <= TRIES:
-                return claim
-            self.fail(claim, _GIVEN_UP.format(tries=TRIES))
-        return None
-
-    def _claim(self) -> Claim | None:
-        def take(pipe: Pipeline) -> Claim | None:
-            now = _time(pipe)
-            found: Any = pipe.zrangebyscore(names.BUILDS, "-inf", now, start=0, num=1)
-            if not found:
-                pipe.multi()
-                return None
-            member = text(found[0])
-            project, key, number = member.split("/")
-            tries = int(pipe.hget(names.BUILD_TRIES, member) or 0) + 1
-            value = pipe.hget(names.builds(project, key), number)
-            build = EnvironmentBuild.model_validate_json(value) if value else None
-            pipe.multi()
-            pipe.zadd(names.BUILDS, {member: now + LEASE_S})
-            pipe.hset(names.BUILD_TRIES, member, str(tries))
-            return Claim(project, key, int(number), tries, build.requirements if build else [])
-
-        result: Claim | None = self._transaction(take, names.BUILDS)
-        return result
-
-    def renew(self, claim: Claim, step: str = "") -> bool:
-        """Another minute for a build, and what is done of it now; False where it is this worker's no longer."""
-
-        def renew(pipe: Pipeline) -> bool:
-            build = _claimed(pipe, claim)
-            now = _time(pipe)
-            pipe.multi()
-            if build is None:
-                return False
-            pipe.zadd(names.BUILDS, {claim.member: now + LEASE_S})
-            if step and step != build.step:
-                pipe.hset(names.builds(claim.project, claim.key), str(claim.number), _told(build, step=step))
-            return True
-
-        return bool(self._transaction(renew, names.BUILDS, names.BUILD_TRIES))
-
-    def give_back(self, claim: Claim) -> None:
-        """Lets another worker begin a build at once, as if this one had not."""
-
-        def give_back(pipe: Pipeline) -> None:
-            build = _claimed(pipe, claim)
-            pipe.multi()
-            if build is not None:
-                pipe.zadd(names.BUILDS, {claim.member: 0})
-                pipe.hset(names.BUILD_TRIES, claim.member, str(claim.tries - 1))
-
-        self._transaction(give_back, names.BUILDS, names.BUILD_TRIES)
-
-    def finish(self, claim: Claim, made: Made) -> bool:
-        """Makes a build ready; False where it is this worker's no longer."""
-        return self._end(claim, state="ready", **msgspec.structs.asdict(made))
-
-    def fail(self, claim: Claim, reason: str) -> bool:
-        """Notes why a build could not be made; False where it is this worker's no longer."""
-        return self._end(claim, state="failed", reason=reason[:4000])
-
-    def _end(self, claim: Claim, **changes: Any) -> bool:
-        project, key = claim.project, claim.key
-
-        def end(pipe: Pipeline) -> bool:
-            build = _claimed(pipe, claim)
-            value = pipe.hget(names.environments(project), key)
-            pipe.multi()
-            if build is None or value is None:
-                return False
-            now = _now()
-            ended = build.model_copy(update={**changes, "step": "", "ended_at": now})
-            environment = Environment.model_validate_json(value)
-            update = {"state": ended.state, "updated_at": now} if environment.build == ended.number else {}
-            _write(pipe, environment.model_copy(update=update), ended)
-            pipe.zrem(names.BUILDS, claim.member)
-            pipe.hdel(names.BUILD_TRIES, claim.member)
-            return True
-
-        watched = (names.environments(project), names.builds(project, key), names.BUILD_TRIES)
-        return bool(self._transaction(end, *watched))
-
-    def _contents(self, redis: Redis, project: str, key: str) -> set[str]:
-        builds = map(EnvironmentBuild.model_validate_json, redis.hvals(names.builds(project, key)))
-        return {build.sha256 for build in builds} - {""}
 
     def contents(self) -> set[str]:
         """What must be kept: the contents of all builds, and of all that running batches score with."""
@@ -308,53 +216,6 @@ class Environments:
         return kept - {""}
 
     def _change(self, project: str, change: Any, *watched: str) -> Any:
-        return self._transaction(change, names.environments(project), *watched)
-
-    def _transaction(self, change: Any, *watched: str) -> Any:
         """Runs `change` again when what it has read was changed by another meanwhile."""
+        watched = names.environments(project), *watched
         return self._redis.transaction(change, *watched, value_from_callable=True)
-
-
-def _claimed(pipe: Pipeline, claim: Claim) -> EnvironmentBuild | None:
-    """The build, where it is still this claim's and still to be made."""
-    if int(pipe.hget(names.BUILD_TRIES, claim.member) or 0) != claim.tries:
-        return None
-    value = pipe.hget(names.builds(claim.project, claim.key), str(claim.number))
-    build = EnvironmentBuild.model_validate_json(value) if value else None
-    return build if build is not None and build.state == "building" else None
-
-
-def _write(pipe: Pipeline, environment: Environment, build: EnvironmentBuild) -> None:
-    project, key = environment.project, environment.key
-    pipe.hset(names.environments(project), key, environment.model_copy(update={"builds": []}).model_dump_json())
-    pipe.hset(names.builds(project, key), str(build.number), build.model_dump_json())
-
-
-def _told(build: EnvironmentBuild, **changes: object) -> str:
-    return build.model_copy(update=changes).model_dump_json()
-
-
-def _read(redis: Redis, project: str, key: str) -> Environment:
-    value = redis.hget(names.environments(project), key)
-    if value is None:
-        raise NotFound(
-            f"there is no environment {key!r} in project {project!r}: list the environments to see which there are"
-        )
-    return Environment.model_validate_json(value)
-
-
-def _build(redis: Redis, environment: Environment, number: int) -> EnvironmentBuild:
-    value = redis.hget(names.builds(environment.project, environment.key), str(number))
-    if value is None:
-        raise NotFound(f"environment {environment.key!r} has no build {number}: look which builds it has")
-    return EnvironmentBuild.model_validate_json(value)
-
-
-def _time(redis: Redis) -> float:
-    """Redis' own: the clocks of workers differ."""
-    seconds, micros = redis.time()
-    return float(seconds) + float(micros) / 1e6
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

@@ -122,17 +122,22 @@ class Janitor:
             )
             return
         before = time.time() - OLD_S
-        ids = [batch_id for batch_id in sorted(self._store.spool.batches()) if int(batch_id[:8], 16) < before]
+        found = self._store.spool.batches()
+        found -= self._store.environment_data.ids()
+        ids = [batch_id for batch_id in sorted(found) if int(batch_id[:8], 16) < before]
         for start in range(0, len(ids), _AT_ONCE):
             if condemned := self._store.orphan_files.condemn_orphans(ids[start : start + _AT_ONCE]):
                 _log.warning("files of no batch are removed", ids=condemned)
             self._go_on()
 
     def _sweep_archives(self) -> None:
-        """Removes the contents of environments that nothing names any more."""
-        if self._redis.set(names.ARCHIVES_LOOK, 1, nx=True, ex=ARCHIVES_S) and self._spool_is_ours():
-            for sha256 in self._store.archives.sweep(self._store.environments.contents()):
-                _log.info("the content of an environment is removed, nothing names it", sha256=sha256)
+        """Removes the contents of environments that nothing names any more, and lets go of such data."""
+        if not self._redis.set(names.ARCHIVES_LOOK, 1, nx=True, ex=ARCHIVES_S) or not self._spool_is_ours():
+            return
+        for sha256 in self._store.environment_data.sweep():
+            _log.info("the data of an environment is removed, no build names it", sha256=sha256)
+        for sha256 in self._store.archives.sweep(self._store.environments.contents()):
+            _log.info("the content of an environment is removed, nothing names it", sha256=sha256)
 
     def _spool_is_ours(self) -> bool:
         """A Redis and a spool that do not belong together must not clean up after each other."""

@@ -27,7 +27,7 @@ ARCHIVES = "gradebox:archives"
 CONDEMNED_ARCHIVES = "gradebox:condemned-archives"
 ARCHIVES_LOOK = "gradebox:archives-look"
 ENDINGS = "gradebox:endings"
-"""The channel on which the id of each batch that ends is told."""
+"""The channel on which the id of each batch that ends is told, and `project/key` of each environment that changes."""
 
 
 def graders(project: str) -> str:
@@ -133,6 +133,11 @@ def environments(project: str) -> str:
 def builds(project: str, key: str) -> str:
     """The builds of an environment: number to JSON."""
     return f"gradebox:environment-builds:{project}:{key}"
+
+
+def environment_data(project: str) -> str:
+    """The data of a project that lies beside packages: SHA-256 to its place in the spool, as JSON."""
+    return f"gradebox:environment-data:{project}"
 
 
 def build_numbers(project: str) -> str:

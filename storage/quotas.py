@@ -42,6 +42,15 @@ class Quotas(msgspec.Struct, frozen=True):
                 "wait until one is ready"
             )
 
+    def check_data(self, project: str, there: int) -> None:
+        """Whether the project may keep the data of one more environment. Raises QuotaExceeded."""
+        if there >= self.builds:
+            raise QuotaExceeded(
+                f"project {project!r} keeps the data of environments {there} times, and at most {self.builds} are "
+                "kept: delete environments that are no longer used, or wait a day until what no build names is "
+                "removed, or have the operator raise GRADEBOX_ENVIRONMENT_BUILDS"
+            )
+
     def check_projects(self, there: int) -> None:
         """Whether one more fits. Raises QuotaExceeded, as all of these do."""
         if there >= self.projects:

@@ -108,18 +108,7 @@ class Spool:
 
     def write_table(self, batch_id: str, table: bytes) -> None:
         """What a batch that is over consists of, whole or not at all. Every writer writes the same."""
-        folder = f"{self._root}/outcomes/{batch_id}"
-        path = f"{folder}/table"
-        if not self._is_folder:
-            with self._as_os_errors():
-                self._files.pipe_file(path, table)
-            return
-        self._make_folder(folder)
-        new = f"{path}.{secrets.token_hex(4)}"
-        with self._writing(new) as (file,):
-            file.write(table)
-        Path(new).replace(path)
-        disk.sync_folder(Path(folder))
+        self._write_whole(f"{self._root}/outcomes/{batch_id}/table", BytesIO(table))
 
     def read_table(self, batch_id: str) -> bytes:
         """What `write_table` has written. Raises FileNotFoundError."""
@@ -128,15 +117,32 @@ class Spool:
 
     def write_archive(self, sha256: str, archive: Readable) -> None:
         """The content of an environment, whole or not at all. Every writer writes the same."""
-        folder, path = f"{self._root}/environments", self._archive(sha256)
-        self._make_folder(folder)
+        self._make_folder(f"{self._root}/environments")
         self.check_room()
+        self._write_whole(self._archive(sha256), archive)
+
+    def _write_whole(self, path: str, content: Readable) -> None:
+        """A file that is not there before all of it is on the disk."""
+        self._make_folder(str(Path(path).parent))
         new = f"{path}.{secrets.token_hex(4)}" if self._is_folder else path
         with self._as_os_errors(), self._writing(new) as (file,):
-            shutil.copyfileobj(archive, file, MIB)
+            shutil.copyfileobj(content, file, MIB)
         if self._is_folder:
             Path(new).replace(path)
-            disk.sync_folder(Path(folder))
+            disk.sync_folder(Path(path).parent)
+
+    @contextmanager
+    def writing_data(self, upload_id: str) -> Iterator[IO[bytes]]:
+        """A new file of data for environments, on disk when the block ends."""
+        self._make_folder(f"{self._root}/environments")
+        self.check_room()
+        with self._as_os_errors(), self._writing(self._data(upload_id)) as (file,):
+            yield file
+
+    def open_data(self, upload_id: str) -> IO[bytes]:
+        """What was written there. Raises FileNotFoundError."""
+        with self._as_os_errors():
+            return cast(IO[bytes], self._files.open(self._data(upload_id), "rb"))
 
     def open_archive(self, sha256: str) -> IO[bytes]:
         """What `write_archive` has written. Raises FileNotFoundError."""
@@ -161,15 +167,17 @@ class Spool:
                     self._files.rm_file(path)
 
     def remove(self, batch_id: str) -> None:
-        """Forgets all files of a batch, if there are any."""
-        with suppress(FileNotFoundError), self._as_os_errors():
-            self._files.rm_file(self._payload(batch_id))
+        """Forgets all files of a batch or another upload, if there are any."""
+        for path in (self._payload(batch_id), self._data(batch_id)):
+            with suppress(FileNotFoundError), self._as_os_errors():
+                self._files.rm_file(path)
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm(f"{self._root}/outcomes/{batch_id}", recursive=True)
 
     def batches(self) -> set[str]:
-        """The ids of all batches that have files."""
-        found = (Path(path).stem for folder in ("payloads", "outcomes") for path in self._listed(folder))
+        """The ids of all batches and other uploads that have files."""
+        folders = ("payloads", "outcomes", "environments")
+        found = (Path(path).stem for folder in folders for path in self._listed(folder))
         return {name for name in found if _ID.fullmatch(name)}
 
     def outcome_files(self, batch_id: str) -> list[tuple[int, int]]:
@@ -246,6 +254,9 @@ class Spool:
     def _archive(self, sha256: str) -> str:
         return f"{self._root}/environments/{sha256}.tar"
 
+    def _data(self, upload_id: str) -> str:
+        return f"{self._root}/environments/{upload_id}.zip"
+
     def _make_folder(self, path: str) -> None:
         """An object store has no folders, and a bucket that is not there is somebody's mistake."""
         folder = Path(path)
@@ -281,7 +292,7 @@ class Spool:
         """New files of one folder. All are written before the first is waited for: the disk takes them together."""
         with ExitStack() as opened:
             if self._is_folder:
-                made = opened.enter_context(_undone())
+                made = opened.enter_context(disk.undone())
             files = []
             for path in paths:
                 files.append(opened.enter_context(self._create(path)))
@@ -294,19 +305,6 @@ class Spool:
                 for file in files:
                     disk.sync(file)
                 disk.sync_folder(Path(paths[0]).parent)
-
-
-@contextmanager
-def _undone() -> Iterator[list[Path]]:
-    """A list of files to be removed where the block does not come to its end: then they can be made again."""
-    made: list[Path] = []
-    try:
-        yield made
-    except BaseException:
-        for path in made:
-            with suppress(OSError):  # it stays, and is written no more: another attempt has another name
-                path.unlink()
-        raise
 
 
 _Errors = tuple[type[Exception], ...]

@@ -9,6 +9,8 @@ from storage.backlog import MOST_WAITING, Backlog, Waiting
 from storage.batch_end_events import BatchEndEvents
 from storage.batches import Batches
 from storage.connection import check_format, connect, load_scripts
+from storage.environment_builds import EnvironmentBuilds
+from storage.environment_data import EnvironmentData
 from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
@@ -43,6 +45,8 @@ class Store:
         self.api_keys = ApiKeys(redis, self.audit)
         self.graders = Graders(redis, self.audit, quotas)
         self.environments = Environments(redis, self.audit, quotas)
+        self.builds = EnvironmentBuilds(redis)
+        self.environment_data = EnvironmentData(redis, spool, quotas)
         self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()

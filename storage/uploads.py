@@ -1,7 +1,10 @@
-"""A batch's payload on its way into the spool, cut into chunks as it passes."""
+"""Uploads on their way into the spool: payloads of batches, cut into chunks as they pass, and data of environments."""
 
-from contextlib import ExitStack, suppress
+import hashlib
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, suppress
 from time import monotonic
+from typing import IO
 
 from redis.exceptions import RedisError
 
@@ -14,32 +17,33 @@ _RENEW_S = 300.0
 _CHECK_BYTES = 1024 * 1024
 
 
-class Upload:
-    """One payload. Either it is finished, and then accepted, or nothing is left of it.
+class SpoolUpload:
+    """One file. Either it is finished, and then accepted, or nothing is left of it.
 
-    Once it is finished, its files stay: should the answer of Redis be lost, the batch may have been accepted.
+    Once it is finished, its file stays: should the answer of Redis be lost, it may have been accepted.
 
     Attributes:
-        batch_id: what the batch will be called.
+        id: what its file is called.
+        size: how many bytes have come.
     """
 
-    def __init__(self, store: Store, line_bytes: int = LINE_BYTES, project: str = "") -> None:
+    def __init__(self, store: Store, project: str, writing: Callable[[str], AbstractContextManager[IO[bytes]]]) -> None:
+        """`writing` is the method of the spool that opens the file."""
         self._project = project
         self._counted = 0  # bytes of it, as under way
-        self.batch_id = store.orphan_files.begin()
+        self.id = store.orphan_files.begin()
+        self.size = 0
         self._store = store
         self._renewed = monotonic()
         self._unchecked = 0
         self._finished = False
-        self._cutter = Cutter(line_bytes=line_bytes)
         self._open = ExitStack()
-        self._file = self._open.enter_context(store.spool.writing_payload(self.batch_id))
+        self._file = self._open.enter_context(writing(self.id))
 
     def write(self, *pieces: bytes | bytearray) -> None:
         """Takes the next bytes.
 
         Raises:
-            TooLarge: a line, their number or the whole is over its limit.
             QuotaExceeded: the project has more under way than it may keep.
             OSError: the spool cannot be written.
         """
@@ -50,13 +54,13 @@ class Upload:
             self._store.spool.push(self._file)
             self._count()
         for piece in pieces:
-            self._cutter.feed(piece)
             self._file.write(piece)
             self._unchecked += len(piece)
+            self.size += len(piece)
 
     def _count(self) -> None:
         """Raises QuotaExceeded where what the project has under way is more than it may keep."""
-        more, self._counted = self._cutter.size - self._counted, self._cutter.size
+        more, self._counted = self.size - self._counted, self.size
         self._store.backlog.check_uploads(self._project, self._store.underway.add(self._project, more))
 
     def _forget(self) -> None:
@@ -67,21 +71,19 @@ class Upload:
         if monotonic() - self._renewed > _RENEW_S:
             self._renewed = monotonic()
             with suppress(RedisError):  # it is asked again, at the latest when the upload has arrived
-                self._store.orphan_files.renew(self.batch_id)
+                self._store.orphan_files.renew(self.id)
 
-    def finish(self) -> list[Chunk]:
-        """The chunks; the payload is on disk then.
+    def close(self) -> None:
+        """Has the file on disk, and keeps it.
 
         Raises:
-            Refused: there is no line in it, or nothing came for so long that it was swept away.
+            Refused: nothing came for so long that it was swept away.
         """
-        chunks = self._cutter.finish()
         self._open.close()
-        if not self._store.orphan_files.renew(self.batch_id):
+        if not self._store.orphan_files.renew(self.id):
             raise Refused("the upload stood still for an hour: send it faster, or in several batches")
         self._finished = True
         self._forget()
-        return chunks
 
     def abandon(self) -> None:
         """Leaves nothing, unless it is finished."""
@@ -90,5 +92,58 @@ class Upload:
         self._forget()
         with suppress(OSError):  # a disk that is full takes the last bytes no more, and they are not wanted
             self._open.close()
-        self._store.spool.remove(self.batch_id)
-        self._store.orphan_files.swept(self.batch_id)
+        self._store.spool.remove(self.id)
+        self._store.orphan_files.swept(self.id)
+
+
+class DataUpload(SpoolUpload):
+    """What is to lie beside the packages of an environment."""
+
+    def __init__(self, store: Store, project: str) -> None:
+        store.environment_data.check_room(project)
+        super().__init__(store, project, store.spool.writing_data)
+        self._hash = hashlib.sha256()
+
+    def write(self, *pieces: bytes | bytearray) -> None:
+        """As for others."""
+        for piece in pieces:
+            self._hash.update(piece)
+        super().write(*pieces)
+
+    @property
+    def sha256(self) -> str:
+        """Of what has come."""
+        return self._hash.hexdigest()
+
+
+class Upload(SpoolUpload):
+    """The payload of a batch.
+
+    Attributes:
+        batch_id: what the batch will be called.
+    """
+
+    def __init__(self, store: Store, line_bytes: int = LINE_BYTES, project: str = "") -> None:
+        super().__init__(store, project, store.spool.writing_payload)
+        self.batch_id = self.id
+        self._cutter = Cutter(line_bytes=line_bytes)
+
+    def write(self, *pieces: bytes | bytearray) -> None:
+        """As for others.
+
+        Raises:
+            TooLarge: a line, their number or the whole is over its limit.
+        """
+        for piece in pieces:
+            self._cutter.feed(piece)
+        super().write(*pieces)
+
+    def finish(self) -> list[Chunk]:
+        """The chunks; the payload is on disk then.
+
+        Raises:
+            Refused: there is no line in it, or nothing came for so long that it was swept away.
+        """
+        chunks = self._cutter.finish()
+        self.close()
+        return chunks

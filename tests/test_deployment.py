@@ -29,9 +29,28 @@ def test_each_container_has_limits(name: str) -> None:
 
 def test_workers_do_not_have_the_first_key() -> None:
     services = _services()
-    mounted = {name: {volume.partition(":")[0] for volume in services[name]["volumes"]} for name in ("api", "worker")}
-    assert mounted == {"api": {"data", "spool"}, "worker": {"spool"}}
+    mounted = {name: {volume.rpartition(":")[2] for volume in services[name]["volumes"]} for name in ("api", "worker")}
+    packages = "-/environments}"
+    assert mounted == {"api": {"/data", "/spool", packages}, "worker": {"/spool", packages}}
     assert services["worker"]["environment"]["GRADEBOX_SPOOL_URL"] == "file:///spool"
+
+
+@pytest.mark.parametrize("name", ["api", "worker"])
+@pytest.mark.parametrize("folder", ["", "/srv/packages"])
+def test_packages_lie_where_the_service_looks_for_them(name: str, folder: str) -> None:
+    """A volume, or a folder under the same path outside: the engine mounts it into sandboxes of its own."""
+    service = _services()[name]
+
+    def filled(text: str) -> str:
+        return re.sub(r"\$\{GRADEBOX_ENVIRONMENTS_DIR:-([^}]*)\}", lambda found: folder or found[1], text)
+
+    (mounted,) = [filled(volume) for volume in service["volumes"] if "ENVIRONMENTS" in volume]
+    inside = filled(service["environment"]["GRADEBOX_ENVIRONMENTS_DIR"])
+    assert mounted == (f"{folder}:{folder}" if folder else "environments:/environments")
+    assert inside == mounted.rpartition(":")[2]
+    assert service["environment"]["GRADEBOX_ENVIRONMENTS"] == "${GRADEBOX_ENVIRONMENTS:-off}"
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert re.search(r"chown 10001:10001 .*/environments .*chmod 755 /environments", dockerfile)
 
 
 def _pins(path: Path) -> dict[str, str]:

@@ -1,7 +1,8 @@
-"""Wheels of our own, made by zipfile, in a package index of our own: a folder."""
+"""Wheels of our own, made by zipfile, in a package index of our own: a folder. And data to lie beside them."""
 
 import base64
 import hashlib
+import io
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,15 @@ def make_wheel(
         wheel.writestr(f"{info}/RECORD", "".join(record))
     list_files(folder, name)
     return path
+
+
+def zip_of(files: Mapping[str, str]) -> bytes:
+    """A zip file with these files."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path, text in files.items():
+            archive.writestr(path, text)
+    return packed.getvalue()
 
 
 def list_files(index: Path, name: str) -> None:

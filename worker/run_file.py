@@ -12,18 +12,24 @@ import typer
 
 from gradebox.cli import output, score, validate
 from gradebox.cli.files import open_threads, read_source
+from gradebox.client.data import zipped
 from gradebox.client.rows import with_columns
 from gradebox.client.threads import blocks
+from gradebox.errors import GradeboxError
 from gradebox.outcome import Outcome
 from gradebox.schemas import Report, Summary
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.grader_source import GraderSource
-from sandbox.limits import MEMORY_MB, TIMEOUT_S
+from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB, TIMEOUT_S
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import settings_or_exit
 from sandbox.source_bytes import SourceRefused, from_bytes
 from storage.statistics import Tally, merged, tally
 from storage.summary import summarise
+from worker.environments import cached, requirements
+from worker.environments.known import may_run_text
+from worker.environments.settings import EnvironmentSettings
+from worker.environments.uv import BuildFailed
 
 TEST_THREADS = 10  # of the file, that the checks' test run is made on
 _SLICE_LINES, _SLICE_BYTES = 1000, 8 << 20
@@ -35,15 +41,14 @@ def main() -> int:
     arguments = _parser().parse_args()
     try:
         source = from_bytes(read_source(arguments.file, arguments.contract).encode())
-        grader = GraderSource(source, arguments.isolation, arguments.timeout_s, arguments.memory_mb, project="")
         with open_pool(settings_or_exit(warm_sandboxes=0)) as pool:
-            return _run(pool, grader, arguments)
+            return _run(pool, _grader(source, pool, arguments), arguments)
     except SourceRefused as refused:
         return _tell(refused.report, None, arguments.json)
     except typer.BadParameter as error:
         output.note(f"gradebox: {error.message}")
         return 2
-    except (OSError, ValueError, InfrastructureError, IsolationUnavailable) as error:
+    except (OSError, ValueError, GradeboxError, BuildFailed, InfrastructureError, IsolationUnavailable) as error:
         output.note(f"gradebox: {error}")
         return 2
 
@@ -56,10 +61,44 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--column", action="append")
     parser.add_argument("--isolation", default="auto")
     parser.add_argument("--timeout-s", type=float, default=TIMEOUT_S)
-    parser.add_argument("--memory-mb", type=int, default=MEMORY_MB)
+    parser.add_argument("--memory-mb", type=int)
+    parser.add_argument("--package", action="append", default=[])
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--contract", default="gradebox")
     parser.add_argument("--json", action="store_true")
     return parser
+
+
+def _grader(source: str, pool: Pool, arguments: argparse.Namespace) -> GraderSource:
+    """The grader, in an environment where it asks for packages or data. Raises what building one does."""
+    if not arguments.package and arguments.data is None:
+        memory_mb = arguments.memory_mb or MEMORY_MB
+        return GraderSource(source, arguments.isolation, arguments.timeout_s, memory_mb, project="")
+    data = None if arguments.data is None else zipped(arguments.data)
+    wanted = requirements.read(arguments.package)
+    built = cached.environment_of(wanted, data, pool, EnvironmentSettings(), _Steps())
+    runs_text = arguments.isolation == "auto" and may_run_text(built.packages)
+    return GraderSource(
+        source,
+        "completion" if runs_text else arguments.isolation,
+        arguments.timeout_s,
+        arguments.memory_mb or ENVIRONMENT_MEMORY_MB,
+        project="",
+        environment=built.sha256,
+    )
+
+
+class _Steps:
+    """Tells on stderr what is done, once for each step."""
+
+    def __init__(self) -> None:
+        self._last = ""
+
+    def __call__(self, step: str) -> None:
+        """Tells of a step."""
+        if step != self._last:
+            output.note(f"environment: {step}")
+        self._last = step
 
 
 def _run(pool: Pool, grader: GraderSource, arguments: argparse.Namespace) -> int:

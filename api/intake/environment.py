@@ -7,13 +7,9 @@ from api.http.problems import invalid
 from gradebox.schemas import EnvironmentUse, Isolation
 from sandbox.limits import ENVIRONMENT_MEMORY_MB, MEMORY_MB
 from storage.environments import Environments
+from worker.environments.known import may_run_text
 
 _NAMED = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})(?:@([1-9][0-9]{0,8}))?")
-# Packages that do not run what they are given as text, however a grader calls them. sympy's `sympify` does, for one.
-_KNOWN = frozenset({
-    "annotated-types", "attrs", "editdistance", "jellyfish", "jsonschema", "jsonschema-specifications", "levenshtein",
-    "orjson", "python-levenshtein", "rapidfuzz", "referencing", "regex", "rpds-py", "typing-extensions",
-})  # fmt: skip
 
 
 class Chosen(NamedTuple):
@@ -41,7 +37,7 @@ def choose(environments: Environments, project: str, named: str) -> Chosen | Non
     if found is None:
         raise invalid(f"{named!r} is the name of no environment: write its key, as `math`, or a build of it, `math@2`")
     use, build = environments.usable(project, found[1], int(found[2]) if found[2] else None)
-    return Chosen(use, not {package.name for package in build.packages} <= _KNOWN)
+    return Chosen(use, may_run_text(package.name for package in build.packages))
 
 
 def default_memory_mb(chosen: Chosen | None) -> int:

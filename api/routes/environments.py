@@ -1,10 +1,12 @@
 """Environments: packages that graders may import."""
 
+import asyncio
+from collections.abc import Sequence
 from functools import partial
 from typing import Annotated
 
-import anyio
 import msgspec
+from anyio import CancelScope, current_time, move_on_at
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Query, Request
 
@@ -13,45 +15,89 @@ from api.http import openapi
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies
 from api.services import Served, Services
-from gradebox.schemas import KEY_PATTERN, Environment
+from gradebox.schemas import KEY_PATTERN, Environment, EnvironmentData
+from storage import environment_records as records
+from storage.uploads import DataUpload
 from worker.environments import requirements
+from worker.environments.data import DataRefused, check
 
 LONGEST_WAIT_S = 30
-_LOOK_S = 0.5
+_ZIP = "application/zip"
 
 Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Requirements = Annotated[list[str], msgspec.Meta(max_length=1000)]
+Data = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$", max_length=64)]
 
 router = APIRouter(prefix="/environments", tags=["environments"])
 
 
 class NewBuild(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a build is to be made of: names of packages, with versions and extras."""
+    """What a build is to be made of: names of packages, with versions and extras; the SHA-256 of data that was sent.
 
-    requirements: Requirements
+    What is left out stays as it was. Empty data is none.
+    """
+
+    requirements: Requirements | None = None
+    data: Data | None = None
 
 
-class NewEnvironment(NewBuild, kw_only=True, forbid_unknown_fields=True):
+class NewEnvironment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """An environment to be made."""
 
     key: Key
+    requirements: Requirements = []
+    data: Data = ""
 
 
 @router.post("", status_code=202, openapi_extra=openapi.body(NewEnvironment))
 async def create(request: Request, services: Served, project: ManagesIn) -> Environment:
     """Makes an environment, whose first build a worker begins at once. The answer has that build."""
     new = await bodies.read_json(request, NewEnvironment)
-    wanted = _wanted(services, new)
-    return await run_sync(services.store.environments.create, project, new.key, wanted)
+    wanted = _wanted(services, new.requirements)
+    return await run_sync(services.store.environments.create, project, new.key, wanted, new.data)
+
+
+@router.post("/data", status_code=201, openapi_extra=openapi.bytes_of(_ZIP, "a zip file, at most 256 MiB"))
+async def send_data(request: Request, services: Served, project: ManagesIn) -> EnvironmentData:
+    """Keeps data for environments, a zip file. They name it by its SHA-256, within a day, and keep it as long."""
+    _check_on(services)
+    if bodies.media_type(request) != _ZIP:
+        raise bodies.unsupported(request, _ZIP)
+    most_mb = services.environments.environment_data_mb
+    upload = await run_sync(DataUpload, services.store, project)
+    try:
+        advice = f"data may take {most_mb} MiB as it is sent (GRADEBOX_ENVIRONMENT_DATA_MB)"
+        await bodies.pour(request, most_mb * bodies.MIB, upload.write, advice)
+        return await run_sync(_keep, services, project, upload, limiter=services.reading_data)
+    except BaseException:
+        with CancelScope(shield=True):
+            await run_sync(upload.abandon)
+        raise
+
+
+def _keep(services: Services, project: str, upload: DataUpload) -> EnvironmentData:
+    """Has data kept that has arrived. Raises ProblemError where it can be none."""
+    upload.close()
+    data = services.store.environment_data
+    try:
+        with services.store.spool.open_data(upload.id) as sent:
+            files = check(sent, services.pool.environments.most_mb)
+    except DataRefused as refused:
+        services.store.orphan_files.condemn(upload.id)
+        raise invalid(str(refused)) from refused
+    data.keep(project, upload.sha256, upload.id)
+    size = sum(file.file_size for file in files)
+    return EnvironmentData(sha256=upload.sha256, size_bytes=size, files=len(files))
 
 
 @router.put("/{key}", status_code=202, openapi_extra=openapi.body(NewBuild))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> Environment:
-    """Begins a new build, unless the newest is of the same requirements. Graders keep the build that they name."""
+    """Begins a new build, unless the newest is of the same. Graders keep the build that they name."""
     new = await bodies.read_json(request, NewBuild)
     await run_sync(services.store.environments.get, project, key)  # one that is not there is not there for anybody
-    wanted = _wanted(services, new)
-    return await run_sync(services.store.environments.update, project, key, wanted)
+    wanted = None if new.requirements is None else _wanted(services, new.requirements)
+    _check_on(services)
+    return await run_sync(services.store.environments.update, project, key, wanted, new.data)
 
 
 @router.get("")
@@ -68,13 +114,24 @@ async def get(
     wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its build")] = 0,
 ) -> Environment:
     """One environment with all of its builds; with `wait_s`, as soon as the newest one is over or a step further."""
-    look = partial(run_sync, services.store.environments.get, project, key)
-    found = first = await look()
-    with anyio.move_on_after(wait_s):
-        while found.state == "building" and _step(found) == _step(first):
-            await anyio.sleep(_LOOK_S)
-            found = await look()
-    return found
+    if wait_s:
+        await _wait(services, project, key, wait_s)
+    return await run_sync(services.store.environments.get, project, key)
+
+
+async def _wait(services: Services, project: str, key: str, wait_s: float) -> None:
+    """Returns when the newest build is over, or a step further than now; or in so many seconds."""
+    look = partial(run_sync, services.store.environments.newest, project, key)
+    changed = asyncio.Event()
+    call = partial(asyncio.get_running_loop().call_soon_threadsafe, changed.set)
+    ends = current_time() + wait_s
+    with services.store.endings.calling(records.event(project, key), call):
+        newest = first = await look()
+        while newest.state == "building" and newest == first and current_time() < ends:
+            with move_on_at(ends):
+                await changed.wait()
+            changed.clear()
+            newest = await look()
 
 
 @router.delete("/{key}", status_code=204)
@@ -83,18 +140,18 @@ def delete(services: Served, project: ManagesIn, key: str) -> None:
     services.store.environments.delete(project, key)
 
 
-def _step(environment: Environment) -> str:
-    newest = environment.newest
-    return newest.step if newest else ""
-
-
-def _wanted(services: Services, new: NewBuild) -> list[str]:
+def _wanted(services: Services, asked: Sequence[str]) -> list[str]:
     """The requirements in one form. Raises ProblemError where they cannot be built."""
+    _check_on(services)
+    try:
+        return requirements.read(asked)
+    except requirements.NotAllowed as error:
+        raise invalid(str(error)) from error
+
+
+def _check_on(services: Services) -> None:
+    """Raises ProblemError where no environments may be built."""
     if services.environments.environments != "on":
         raise ProblemError(
             403, "forbidden", "this service builds no environments: have its operator set GRADEBOX_ENVIRONMENTS=on"
         )
-    try:
-        return requirements.read(new.requirements)
-    except requirements.NotAllowed as error:
-        raise invalid(str(error)) from error

@@ -1,5 +1,6 @@
 """The five checks, without keeping anything."""
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 
 from api.access.auth import ScoresIn
@@ -16,7 +17,11 @@ router = APIRouter(tags=["graders"])
 
 
 class ToValidate(Options, kw_only=True, forbid_unknown_fields=True):
-    """A source that is not kept. Without threads it is tried on those that stay with `grader`, where that is named."""
+    """A source that is not kept.
+
+    Where `grader` is named, it is tried on the threads that stay with it, and in the environment of its newest version,
+    unless others are named.
+    """
 
     grader: Key | None = None
 
@@ -33,7 +38,11 @@ async def validate(request: Request, services: Served, project: ScoresIn) -> Res
 
 def _report(caller: Caller, services: Services, sent: Sent, options: ToValidate) -> bytes:
     if options.grader is not None:
-        sent = sent.or_kept(services.store.graders.threads(caller.project, options.grader))
+        graders = services.store.graders
+        sent = sent.or_kept(graders.threads(caller.project, options.grader))
+        used = graders.version(caller.project, options.grader).environment
+        if options.environment is None and used is not None:
+            options = msgspec.structs.replace(options, environment=used.label)
     return report_on(caller, services, sent, options).model_dump_json().encode()
 
 

@@ -10,7 +10,7 @@ from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.output import as_json, cell, say, table
 
 if TYPE_CHECKING:
-    from gradebox.schemas import Environment
+    from gradebox.schemas import Environment, EnvironmentBuild
 
 app = typer.Typer(help="Manages environments: packages that graders may import.", no_args_is_help=True)
 
@@ -24,7 +24,14 @@ RequirementsFile = Annotated[
         "--requirements", "-r", metavar="FILE", exists=True, dir_okay=False, help="A requirement on each line."
     ),
 ]
+Data = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="FOLDER", exists=True, help="Data beside the packages: a folder, or a zip file."),
+]
 Detach = Annotated[bool, typer.Option("--detach", help="Do not wait until it is built.")]
+
+
+_NOTHING = "name packages, such as sympy==1.14, a file of them with -r FILE, or --data FOLDER"
 
 
 @client_command(app)
@@ -33,11 +40,14 @@ def create(
     key: Key,
     requirements: Requirements = None,
     file: RequirementsFile = None,
+    data: Data = None,
     detach: Detach = False,
 ) -> None:
     """Makes an environment, and waits until it is built."""
-    wanted = _wanted(requirements, file)
-    _report(invocation, invocation.client.environments.create(key, wanted, wait=not detach))
+    wanted = requirements_of(requirements, file)
+    if not wanted and data is None:
+        raise typer.BadParameter(_NOTHING)
+    _report(invocation, invocation.client.environments.create(key, wanted, data=data, wait=not detach))
 
 
 @client_command(app)
@@ -46,11 +56,20 @@ def update(
     key: Key,
     requirements: Requirements = None,
     file: RequirementsFile = None,
+    data: Data = None,
+    no_packages: Annotated[bool, typer.Option("--no-packages", help="The new build has data alone.")] = False,
+    no_data: Annotated[bool, typer.Option("--no-data", help="The new build has packages alone.")] = False,
     detach: Detach = False,
 ) -> None:
-    """Makes a new build of other packages. Graders keep the build that they have."""
-    wanted = _wanted(requirements, file)
-    _report(invocation, invocation.client.environments.update(key, wanted, wait=not detach))
+    """Makes a new build of other packages or data; what is not named stays. Graders keep the build that they have."""
+    wanted = requirements_of(requirements, file)
+    if (wanted and no_packages) or (data and no_data):
+        raise typer.BadParameter("name packages or --no-packages, and --data or --no-data: not both")
+    if not (wanted or data or no_packages or no_data):
+        raise typer.BadParameter(_NOTHING)
+    packages = wanted if wanted or no_packages else None
+    beside = "" if no_data else data
+    _report(invocation, invocation.client.environments.update(key, packages, data=beside, wait=not detach))
 
 
 @client_command(app, "list")
@@ -59,8 +78,8 @@ def list_environments(invocation: Invocation) -> None:
     environments = invocation.client.environments.list()
     if invocation.json:
         return as_json(environments)
-    rows = [(e.key, str(e.build), e.state, _asked(e), e.updated_at) for e in environments]
-    return table(["key", "build", "state", "requirements", "updated (UTC)"], rows)
+    rows = [(e.key, str(e.build), e.state, e.newest and _asked(e.newest), e.updated_at) for e in environments]
+    return table(["key", "build", "state", "asked for", "updated (UTC)"], rows)
 
 
 @client_command(app)
@@ -70,10 +89,10 @@ def show(invocation: Invocation, key: Key) -> None:
     if invocation.json:
         return as_json(environment)
     rows = [
-        (str(b.number), b.state, b.python, len(b.packages), f"{b.size_bytes / 2**20:.0f}", ", ".join(b.requirements))
+        (str(b.number), b.state, b.python, len(b.packages), f"{b.size_bytes / 2**20:.0f}", _asked(b))
         for b in environment.builds
     ]
-    table(["build", "state", "Python", "packages", "MiB", "requirements"], rows)
+    table(["build", "state", "Python", "packages", "MiB", "asked for"], rows)
     newest = environment.newest
     if newest is not None:
         for package in newest.packages:
@@ -96,14 +115,12 @@ def delete(
     as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
 
 
-def _wanted(requirements: list[str] | None, file: Path | None) -> list[str]:
+def requirements_of(requirements: list[str] | None, file: Path | None) -> list[str]:
     """What the arguments and the file name. Of a file, comments and empty lines are left out."""
     wanted = list(requirements or [])
     if file is not None:
         lines = (line.partition(" #")[0].strip() for line in file.read_text("utf-8").splitlines())
         wanted += [line for line in lines if line and not line.startswith("#")]
-    if not wanted:
-        raise typer.BadParameter("name packages, such as sympy==1.14, or a file of them with -r FILE")
     return wanted
 
 
@@ -115,8 +132,10 @@ def _report(invocation: Invocation, environment: "Environment") -> None:
     if newest is None or environment.state != "ready":
         return say(f"{label} is being built: gradebox environments show {environment.key}")
     size = cell(newest.size_bytes // 2**20)
-    return say(f"{label} is ready: {len(newest.packages)} packages, {size} MiB, Python {newest.python}")
+    data = ", with data" if newest.data else ""
+    return say(f"{label} is ready: {len(newest.packages)} packages{data}, {size} MiB, Python {newest.python}")
 
 
-def _asked(environment: "Environment") -> str:
-    return ", ".join(environment.newest.requirements) if environment.newest else ""
+def _asked(build: "EnvironmentBuild") -> str:
+    """The packages, and the first figures of what names the data."""
+    return ", ".join([*build.requirements, *([f"data {build.data[:12]}"] if build.data else [])])

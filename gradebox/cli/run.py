@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from gradebox.cli.environments import Data, RequirementsFile, requirements_of
 from gradebox.cli.files import ContractChoice, GraderFile
 from gradebox.cli.graders import IsolationChoice, MemoryMb, TimeoutS
 from gradebox.cli.server import RoleBackend
@@ -30,11 +31,18 @@ def run(
     isolation: IsolationChoice = None,
     timeout_s: TimeoutS = None,
     memory_mb: MemoryMb = None,
+    package: Annotated[
+        list[str] | None, typer.Option(metavar="REQUIREMENT", help="A package to import, such as sympy==1.14.")
+    ] = None,
+    requirements: RequirementsFile = None,
+    data: Data = None,
     contract: ContractChoice = "gradebox",
     backend: RoleBackend = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Checks a grader and scores threads with it in a sandbox of this machine: no service is needed, nothing is kept.
+
+    Packages and data are built into an environment of this machine, which the next run with the same finds again.
 
     Exits 0 when it is valid and a completion has a score, 1 when not, 2 when there is no sandbox or no such file.
     """
@@ -47,7 +55,9 @@ def run(
         "--timeout-s": timeout_s,
         "--memory-mb": memory_mb,
         "--contract": contract,
+        "--data": data,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    options += [f"--package={one}" for one in requirements_of(package, requirements)]
     columns = [f"--column={one}" for one in column or ()]
     become("worker.run_file", [*options, *columns, *["--json"] * json, "--", str(file)], {"backend": backend})

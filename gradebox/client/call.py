@@ -32,7 +32,8 @@ class Call(Generic[T]):
     """A request, and what reads the body of its answer.
 
     Attributes:
-        body: the JSON body, already encoded; a batch's `threads` are streamed instead.
+        body: the body, already encoded; a batch's `threads` are streamed instead.
+        media_type: what the body is.
         once: the Idempotency-Key, which makes sending it twice do what sending it once does.
         idempotent: sending it twice does what sending it once does, so it may be tried again.
         gone_is_done: when it is tried again and nothing is there, the first try did it. For ids that never come back.
@@ -44,6 +45,7 @@ class Call(Generic[T]):
     read: Callable[[bytes], T]
     params: Params = ()
     body: bytes | None = None
+    media_type: str = "application/json"
     threads: Threads | None = None
     once: str | None = None
     idempotent: bool = True
@@ -59,7 +61,7 @@ class Call(Generic[T]):
             if (size := length(self.threads)) is not None:
                 headers["Content-Length"] = str(size)
         elif self.body is not None:
-            headers["Content-Type"] = "application/json"
+            headers["Content-Type"] = self.media_type
         return headers
 
     def answer(self, response: httpx.Response) -> T:

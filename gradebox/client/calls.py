@@ -12,9 +12,22 @@ from gradebox.client.call import Call, Params, encode, nothing
 from gradebox.client.proved import proved_grader
 from gradebox.client.threads import Thread, Threads, each_of, to_line
 from gradebox.outcome import Outcome
-from gradebox.schemas import ApiKey, AuditLine, Batch, Environment, Grader, Isolation, Project, Report, Role, Version
+from gradebox.schemas import (
+    ApiKey,
+    AuditLine,
+    Batch,
+    Environment,
+    EnvironmentData,
+    Grader,
+    Isolation,
+    Project,
+    Report,
+    Role,
+    Version,
+)
 
 PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
+DATA_S = 60.0  # the most that looking through a zip file may take, behind others
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
 
 GraderChoice = str | Mapping[str, float] | Iterable[str]
@@ -114,17 +127,24 @@ def get_version(project: str, key: str, number: int) -> Call[Version]:
     return Call("GET", _path(project, "graders", key, "versions", str(number)), Version.model_validate_json)
 
 
-def create_environment(project: str, key: str, requirements: Sequence[str]) -> Call[Environment]:
+def create_environment(project: str, key: str, requirements: Sequence[str], data: str | None) -> Call[Environment]:
     """Makes an environment, whose first build begins at once."""
-    body = encode({"key": key, "requirements": list(requirements)})
+    body = encode({"key": key, "requirements": list(requirements), "data": data})
     path = _path(project, "environments")
     return Call("POST", path, Environment.model_validate_json, body=body, idempotent=False)
 
 
-def put_environment(project: str, key: str, requirements: Sequence[str]) -> Call[Environment]:
-    """Begins a new build of an environment, unless the newest is of the same requirements."""
-    path, body = _path(project, "environments", key), encode({"requirements": list(requirements)})
+def put_environment(project: str, key: str, requirements: Sequence[str] | None, data: str | None) -> Call[Environment]:
+    """Begins a new build of an environment, unless the newest is of the same. What is None stays as it was."""
+    listed = None if requirements is None else list(requirements)
+    path, body = _path(project, "environments", key), encode({"requirements": listed, "data": data})
     return Call("PUT", path, Environment.model_validate_json, body=body)
+
+
+def send_data(project: str, data: bytes) -> Call[EnvironmentData]:
+    """Uploads a zip file of data for environments."""
+    path, read = _path(project, "environments", "data"), EnvironmentData.model_validate_json
+    return Call("POST", path, read, body=data, media_type="application/zip", work_s=DATA_S)
 
 
 def list_environments(project: str) -> Call[list[Environment]]:

@@ -11,9 +11,10 @@ from pydantic import PrivateAttr
 
 from gradebox.client import calls
 from gradebox.client._async.scoring import AsyncScoring
+from gradebox.client._async.versions import environment_of as async_environment_of
 from gradebox.client._async.versions import versions as async_versions
 from gradebox.client._sync.scoring import Scoring
-from gradebox.client._sync.versions import versions
+from gradebox.client._sync.versions import environment_of, versions
 from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, GraderOptions, update_call
@@ -41,6 +42,8 @@ class GraderHandle(Grader, RewardFunctions):
         """As `client.graders.update`. What it returns scores by the new version; this one stays with its own."""
         if fn is None and options.get("environment") is not None:
             fn = self.versions()[-1].source
+        asked = options.get("environment")
+        options["environment"] = environment_of(self._scoring.transport, self.project, self.key, fn, asked)
         call = update_call(self.project, self.key, fn=fn, **options)
         return self.of(self._scoring.transport.send(call), self._scoring)
 
@@ -76,6 +79,8 @@ class AsyncGraderHandle(Grader, AsyncRewardFunctions):
         """As `GraderHandle.update`."""
         if fn is None and options.get("environment") is not None:
             fn = (await self.versions())[-1].source
+        asked = options.get("environment")
+        options["environment"] = await async_environment_of(self._scoring.transport, self.project, self.key, fn, asked)
         call = update_call(self.project, self.key, fn=fn, **options)
         return self.of(await self._scoring.transport.send(call), self._scoring)
 

@@ -1,15 +1,25 @@
 """Environments from the client and the command line, against a real service."""
 
+import asyncio
+import hashlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from gradebox.client import Client
-from gradebox.errors import ApiError, Conflict, EnvironmentFailed, NotFound, SourceError, ValidationError
+from gradebox.client import AsyncClient, Client
+from gradebox.errors import (
+    ApiError,
+    Conflict,
+    EnvironmentFailed,
+    GradeboxError,
+    NotFound,
+    SourceError,
+    ValidationError,
+)
 from tests.gradebox.conftest import Service, serving
-from tests.wheels import folder_for_environments, make_wheel
+from tests.wheels import folder_for_environments, make_wheel, zip_of
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -104,6 +114,92 @@ def test_what_cannot_be_built_says_why(client: Client) -> None:
         client.environments.create("url", ["a @ https://example.org/a-1.0-py3-none-any.whl"])
 
 
+READS = """
+import os
+from pathlib import Path
+
+async def grade(thread: StringThread) -> float:
+    words = (Path(os.environ["GRADEBOX_DATA"]) / "lists" / "words.txt").read_text().split()
+    return float(thread.completion() in words)
+"""
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    """A folder of data."""
+    (tmp_path / "data" / "lists").mkdir(parents=True)
+    (tmp_path / "data" / "lists" / "words.txt").write_text("cat dog")
+    (tmp_path / "elsewhere").write_text("linked")
+    (tmp_path / "data" / "linked").symlink_to(tmp_path / "elsewhere")
+    return tmp_path / "data"
+
+
+def test_a_grader_reads_the_data_of_its_environment(client: Client, words: Path) -> None:
+    environment = client.environments.create("words", data=words, progress=False)
+    grader = client.graders.create.function(key="word", fn=READS, environment="words")
+    threads = [{"completion": "cat"}, {"completion": "cow"}]
+    assert [outcome.score for outcome in grader.score(threads)] == [1.0, 0.0]
+    assert grader.isolation == "batch"  # there is no package that could run text
+    assert environment.newest is not None
+    assert (environment.newest.files, environment.newest.packages) == (3, [])
+
+    again = client.environments.update("words", data=str(words), progress=False)
+    assert again.build == 1  # the same files are the same data
+    (words / "lists" / "words.txt").write_text("cow")
+    assert client.environments.update("words", data=words, progress=False).build == 2
+    assert client.environments.update("words", ["shouting==1.0"], progress=False).build == 3
+    assert client.graders.update("word", environment="words").environment is not None
+    scored = [[outcome.score for outcome in client.score("word", threads, version)] for version in (1, 2)]
+    assert scored == [[1.0, 0.0], [0.0, 1.0]]
+    without = client.environments.update("words", data="", progress=False).newest
+    assert without is not None
+    assert (without.data, [package.name for package in without.packages]) == ("", ["shouting"])
+    with pytest.raises(ApiError, match="nothing to build"):
+        client.environments.update("words", [], progress=False)
+
+
+def test_the_client_that_awaits_sends_data_too(own: Service, words: Path) -> None:
+    async def create() -> str:
+        async with AsyncClient(own.url, own.key) as client:
+            return (await client.environments.create("words-async", data=words, progress=False)).state
+
+    assert asyncio.run(create()) == "ready"
+
+
+def test_data_that_cannot_be_sent_is_told_of(client: Client, words: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.zip").write_text("none")
+    for path, told in (("missing", "not there"), ("empty", "no file in"), ("text.zip", "no zip file")):
+        with pytest.raises(GradeboxError, match=told):
+            client.environments.create("untold", data=tmp_path / path)
+    (words / "more").symlink_to(words / "lists")
+    with pytest.raises(GradeboxError, match="link to a folder"):
+        client.environments.create("untold", data=words)
+    with pytest.raises(NotFound):
+        client.environments.get("untold")
+
+
+def test_a_zip_file_is_sent_as_it_is_by_a_command(own: Service, tmp_path: Path) -> None:
+    packed = tmp_path / "words.zip"
+    packed.write_bytes(zip_of({"lists/words.txt": "zebra"}))
+    (tmp_path / "grader.py").write_text(READS)
+    sha256 = hashlib.sha256(packed.read_bytes()).hexdigest()
+
+    made = own.run("environments", "create", "zoo", "--data", str(packed))
+    kept = own.run("environments", "update", "zoo", "shouting==1.0")
+    shown = own.run("environments", "show", "zoo")
+    without = own.run("environments", "update", "zoo", "--no-data")
+    unclear = own.run("environments", "update", "zoo", "--no-data", "--data", str(packed))
+    nothing = own.run("environments", "update", "zoo")
+    missing = own.run("environments", "create", "none", "--data", str(tmp_path / "none"))
+
+    assert "zoo@1 is ready: 0 packages, with data, 0 MiB" in made.stdout, made.stderr
+    assert "zoo@2 is ready: 1 packages, with data" in kept.stdout, kept.stderr
+    assert shown.stdout.count(f"data {sha256[:12]}") == 2
+    assert "zoo@3 is ready: 1 packages, 0 MiB" in without.stdout, without.stderr
+    assert (unclear.returncode, nothing.returncode, missing.returncode) == (2, 2, 2)
+
+
 def test_without_one_a_check_says_how_to_make_one(client: Client) -> None:
     caught = "try:\n    import shouting\nexcept ImportError:\n    pass\nasync def grade(thread):\n    return 1.0\n"
 
@@ -136,6 +232,17 @@ def test_a_function_may_import_packages_in_one(client: Client, shouting: str) ->
         client.graders.create.function(key="fn", fn=uses_a_package)
     grader = client.graders.create.function(key="fn", fn=uses_a_package, environment=shouting)
     assert grader.score([{"completion": "a"}])[0].score == 0.25
+    assert client.graders.update("fn", fn=uses_a_package, timeout_s=2).environment == grader.environment
+    assert client.graders.put("fn", fn=uses_a_package, timeout_s=3).environment == grader.environment
+    assert grader.update(uses_a_package, timeout_s=4).environment == grader.environment
+    assert client.graders.validate(uses_a_package, grader="fn").valid
+    assert client.graders.validate(SOURCE, grader="fn").valid
+    assert not client.graders.validate(SOURCE, grader="fn", environment="").valid
+    for without in (client.graders.update, client.graders.put):
+        with pytest.raises(SourceError):
+            without("fn", fn=uses_a_package, environment="")
+    with pytest.raises(SourceError):
+        client.graders.put("fn-new", fn=uses_a_package)
     with pytest.raises(SourceError, match="not uploaded"):
         client.graders.create.function(key="own", fn=uses_a_module_of_its_own, environment=shouting)
 

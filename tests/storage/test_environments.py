@@ -1,5 +1,9 @@
 """Environments, their builds, and who makes them."""
 
+import threading
+import time
+from collections.abc import Callable
+
 import msgspec
 import pytest
 from redis import Redis
@@ -8,7 +12,8 @@ from gradebox.schemas import EnvironmentPackage, EnvironmentUse
 from storage import names
 from storage.audit import Audit
 from storage.batch_plan import Wanted
-from storage.environments import LEASE_S, TRIES, Claim, Environments, Made
+from storage.environment_builds import LEASE_S, TRIES, Claim, EnvironmentBuilds, Made
+from storage.environments import Environments
 from storage.errors import Conflict, NotFound, QuotaExceeded
 from storage.grader_content import Proved
 from storage.quotas import Quotas
@@ -24,15 +29,22 @@ def environments(store: Store) -> Environments:
     return store.environments
 
 
-def claimed(environments: Environments) -> Claim:
-    claim = environments.claim()
+@pytest.fixture
+def builds(store: Store) -> EnvironmentBuilds:
+    return store.builds
+
+
+def claimed(builds: EnvironmentBuilds) -> Claim:
+    claim = builds.claim()
     assert claim is not None
     return claim
 
 
-def ready(environments: Environments, key: str, requirements: str = "sympy") -> EnvironmentUse:
+def ready(
+    environments: Environments, builds: EnvironmentBuilds, key: str, requirements: str = "sympy"
+) -> EnvironmentUse:
     environments.create("default", key, [requirements])
-    assert environments.finish(claimed(environments), MADE)
+    assert builds.finish(claimed(builds), MADE)
     return environments.usable("default", key)[0]
 
 
@@ -45,81 +57,117 @@ def overdue(redis: Redis, claim: Claim) -> None:
     redis.zadd(names.BUILDS, {claim.member: 1}, xx=True)
 
 
-def test_a_build_is_made_by_who_claims_it(environments: Environments) -> None:
+def test_a_build_is_made_by_who_claims_it(environments: Environments, builds: EnvironmentBuilds) -> None:
     made = environments.create("default", "math", ["sympy"])
     assert (made.build, made.state, [build.number for build in made.builds]) == (1, "building", [1])
 
-    claim = claimed(environments)
-    assert environments.claim() is None  # it is lent
-    assert environments.renew(claim, "compiling")
+    claim = claimed(builds)
+    assert builds.claim() is None  # it is lent
+    assert builds.renew(claim, "compiling")
     assert environments.get("default", "math").builds[0].step == "compiling"
-    assert environments.finish(claim, MADE)
+    assert builds.finish(claim, MADE)
 
     environment = environments.get("default", "math")
     assert (environment.state, environment.builds[0].sha256, environment.builds[0].step) == ("ready", SHA256, "")
     assert environments.usable("default", "math")[0] == EnvironmentUse(key="math", build=1, sha256=SHA256)
-    assert environments.claim() is None
+    assert builds.claim() is None
     assert environments.all("default")[0].builds == environment.builds
 
 
-def test_the_oldest_is_built_first(environments: Environments) -> None:
+def test_the_oldest_is_built_first(environments: Environments, builds: EnvironmentBuilds) -> None:
     for project, key in (("other", "zeta"), ("default", "beta"), ("default", "alpha")):
         environments.create(project, key, ["sympy"])
-    assert [claimed(environments).key for _ in range(3)] == ["zeta", "beta", "alpha"]
+    assert [claimed(builds).key for _ in range(3)] == ["zeta", "beta", "alpha"]
 
 
-def test_a_worker_that_died_loses_its_build_to_another(environments: Environments, redis: Redis) -> None:
+def test_a_worker_that_died_loses_its_build_to_another(
+    environments: Environments, redis: Redis, builds: EnvironmentBuilds
+) -> None:
     environments.create("default", "math", ["sympy"])
-    dead = claimed(environments)
+    dead = claimed(builds)
     assert (redis.zscore(names.BUILDS, dead.member) or 0) > LEASE_S
     overdue(redis, dead)
 
-    second = claimed(environments)
+    second = claimed(builds)
 
     assert (dead.tries, second.tries) == (1, 2)
-    assert not environments.renew(dead)
-    assert not environments.finish(dead, MADE)
-    assert environments.finish(second, MADE)
-    assert not environments.fail(second, "too late")
+    assert not builds.renew(dead)
+    assert not builds.finish(dead, MADE)
+    assert builds.finish(second, MADE)
+    assert not builds.fail(second, "too late")
     assert environments.get("default", "math").state == "ready"
 
 
-def test_a_build_that_ends_every_worker_fails(environments: Environments, redis: Redis) -> None:
+def test_a_build_that_ends_every_worker_fails(
+    environments: Environments, redis: Redis, builds: EnvironmentBuilds
+) -> None:
     environments.create("default", "math", ["sympy"])
     for _ in range(TRIES):
-        overdue(redis, claimed(environments))
+        overdue(redis, claimed(builds))
 
-    assert environments.claim() is None
+    assert builds.claim() is None
     environment = environments.get("default", "math")
     assert environment.state == "failed"
     assert "3 times" in str(environment.builds[0].reason)
 
 
-def test_a_worker_that_stops_gives_its_build_back_untried(environments: Environments) -> None:
+def test_a_worker_that_stops_gives_its_build_back_untried(
+    environments: Environments, builds: EnvironmentBuilds
+) -> None:
     environments.create("default", "math", ["sympy"])
     for _ in range(TRIES + 2):
-        environments.give_back(claimed(environments))
-    assert claimed(environments).tries == 1
+        builds.give_back(claimed(builds))
+    assert claimed(builds).tries == 1
 
 
-def test_a_changed_list_is_a_new_build(environments: Environments) -> None:
-    ready(environments, "math")
+def test_a_changed_list_is_a_new_build(environments: Environments, builds: EnvironmentBuilds) -> None:
+    ready(environments, builds, "math")
     assert environments.update("default", "math", ["sympy"]).build == 1  # it is the same
     assert environments.update("default", "math", ["numpy"]).build == 2
     with pytest.raises(Conflict, match="being built"):
         environments.update("default", "math", ["scipy"])
-    with pytest.raises(Conflict, match="still being built"):
+    with pytest.raises(Conflict, match="still being built: wait until it is ready, or name math@1"):
         environments.usable("default", "math")
     assert environments.usable("default", "math", 1)[0].build == 1
 
-    environments.fail(claimed(environments), "no wheels")
-    with pytest.raises(Conflict, match="no wheels"):
+    builds.fail(claimed(builds), "no wheels")
+    with pytest.raises(Conflict, match=r"\(no wheels\): update it to try again, or name math@1, which is ready"):
         environments.usable("default", "math", 2)
     assert environments.update("default", "math", ["numpy"]).build == 3  # what failed may be tried again
 
 
-def test_what_is_not_there(environments: Environments) -> None:
-    ready(environments, "math")
+def test_where_nothing_is_ready_no_other_build_is_named(environments: Environments, builds: EnvironmentBuilds) -> None:
+    environments.create("default", "math", ["sympy"])
+    with pytest.raises(Conflict) as waiting:
+        environments.usable("default", "math")
+    builds.fail(claimed(builds), "no wheels")
+    with pytest.raises(Conflict) as failed:
+        environments.usable("default", "math")
+
+    assert str(waiting.value) == "environment math@1 is still being built: wait until it is ready"
+    assert str(failed.value) == "environment math@1 could not be built (no wheels): update it to try again"
+    with pytest.raises(NotFound, match="no build 7, its newest is 1"):
+        environments.usable("default", "math", 7)
+
+
+def test_who_waits_is_told_of_each_change(environments: Environments, builds: EnvironmentBuilds, store: Store) -> None:
+    told = threading.Event()
+    changes: list[Callable[[], object]] = [
+        lambda: environments.create("default", "math", ["sympy"]),
+        lambda: builds.renew(claimed(builds), "resolving"),
+        lambda: builds.fail(Claim("default", "math", 1, 1, []), "no wheels"),
+        lambda: environments.delete("default", "math"),
+    ]
+    with store.endings.calling("default/math", told.set):
+        for change in changes:
+            time.sleep(0.2)  # until it listens, where it has just begun to
+            told.clear()
+            change()
+            assert told.wait(5)
+
+
+def test_what_is_not_there(environments: Environments, builds: EnvironmentBuilds) -> None:
+    ready(environments, builds, "math")
     with pytest.raises(Conflict):
         environments.create("default", "math", ["sympy"])
     for missing in ("other", "default"):
@@ -131,8 +179,8 @@ def test_what_is_not_there(environments: Environments) -> None:
         environments.get("other", "math")
 
 
-def test_one_that_a_version_names_stays(environments: Environments, store: Store) -> None:
-    use = ready(environments, "math")
+def test_one_that_a_version_names_stays(environments: Environments, store: Store, builds: EnvironmentBuilds) -> None:
+    use = ready(environments, builds, "math")
     graders = store.graders
     inside, outside = _proved_in(use), proved()
     assert graders.create("default", "solver", "solver", "", inside).environment == use
@@ -150,27 +198,31 @@ def test_one_that_a_version_names_stays(environments: Environments, store: Store
     assert environments.create("default", "physics", ["sympy"]).build == 1
 
 
-def test_a_version_in_another_build_is_another_version(environments: Environments, store: Store) -> None:
-    first = ready(environments, "math")
+def test_a_version_in_another_build_is_another_version(
+    environments: Environments, store: Store, builds: EnvironmentBuilds
+) -> None:
+    first = ready(environments, builds, "math")
     store.graders.create("default", "solver", "solver", "", _proved_in(first))
     assert store.graders.update("default", "solver", _proved_in(first)).version == 1
     environments.update("default", "math", ["numpy"])
-    environments.finish(claimed(environments), MADE)
+    builds.finish(claimed(builds), MADE)
     assert store.graders.update("default", "solver", _proved_in(environments.usable("default", "math")[0])).version == 2
 
 
-def test_a_deleted_environment_is_built_by_nobody(environments: Environments, redis: Redis) -> None:
+def test_a_deleted_environment_is_built_by_nobody(
+    environments: Environments, redis: Redis, builds: EnvironmentBuilds
+) -> None:
     environments.create("default", "math", ["sympy"])
-    claim = claimed(environments)
+    claim = claimed(builds)
     environments.delete("default", "math")
-    assert not environments.renew(claim)
-    assert not environments.finish(claim, MADE)
+    assert not builds.renew(claim)
+    assert not builds.finish(claim, MADE)
     overdue(redis, claim)
-    assert environments.claim() is None
+    assert builds.claim() is None
     assert redis.zcard(names.BUILDS) == redis.hlen(names.BUILD_TRIES) == 0
 
 
-def test_a_project_has_a_bounded_number(redis: Redis, store: Store) -> None:
+def test_a_project_has_a_bounded_number(redis: Redis, store: Store, builds: EnvironmentBuilds) -> None:
     environments = Environments(redis, Audit(redis), Quotas(builds=3, builds_at_once=2))
     for key in ("a", "b"):
         environments.create("default", key, ["sympy"])
@@ -178,7 +230,7 @@ def test_a_project_has_a_bounded_number(redis: Redis, store: Store) -> None:
         environments.create("default", "c", ["sympy"])
     assert environments.create("other", "c", ["sympy"]).build == 1  # its own bound
     for _ in range(3):
-        environments.finish(claimed(environments), MADE)
+        builds.finish(claimed(builds), MADE)
     environments.update("default", "a", ["numpy"])
     with pytest.raises(QuotaExceeded, match="GRADEBOX_ENVIRONMENT_BUILDS"):
         environments.create("default", "c", ["sympy"])
@@ -186,9 +238,11 @@ def test_a_project_has_a_bounded_number(redis: Redis, store: Store) -> None:
     environments.create("default", "c", ["sympy"])
 
 
-def test_contents_are_named_by_builds_and_by_batches_that_run(environments: Environments, store: Store) -> None:
+def test_contents_are_named_by_builds_and_by_batches_that_run(
+    environments: Environments, store: Store, builds: EnvironmentBuilds
+) -> None:
     assert environments.contents() == set()
-    use = ready(environments, "math")
+    use = ready(environments, builds, "math")
     store.graders.create("default", "solver", "solver", "", _proved_in(use))
     wanted = Wanted("solver", store.graders.version("default", "solver"))
     batch = accept(store, 1, wanted)

@@ -5,8 +5,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.wheels import folder_for_environments, make_wheel
 
 pytestmark = pytest.mark.sandbox
 
@@ -106,3 +109,45 @@ def test_a_wrong_setting_is_named(folder: Path) -> None:
     assert done.returncode == 2
     assert done.stderr.startswith("gradebox: GRADEBOX_LOAD_S is not as it should be")
     assert len(done.stderr.splitlines()) == 1
+
+
+IMPORTS = """
+import os
+from pathlib import Path
+from typing import Any
+
+import shouting
+
+async def grade(thread: StringThread) -> float:
+    return shouting.LOUDNESS + float(Path(os.environ["GRADEBOX_DATA"], "more.txt").read_text())
+"""
+
+
+def test_packages_and_data_are_built_once(folder: Path) -> None:
+    index = folder / "index"
+    make_wheel(index, "shouting", {"shouting/__init__.py": "LOUDNESS = 0.5\n"})
+    (folder / "imports.py").write_text(IMPORTS)
+    (folder / "data").mkdir()
+    (folder / "data" / "more.txt").write_text("0.25")
+    (folder / "requirements.txt").write_text("shouting==1.0  # loud\n")
+    (folder / "threads.jsonl").write_text(threads("4"))
+    asked = ["imports.py", "--threads", "threads.jsonl", "-o", "-", "--data", "data"]
+    with folder_for_environments() as unpacked:
+        settings: Any = {"GRADEBOX_ENVIRONMENTS_DIR": str(unpacked), "GRADEBOX_ENVIRONMENTS_INDEX": index.as_uri()}
+        first = run(folder, *asked, "--package", "shouting==1.0", **settings)
+        again = run(folder, *asked, "-r", "requirements.txt", **settings)
+        (folder / "data" / "more.txt").write_text("0.5")
+        other = run(folder, *asked, "-r", "requirements.txt", **settings)
+        none = run(folder, "imports.py", "--package", "no-such-package", **settings)
+        unclear = run(folder, "imports.py", "--package", "a @ file:///b.whl", **settings)
+        missing = run(folder, "imports.py", "--data", "nothing", **settings)
+        built = [path for path in unpacked.iterdir() if len(path.name) == 64]
+
+    assert [json.loads(done.stdout)["score"] for done in (first, again, other)] == [0.75, 0.75, 1.0], first.stderr
+    assert "environment: compiling" in first.stderr
+    assert "environment:" not in again.stderr
+    assert len(built) == 2
+    assert (none.returncode, unclear.returncode, missing.returncode) == (2, 2, 2)
+    assert "no-such-package" in none.stderr
+    assert "names a URL" in unclear.stderr
+    assert "Traceback" not in none.stderr + unclear.stderr + missing.stderr

@@ -2,17 +2,19 @@
 
 import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO, Protocol
 
 from gradebox.schemas import EnvironmentPackage
 from sandbox import image
-from sandbox.environments import PYTHON, temporary_folder
+from sandbox.environments import DATA, PYTHON, temporary_folder
 from sandbox.limits import MIB
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings
-from storage.environments import Made
+from storage.environment_builds import Made
 from storage.spool import Readable
 from worker.environments import bytecode, contents
+from worker.environments.data import DataRefused, unpack
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed, Uv
 
@@ -29,9 +31,14 @@ Told = Callable[[str], None]
 
 
 def build(
-    requirements: Sequence[str], pool: Pool, archives: Archives, settings: EnvironmentSettings, told: Told
+    requirements: Sequence[str],
+    pool: Pool,
+    archives: Archives,
+    settings: EnvironmentSettings,
+    told: Told,
+    data: IO[bytes] | None = None,
 ) -> Made:
-    """Makes an environment of these requirements, and keeps it.
+    """Makes an environment of these requirements and of this data, a zip file, and keeps it.
 
     Raises:
         BuildFailed: it cannot be made of them.
@@ -39,12 +46,13 @@ def build(
     """
     most_mb = SandboxSettings().environment_mb
     with pool.environments.staging() as staged:
-        with temporary_folder(staged.parent) as folder:
-            uv = Uv(folder, settings, most_mb)
-            packages = uv.resolve(requirements, lambda: told("resolving"))
-            _check_allowed(packages, settings)
-            uv.install(packages, staged, lambda: told(f"downloading {len(packages)} packages"))
+        packages = _install(requirements, staged, settings, most_mb, told) if requirements else []
         contents.tidy(staged)
+        if data is not None:
+            try:
+                unpack(data, staged / DATA, most_mb, lambda: told("unpacking the data"))
+            except DataRefused as refused:
+                raise BuildFailed(str(refused)) from refused
         size, _ = contents.measure(staged, most_mb)
         bytecode.compile_all(pool, staged, most_mb * MIB - size, lambda: told("compiling"))
         image.open_to_read(staged)
@@ -55,6 +63,17 @@ def build(
             archives.keep(sha256, _Read(archive, lambda: told("storing")))
         pool.environments.adopt(staged, sha256)
     return Made(packages, sha256, PYTHON, size, files)
+
+
+def _install(
+    requirements: Sequence[str], staged: Path, settings: EnvironmentSettings, most_mb: int, told: Told
+) -> list[EnvironmentPackage]:
+    with temporary_folder(staged.parent) as folder:
+        uv = Uv(folder, settings, most_mb)
+        packages = uv.resolve(requirements, lambda: told("resolving"))
+        _check_allowed(packages, settings)
+        uv.install(packages, staged, lambda: told(f"downloading {len(packages)} packages"))
+    return packages
 
 
 class _Read:

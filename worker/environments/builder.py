@@ -6,14 +6,17 @@ What is to be built is in Redis until it is done, so a worker that dies loses no
 
 import threading
 import time
+from contextlib import ExitStack
 
 import structlog
 from redis.exceptions import RedisError
 
 from sandbox.errors import SandboxError
-from storage.environments import Claim
+from storage.environment_builds import Claim, Made
+from storage.errors import NotFound
 from worker.context import WorkerContext
 from worker.environments.build import build
+from worker.environments.data import fetched
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 
@@ -36,7 +39,7 @@ class EnvironmentBuilder(threading.Thread):
         super().__init__(name="environment-builder", daemon=True)
         self._context = context
         self._settings = settings
-        self._environments = context.store.environments
+        self._builds = context.store.builds
         self._swept_at = 0.0
 
     def run(self) -> None:
@@ -44,7 +47,7 @@ class EnvironmentBuilder(threading.Thread):
         while not self._context.stopping.wait(_LOOK_S):
             try:
                 self._sweep()
-                while self._may_build() and (claim := self._environments.claim()) is not None:
+                while self._may_build() and (claim := self._builds.claim()) is not None:
                     self.build(claim)
             except (RedisError, OSError) as error:
                 _log.warning("environments cannot be built now", next_in_s=_LOOK_S, error=str(error))
@@ -60,20 +63,30 @@ class EnvironmentBuilder(threading.Thread):
         _log.info("an environment is built", environment=label, project=claim.project, tries=claim.tries)
         progress = _Progress(self._context, claim)
         try:
-            made = build(claim.requirements, self._context.pool, self._context.store.archives, self._settings, progress)
-        except BuildFailed as failed:
-            self._environments.fail(claim, str(failed))
+            made = self._make(claim, progress)
+        except (BuildFailed, NotFound) as failed:
+            self._builds.fail(claim, str(failed))
             _log.info("an environment cannot be built", environment=label, project=claim.project)
         except _NotWanted:
             if self._context.stopping.is_set():
-                self._environments.give_back(claim)
+                self._builds.give_back(claim)
         except (OSError, SandboxError) as error:
             _log.warning("an environment could not be built", environment=label, error=str(error))
-            self._environments.fail(claim, f"the service could not build it: {error}. Update it to try again")
+            self._builds.fail(claim, f"the service could not build it: {error}. Update it to try again")
         else:
-            self._environments.finish(claim, made)
+            self._builds.finish(claim, made)
             took = round(time.monotonic() - began, 1)
             _log.info("an environment is ready", environment=label, project=claim.project, seconds=took)
+
+    def _make(self, claim: Claim, progress: "_Progress") -> Made:
+        pool, store = self._context.pool, self._context.store
+        with ExitStack() as opened:
+            data = None
+            if claim.data:
+                sent = opened.enter_context(store.environment_data.open(claim.project, claim.data))
+                folder = opened.enter_context(pool.environments.staging())
+                data = opened.enter_context(fetched(sent, claim.data, folder, lambda: progress("fetching the data")))
+            return build(claim.requirements, pool, store.archives, self._settings, progress, data)
 
     def _sweep(self) -> None:
         now = time.monotonic()
@@ -107,5 +120,5 @@ class _Progress:
         if now - self._began > _LONGEST_S:
             raise BuildFailed(f"it was not built within {_LONGEST_S:g} s: ask for fewer packages")
         self._step, self._told_at = step, now
-        if not self._context.store.environments.renew(self._claim, step):
+        if not self._context.store.builds.renew(self._claim, step):
             raise _NotWanted

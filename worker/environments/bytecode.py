@@ -15,6 +15,7 @@ from pathlib import Path
 import structlog
 
 from gradebox.outcome import Outcome
+from sandbox.environments import DATA
 from sandbox.errors import SandboxError
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_STDOUT_BYTES, MIB
@@ -115,7 +116,7 @@ def _groups(folder: Path) -> Iterator[list[str]]:
 def _modules(folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*.py")):
         relative = path.relative_to(folder)
-        if not _LEFT_OUT & {*relative.parts[:-1]} and "\n" not in str(relative):
+        if not _LEFT_OUT & {*relative.parts[:-1]} and relative.parts[0] != DATA and "\n" not in str(relative):
             yield relative.as_posix()
 
 

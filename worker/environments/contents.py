@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import IO
 
 from sandbox import image
-from sandbox.environments import BUILT_FOR, MARK
+from sandbox.environments import BUILT_FOR, DATA, MARK
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 from worker.environments.uv import BuildFailed
 
-# Of the folder itself: programs, and what Python would run as it starts. Sandboxes run neither.
-_REMOVED = {"bin", "include", ".lock", "sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
+# Of the folder itself: programs, and what Python would run as it starts. Sandboxes run neither. Data comes later.
+_REMOVED = {DATA, "bin", "include", ".lock", "sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
 # Of what uv notes of a package: where it came from and when, so that equal contents would differ.
 _NOTES = {"uv_cache.json", "direct_url.json", "INSTALLER", "REQUESTED"}
 _LONGEST_PATH = 300
@@ -62,7 +62,7 @@ def measure(folder: Path, most_mb: int) -> tuple[int, int]:
     if size > most_mb * MIB or files > ENVIRONMENT_FILES:
         raise BuildFailed(
             f"it takes {size / MIB:.0f} MiB in {files} files, and an environment may take {most_mb} MiB "
-            f"(GRADEBOX_ENVIRONMENT_MB) in {ENVIRONMENT_FILES} files: ask for fewer packages"
+            f"(GRADEBOX_ENVIRONMENT_MB) in {ENVIRONMENT_FILES} files: ask for fewer packages, or less data"
         )
     return size, files
 

@@ -14,13 +14,11 @@ class NotAllowed(ValueError):
 
 
 def read(requirements: Sequence[str]) -> list[str]:
-    """The requirements in one form, sorted.
+    """The requirements in one form, sorted; there may be none.
 
     Raises:
         NotAllowed: one of them is more than a name with versions and extras, or there are too many.
     """
-    if not requirements:
-        raise NotAllowed("there are no requirements: name a package at least, such as sympy==1.14")
     if len(requirements) > MOST:
         raise NotAllowed(f"there are {len(requirements)} requirements, and at most {MOST} can be asked for")
     return sorted({_read(one) for one in requirements})

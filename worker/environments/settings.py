@@ -6,6 +6,8 @@ from packaging.utils import canonicalize_name
 from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from worker.environments.data import MOST_MB
+
 
 def _names(value: object) -> object:
     """`a, b` as names of packages, in the one form that equal names have."""
@@ -22,6 +24,9 @@ class EnvironmentSettings(BaseSettings):
     environments: Literal["off", "on"] = Field(default="off", description="whether new ones may be built")
     environments_index: str = Field(
         default="", description="URL of the package index; empty: what uv or pip is told to use on this machine"
+    )
+    environment_data_mb: int = Field(
+        default=256, ge=1, le=MOST_MB, description="MiB that the data of one environment may take as it is sent"
     )
     environment_packages: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)] = Field(
         default=(), description="the only packages that may be in one, dependencies too; empty: any"

@@ -7,7 +7,7 @@ from gradebox.client import calls
 from gradebox.client._async.creation import AsyncCreation
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
-from gradebox.client._async.versions import versions
+from gradebox.client._async.versions import environment_of, versions
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, check_isolation, source_of, update_call
@@ -35,9 +35,12 @@ class AsyncGraders:
     ) -> Report:
         """Asks for the five checks; what is not valid is said in the report, and raises nothing.
 
-        Without `threads`, the test run is made on those that stay with the grader of the key `grader`.
+        Without `threads`, the test run is made on those that stay with the grader of the key `grader`; without
+        `environment`, in that of its newest version.
         """
         check_isolation(isolation)
+        if grader is not None:
+            environment = await environment_of(self._transport, self._project, grader, fn, environment)
         source = source_of(fn, environment)
         call = calls.validate(self._project, source, threads, isolation, grader, environment)
         return await self._transport.send(call)
@@ -72,6 +75,7 @@ class AsyncGraders:
         if fn is None and environment is not None:
             newest = await self._transport.send(calls.get_grader(self._project, key))
             fn = (await self._transport.send(calls.get_version(self._project, key, newest.version))).source
+        environment = await environment_of(self._transport, self._project, key, fn, environment)
         version = fn, isolation, timeout_s, memory_mb, threads, environment
         return self._held(await self._transport.send(update_call(self._project, key, name, description, *version)))
 
@@ -93,6 +97,7 @@ class AsyncGraders:
         Raises:
             SourceError, ValidationError, Conflict: as for `create.function` and `update`.
         """
+        environment = await environment_of(self._transport, self._project, key, fn, environment)
         version = fn, isolation, timeout_s, memory_mb, threads, environment
         call = update_call(self._project, key, name, description, *version)
         with suppress(NotFound):

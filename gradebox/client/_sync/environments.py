@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.build_watch import BuildWatch
+from gradebox.client.data import DataPath, zipped
 from gradebox.client.versions import check_key
 from gradebox.schemas import Environment
 
@@ -20,14 +21,16 @@ class Environments:
     def create(
         self,
         key: str,
-        requirements: Sequence[str],
+        requirements: Sequence[str] = (),
         *,
+        data: DataPath | None = None,
         wait: bool = True,
         progress: bool = True,
         timeout: float | None = None,
     ) -> Environment:
         """Makes an environment of these packages, as in `create("math", ["sympy==1.14", "math-verify"])`.
 
+        `data` is a folder, or a zip file of one: graders find what is in it below the path in `GRADEBOX_DATA`.
         It waits until it is built, and tells on stderr how far that is; `timeout` is in seconds.
 
         Raises:
@@ -36,25 +39,36 @@ class Environments:
             Conflict: the key is taken.
         """
         check_key(key)
-        call = calls.create_environment(self._project, key, _listed(requirements))
+        sent = self._send(data)
+        call = calls.create_environment(self._project, key, _listed(requirements), sent)
         environment = self._transport.send(call)
         return self._watch(environment, progress, timeout) if wait else environment
 
     def update(
         self,
         key: str,
-        requirements: Sequence[str],
+        requirements: Sequence[str] | None = None,
         *,
+        data: DataPath | None = None,
         wait: bool = True,
         progress: bool = True,
         timeout: float | None = None,
     ) -> Environment:
         """Makes a new build, of these packages in place of the former ones. Graders keep the build that they have.
 
-        Raises as `create` does. The same requirements again make no new build, unless the last one failed.
+        What is not named stays as it was: the packages, or the data; `data=""` is none. Raises as `create` does. The
+        same packages and data again make no new build, unless the last one failed.
         """
-        environment = self._transport.send(calls.put_environment(self._project, key, _listed(requirements)))
+        sent = self._send(data)
+        listed = None if requirements is None else _listed(requirements)
+        environment = self._transport.send(calls.put_environment(self._project, key, listed, sent))
         return self._watch(environment, progress, timeout) if wait else environment
+
+    def _send(self, data: DataPath | None) -> str | None:
+        """The SHA-256 of data that is uploaded; "" for none, and None where it is to stay."""
+        if data is None or data == "":
+            return data
+        return (self._transport.send(calls.send_data(self._project, zipped(data)))).sha256
 
     def wait(self, key: str, *, progress: bool = True, timeout: float | None = None) -> Environment:
         """Waits until the newest build is ready. Raises as `create` does."""

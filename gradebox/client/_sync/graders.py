@@ -8,7 +8,7 @@ from gradebox.client import calls
 from gradebox.client._sync.creation import Creation
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
-from gradebox.client._sync.versions import versions
+from gradebox.client._sync.versions import environment_of, versions
 from gradebox.client.handles import GraderHandle
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, check_isolation, source_of, update_call
@@ -36,9 +36,12 @@ class Graders:
     ) -> Report:
         """Asks for the five checks; what is not valid is said in the report, and raises nothing.
 
-        Without `threads`, the test run is made on those that stay with the grader of the key `grader`.
+        Without `threads`, the test run is made on those that stay with the grader of the key `grader`; without
+        `environment`, in that of its newest version.
         """
         check_isolation(isolation)
+        if grader is not None:
+            environment = environment_of(self._transport, self._project, grader, fn, environment)
         source = source_of(fn, environment)
         call = calls.validate(self._project, source, threads, isolation, grader, environment)
         return self._transport.send(call)
@@ -73,6 +76,7 @@ class Graders:
         if fn is None and environment is not None:
             newest = self._transport.send(calls.get_grader(self._project, key))
             fn = (self._transport.send(calls.get_version(self._project, key, newest.version))).source
+        environment = environment_of(self._transport, self._project, key, fn, environment)
         version = fn, isolation, timeout_s, memory_mb, threads, environment
         return self._held(self._transport.send(update_call(self._project, key, name, description, *version)))
 
@@ -94,6 +98,7 @@ class Graders:
         Raises:
             SourceError, ValidationError, Conflict: as for `create.function` and `update`.
         """
+        environment = environment_of(self._transport, self._project, key, fn, environment)
         version = fn, isolation, timeout_s, memory_mb, threads, environment
         call = update_call(self._project, key, name, description, *version)
         with suppress(NotFound):

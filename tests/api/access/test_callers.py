@@ -244,7 +244,7 @@ def test_a_sandbox_that_is_killed_in_the_middle_costs_no_score(service: Service,
 
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(pool._stock, "take_empty", taken)
-        pool_idle = pool._stock._idle[:]
+        pool_idle = [*pool._stock._idle]
         assert pool_idle
         for session in pool_idle:  # so that another is taken
             os.kill(session.sandbox.pid, signal.SIGKILL)

@@ -1,16 +1,24 @@
 """Environments over HTTP; tests/gradebox/test_environments.py builds some."""
 
+import hashlib
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from unittest.mock import Mock
 
 import httpx
 import pytest
 
-from storage.environments import Made
+from storage import names
+from storage.environment_builds import Made
+from storage.janitor import Janitor
 from tests.api.conftest import PROJECT, Service, create, problem
+from tests.wheels import zip_of
 from worker.environments.settings import EnvironmentSettings
 
 PATH = f"{PROJECT}/environments"
 SHA256 = "a" * 64
+ZIP = {"Content-Type": "application/zip"}
 
 
 @pytest.fixture
@@ -35,9 +43,9 @@ def test_one_is_made_and_read(client: httpx.Client, service: Service) -> None:
     assert made.json()["builds"][0]["requirements"] == ["numpy", "sympy==1.14"]
     assert client.get(PATH).json() == [made.json()]
 
-    claim = service.store.environments.claim()
+    claim = service.store.builds.claim()
     assert claim is not None
-    service.store.environments.fail(claim, "no wheels")
+    service.store.builds.fail(claim, "no wheels")
     found = client.get(f"{PATH}/math", params={"wait_s": 5}).json()
     assert (found["state"], found["builds"][0]["reason"]) == ("failed", "no wheels")
     assert client.put(f"{PATH}/math", json={"requirements": ["numpy"]}).json()["build"] == 2
@@ -52,6 +60,79 @@ def test_an_answer_waits_for_the_next_step(client: httpx.Client, service: Servic
     waited = client.get(f"{PATH}/math", params={"wait_s": 0.5})
     assert waited.elapsed.total_seconds() >= 0.5
     assert waited.json()["builds"][0]["step"] == "waiting"
+
+    claim = service.store.builds.claim()
+    assert claim is not None
+    for step in ("resolving", "compiling"):
+        with ThreadPoolExecutor() as waiting:
+            found = waiting.submit(client.get, f"{PATH}/math", params={"wait_s": 20})
+            time.sleep(0.3)
+            service.store.builds.renew(claim, step)
+            answer = found.result()
+        assert answer.json()["builds"][0]["step"] == step
+        assert answer.elapsed.total_seconds() < 5
+
+
+@pytest.mark.usefixtures("on")
+def test_who_waits_asks_redis_for_nothing_meanwhile(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
+    looks = Mock(side_effect=service.store.environments.newest)
+    monkeypatch.setattr(service.store.environments, "newest", looks)
+    client.get(f"{PATH}/math", params={"wait_s": 2})
+    assert looks.call_count <= 3
+
+
+@pytest.mark.usefixtures("on")
+def test_data_is_sent_and_named(client: httpx.Client, service: Service) -> None:
+    packed = zip_of({"corpora/stopwords/english": "the\n", "b": "12"})
+    sent = client.post(f"{PATH}/data", content=packed, headers=ZIP)
+    sha256 = hashlib.sha256(packed).hexdigest()
+    assert (sent.status_code, sent.json()) == (201, {"sha256": sha256, "size_bytes": 6, "files": 2})
+    assert client.post(f"{PATH}/data", content=packed, headers=ZIP).json() == sent.json()
+
+    made = client.post(PATH, json={"key": "words", "data": sha256})
+    assert made.status_code == 202, made.text
+    assert (made.json()["builds"][0]["data"], made.json()["builds"][0]["requirements"]) == (sha256, [])
+    claim = service.store.builds.claim()
+    assert claim is not None
+    assert claim.data == sha256
+    service.store.builds.fail(claim, "no room")
+    for body, found in (({"requirements": ["nltk"]}, (["nltk"], sha256)), ({"data": ""}, (["nltk"], ""))):
+        build = client.put(f"{PATH}/words", json=body).json()["builds"][0]
+        assert (build["requirements"], build["data"]) == found
+        while claim := service.store.builds.claim():
+            service.store.builds.fail(claim, "no room")
+    problem(client.put(f"{PATH}/words", json={"requirements": []}), 422, "invalid-request")
+    problem(client.post(PATH, json={"key": "more", "data": "0" * 64}), 404, "not-found")
+    problem(client.post(PATH, json={"key": "more", "data": "../" * 21 + "a"}), 422, "invalid-request")
+    client.post("/v1/projects", json={"key": "other"}).raise_for_status()
+    problem(client.post("/v1/projects/other/environments", json={"key": "w", "data": sha256}), 404, "not-found")
+
+
+@pytest.mark.usefixtures("on")
+def test_data_that_cannot_be_is_refused_at_once(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = service.store.spool.batches()
+    monkeypatch.setattr(service.services.pool.environments, "most_mb", 1)
+    bomb = zip_of({"zeros": "0" * (2 << 20)})
+    for content, told in ((b"a,b", "no zip file"), (zip_of({"../a": ""}), "below its folder"), (bomb, "MiB unpacked")):
+        assert told in problem(client.post(f"{PATH}/data", content=content, headers=ZIP), 422, "invalid-request")
+    problem(
+        client.post(f"{PATH}/data", content=b"{}", headers={"Content-Type": "text/csv"}), 415, "unsupported-media-type"
+    )
+    monkeypatch.setattr(service.services, "environments", EnvironmentSettings(environments="on", environment_data_mb=1))
+    large = client.post(f"{PATH}/data", content=bytes(2 << 20), headers=ZIP)
+    assert "GRADEBOX_ENVIRONMENT_DATA_MB" in problem(large, 413, "too-large")
+    service.store.redis.delete(names.ARCHIVES_LOOK)
+    assert Janitor(service.store, None).look()
+    assert service.store.spool.batches() == before
+
+
+def test_no_data_is_taken_where_none_may_be_built(client: httpx.Client) -> None:
+    problem(client.post(f"{PATH}/data", content=zip_of({"a": ""}), headers=ZIP), 403, "forbidden")
 
 
 @pytest.mark.usefixtures("on")
@@ -88,9 +169,9 @@ def test_a_grader_needs_a_build_that_is_ready(client: httpx.Client, service: Ser
 @pytest.mark.usefixtures("on")
 def test_a_content_that_is_lost_is_no_score(client: httpx.Client, service: Service) -> None:
     client.post(PATH, json={"key": "math", "requirements": ["numpy"]})
-    claim = service.store.environments.claim()
+    claim = service.store.builds.claim()
     assert claim is not None
-    service.store.environments.finish(claim, Made([], SHA256, "3.12", 1, 1))
+    service.store.builds.finish(claim, Made([], SHA256, "3.12", 1, 1))
 
     wanted = {"source": "async def grade(thread):\n    return 1.0\n", "environment": "math"}
     problem(client.post(f"{PROJECT}/validate", json=wanted), 503, "unavailable")

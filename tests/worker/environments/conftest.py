@@ -9,7 +9,7 @@ import pytest
 
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
-from storage.environments import Made
+from storage.environment_builds import Made
 from storage.spool import Readable
 from tests.backends import backend_of, settings_for
 from tests.wheels import folder_for_environments
@@ -60,10 +60,10 @@ Builds = Callable[..., Made]
 def builds(builder: Pool, kept: Kept) -> Builds:
     """Builds of the wheels of an index; of those that this machine knows where none is given."""
 
-    def builds(wheels: Path | None, requirements: Sequence[str], **settings: object) -> Made:
+    def builds(wheels: Path | None, requirements: Sequence[str], data: bytes | None = None, **settings: object) -> Made:
         index = {"environments_index": wheels.as_uri()} if wheels else {}
         told = EnvironmentSettings.model_validate({**index, **settings})
-        return build(requirements, builder, kept, told, lambda _: None)
+        return build(requirements, builder, kept, told, lambda _: None, None if data is None else io.BytesIO(data))
 
     return builds
 

@@ -10,8 +10,8 @@ import pytest
 from sandbox.grader_source import GraderSource
 from sandbox.limits import ENVIRONMENT_MEMORY_MB
 from sandbox.pool import Pool
-from storage.environments import Made
-from tests.wheels import skip_without_index
+from storage.environment_builds import Made
+from tests.wheels import skip_without_index, zip_of
 from tests.worker.environments.conftest import Builds
 from worker.environments.uv import BuildFailed
 
@@ -21,6 +21,7 @@ _PACKAGES = (
     "numpy", "scipy", "sympy==1.14", "math-verify", "latex2sympy2-extended", "nltk", "pydantic", "jsonschema",
     "rapidfuzz",
 )  # fmt: skip
+_DATA = {"corpora/stopwords/english": "the\non\nsat\n", "nltk_data/corpora/words/en": "cat\ndog\n"}
 
 
 class Case(NamedTuple):
@@ -108,6 +109,27 @@ async def grade(thread):
 """,
         {"the cat sat on the mat": 1.0, "the cat sat on the mats": 1.759836},
     ),
+    "nltk's data": Case(
+        """
+from nltk.corpus import stopwords
+
+STOP = set(stopwords.words("english"))
+
+async def grade(thread):
+    words = thread.completion().split()
+    return sum(word not in STOP for word in words) / len(words)
+""",
+        {"the cat sat on the mat": 2 / 6, "cats sit": 1.0},
+    ),
+    "nltk's data in a folder nltk_data": Case(
+        """
+from nltk.corpus import words
+
+async def grade(thread):
+    return float(thread.completion() in words.words())
+""",
+        {"cat": 1.0, "zyzzyva": 0.0},
+    ),
     "pydantic": Case(
         """
 from pydantic import BaseModel, ValidationError
@@ -151,7 +173,7 @@ async def grade(thread):
 def made(builds: Builds) -> Made:
     """One environment of all of them."""
     try:
-        return builds(None, _PACKAGES)
+        return builds(None, _PACKAGES, data=zip_of(_DATA))
     except BuildFailed as failed:
         skip_without_index(failed)
         raise

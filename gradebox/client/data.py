@@ -1,0 +1,49 @@
+"""Data for environments: a folder as one zip file, which is the same for the same files."""
+
+import os
+from collections.abc import Iterator
+from io import BytesIO
+from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo, is_zipfile
+
+from gradebox.errors import GradeboxError
+
+DataPath = str | os.PathLike[str]
+"""A folder, or a zip file of one."""
+
+
+def zipped(path: DataPath) -> bytes:
+    """What is sent of a folder, or of a zip file: that as it is. Raises GradeboxError where it is neither."""
+    place = Path(path).expanduser()
+    if place.is_dir():
+        return _pack(place)
+    if not place.is_file():
+        raise GradeboxError(f"{str(path)!r} is not there: name a folder with the data, or a zip file of one")
+    if not is_zipfile(place):
+        raise GradeboxError(f"{str(path)!r} is no folder and no zip file: put the data into a folder, and name that")
+    return place.read_bytes()
+
+
+def _pack(folder: Path) -> bytes:
+    packed = BytesIO()
+    with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
+        for path in _files(folder):
+            entry = ZipInfo(path.relative_to(folder).as_posix())  # of 1980: a copy of a folder is the same data
+            entry.compress_type, entry.external_attr = ZIP_DEFLATED, 0o100644 << 16
+            archive.writestr(entry, path.read_bytes())
+        if not archive.filelist:
+            raise GradeboxError(f"there is no file in {str(folder)!r}")
+    return packed.getvalue()
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """All files, by their paths. A link to a file is that file, as in caches of models."""
+    for below, folders, names in os.walk(folder):
+        folders.sort()
+        for name in folders:
+            if Path(below, name).is_symlink():
+                raise GradeboxError(f"{str(Path(below, name))!r} is a link to a folder: put the folder itself there")
+        for path in sorted(Path(below, name) for name in names):
+            if not path.is_file():
+                raise GradeboxError(f"{str(path)!r} is no file, or a link to nothing: remove it from the folder")
+            yield path

@@ -1,0 +1,101 @@
+"""Data that lies beside the packages of environments, as it was sent: a zip file in the spool for each.
+
+A project names its own by their SHA-256. One that no build names is removed a day after it was sent.
+"""
+
+import time
+from typing import IO
+
+import msgspec
+from redis import Redis
+from redis.client import Pipeline
+
+from storage import environment_records as records
+from storage import names
+from storage.connection import text
+from storage.errors import NotFound
+from storage.quotas import Quotas
+from storage.spool import Spool
+
+KEPT_S = 24 * 3600.0  # at least, since it was sent the last time
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """One zip file: its place in the spool, and when it was sent the last time."""
+
+    id: str
+    sent_at: float
+
+
+class EnvironmentData:
+    """The data of all projects. Each change is one transaction."""
+
+    def __init__(self, redis: Redis, spool: Spool, quotas: Quotas) -> None:
+        self._redis = redis
+        self._spool = spool
+        self._quotas = quotas
+
+    def check_room(self, project: str) -> None:
+        """Raises QuotaExceeded where the project has as many as it may."""
+        self._quotas.check_data(project, self._redis.hlen(names.environment_data(project)))
+
+    def keep(self, project: str, sha256: str, upload_id: str) -> None:
+        """Keeps a finished upload for a day at least, and as long as a build names it. The same data is kept once.
+
+        Raises:
+            QuotaExceeded: the project has as many as it may.
+        """
+
+        def keep(pipe: Pipeline) -> None:
+            value = pipe.hget(names.environment_data(project), sha256)
+            before = msgspec.json.decode(value, type=Kept) if value is not None else None
+            if before is None:
+                self._quotas.check_data(project, pipe.hlen(names.environment_data(project)))
+            now = time.time()
+            pipe.multi()
+            kept = msgspec.json.encode(Kept(before.id if before else upload_id, now))
+            pipe.hset(names.environment_data(project), sha256, kept)
+            pipe.zrem(names.UPLOADS, upload_id)
+            if before is not None and before.id != upload_id:
+                pipe.zadd(names.GARBAGE, {upload_id: now})
+
+        self._redis.transaction(keep, names.environment_data(project))
+
+    def open(self, project: str, sha256: str) -> IO[bytes]:
+        """What was sent. Raises NotFound, or OSError where the spool does not have it."""
+        value = self._redis.hget(names.environment_data(project), sha256)
+        if value is None:
+            raise NotFound(f"project {project!r} has no data with the SHA-256 {sha256}")
+        return self._spool.open_data(msgspec.json.decode(value, type=Kept).id)
+
+    def ids(self) -> set[str]:
+        """The files of all that is kept."""
+        return {kept.id for project in self._projects() for kept in self._kept(self._redis, project).values()}
+
+    def sweep(self) -> list[str]:
+        """Lets go of what no build names, a day after it was sent: their files are to be removed. Returns them."""
+        return [sha256 for project in self._projects() for sha256 in self._sweep(project)]
+
+    def _sweep(self, project: str) -> list[str]:
+        def sweep(pipe: Pipeline) -> list[str]:
+            kept = self._kept(pipe, project)
+            old = {sha256: each.id for sha256, each in kept.items() if each.sent_at < time.time() - KEPT_S}
+            named = {build.data for build in records.read_builds_of_all(pipe, project)} if old else set()
+            unnamed = {sha256: file for sha256, file in old.items() if sha256 not in named}
+            pipe.multi()
+            if unnamed:
+                pipe.hdel(names.environment_data(project), *unnamed)
+                pipe.zadd(names.GARBAGE, dict.fromkeys(unnamed.values(), time.time()))
+            return sorted(unnamed)
+
+        watched = names.environment_data(project), names.environments(project)  # each new build changes the latter
+        swept: list[str] = self._redis.transaction(sweep, *watched, value_from_callable=True)  # type: ignore[arg-type,assignment]  # redis-py's types say that it returns nothing
+        return swept
+
+    def _projects(self) -> list[str]:
+        prefix = names.environment_data("")
+        return [text(name).removeprefix(prefix) for name in self._redis.scan_iter(f"{prefix}*", count=1000)]
+
+    def _kept(self, redis: Redis, project: str) -> dict[str, Kept]:
+        found = redis.hgetall(names.environment_data(project))
+        return {text(sha256): msgspec.json.decode(value, type=Kept) for sha256, value in found.items()}

@@ -1,0 +1,78 @@
+"""How environments are kept: a hash of each project, and a hash of the builds of each environment."""
+
+from datetime import UTC, datetime
+
+from redis import Redis
+from redis.client import Pipeline
+
+from gradebox.schemas import Environment, EnvironmentBuild
+from storage import names
+from storage.connection import text
+from storage.errors import NotFound
+
+
+def read(redis: Redis, project: str, key: str) -> Environment:
+    """One environment without its builds. Raises NotFound."""
+    value = redis.hget(names.environments(project), key)
+    if value is None:
+        raise NotFound(
+            f"there is no environment {key!r} in project {project!r}: list the environments to see which there are"
+        )
+    return Environment.model_validate_json(value)
+
+
+def read_build(redis: Redis, environment: Environment, number: int) -> EnvironmentBuild:
+    """One build. Raises NotFound."""
+    value = redis.hget(names.builds(environment.project, environment.key), str(number))
+    if value is None:
+        raise NotFound(
+            f"environment {environment.key!r} has no build {number}, its newest is {environment.build}: "
+            "show the environment to see which there are"
+        )
+    return EnvironmentBuild.model_validate_json(value)
+
+
+def read_builds(redis: Redis, project: str, key: str) -> list[EnvironmentBuild]:
+    """All builds of an environment, oldest first; none where it is not there."""
+    found = redis.hvals(names.builds(project, key))
+    return sorted(map(EnvironmentBuild.model_validate_json, found), key=lambda build: build.number)
+
+
+def read_builds_of_all(redis: Redis, project: str) -> list[EnvironmentBuild]:
+    """All builds of all environments of a project."""
+    keys = [text(key) for key in redis.hkeys(names.environments(project))]
+    return [build for key in keys for build in read_builds(redis, project, key)]
+
+
+def write(pipe: Pipeline, environment: Environment, build: EnvironmentBuild) -> None:
+    """Keeps an environment and one of its builds, and tells those who wait for it."""
+    project, key = environment.project, environment.key
+    pipe.hset(names.environments(project), key, environment.model_copy(update={"builds": []}).model_dump_json())
+    write_build(pipe, project, key, build)
+
+
+def write_build(pipe: Pipeline, project: str, key: str, build: EnvironmentBuild) -> None:
+    """Keeps one build, and tells those who wait for it."""
+    pipe.hset(names.builds(project, key), str(build.number), build.model_dump_json())
+    tell(pipe, project, key)
+
+
+def tell(pipe: Pipeline, project: str, key: str) -> None:
+    """Tells those who wait for an environment that it has changed."""
+    pipe.publish(names.ENDINGS, event(project, key))
+
+
+def event(project: str, key: str) -> str:
+    """What is told of an environment on the channel of events. No batch has an id with a slash."""
+    return f"{project}/{key}"
+
+
+def seconds(redis: Redis) -> float:
+    """The time that Redis has: the clocks of workers differ."""
+    whole, micros = redis.time()
+    return float(whole) + float(micros) / 1e6
+
+
+def now() -> datetime:
+    """The time, in UTC."""
+    return datetime.now(UTC)

@@ -1,0 +1,185 @@
+"""Data of environments in the spool: whose it is, how long it stays, and what is removed."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from redis import Redis
+
+from storage import environment_data, environment_records, names
+from storage.audit import Audit
+from storage.environment_data import KEPT_S, EnvironmentData
+from storage.environments import Environments
+from storage.errors import NotFound, QuotaExceeded, Refused
+from storage.janitor import Janitor
+from storage.quotas import Quotas
+from storage.store import Store
+from storage.uploads import DataUpload
+from tests.storage.test_environments import MADE, claimed
+
+
+def send(store: Store, content: bytes, project: str = "default") -> str:
+    """Sends data, and returns its SHA-256."""
+    upload = DataUpload(store, project)
+    upload.write(content[:1], content[1:])
+    upload.close()
+    store.environment_data.keep(project, upload.sha256, upload.id)
+    return upload.sha256
+
+
+def age(store: Store, seconds: float, project: str = "default") -> None:
+    """Has all data of a project been sent so long ago."""
+    for sha256, value in store.redis.hgetall(names.environment_data(project)).items():
+        kept = msgspec.json.decode(value, type=environment_data.Kept)
+        older = msgspec.structs.replace(kept, sent_at=time.time() - seconds)
+        store.redis.hset(names.environment_data(project), sha256, msgspec.json.encode(older))
+
+
+def look(store: Store) -> None:
+    """Two rounds of the janitor: what the first lets go of, the second removes."""
+    store.redis.delete(names.ARCHIVES_LOOK)
+    assert Janitor(store, None).look()
+    assert Janitor(store, None).look()
+
+
+def files(store: Store) -> set[str]:
+    return store.spool.batches()
+
+
+def test_it_is_kept_once_and_read(store: Store) -> None:
+    sha256 = send(store, b"some data")
+    assert send(store, b"some data") == sha256
+    look(store)  # the second copy goes
+    assert files(store) == store.environment_data.ids()
+    assert len(files(store)) == 1
+    with store.environment_data.open("default", sha256) as file:
+        assert file.read() == b"some data"
+    assert store.redis.zcard(names.UPLOADS) == 0
+
+
+def test_a_project_names_its_own_alone(store: Store) -> None:
+    sha256 = send(store, b"some data")
+    with pytest.raises(NotFound):
+        store.environment_data.open("other", sha256)
+    with pytest.raises(NotFound, match="upload it first"):
+        store.environments.create("other", "words", [], sha256)
+    assert store.environments.create("default", "words", [], sha256).builds[0].data == sha256
+
+
+def test_what_no_build_names_goes_after_a_day(store: Store) -> None:
+    named, unnamed = send(store, b"named"), send(store, b"unnamed")
+    store.environments.create("default", "words", [], named)
+    look(store)
+    assert len(files(store)) == 2
+    age(store, KEPT_S + 1)
+    young = send(store, b"young")
+    look(store)
+    for sha256 in (named, young):
+        store.environment_data.open("default", sha256).close()
+    with pytest.raises(NotFound):
+        store.environment_data.open("default", unnamed)
+    assert len(files(store)) == 2
+    store.environments.delete("default", "words")
+    age(store, KEPT_S + 1)
+    look(store)
+    assert files(store) == set()
+
+
+def test_what_is_sent_again_stays_another_day(store: Store) -> None:
+    sha256 = send(store, b"data")
+    age(store, KEPT_S + 1)
+    send(store, b"data")
+    look(store)
+    store.environment_data.open("default", sha256).close()
+
+
+def test_a_build_that_is_made_as_it_is_swept_is_refused_or_has_it(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha256 = send(store, b"data")
+    age(store, KEPT_S + 1)
+    read = environment_records.read_builds_of_all
+
+    def then_named(redis: Redis, project: str) -> object:
+        found = read(redis, project)
+        monkeypatch.undo()
+        store.environments.create("default", "words", [], sha256)
+        return found
+
+    monkeypatch.setattr(environment_records, "read_builds_of_all", then_named)
+    assert store.environment_data.sweep() == []
+    store.environment_data.open("default", sha256).close()
+
+
+def test_nothing_is_left_of_an_upload_that_broke_off(store: Store) -> None:
+    upload = DataUpload(store, "default")
+    upload.write(b"half")
+    upload.abandon()
+    assert files(store) == set()
+
+    DataUpload(store, "default").write(b"killed")
+    killed: Any = store.redis.zrange(names.UPLOADS, 0, -1)
+    store.redis.zadd(names.UPLOADS, dict.fromkeys(killed, 1))
+    look(store)
+    assert files(store) == set()
+
+
+def test_files_that_redis_has_lost_are_removed_and_others_stay(store: Store, tmp_path: Path) -> None:
+    send(store, b"data")
+    old = f"{int(time.time() - 2 * 24 * 3600):08x}".ljust(20, "0")
+    with store.spool.writing_data(old) as file:
+        file.write(b"of nothing")
+    (kept,) = store.environment_data.ids()
+    assert files(store) == {old, kept}
+    store.redis.hset(
+        names.environment_data("other"), "0" * 64, msgspec.json.encode(environment_data.Kept(old, time.time()))
+    )
+    store.redis.delete(names.ORPHANS)
+    look(store)
+    assert files(store) == {old, kept}
+    store.redis.delete(names.environment_data("other"), names.ORPHANS)
+    look(store)
+    assert files(store) == {kept}
+
+
+def test_a_project_has_a_bounded_number(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = EnvironmentData(redis, store.spool, Quotas(builds=2))
+    monkeypatch.setattr(store, "environment_data", few)
+    upload = DataUpload(store, "default")  # begins while there is room
+    upload.write(b"late")
+    upload.close()
+    first = send(store, b"1")
+    send(store, b"2")
+    with pytest.raises(QuotaExceeded, match="wait a day"):
+        send(store, b"3")
+    with pytest.raises(QuotaExceeded):
+        few.keep("default", upload.sha256, upload.id)
+    few.keep("default", first, upload.id)  # what is there already may come again
+    send(store, b"3", "other")
+
+
+def test_builds_have_the_packages_or_the_data_that_are_named(store: Store, redis: Redis) -> None:
+    environments = Environments(redis, Audit(redis), Quotas())
+    first, second = send(store, b"1"), send(store, b"2")
+    with pytest.raises(Refused, match="nothing to build"):
+        environments.create("default", "words", [])
+    environments.create("default", "words", ["nltk"], first)
+    expected: Any = (
+        ((["nltk"], None), 1, (["nltk"], first)),
+        ((None, None), 1, (["nltk"], first)),
+        ((["sympy"], None), 2, (["sympy"], first)),
+        ((None, second), 3, (["sympy"], second)),
+        (([], None), 4, ([], second)),
+        ((["nltk"], ""), 5, (["nltk"], "")),
+    )
+    for asked, number, found in expected:
+        if claim := store.builds.claim():
+            store.builds.finish(claim, MADE)
+        environment = environments.update("default", "words", *asked)
+        build = environment.builds[0]
+        assert (environment.build, (build.requirements, build.data)) == (number, found)
+    assert (claimed(store.builds).data, store.environments.newest("default", "words").data) == ("", "")
+    with pytest.raises(NotFound):
+        environments.create("default", "others", [], "0" * 64)

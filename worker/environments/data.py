@@ -1,0 +1,174 @@
+"""Data that lies beside the packages: a zip file of a tenant. What it says is checked before anything is unpacked."""
+
+import hashlib
+import stat
+import struct
+import tempfile
+import unicodedata
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+from sandbox.limits import ENVIRONMENT_FILES, MIB
+
+DEPTH = 16  # folders within each other
+LONGEST_PATH = 250  # bytes
+MOST_MB = 4000  # as zip files are without an extension for larger ones
+_END = struct.Struct("<4s4H2LH")  # what ends a zip file: signature, disks, entries, their size and place, a comment
+_COMMENT_BYTES = 0xFFFF
+_LOCATOR_BYTES = 20  # before that end, where a zip file has the extension for larger ones
+_MOST_ENTRIES = ENVIRONMENT_FILES
+_DIRECTORY_BYTES = 16 * MIB  # more than so many entries take, where their paths are no longer than most
+_ENCRYPTED = 0x1
+_BROKEN = (BadZipFile, NotImplementedError, EOFError, ValueError, struct.error, zlib.error)  # of zipfile, by its files
+
+
+class DataRefused(ValueError):
+    """It cannot lie beside packages. The message says what to change."""
+
+
+def check(file: IO[bytes], most_mb: int) -> list[ZipInfo]:
+    """The files that a zip file has, which is open for reading at any place. Nothing is unpacked.
+
+    Raises:
+        DataRefused: it is none, holds something else than files, or more than is allowed.
+    """
+    _check_end(file)
+    try:
+        with ZipFile(file) as archive:
+            entries = archive.infolist()
+    except _BROKEN as error:
+        raise DataRefused(f"the data is no zip file that can be read: {error}") from error
+    names = _Names()
+    for entry in entries:
+        _check_kind(entry)
+        names.add(entry)
+    files = [entry for entry in entries if not entry.is_dir()]
+    if not files:
+        raise DataRefused("there is no file in the data")
+    size = sum(entry.file_size for entry in files)
+    if size > most_mb * MIB:
+        raise DataRefused(
+            f"the data takes {size / MIB:.0f} MiB unpacked, and an environment may take {most_mb} MiB "
+            "(GRADEBOX_ENVIRONMENT_MB)"
+        )
+    return files
+
+
+def unpack(file: IO[bytes], folder: Path, most_mb: int, goes_on: Callable[[], None]) -> None:
+    """Unpacks a zip file into a new folder.
+
+    Raises:
+        DataRefused: as `check` does, or what it holds is not what it says.
+    """
+    entries = check(file, most_mb)
+    folder.mkdir()
+    with ZipFile(file) as archive:
+        for entry in entries:
+            goes_on()
+            path = folder / entry.filename
+            path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                # zipfile gives no more than the size that it was checked by.
+                with archive.open(entry) as source, path.open("xb") as target:
+                    while block := source.read(MIB):
+                        goes_on()
+                        target.write(block)
+            except (*_BROKEN, RuntimeError) as error:
+                raise DataRefused(f"{entry.filename} cannot be unpacked: {error}") from error
+
+
+@contextmanager
+def fetched(source: IO[bytes], sha256: str, folder: Path, goes_on: Callable[[], None]) -> Iterator[IO[bytes]]:
+    """A copy of what was sent, in a folder of this machine. Raises OSError where it is not what its name says."""
+    hashed = hashlib.sha256()
+    with tempfile.TemporaryFile(dir=folder) as copy:
+        while block := source.read(MIB):
+            goes_on()
+            hashed.update(block)
+            copy.write(block)
+        if hashed.hexdigest() != sha256:
+            raise OSError(f"the data {sha256} was changed or cut off: it has the hash {hashed.hexdigest()}")
+        yield copy
+
+
+def _check_end(file: IO[bytes]) -> None:
+    """zipfile reads all entries at once: how many and how long they are is read before, from the end that it reads."""
+    size = file.seek(0, 2)
+    tail_bytes = min(size, _LOCATOR_BYTES + _END.size + _COMMENT_BYTES)
+    file.seek(size - tail_bytes)
+    tail = file.read(tail_bytes)
+    at = tail.rfind(b"PK\5\6")
+    if at < 0 or at + _END.size > len(tail):
+        raise DataRefused("the data is no zip file, or was cut off: send a folder, or a file that `zip -r` made")
+    *_, length, _, comment = _END.unpack_from(tail, at)
+    if at + _END.size + comment != len(tail):
+        raise DataRefused("the data is no zip file, or something follows behind it: send what `zip -r` made, unchanged")
+    begins = size - len(tail) + at - length
+    is_large = tail[max(0, at - _LOCATOR_BYTES) : at].startswith(b"PK\6\7")
+    if not is_large and length <= _DIRECTORY_BYTES and begins >= 0:
+        file.seek(begins)
+        if file.read(length).count(b"PK\1\2") <= _MOST_ENTRIES:  # each entry begins so
+            return
+    raise DataRefused(f"there are too many files in the data: an environment may have {ENVIRONMENT_FILES}")
+
+
+def _check_kind(entry: ZipInfo) -> None:
+    kind = stat.S_IFMT(entry.external_attr >> 16)
+    shown = repr(entry.filename[:100])
+    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+        raise DataRefused(f"{shown} in the data is a link or a device: put the file itself there")
+    if entry.flag_bits & _ENCRYPTED:
+        raise DataRefused(f"{shown} in the data is encrypted: send it as it is")
+    if entry.compress_type not in (ZIP_STORED, ZIP_DEFLATED):
+        raise DataRefused(f"{shown} in the data is compressed in a way that is not read: use deflate, as `zip -r` does")
+
+
+class _Names:
+    """The paths of a zip file: each has a place of its own on every disk, below one folder."""
+
+    def __init__(self) -> None:
+        self._files: set[str] = set()
+        self._folders: dict[str, str] = {}  # as disks may compare them, and as they are written
+
+    def add(self, entry: ZipInfo) -> None:
+        """Takes one more. Raises DataRefused."""
+        path = entry.filename.removesuffix("/")
+        parts = path.split("/")
+        self._check(entry, path, parts)
+        folders = ["/".join(parts[:number]) for number in range(1, len(parts) + entry.is_dir())]
+        for folder in folders:
+            same = _same(folder)
+            if same in self._files or self._folders.setdefault(same, folder) != folder:
+                raise DataRefused(_twice(folder))
+        if not entry.is_dir():
+            same = _same(path)
+            if same in self._files or same in self._folders:
+                raise DataRefused(_twice(path))
+            self._files.add(same)
+
+    def _check(self, entry: ZipInfo, path: str, parts: Sequence[str]) -> None:
+        shown = repr(path[:100])
+        if entry.filename != entry.orig_filename or "\\" in path or not path.isprintable():
+            raise DataRefused(f"the path {shown} in the data holds a backslash, or what cannot be printed: rename it")
+        if not path or {"", ".", ".."} & set(parts):
+            raise DataRefused(f"the path {shown} in the data does not lie below its folder: write it without / and ..")
+        if len(path.encode()) > LONGEST_PATH or len(parts) > DEPTH:
+            raise DataRefused(
+                f"the path {shown} in the data is too long: {LONGEST_PATH} bytes and {DEPTH} folders are allowed"
+            )
+
+
+def _same(path: str) -> str:
+    """What is equal of paths that a disk may take for one."""
+    return unicodedata.normalize("NFC", path.casefold())
+
+
+def _twice(path: str) -> str:
+    return (
+        f"the path {path[:100]!r} is in the data twice, perhaps once in capitals or in other letters that look alike: "
+        "rename one"
+    )
