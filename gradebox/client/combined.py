@@ -89,7 +89,7 @@ def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outc
     return Outcome(
         outcomes[0].index,
         name,
-        None if error else fsum(scored),
+        fsum(scored) if len(scored) == len(graders) else None,
         sum(outcome.run_ms for outcome in outcomes),
         outcomes[0].id,
         "\n".join(said) or None,
