@@ -102,6 +102,7 @@ async def _coroutine() -> float:
         (Fraction(1, 2), "an object of type `Fraction`"),
         (1j, "an object of type `complex`"),
         ([1.0], "an object of type `list`"),
+        (type("bool", (), {})(), "returned a `bool` that is not Python's own"),
         (type("x" * 500, (), {})(), "x" * 100 + "`"),
     ],
 )
