@@ -44,6 +44,7 @@ _LIKE_PIP = {
 }
 _LONGEST_FOLDER = 500  # below uv's own: deep ones take more of Python's stack than there is
 _SHA256 = re.compile("[0-9a-f]{64}")
+_PATH = re.compile(r"(?<![\w/])/[^\s`'\"):,]+")  # of this machine, such as a folder that PIP_FIND_LINKS names
 _URL = re.compile(r"\b(?:https?|file)://[^\s`'\")]+")
 
 GoesOn = Callable[[], None]
@@ -165,7 +166,7 @@ class Uv:
     def _complaint(self, output: Path, status: int) -> str:
         with output.open("rb") as file:
             said = file.read(_OUTPUT_BYTES).decode("utf-8", "replace").strip()
-        told = _URL.sub("(the package index)", said).replace(str(self._folder), "(folder)")
+        told = _PATH.sub("(a path)", _URL.sub("(the package index)", said).replace(str(self._folder), "(folder)"))
         if not told:
             return f"uv ended with {status} and said nothing: look into the worker's log, or try again"
         hint = ""

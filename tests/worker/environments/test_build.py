@@ -63,6 +63,15 @@ def test_what_has_no_wheel_cannot_be_built(builds: Builds, wheels: Path) -> None
         builds(wheels, ["gamma"])
 
 
+def test_what_uv_says_tells_nothing_of_this_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "of-the-operator"))
+    (tmp_path / "uv").mkdir()
+    with pytest.raises(BuildFailed) as failed:
+        Uv(tmp_path / "uv", EnvironmentSettings(), 100).resolve(["beta==0.5"], lambda: None)
+    assert "(a path)" in str(failed.value)
+    assert str(tmp_path.parent) not in str(failed.value)
+
+
 @pytest.mark.parametrize("needs", ["beta @ {}", "beta @ https://example.org/beta-1.0-py3-none-any.whl"])
 def test_a_package_brings_nothing_from_elsewhere(builds: Builds, wheels: Path, needs: str) -> None:
     file = (wheels / "beta" / "beta-1.0-py3-none-any.whl").as_uri()
