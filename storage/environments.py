@@ -15,6 +15,7 @@ from redis.client import Pipeline
 
 from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentPackage, EnvironmentUse, Version
 from storage import names
+from storage.archives import KEPT_S
 from storage.audit import Audit
 from storage.connection import text
 from storage.errors import Conflict, NotFound
@@ -132,7 +133,8 @@ class Environments:
         there = sum(pipe.hlen(names.builds(project, key)) for key in keys)
         members: Any = pipe.zrange(names.BUILDS, 0, -1)
         building = sum(text(member).startswith(f"{project}/") for member in members)
-        self._quotas.check_builds(project, there, building)
+        deleted = int(pipe.zcount(names.deleted_builds(project), time.time() - KEPT_S, "+inf"))
+        self._quotas.check_builds(project, there, building, deleted)
 
     def get(self, project: str, key: str) -> Environment:
         """One environment with all of its builds. Raises NotFound where there is none."""
@@ -187,6 +189,7 @@ class Environments:
                     f"{' and others' if len(graders) > 10 else ''}: delete these graders first"
                 )
             contents = self._contents(pipe, project, key)
+            builds = [f"{key}/{text(number)}" for number in pipe.hkeys(names.builds(project, key))]
             numbers = {text(name): int(found) for name, found in pipe.hgetall(names.build_numbers(project)).items()}
             pipe.multi()
             if len(numbers) >= _KEPT_NUMBERS:
@@ -196,6 +199,9 @@ class Environments:
                 pipe.hset(names.build_numbers(project), key, str(environment.build))
             pipe.hdel(names.environments(project), key)
             pipe.delete(names.builds(project, key))
+            pipe.zremrangebyscore(names.deleted_builds(project), "-inf", time.time() - KEPT_S)
+            pipe.zadd(names.deleted_builds(project), dict.fromkeys(builds, time.time()))
+            pipe.expire(names.deleted_builds(project), int(KEPT_S) + 1)
             if contents:  # a batch that is accepted in this moment may need them yet
                 pipe.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time()))
             pipe.zrem(names.BUILDS, f"{project}/{key}/{environment.build}")
