@@ -11,6 +11,7 @@ from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentUse, Vers
 from storage import environment_builds as queue
 from storage import environment_records as records
 from storage import names
+from storage.archives import KEPT_S
 from storage.audit import Audit
 from storage.connection import text
 from storage.errors import Conflict, NotFound, Refused
@@ -120,10 +121,11 @@ class Environments:
         }
         # The newest build of an environment alone can be one that is being made.
         building = sum(environment.state == "building" for environment in found.values())
+        deleted = int(pipe.zcount(names.deleted_builds(project), time.time() - KEPT_S, "+inf"))
         with self._redis.pipeline(transaction=False) as counting:  # no build is made or deleted without a change above
             for key in found:
                 counting.hlen(names.builds(project, key))
-            self._quotas.check_builds(project, sum(counting.execute()), building)
+            self._quotas.check_builds(project, sum(counting.execute()), building, deleted)
 
     def get(self, project: str, key: str) -> Environment:
         """One environment with all of its builds. Raises NotFound where there is none."""
@@ -187,6 +189,7 @@ class Environments:
                     f"{' and others' if len(graders) > 10 else ''}: delete these graders first"
                 )
             contents = {build.sha256 for build in records.read_builds(pipe, project, key)} - {""}
+            builds = [f"{key}/{text(number)}" for number in pipe.hkeys(names.builds(project, key))]
             numbers = {text(name): int(found) for name, found in pipe.hgetall(names.build_numbers(project)).items()}
             pipe.multi()
             if len(numbers) >= _KEPT_NUMBERS:
@@ -196,6 +199,9 @@ class Environments:
                 pipe.hset(names.build_numbers(project), key, str(environment.build))
             pipe.hdel(names.environments(project), key)
             pipe.delete(names.builds(project, key))
+            pipe.zremrangebyscore(names.deleted_builds(project), "-inf", time.time() - KEPT_S)
+            pipe.zadd(names.deleted_builds(project), dict.fromkeys(builds, time.time()))
+            pipe.expire(names.deleted_builds(project), int(KEPT_S) + 1)
             if contents:  # a batch that is accepted in this moment may need them yet
                 pipe.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time()))
             queue.forget(pipe, queue.member(project, key, environment.build))

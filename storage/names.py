@@ -140,6 +140,11 @@ def environment_data(project: str) -> str:
     return f"gradebox:environment-data:{project}"
 
 
+def deleted_builds(project: str) -> str:
+    """Builds whose contents may still be in the spool, by when their environment was deleted."""
+    return f"gradebox:environment-deleted:{project}"
+
+
 def build_numbers(project: str) -> str:
     """The last build number of each environment that was deleted; under the empty key, the highest of earlier ones."""
     return f"gradebox:environment-numbers:{project}"

@@ -29,8 +29,13 @@ class Quotas(msgspec.Struct, frozen=True):
     builds_at_once: int = 2
     """Of a project, which are not over."""
 
-    def check_builds(self, project: str, there: int, building: int) -> None:
-        """Whether the project may have one more build of an environment. Raises QuotaExceeded."""
+    def check_builds(self, project: str, there: int, building: int, deleted: int) -> None:
+        """Whether the project may have one more build of an environment; `deleted` ones still take room for a day."""
+        if deleted >= self.builds:
+            raise QuotaExceeded(
+                f"{deleted} builds of project {project!r} were deleted within a day, and their contents are kept so "
+                "long: wait, or have the operator raise GRADEBOX_ENVIRONMENT_BUILDS"
+            )
         if there >= self.builds:
             raise QuotaExceeded(
                 f"the environments of project {project!r} have {there} builds, and at most {self.builds} are kept: "

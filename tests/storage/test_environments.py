@@ -10,6 +10,7 @@ from redis import Redis
 
 from gradebox.schemas import EnvironmentPackage, EnvironmentUse
 from storage import names
+from storage.archives import KEPT_S
 from storage.audit import Audit
 from storage.batch_plan import Wanted
 from storage.environment_builds import LEASE_S, TRIES, Claim, EnvironmentBuilds, Made
@@ -236,6 +237,17 @@ def test_a_project_has_a_bounded_number(redis: Redis, store: Store, builds: Envi
         environments.create("default", "c", ["sympy"])
     environments.delete("default", "a")
     environments.create("default", "c", ["sympy"])
+
+
+def test_deleting_does_not_make_room_without_an_end(redis: Redis, store: Store, builds: EnvironmentBuilds) -> None:
+    environments = Environments(redis, Audit(redis), Quotas(builds=3))
+    for _ in range(3):
+        ready(environments, builds, "math")
+        environments.delete("default", "math")
+    with pytest.raises(QuotaExceeded, match="within a day"):  # their contents are kept so long
+        environments.create("default", "math", ["sympy"])
+    redis.zadd(names.deleted_builds("default"), {"math/1": time.time() - KEPT_S - 1})
+    environments.create("default", "math", ["sympy"])
 
 
 def test_contents_are_named_by_builds_and_by_batches_that_run(

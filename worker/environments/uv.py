@@ -43,6 +43,7 @@ _LIKE_PIP = {
     "PIP_CERT": "SSL_CERT_FILE",
 }
 _LONGEST_FOLDER = 500  # below uv's own: deep ones take more of Python's stack than there is
+_TRUE = {"1", "on", "t", "true", "y", "yes"}  # for pip
 _SHA256 = re.compile("[0-9a-f]{64}")
 _PATH = re.compile(r"(?<![\w/])/[^\s`'\"):,]+")  # of this machine, such as a folder that PIP_FIND_LINKS names
 _URL = re.compile(r"\b(?:https?|file)://[^\s`'\")]+")
@@ -72,6 +73,8 @@ class Uv:
             "NO_COLOR": "1",
         }
         self._shared = ["--only-binary", ":all:", "--python", str(image.interpreter()), "--quiet"]
+        if not settings.environments_index and os.environ.get("PIP_NO_INDEX", "").lower() in _TRUE:
+            self._shared.append("--no-index")  # uv has no variable for it, and would ask the public index
 
     def resolve(self, requirements: Sequence[str], goes_on: GoesOn) -> list[EnvironmentPackage]:
         """The packages that come to these requirements, each with the hashes of its wheels.

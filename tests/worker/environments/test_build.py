@@ -135,6 +135,17 @@ def test_byte_code_takes_no_more_than_there_is_room_for(
     assert 5 * MIB < builds(tmp_path, ["folded"]).size_bytes <= 8 * MIB  # some modules, and not all of them
 
 
+def test_no_index_is_asked_where_pip_would_ask_none(
+    builds: Builds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = make_wheel(tmp_path / "own", "alpha", {"alpha.py": ""}).parent
+    make_wheel(tmp_path / "public", "alpha", {"alpha.py": ""}, "9.0")  # somebody else's, of the same name
+    monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "public").as_uri())
+    monkeypatch.setenv("PIP_FIND_LINKS", str(own))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert [package.version for package in builds(None, ["alpha"]).packages] == ["1.0"]
+
+
 def test_entry_points_write_nothing_elsewhere(builds: Builds, tmp_path: Path) -> None:
     aim = tmp_path / "aim"
     make_wheel(
