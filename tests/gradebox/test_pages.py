@@ -186,7 +186,8 @@ def _delete_graders(client: Client) -> None:
 def folder(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder of a user: it has the files that pages name; the environment names the service."""
     lines = "".join(thread.to_json() + "\n" for thread in THREADS)
-    for name in ("completions.jsonl", "threads.jsonl"):
+    (tmp_path / "examples").mkdir()
+    for name in ("completions.jsonl", "threads.jsonl", "examples/completions.jsonl"):
         (tmp_path / name).write_text(lines)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRADEBOX_URL", service.url)
