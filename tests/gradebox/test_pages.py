@@ -299,7 +299,9 @@ def parse(words: list[str]) -> None:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of the names that commands are shown with."""
-    for name in ("FILE", "[FILE]", "FILE.jsonl", "completions.jsonl", "grader.py"):
+    examples = ("examples/completions.jsonl", "examples/graders/exact_match.py")
+    (tmp_path / "examples" / "graders").mkdir(parents=True)
+    for name in ("FILE", "[FILE]", "FILE.jsonl", "completions.jsonl", "grader.py", *examples):
         (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
 
