@@ -186,7 +186,8 @@ def _delete_graders(client: Client) -> None:
 def folder(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder of a user: it has the files that pages name; the environment names the service."""
     lines = "".join(thread.to_json() + "\n" for thread in THREADS)
-    for name in ("completions.jsonl", "threads.jsonl"):
+    (tmp_path / "examples").mkdir()
+    for name in ("completions.jsonl", "threads.jsonl", "examples/completions.jsonl"):
         (tmp_path / name).write_text(lines)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRADEBOX_URL", service.url)
@@ -298,7 +299,9 @@ def parse(words: list[str]) -> None:
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files of the names that commands are shown with."""
-    for name in ("FILE", "[FILE]", "FILE.jsonl", "completions.jsonl", "grader.py"):
+    examples = ("examples/completions.jsonl", "examples/graders/exact_match.py")
+    (tmp_path / "examples" / "graders").mkdir(parents=True)
+    for name in ("FILE", "[FILE]", "FILE.jsonl", "completions.jsonl", "grader.py", *examples):
         (tmp_path / name).touch()
     monkeypatch.chdir(tmp_path)
 

@@ -63,6 +63,22 @@ def test_threads_of_ones_own_are_each_reported(service: Service, half: Path, tmp
     assert "thread 1: 0.5" in done.stdout
 
 
+def test_what_the_checks_warn_of_is_printed_once(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "sym.py").write_text(f"try:\n    import sympy\nexcept ImportError:\n    sympy = None\n{HALF}")
+    key = f"warned-{uuid4().hex[:8]}"
+    for command in (["create", key], ["update", key]):
+        done = service.run("graders", *command, str(tmp_path / "sym.py"))
+        assert done.stderr.startswith(f"warning: {key}@1: line 2: `sympy` cannot be imported"), done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_of_a_long_test_run_the_beginning_is_printed(service: Service, half: Path, tmp_path: Path) -> None:
+    (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a"}\n' * 25)
+    done = service.run("validate", str(half), "--threads", str(tmp_path / "threads.jsonl"))
+    assert done.stdout.count(": 0.5\n") == 20
+    assert "… and 5 more: --json prints all" in done.stdout
+
+
 def test_a_grader_that_reads_metadata_is_proved_on_threads_that_have_some(service: Service, tmp_path: Path) -> None:
     (tmp_path / "reads.py").write_text('async def grade(thread): return float(thread.metadata["answer"] == "4")\n')
     (tmp_path / "threads.jsonl").write_bytes(b'{"completion": "a", "metadata": {"answer": "4"}}\n')

@@ -82,3 +82,15 @@ def test_the_log_of_an_earlier_run_is_not_taken_for_its_own(spawn: Spawn) -> Non
     wait_for(lambda: second.said() == "second")
     assert second.last_words() == "second"
     assert second.log.read_text() == "first\nsecond\n"
+
+
+def test_what_a_process_waits_for_is_its_last_warning(spawn: Spawn) -> None:
+    line = '{"level": "warning", "event": "Redis does not answer", "error": "refused"}'
+    warns = spawn(f"print({line!r}, flush=True); import time; time.sleep(60)")
+    wait_for(lambda: warns.said() != "")
+    assert warns.warning() == "Redis does not answer: refused"
+    is_well = spawn("""print('{"level": "info", "event": "waiting"}', flush=True); import time; time.sleep(60)""")
+    wait_for(lambda: is_well.said() != "")
+    assert is_well.warning() is None
+    says_nothing = spawn("import time; time.sleep(60)")
+    assert says_nothing.warning() is None
