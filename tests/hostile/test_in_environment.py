@@ -74,7 +74,14 @@ def around(tmp_path: Path) -> Iterator[Surroundings]:
         yield around
 
 
-@pytest.mark.parametrize("name", ["bubblewrap", "bubblewrap, no zygote"])
+# What comes to what is mounted and to what passes between sandbox and host. Each of these takes some seconds.
+_TRIED = {
+    "bubblewrap": ("escape", "calls", "channel", "reuse"),
+    "bubblewrap, no zygote": ("escape", "calls"),
+}
+
+
+@pytest.mark.parametrize("name", _TRIED)
 def test_with_packages_it_is_as_safe(name: str, around: Surroundings) -> None:
     with folder_for_environments() as folder:
-        assert breaches(name, folder, around, ("escape", "calls", "channel", "reuse")) == {}
+        assert breaches(name, folder, around, _TRIED[name]) == {}
