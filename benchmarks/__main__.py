@@ -5,7 +5,18 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from benchmarks import alternatives, backends, batches, latency, machine, plots, report, resources, speed
+from benchmarks import (
+    alternatives,
+    backends,
+    batches,
+    environments,
+    latency,
+    machine,
+    plots,
+    report,
+    resources,
+    speed,
+)
 from benchmarks.results import Results
 from benchmarks.scale import SCALES, Scale
 
@@ -16,6 +27,7 @@ PARTS: dict[str, Callable[[Results, Scale], None]] = {
     "resources": resources.measure,
     "alternatives": alternatives.measure,
     "backends": backends.measure,
+    "environments": environments.measure,
 }
 
 

@@ -10,6 +10,7 @@ class Scale:
     Attributes:
         batches: sizes of the batches that are timed against bare.
         sizes: sizes of the batches whose memory and CPU are looked at.
+        cold: how often a grader with packages is loaded anew; 0: that is not measured.
         each, few: threads that are graded one by one, by what takes less than a millisecond for each, and more.
     """
 
@@ -27,6 +28,7 @@ class Scale:
     idle_s: float = 10.0
     each: int = 40
     few: int = 10
+    cold: int = 20
 
 
 FULL = Scale()
@@ -44,5 +46,6 @@ QUICK = Scale(
     sizes=(1_000, 5_000, 20_000),
     each=10,
     few=4,
+    cold=0,
 )
 SCALES = {"quick": QUICK, "full": FULL, "long": LONG}

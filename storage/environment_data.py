@@ -49,7 +49,9 @@ class EnvironmentData:
         def keep(pipe: Pipeline) -> None:
             value = pipe.hget(names.environment_data(project), sha256)
             before = msgspec.json.decode(value, type=Kept) if value is not None else None
-            if before is None:
+            if before is not None and not self._spool.has_data(before.id):
+                before = None  # it was lost, and comes again
+            elif before is None:
                 self._quotas.check_data(project, pipe.hlen(names.environment_data(project)))
             now = time.time()
             pipe.multi()

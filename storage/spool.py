@@ -139,6 +139,11 @@ class Spool:
         with self._as_os_errors(), self._writing(self._data(upload_id)) as (file,):
             yield file
 
+    def has_data(self, upload_id: str) -> bool:
+        """Whether it is there."""
+        with self._as_os_errors():
+            return bool(self._files.exists(self._data(upload_id)))
+
     def open_data(self, upload_id: str) -> IO[bytes]:
         """What was written there. Raises FileNotFoundError."""
         with self._as_os_errors():

@@ -8,6 +8,8 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo, is_zipfile
 
 from gradebox.errors import GradeboxError
 
+_MOST_BYTES = 4 << 30  # more than a service takes, and than should be in memory at once
+
 DataPath = str | os.PathLike[str]
 """A folder, or a zip file of one."""
 
@@ -25,14 +27,19 @@ def zipped(path: DataPath) -> bytes:
 
 
 def _pack(folder: Path) -> bytes:
+    files = [*_files(folder)]
+    if not files:
+        raise GradeboxError(f"there is no file in {str(folder)!r}")
+    if (size := sum(path.stat().st_size for path in files)) > _MOST_BYTES:
+        raise GradeboxError(
+            f"{str(folder)!r} takes {size / 2**30:.1f} GiB, and at most {_MOST_BYTES >> 30} GiB are sent"
+        )
     packed = BytesIO()
     with ZipFile(packed, "w", ZIP_DEFLATED) as archive:
-        for path in _files(folder):
+        for path in files:
             entry = ZipInfo(path.relative_to(folder).as_posix())  # of 1980: a copy of a folder is the same data
             entry.compress_type, entry.external_attr = ZIP_DEFLATED, 0o100644 << 16
             archive.writestr(entry, path.read_bytes())
-        if not archive.filelist:
-            raise GradeboxError(f"there is no file in {str(folder)!r}")
     return packed.getvalue()
 
 

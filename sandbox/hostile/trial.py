@@ -18,34 +18,35 @@ def is_of_time(fault: str) -> bool:
     return any(words in fault for words in told_of)
 
 
-def attempt(case: Case, pool: Pool, canaries: dict[str, str]) -> list[str]:
-    """What went wrong, in words; empty where all came as it must."""
+def attempt(case: Case, pool: Pool, canaries: dict[str, str], environment: str = "") -> list[str]:
+    """What went wrong, in words; empty where all came as it must. `environment` is the SHA-256 of one to be used."""
     try:
-        return _attempt(case, pool, canaries)
+        return _attempt(case, pool, canaries, environment)
     except InfrastructureError as error:
         return [f"no sandbox was to be had any more: {error}"]
 
 
-def _attempt(case: Case, pool: Pool, canaries: dict[str, str]) -> list[str]:
+def _attempt(case: Case, pool: Pool, canaries: dict[str, str], environment: str) -> list[str]:
     started = time.monotonic()
-    report, text = _upload(case, pool, case.source(canaries))
+    report, text = _upload(case, pool, case.source(canaries), environment)
     faults = case.faults_of_report(report)
     if faults or not report.valid or not case.threads:
         return faults + _late(case, "the checks", started)
     started = time.monotonic()
-    return _score(case, text, pool) + _late(case, "the batch", started) + _still_serves(pool)
+    return _score(case, text, pool, environment) + _late(case, "the batch", started) + _still_serves(pool)
 
 
-def _upload(case: Case, pool: Pool, source: bytes) -> tuple[Report, str]:
+def _upload(case: Case, pool: Pool, source: bytes, environment: str) -> tuple[Report, str]:
     try:
         text = from_bytes(source)
     except SourceRefused as refused:
         return refused.report, ""
-    return pool.prove(GraderSource(text, case.isolation, timeout_s=case.proof_s)), text
+    grader = GraderSource(text, case.isolation, timeout_s=case.proof_s, environment=environment)
+    return pool.prove(grader), text
 
 
-def _score(case: Case, text: str, pool: Pool) -> list[str]:
-    source = GraderSource(text, case.isolation, timeout_s=case.timeout_s)
+def _score(case: Case, text: str, pool: Pool, environment: str) -> list[str]:
+    source = GraderSource(text, case.isolation, timeout_s=case.timeout_s, environment=environment)
     with pool.grading(source) as grading:
         first = grading.session.sandbox
         outcomes = grading.score(b"\n".join(case.threads), 0, "hostile@1")

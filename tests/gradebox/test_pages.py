@@ -44,6 +44,7 @@ LANGUAGES = {"python", "sh", "json", "yaml", "text"}
 NOT_RUN = {
     "docker": "needs an engine, images and a network; tests/test_compose.py runs the stack",
     "docker-compose": "as above",
+    "sudo": "makes a folder of the machine's",
     "make": "the targets run for minutes",
     "scripts/images": "fetches Debian's packages",
     "GRADEBOX_BASE=my-base": "starts docker-compose",
@@ -132,6 +133,9 @@ def _of_environments(_: Names, client: Client) -> None:
     environment = client.graders.get("close-enough").environment
     assert environment is not None
     assert environment.label == "fuzzy@1"
+    newest = client.environments.get("nlp").newest
+    assert newest is not None
+    assert newest.data
 
 
 def _of_graders(_: Names, client: Client) -> None:
@@ -189,6 +193,8 @@ def folder(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "examples").mkdir()
     for name in ("completions.jsonl", "threads.jsonl", "examples/completions.jsonl"):
         (tmp_path / name).write_text(lines)
+    (tmp_path / "nltk_data/corpora/stopwords").mkdir(parents=True)
+    (tmp_path / "nltk_data/corpora/stopwords/english").write_text("the\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("GRADEBOX_URL", service.url)
     monkeypatch.setenv("GRADEBOX_API_KEY", service.key)
@@ -303,6 +309,8 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "examples" / "graders").mkdir(parents=True)
     for name in ("FILE", "[FILE]", "FILE.jsonl", "completions.jsonl", "grader.py", *examples):
         (tmp_path / name).touch()
+    for name in ("FOLDER", "lists", "nltk_data"):
+        (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
 
 

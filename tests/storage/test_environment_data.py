@@ -59,6 +59,17 @@ def test_it_is_kept_once_and_read(store: Store) -> None:
     assert store.redis.zcard(names.UPLOADS) == 0
 
 
+def test_what_the_spool_has_lost_comes_again(store: Store) -> None:
+    sha256 = send(store, b"some data")
+    (lost,) = store.environment_data.ids()
+    store.spool.remove(lost)
+    with pytest.raises(FileNotFoundError):
+        store.environment_data.open("default", sha256)
+    send(store, b"some data")
+    with store.environment_data.open("default", sha256) as file:
+        assert file.read() == b"some data"
+
+
 def test_a_project_names_its_own_alone(store: Store) -> None:
     sha256 = send(store, b"some data")
     with pytest.raises(NotFound):

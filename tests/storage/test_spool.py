@@ -38,6 +38,25 @@ def test_a_payload_that_is_cut_off_is_noticed(spool: Spool) -> None:
         spool.read_payload("b1", 20, 5)
 
 
+def test_the_data_of_an_environment(spool: Spool) -> None:
+    one, two = "1" * 20, "2" * 20
+    for name in (one, two):
+        assert not spool.has_data(name)
+        with spool.writing_data(name) as file:
+            file.write(b"zip" * 100_000)
+        assert spool.has_data(name)
+    with spool.open_data(one) as read:
+        read.seek(-6, 2)  # its end comes first
+        assert read.read() == b"zipzip"
+    assert (spool.batches(), spool.archives()) == ({one, two}, set())
+
+    spool.remove(one)
+
+    assert spool.batches() == {two}
+    with pytest.raises(FileNotFoundError):
+        spool.open_data(one).read()
+
+
 def test_the_content_of_an_environment(spool: Spool) -> None:
     one, two = "1" * 64, "2" * 64
     for sha256 in (one, two):
