@@ -40,12 +40,14 @@ if TYPE_CHECKING:
     )
     from gradebox.outcome import Outcome, OutcomeError
     from gradebox.schemas import ApiKey, Batch, Check, Environment, Grader, Project, Report, Summary, Version
+    from gradebox.source import grader_source
 
     __version__: str
 else:
     # The module of each name. Type checkers read the imports above instead, and report a misspelt name.
     _HOMES = {
         "gradebox._openai": ("openai_grader",),
+        "gradebox.source": ("grader_source",),
         "gradebox.client": (
             "AsyncBatchHandle",
             "AsyncClient",
@@ -146,5 +148,6 @@ __all__ = [
     "Version",
     "WaitTimeout",
     "__version__",
+    "grader_source",
     "openai_grader",
 ]

@@ -69,9 +69,9 @@ def openai_grader(fn: Callable[..., object] | str, packages: bool = False) -> st
     if isinstance(fn, str):
         source = _dedented(fn)
     else:
-        from gradebox.source import extract  # here, because the server needs none of it
+        from gradebox.source import extract, imports  # here, because the server needs none of it
 
-        source = extract(fn, plain=True, packages=packages)
+        source = extract(fn, plain=True, allowed=imports.may_be_package if packages else imports.nothing)
     return source + ("" if source.endswith("\n") else "\n") + _ADAPTER
 
 

@@ -34,9 +34,9 @@ def source_of(fn: Function, environment: str | None = None) -> str:
         if fn.endswith(".py") and "\n" not in fn:
             raise SourceError(f"{fn!r} is a path and no source: give what it holds, Path({fn!r}).read_text()")
         return fn
-    from gradebox.source import extract  # here, because those who only score need none of it
+    from gradebox.source import extract, imports  # here, because those who only score need none of it
 
-    return extract(fn, packages=bool(environment))
+    return extract(fn, allowed=imports.may_be_package if environment else imports.nothing)
 
 
 def version_of(

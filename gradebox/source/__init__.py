@@ -2,7 +2,7 @@
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from types import FunctionType
 
 from gradebox.errors import SourceError
@@ -16,9 +16,23 @@ from gradebox.source.names import Definition, is_definition, names_of
 _HEAD = re.compile(r"((?:async[ \t\\\n]+)?def[ \t\\\n]+)[^\s(\[\\]+")
 
 
-def extract(fn: Callable[..., object], plain: bool = False, packages: bool = False) -> str:
+def grader_source(fn: Callable[..., object], *, without: Collection[str] = ()) -> str:
+    """The source that is uploaded for a grader function, to be read or changed, or to be uploaded as `fn=`.
+
+    Args:
+        fn: as for `client.graders.create.function`.
+        without: packages that the sandbox lacks, and the grader never reaches: their imports stay in the source, and
+            raise ImportError where they are reached all the same.
+
+    Raises:
+        SourceError: `fn` cannot stand alone; the message says why, and what to do.
+    """
+    return extract(fn, allowed=imports.of_packages(*without))
+
+
+def extract(fn: Callable[..., object], plain: bool = False, allowed: imports.Allowed = imports.nothing) -> str:
     """The source of `fn`, renamed to `grade`, with all that it uses from its module. `plain`: a `def` will do;
-    `packages`: it runs in an environment, and may import what is not of the standard library.
+    `allowed`: imports that stay though the standard library has them not.
 
     Statements are uploaded word for word, in the order in which they ran. A constant whose value its statement does
     not spell out (it was computed, or changed since) is uploaded as the value that it has now.
@@ -32,8 +46,8 @@ def extract(fn: Callable[..., object], plain: bool = False, packages: bool = Fal
     _refuse_lost_decorators(fn, grader, module, node)
     text = module.slice(statement, node)
     names = names_of(node, text, module.features)
-    refuse_imports(node, Need("", grader.__name__), statement.text.label, packages)
-    closure = Closure(module, grader, packages)
+    refuse_imports(node, Need("", grader.__name__), statement.text.label, allowed)
+    closure = Closure(module, grader, allowed)
     closure.follow(names, statement.index)
     source = _render(closure, statement, _rename(text, node, closure))
     _check(source, grader.__name__)

@@ -35,9 +35,9 @@ class Closure:
         calls_itself: whether the grader is used by name anywhere.
     """
 
-    def __init__(self, module: Module, grader: FunctionType, packages: bool = False) -> None:
-        """`packages` says that the grader runs in an environment."""
-        self._packages = packages
+    def __init__(self, module: Module, grader: FunctionType, allowed: imports.Allowed = imports.nothing) -> None:
+        """`allowed` are imports that may be uploaded though the sandbox's standard library has them not."""
+        self._allowed = allowed
         self.module = module
         self.grader = grader
         self.taken: dict[Statement, set[str]] = {}
@@ -135,7 +135,7 @@ class Closure:
             return None
         if len(binders) > 1 or binders != self._binders(name, None):
             return None
-        if isinstance(node, ast.Import | ast.ImportFrom) and not imports.is_missing(node, self._packages):
+        if isinstance(node, ast.Import | ast.ImportFrom) and not imports.is_missing(node, self._allowed):
             return None
         value = literal(self.module.globals[name])
         return None if value is None or value == written(node, name) else value
@@ -147,7 +147,7 @@ class Closure:
         if isinstance(node, ast.Import | ast.ImportFrom):
             node = imports.only(node, {need.name})
         user = need._replace(user=need.name) if is_definition(node) else need
-        refuse_imports(node, user, statement.text.label, self._packages)
+        refuse_imports(node, user, statement.text.label, self._allowed)
         if not first:
             return
         _refuse_environment(statement, need)
@@ -181,13 +181,13 @@ class Closure:
             self._unbound[need.name] = need
             return
         self.taken.setdefault(star, set()).add(need.name)
-        refuse_imports(star.node, need, star.text.label, self._packages)
+        refuse_imports(star.node, need, star.text.label, self._allowed)
 
     def _star_import(self, name: str) -> Statement | None:
         for statement in reversed(self.module.statements):
             node = statement.node
             if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
-                if imports.is_missing(node, self._packages):
+                if imports.is_missing(node, self._allowed):
                     source = getattr(self.module.globals[name], "__module__", None)
                     if source == node.module:
                         return statement
@@ -254,9 +254,9 @@ class Closure:
         return changed
 
 
-def refuse_imports(node: ast.AST, need: Need, label: str, packages: bool = False) -> None:
+def refuse_imports(node: ast.AST, need: Need, label: str, allowed: imports.Allowed = imports.nothing) -> None:
     """Raises SourceError for an import that would fail in the sandbox."""
-    for statement, name in imports.missing(node, packages):
+    for statement, name in imports.missing(node, allowed):
         raise SourceError(
             f"{need.user} needs `{ast.unparse(statement)}` ({label}, line {statement.lineno}), "
             f"and {imports.explain(name)}"

@@ -3,7 +3,7 @@
 import ast
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 _GIVEN = {"gradebox", "gradebox.score", "gradebox.thread", "adaptive_harmony"}
 _GIVEN_NAMES = {"Score", "StringThread", "StringTurn", "score", "thread"}
@@ -20,6 +20,18 @@ _SETTINGS = {
 }
 
 Import = ast.Import | ast.ImportFrom
+Allowed = Callable[[str], bool]
+"""Says of a module that is not of the standard library whether an import of it may be uploaded all the same."""
+
+
+def nothing(_module: str) -> bool:
+    """Allows no module."""
+    return False
+
+
+def of_packages(*names: str) -> Allowed:
+    """Allows the modules of these packages."""
+    return lambda module: module.partition(".")[0] in names
 
 
 def only(node: Import, names: set[str]) -> Import:
@@ -35,14 +47,13 @@ def bound_name(alias: ast.alias, node: Import) -> str:
     return alias.asname or (alias.name.partition(".")[0] if isinstance(node, ast.Import) else alias.name)
 
 
-def missing(node: ast.AST, packages: bool = False) -> Iterator[tuple[Import, str]]:
-    """The imports in `node` that fail in a sandbox with nothing to catch the error, with what they import.
-
-    With `packages`, the sandbox has an environment: all but modules of the user's own may be there.
+def missing(node: ast.AST, allowed: Allowed = nothing) -> Iterator[tuple[Import, str]]:
+    """The imports in `node` that fail in a sandbox with nothing to catch the error, and are not allowed to, with what
+    they import.
     """
     if isinstance(node, ast.Import | ast.ImportFrom):
         for name in _imported(node):
-            if not _is_there(name) and not (packages and _may_be_package(name)):
+            if not _is_there(name) and not allowed(name):
                 yield node, name
         return
     if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
@@ -52,7 +63,7 @@ def missing(node: ast.AST, packages: bool = False) -> Iterator[tuple[Import, str
     else:
         children = list(ast.iter_child_nodes(node))
     for child in children:
-        yield from missing(child, packages)
+        yield from missing(child, allowed)
 
 
 def explain(name: str) -> str:
@@ -64,7 +75,8 @@ def explain(name: str) -> str:
         return (
             f"the package {top} is not there in the sandbox, which has the standard library alone: write the grader "
             "without it, make an environment that has it (client.environments.create) and name it (environment=), or "
-            "import it within `try: … except ImportError:`"
+            "import it within `try: … except ImportError:`. Where it is never reached, go on without it: "
+            f"fn=gradebox.grader_source(…, without=[{top!r}])"
         )
     return (
         f"the module {name} is not uploaded, and the sandbox has the standard library alone: "
@@ -72,8 +84,8 @@ def explain(name: str) -> str:
     )
 
 
-def _may_be_package(name: str) -> bool:
-    """Whether a package may have this module: it is installed here as one, or not here at all."""
+def may_be_package(name: str) -> bool:
+    """Allows what a package of an environment may have: it is installed here as one, or not here at all."""
     top = name.partition(".")[0]
     if not top or top == "gradebox":
         return False
@@ -104,9 +116,9 @@ def full_names(nodes: Iterable[ast.stmt]) -> dict[str, str]:
     return found
 
 
-def is_missing(node: Import, packages: bool = False) -> bool:
+def is_missing(node: Import, allowed: Allowed = nothing) -> bool:
     """Whether the import fails in a sandbox."""
-    return any(True for _ in missing(node, packages))
+    return any(True for _ in missing(node, allowed))
 
 
 def sets_up(node: ast.stmt, imports: dict[str, str]) -> str | None:

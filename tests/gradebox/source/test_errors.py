@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import gradebox
+from gradebox import StringThread
 from gradebox.errors import SourceError
 from gradebox.source import extract
 from tests.gradebox.source.extracted import load, same
@@ -197,3 +199,25 @@ def test_a_function_that_ran_a_thousand_times_is_still_the_same(tmp_path: Path) 
     for _ in range(1000):
         module.h(3)  # the interpreter specialises its bytecode
     same(tmp_path, module.g)
+
+
+def _with_a_branch_for_chinese(thread: StringThread) -> list[str]:
+    text = thread.completion() or ""
+    if thread.metadata.get("language") == "zh":
+        from numpy import array  # stands for any package that sandboxes lack
+
+        return list(array(text))
+    return text.split()
+
+
+async def _words(thread: StringThread) -> float:
+    return float(len(_with_a_branch_for_chinese(thread)))
+
+
+def test_a_package_that_is_never_reached_can_be_gone_without() -> None:
+    with pytest.raises(SourceError, match=r"go on without it: fn=gradebox\.grader_source\(…, without=\['numpy'\]\)"):
+        gradebox.grader_source(_words)
+    source = gradebox.grader_source(_words, without=["numpy"])
+    assert "from numpy import array" in source
+    with pytest.raises(SourceError, match="numpy"):
+        gradebox.grader_source(_words, without=["sympy"])
