@@ -13,7 +13,7 @@ import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -31,6 +31,7 @@ _STAGED = ".build-"
 _NAME = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_STAGED)}\w+")
 _TOUCH_S = 3600.0
 _UNUSED_S = 14 * 24 * 3600.0  # after which a folder is removed: it can be made again
+_LOCK = ".lock-"  # and the name of an environment, which is being made
 _STALE_S = 24 * 3600.0  # no build takes so long
 
 Fetch = Callable[[str], IO[bytes]]
@@ -61,11 +62,11 @@ class EnvironmentFolders:
         try:
             if not folder.is_dir():
                 self._prepare()
-                image.made_once(folder, lambda target: self._unpack(sha256, target))
+                # A small one does not wait for a large one.
+                image.made_once(folder, lambda target: self._unpack(sha256, target), _LOCK + sha256)
             for own in (self.folder, folder):
                 image.check_owner(own)
-            if time.time() - folder.stat().st_mtime > _TOUCH_S:
-                os.utime(folder)
+            self.note_use(sha256)
             built_for = (folder / MARK).read_text()
         except (OSError, IsolationUnavailable, tarfile.TarError) as error:
             raise InfrastructureError(f"the packages of an environment cannot be unpacked here: {error}") from error
@@ -75,6 +76,12 @@ class EnvironmentFolders:
                 "update the environment to build it anew, then update its graders"
             )
         return folder
+
+    def note_use(self, sha256: str) -> None:
+        """Keeps an environment for two weeks more. Raises OSError where it is not there."""
+        folder = self.folder / sha256
+        if time.time() - folder.stat().st_mtime > _TOUCH_S:
+            os.utime(folder)
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
@@ -89,7 +96,7 @@ class EnvironmentFolders:
     def adopt(self, staged: Path, sha256: str) -> None:
         """Takes what was built here as the folder of an environment, so that it need not be unpacked again."""
         os.sync()  # as in `_unpack`
-        with image.locked(self.folder):
+        with image.locked(self.folder, _LOCK + sha256):
             if not (self.folder / sha256).is_dir():
                 staged.rename(self.folder / sha256)
 
@@ -99,11 +106,16 @@ class EnvironmentFolders:
             return []
         swept = []
         with image.locked(self.folder), temporary_folder(self.folder) as aside:
-            for folder in self.folder.iterdir():
-                kept_s = _UNUSED_S if re.fullmatch(r"[0-9a-f]{64}", folder.name) else _STALE_S
-                if folder.is_dir() and time.time() - folder.stat().st_mtime > kept_s:
-                    folder.rename(aside / folder.name)  # half of one must never be taken for a whole
-                    swept.append(folder.name)
+            for path in self.folder.iterdir():
+                kept_s = _UNUSED_S if re.fullmatch(r"[0-9a-f]{64}", path.name) else _STALE_S
+                with suppress(FileNotFoundError):  # another process has just removed what it had staged
+                    if time.time() - path.stat().st_mtime <= kept_s:
+                        continue
+                    if path.is_dir():
+                        path.rename(aside / path.name)  # half of one must never be taken for a whole
+                        swept.append(path.name)
+                    elif path.name.startswith(_LOCK):
+                        path.unlink()
         return swept
 
     def _prepare(self) -> None:

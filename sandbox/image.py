@@ -32,6 +32,7 @@ PYTHON = Path("/usr/bin/python3")
 _ZONES = Path("/usr/share/zoneinfo")  # where `zoneinfo` looks
 _PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
+_LOCK = ".lock"
 _LEFT_OUT = {
     "site-packages", "dist-packages", "__pycache__", "test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter",
     "turtledemo", "turtle.py", "pydoc_data", "EXTERNALLY-MANAGED", "sitecustomize.py", "usercustomize.py",
@@ -90,11 +91,13 @@ def check_owner(folder: Path) -> None:
         )
 
 
-def made_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """The folder, which `make` fills where it is not there. It appears whole or not at all."""
+def made_once(target: Path, make: Callable[[Path], None], lock: str = _LOCK) -> Path:
+    """The folder, which `make` fills where it is not there. It appears whole or not at all. One process at a time
+    makes what has the same `lock`.
+    """
     if target.is_dir():
         return target
-    with locked(target.parent):
+    with locked(target.parent, lock):
         if not target.is_dir():
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=".new-") as new:
                 content = Path(new) / "content"
@@ -106,9 +109,9 @@ def made_once(target: Path, make: Callable[[Path], None]) -> Path:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Keeps other processes from making or removing anything in a folder."""
-    with (folder / ".lock").open("w") as lock:
+def locked(folder: Path, name: str = _LOCK) -> Iterator[None]:
+    """Keeps other processes, that lock the same name, from making or removing anything in a folder."""
+    with (folder / name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -1,7 +1,7 @@
 """Lends sandboxes with loaded graders; projects share them."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -113,6 +113,9 @@ class Pool:
         place.take(lambda: self._stock.look(stopping))
         if session := self._take_loaded(source, stopping):
             self.counts.hits.inc()
+            if source.environment:
+                with suppress(OSError):  # it was removed by hand: this sandbox has loaded what it needs
+                    self.environments.note_use(source.environment)
             return session
         self.counts.misses.inc()
         environment = self.environments.find(source.environment) if source.environment else None

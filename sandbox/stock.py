@@ -137,40 +137,48 @@ class Stock:
         return session
 
     def _take_next(self, stopping: Stopping | None) -> Session:
+        self._want(1)
+        try:
+            return self._wait(lambda: self._empty.pop() if self._empty else None, self._starts.told, stopping)
+        finally:
+            self._want(-1)
+
+    def _want(self, more: int) -> None:
         with self._changed:
-            self._waiting += 1
+            self._waiting += more
             self._changed.notify_all()
-            try:
-                return self._wait(lambda: self._empty.pop() if self._empty else None, self._starts.told, stopping)
-            finally:
-                self._waiting -= 1
-                self._changed.notify_all()
 
     def _take_ordered(self, order: _Order, stopping: Stopping | None) -> Session:
         with self._changed:
             self._orders.append(order)
             self._changed.notify_all()
-            try:
-                return self._wait(lambda: order.session, lambda: order.failure or self._starts.told(), stopping)
-            except BaseException:
+        try:
+            return self._wait(lambda: order.session, lambda: order.failure or self._starts.told(), stopping)
+        except BaseException:
+            with self._changed:
                 order.failure = "nobody waits for it"
                 if order in self._orders:
                     self._orders.remove(order)
-                raise
+                started = order.session
+            if started is not None:  # in this moment
+                self.end(started, "unused")
+            raise
 
     def _wait(
         self, found: Callable[[], Session | None], trouble: Callable[[], str | None], stopping: Stopping | None
     ) -> Session:
         """What `found` gives, as soon as it does. Raises InfrastructureError with `trouble`, where there is some."""
         deadline = monotonic() + WAIT_S
-        while (session := found()) is None:
-            self.look(stopping)
-            if why := trouble():
-                raise InfrastructureError(why)
-            if monotonic() >= deadline:
-                raise InfrastructureError(f"no sandbox was started within {WAIT_S:g} s: the machine is too busy")
-            self._changed.wait(_ASK_S)
-        return session
+        while True:
+            self.look(stopping)  # it may ask Redis: others do not wait for that
+            with self._changed:
+                if (session := found()) is not None:
+                    return session
+                if why := trouble():
+                    raise InfrastructureError(why)
+                if monotonic() >= deadline:
+                    raise InfrastructureError(f"no sandbox was started within {WAIT_S:g} s: the machine is too busy")
+                self._changed.wait(_ASK_S)
 
     def look(self, stopping: Stopping | None) -> None:
         """Raises where a sandbox is no longer to be waited for."""

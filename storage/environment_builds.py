@@ -15,6 +15,8 @@ from gradebox.schemas import Environment, EnvironmentBuild, EnvironmentPackage
 from storage import environment_records as records
 from storage import names
 from storage.connection import text
+from storage.errors import QuotaExceeded
+from storage.quotas import Quotas
 
 LEASE_S = 60.0
 TRIES = 3
@@ -58,13 +60,15 @@ def member(project: str, key: str, number: int) -> str:
 class EnvironmentBuilds:
     """The builds of all projects that are to be made. Each change is one transaction."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, quotas: Quotas) -> None:
         self._redis = redis
+        self._quotas = quotas
 
     def claim(self) -> Claim | None:
         """A build that nobody is at, which is this worker's for a minute; None where there is none.
 
-        One that was begun too often fails.
+        One that was begun too often fails. A project has one worker at a time: its builds may take long, and others
+        would wait for all of them.
         """
         while (claim := self._claim()) is not None:
             if claim.tries <= TRIES:
@@ -75,11 +79,13 @@ class EnvironmentBuilds:
     def _claim(self) -> Claim | None:
         def take(pipe: Pipeline) -> Claim | None:
             now = records.seconds(pipe)
-            found: Any = pipe.zrangebyscore(names.BUILDS, "-inf", now, start=0, num=1)
-            if not found:
+            queued: Any = pipe.zrange(names.BUILDS, 0, -1, withscores=True)  # a few of each project
+            begun = {text(one).split("/")[0] for one, until in queued if until > now}
+            due = [text(one) for one, until in queued if until <= now]
+            member = next((one for one in due if one.split("/")[0] not in begun), None)
+            if member is None:
                 pipe.multi()
                 return None
-            member = text(found[0])
             project, key, number = member.split("/")
             tries = int(pipe.hget(names.BUILD_TRIES, member) or 0) + 1
             value = pipe.hget(names.builds(project, key), number)
@@ -122,7 +128,14 @@ class EnvironmentBuilds:
         self._transaction(give_back, names.BUILDS, names.BUILD_TRIES)
 
     def finish(self, claim: Claim, made: Made) -> bool:
-        """Makes a build ready; False where it is this worker's no longer."""
+        """Makes a build ready, or lets it fail where the project has no room for it; False where it is this worker's no
+        longer.
+        """
+        stored = int(self._redis.hget(names.STORED, claim.project) or 0)
+        try:
+            self._quotas.check_bytes(claim.project, stored, made.size_bytes)
+        except QuotaExceeded as exceeded:
+            return self.fail(claim, str(exceeded))
         return self._end(claim, state="ready", **msgspec.structs.asdict(made))
 
     def fail(self, claim: Claim, reason: str) -> bool:
@@ -143,6 +156,7 @@ class EnvironmentBuilds:
             environment = Environment.model_validate_json(value)
             update = {"state": ended.state, "updated_at": now} if environment.build == ended.number else {}
             records.write(pipe, environment.model_copy(update=update), ended)
+            pipe.hincrby(names.STORED, project, ended.size_bytes)
             forget(pipe, claim.member)
             return True
 

@@ -21,10 +21,11 @@ KEPT_S = 24 * 3600.0  # at least, since it was sent the last time
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """One zip file: its place in the spool, and when it was sent the last time."""
+    """One zip file: its place in the spool, when it was sent the last time, and its bytes."""
 
     id: str
     sent_at: float
+    size: int = 0
 
 
 class EnvironmentData:
@@ -39,11 +40,11 @@ class EnvironmentData:
         """Raises QuotaExceeded where the project has as many as it may."""
         self._quotas.check_data(project, self._redis.hlen(names.environment_data(project)))
 
-    def keep(self, project: str, sha256: str, upload_id: str) -> None:
+    def keep(self, project: str, sha256: str, upload_id: str, size: int) -> None:
         """Keeps a finished upload for a day at least, and as long as a build names it. The same data is kept once.
 
         Raises:
-            QuotaExceeded: the project has as many as it may.
+            QuotaExceeded: the project has as many as it may, or as many bytes in the spool.
         """
 
         def keep(pipe: Pipeline) -> None:
@@ -53,9 +54,11 @@ class EnvironmentData:
                 before = None  # it was lost, and comes again
             elif before is None:
                 self._quotas.check_data(project, pipe.hlen(names.environment_data(project)))
+                self._quotas.check_bytes(project, int(pipe.hget(names.STORED, project) or 0), size)
             now = time.time()
             pipe.multi()
-            kept = msgspec.json.encode(Kept(before.id if before else upload_id, now))
+            kept = msgspec.json.encode(Kept(before.id if before else upload_id, now, size))
+            pipe.hincrby(names.STORED, project, size - (before.size if before else 0))
             pipe.hset(names.environment_data(project), sha256, kept)
             pipe.zrem(names.UPLOADS, upload_id)
             if before is not None and before.id != upload_id:
@@ -81,13 +84,14 @@ class EnvironmentData:
     def _sweep(self, project: str) -> list[str]:
         def sweep(pipe: Pipeline) -> list[str]:
             kept = self._kept(pipe, project)
-            old = {sha256: each.id for sha256, each in kept.items() if each.sent_at < time.time() - KEPT_S}
+            old = {sha256: each for sha256, each in kept.items() if each.sent_at < time.time() - KEPT_S}
             named = {build.data for build in records.read_builds_of_all(pipe, project)} if old else set()
-            unnamed = {sha256: file for sha256, file in old.items() if sha256 not in named}
+            unnamed = {sha256: each for sha256, each in old.items() if sha256 not in named}
             pipe.multi()
             if unnamed:
                 pipe.hdel(names.environment_data(project), *unnamed)
-                pipe.zadd(names.GARBAGE, dict.fromkeys(unnamed.values(), time.time()))
+                pipe.hincrby(names.STORED, project, -sum(each.size for each in unnamed.values()))
+                pipe.zadd(names.GARBAGE, {each.id: time.time() for each in unnamed.values()})
             return sorted(unnamed)
 
         watched = names.environment_data(project), names.environments(project)  # each new build changes the latter

@@ -188,8 +188,9 @@ class Environments:
                     f"environment {key!r} is named by versions of {', '.join(graders[:10])}"
                     f"{' and others' if len(graders) > 10 else ''}: delete these graders first"
                 )
-            contents = {build.sha256 for build in records.read_builds(pipe, project, key)} - {""}
-            builds = [f"{key}/{text(number)}" for number in pipe.hkeys(names.builds(project, key))]
+            kept = records.read_builds(pipe, project, key)
+            contents = {build.sha256 for build in kept} - {""}
+            builds = [f"{key}/{build.number}" for build in kept]
             numbers = {text(name): int(found) for name, found in pipe.hgetall(names.build_numbers(project)).items()}
             pipe.multi()
             if len(numbers) >= _KEPT_NUMBERS:
@@ -199,6 +200,7 @@ class Environments:
                 pipe.hset(names.build_numbers(project), key, str(environment.build))
             pipe.hdel(names.environments(project), key)
             pipe.delete(names.builds(project, key))
+            pipe.hincrby(names.STORED, project, -sum(build.size_bytes for build in kept))
             pipe.zremrangebyscore(names.deleted_builds(project), "-inf", time.time() - KEPT_S)
             pipe.zadd(names.deleted_builds(project), dict.fromkeys(builds, time.time()))
             pipe.expire(names.deleted_builds(project), int(KEPT_S) + 1)

@@ -22,7 +22,7 @@ class Quotas(msgspec.Struct, frozen=True):
     batches: int = 100_000
     """Of a project, those that are over included."""
     spool_bytes: int = 256 * GIB
-    """Of a project's threads and outcomes."""
+    """Of a project's threads and outcomes, and of the builds and data of its environments."""
 
     builds: int = 100
     """Of the environments of a project."""
@@ -101,6 +101,6 @@ class Quotas(msgspec.Struct, frozen=True):
         """Whether so many bytes more fit."""
         if there + more > self.spool_bytes:
             raise QuotaExceeded(
-                f"the batches of project {project!r} take {there} bytes, and at most {self.spool_bytes} are kept: "
-                "delete some, or have the operator raise GRADEBOX_PROJECT_SPOOL_GB"
+                f"the batches and environments of project {project!r} take {there} bytes, and at most "
+                f"{self.spool_bytes} are kept: delete some, or have the operator raise GRADEBOX_PROJECT_SPOOL_GB"
             )

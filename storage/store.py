@@ -45,7 +45,7 @@ class Store:
         self.api_keys = ApiKeys(redis, self.audit)
         self.graders = Graders(redis, self.audit, quotas)
         self.environments = Environments(redis, self.audit, quotas)
-        self.builds = EnvironmentBuilds(redis)
+        self.builds = EnvironmentBuilds(redis, quotas)
         self.environment_data = EnvironmentData(redis, spool, quotas)
         self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)

@@ -8,7 +8,8 @@ from typing import Annotated
 import msgspec
 from anyio import CancelScope, current_time, move_on_at
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import TypeAdapter
 
 from api.access.auth import InProject, ManagesIn
 from api.http import openapi
@@ -23,6 +24,7 @@ from worker.environments.data import DataRefused, check
 
 LONGEST_WAIT_S = 30
 _ZIP = "application/zip"
+_ENVIRONMENTS = TypeAdapter(list[Environment])
 
 Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Requirements = Annotated[list[str], msgspec.Meta(max_length=1000)]
@@ -85,7 +87,7 @@ def _keep(services: Services, project: str, upload: DataUpload) -> EnvironmentDa
     except DataRefused as refused:
         services.store.orphan_files.condemn(upload.id)
         raise invalid(str(refused)) from refused
-    data.keep(project, upload.sha256, upload.id)
+    data.keep(project, upload.sha256, upload.id, upload.size)
     size = sum(file.file_size for file in files)
     return EnvironmentData(sha256=upload.sha256, size_bytes=size, files=len(files))
 
@@ -94,29 +96,39 @@ def _keep(services: Services, project: str, upload: DataUpload) -> EnvironmentDa
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> Environment:
     """Begins a new build, unless the newest is of the same. Graders keep the build that they name."""
     new = await bodies.read_json(request, NewBuild)
-    await run_sync(services.store.environments.get, project, key)  # one that is not there is not there for anybody
+    await run_sync(services.store.environments.newest, project, key)  # one that is not there is not there for anybody
     wanted = None if new.requirements is None else _wanted(services, new.requirements)
     _check_on(services)
     return await run_sync(services.store.environments.update, project, key, wanted, new.data)
 
 
-@router.get("")
-def list_all(services: Served, project: InProject) -> list[Environment]:
+@router.get("", response_model=list[Environment])
+async def list_all(request: Request, services: Served, project: InProject) -> Response:
     """The environments of the project, by key, each with its newest build."""
-    return services.store.environments.all(project)
+    return await services.large_answers.make(request, _list, services, project)
 
 
-@router.get("/{key}")
+def _list(services: Services, project: str) -> Response:
+    return Response(_ENVIRONMENTS.dump_json(services.store.environments.all(project)), media_type="application/json")
+
+
+@router.get("/{key}", response_model=Environment)
 async def get(
+    request: Request,
     services: Served,
     project: InProject,
     key: str,
     wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its build")] = 0,
-) -> Environment:
+) -> Response:
     """One environment with all of its builds; with `wait_s`, as soon as the newest one is over or a step further."""
     if wait_s:
         await _wait(services, project, key, wait_s)
-    return await run_sync(services.store.environments.get, project, key)
+    return await services.large_answers.make(request, _get, services, project, key)
+
+
+def _get(services: Services, project: str, key: str) -> Response:
+    found = services.store.environments.get(project, key)
+    return Response(found.model_dump_json(), media_type="application/json")
 
 
 async def _wait(services: Services, project: str, key: str, wait_s: float) -> None:

@@ -25,7 +25,7 @@ def send(store: Store, content: bytes, project: str = "default") -> str:
     upload = DataUpload(store, project)
     upload.write(content[:1], content[1:])
     upload.close()
-    store.environment_data.keep(project, upload.sha256, upload.id)
+    store.environment_data.keep(project, upload.sha256, upload.id, upload.size)
     return upload.sha256
 
 
@@ -166,8 +166,8 @@ def test_a_project_has_a_bounded_number(store: Store, redis: Redis, monkeypatch:
     with pytest.raises(QuotaExceeded, match="wait a day"):
         send(store, b"3")
     with pytest.raises(QuotaExceeded):
-        few.keep("default", upload.sha256, upload.id)
-    few.keep("default", first, upload.id)  # what is there already may come again
+        few.keep("default", upload.sha256, upload.id, upload.size)
+    few.keep("default", first, upload.id, upload.size)  # what is there already may come again
     send(store, b"3", "other")
 
 

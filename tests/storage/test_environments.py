@@ -78,7 +78,27 @@ def test_a_build_is_made_by_who_claims_it(environments: Environments, builds: En
 def test_the_oldest_is_built_first(environments: Environments, builds: EnvironmentBuilds) -> None:
     for project, key in (("other", "zeta"), ("default", "beta"), ("default", "alpha")):
         environments.create(project, key, ["sympy"])
-    assert [claimed(builds).key for _ in range(3)] == ["zeta", "beta", "alpha"]
+    zeta, beta = claimed(builds), claimed(builds)
+    assert (zeta.key, beta.key) == ("zeta", "beta")
+    assert builds.claim() is None  # a project has one worker at a time
+    builds.finish(beta, MADE)
+    assert claimed(builds).key == "alpha"
+
+
+def test_what_is_built_counts_among_what_the_project_stores(
+    environments: Environments, redis: Redis, store: Store
+) -> None:
+    small = EnvironmentBuilds(redis, Quotas(spool_bytes=MADE.size_bytes + 1))
+    for key in ("first", "second"):
+        environments.create("default", key, ["sympy"])
+        small.finish(claimed(small), MADE)
+    assert environments.get("default", "first").state == "ready"
+    second = environments.get("default", "second")
+    assert second.state == "failed"
+    assert "GRADEBOX_PROJECT_SPOOL_GB" in (second.builds[-1].reason or "")
+    assert int(redis.hget(names.STORED, "default") or 0) == MADE.size_bytes
+    environments.delete("default", "first")
+    assert int(redis.hget(names.STORED, "default") or 0) == 0
 
 
 def test_a_worker_that_died_loses_its_build_to_another(

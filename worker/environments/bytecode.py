@@ -30,6 +30,7 @@ _PATIENCE_S = 300.0  # for all modules of an environment; what is not compiled b
 _GROUP_MODULES, _GROUP_BYTES = 500, 16 * MIB  # compiled at a time: as much is in memory here
 _LEFT_OUT = {"test", "tests", "testing"}  # half of all modules, and no grader imports them
 _MOST_PARTS = 500
+_LONGEST_NAME = 255  # bytes, of a file
 
 _log = structlog.get_logger(__name__)
 
@@ -66,6 +67,8 @@ def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[],
                     if most_bytes < 0:
                         return compiled
                     target = Path(importlib.util.cache_from_source(str(path)))
+                    if len(target.name.encode()) > _LONGEST_NAME:
+                        continue
                     target.parent.mkdir(exist_ok=True)
                     target.write_bytes(data)
                     compiled += 1

@@ -4,6 +4,7 @@ import hashlib
 import os
 import shutil
 import stat
+import sys
 import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -32,7 +33,9 @@ def tidy(folder: Path) -> None:
         if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
             raise BuildFailed(f"{path.relative_to(folder)} is neither a file nor a folder")
     for path in [*folder.iterdir()]:
-        if path.name in _REMOVED or path.suffix == ".pth":
+        # Python finds its own modules first, but not those that sandboxes lack, such as tkinter.
+        is_of_python = path.name.partition(".")[0] in sys.stdlib_module_names
+        if path.name in _REMOVED or path.suffix == ".pth" or is_of_python:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         elif path.name.endswith(".dist-info") and path.is_dir():
             for note in _NOTES:

@@ -6,6 +6,7 @@ It is given an environment of its own: of the service's it finds what names a pa
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -19,6 +20,7 @@ from uv import find_uv_bin
 from gradebox.schemas import EnvironmentPackage
 from sandbox import image
 from sandbox.limits import ENVIRONMENT_FILES, MIB
+from storage.settings import StorageSettings
 from worker.environments.settings import EnvironmentSettings
 
 MOST_PACKAGES = 100
@@ -62,6 +64,7 @@ class Uv:
     def __init__(self, folder: Path, settings: EnvironmentSettings, most_mb: int) -> None:
         self._folder = folder
         self._most_mb = most_mb
+        self._reserve = StorageSettings().reserve_mb * MIB
         self._until = time.monotonic() + _PATIENCE_S
         self._environment = environment_of(os.environ, settings) | {
             "PATH": os.defpath,
@@ -155,6 +158,10 @@ class Uv:
     def _check(self, watched: Path | None) -> None:
         if time.monotonic() > self._until:
             raise BuildFailed(f"it was not downloaded within {_PATIENCE_S:g} s: ask for less, or try again later")
+        if shutil.disk_usage(self._folder).free < self._reserve:
+            raise BuildFailed(
+                "the disk of the machine that builds it is nearly full: have the operator free some of it"
+            )
         size, files = _measure(self._folder)
         if watched is not None and not watched.is_relative_to(self._folder):
             more, number = _measure(watched)

@@ -111,6 +111,29 @@ def test_too_many_files_are_refused(builds: Builds, tmp_path: Path, monkeypatch:
         builds(tmp_path, ["many"])
 
 
+def test_a_disk_that_is_nearly_full_is_left_alone(
+    builds: Builds, wheels: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRADEBOX_RESERVE_MB", str(1 << 40))
+    with pytest.raises(BuildFailed, match="nearly full"):
+        builds(wheels, ["beta"])
+
+
+def test_a_package_takes_the_place_of_no_module_of_python(builds: Builds, builder: Pool, tmp_path: Path) -> None:
+    make_wheel(tmp_path, "sly", {"sly.py": "", "_winapi.py": "", "tkinter/__init__.py": "", "turtle.py": ""})
+    made = builds(tmp_path, ["sly"])
+    text = "import subprocess, sly\ntry:\n    import tkinter\nexcept ImportError:\n    tkinter = None\n"
+    source = GraderSource(f"{text}async def grade(thread):\n    return float(tkinter is None)", environment=made.sha256)
+    with builder.grading(source) as grading:
+        assert grading.score(b'{"completion": ""}', 0, "a@1")[0].score == 1.0
+
+
+def test_a_module_whose_name_is_long_stays_without_byte_code(builds: Builds, tmp_path: Path) -> None:
+    long = "m" * 245
+    make_wheel(tmp_path, "long", {f"{long}.py": "", "short_one.py": ""})
+    assert builds(tmp_path, ["long"]).files
+
+
 def test_nothing_is_left_of_what_was_not_built(builds: Builds, unpacked: Path, wheels: Path) -> None:
     with pytest.raises(BuildFailed):
         builds(wheels, ["no-such-package"])
