@@ -119,7 +119,7 @@ import os
 from pathlib import Path
 
 async def grade(thread: StringThread) -> float:
-    words = (Path(os.environ["GRADEBOX_DATA"]) / "lists" / "words.txt").read_text().split()
+    words = (Path(os.environ["ENVIRONMENT_DATA"]) / "lists" / "words.txt").read_text().split()
     return float(thread.completion() in words)
 """
 

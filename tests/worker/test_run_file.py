@@ -119,7 +119,7 @@ from typing import Any
 import shouting
 
 async def grade(thread: StringThread) -> float:
-    return shouting.LOUDNESS + float(Path(os.environ["GRADEBOX_DATA"], "more.txt").read_text())
+    return shouting.LOUDNESS + float(Path(os.environ["ENVIRONMENT_DATA"], "more.txt").read_text())
 """
 
 

@@ -30,7 +30,7 @@ class Environments:
     ) -> Environment:
         """Makes an environment of these packages, as in `create("math", ["sympy==1.14", "math-verify"])`.
 
-        `data` is a folder, or a zip file of one: graders find what is in it below the path in `GRADEBOX_DATA`.
+        `data` is a folder, or a zip file of one: graders find what is in it below the path in `ENVIRONMENT_DATA`.
         It waits until it is built, and tells on stderr how far that is; `timeout` is in seconds.
 
         Raises:

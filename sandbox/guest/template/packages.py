@@ -19,7 +19,7 @@ def allow() -> None:
     """
     sys.path.append(PLACE)
     if os.path.isdir(DATA):
-        os.environ["GRADEBOX_DATA"] = DATA
+        os.environ["ENVIRONMENT_DATA"] = DATA
         os.environ["NLTK_DATA"] = f"{DATA}:{DATA}/nltk_data"  # nltk looks in both
     for name in _ONE_THREAD:
         os.environ[name] = "1"

@@ -30,7 +30,7 @@ import os
 from pathlib import Path
 
 async def grade(thread):
-    return float((Path(os.environ["GRADEBOX_DATA"]) / thread.completion()).read_text())
+    return float((Path(os.environ["ENVIRONMENT_DATA"]) / thread.completion()).read_text())
 """
 
 
