@@ -29,7 +29,7 @@ from sandbox.guest.child import parser
 GUEST = Path("/usr/lib/gradebox")  # where the guest's code is seen inside
 PACKAGES = Path("/usr/lib/environment")  # where the packages of an environment are; empty where there is none
 PYTHON = Path("/usr/bin/python3")
-_ZONES = Path("/usr/share/zoneinfo")  # where `zoneinfo` looks
+_ZONES = Path("/usr/lib/zoneinfo")  # where `zoneinfo` looks too; a sandbox has no /usr/share
 _PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
 _LOCK = ".lock"
