@@ -7,6 +7,7 @@ import structlog
 from pydantic_settings import BaseSettings
 
 from api.settings import ApiSettings
+from models.settings import ModelSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 from worker.environments.settings import EnvironmentSettings
@@ -16,6 +17,7 @@ PREFIX = "GRADEBOX_"
 CLASSES: tuple[type[BaseSettings], ...] = (
     ApiSettings,
     EnvironmentSettings,
+    ModelSettings,
     SandboxSettings,
     StorageSettings,
     WorkerSettings,

@@ -39,7 +39,20 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from gradebox.outcome import Outcome, OutcomeError
-    from gradebox.schemas import ApiKey, Batch, Check, Environment, Grader, Project, Report, Summary, Version
+    from gradebox.schemas import (
+        ApiKey,
+        Batch,
+        Check,
+        Environment,
+        Grader,
+        ModelDefaults,
+        ModelTrial,
+        Project,
+        ProjectModel,
+        Report,
+        Summary,
+        Version,
+    )
 
     __version__: str
 else:
@@ -79,7 +92,10 @@ else:
             "Check",
             "Environment",
             "Grader",
+            "ModelDefaults",
+            "ModelTrial",
             "Project",
+            "ProjectModel",
             "Report",
             "Summary",
             "Version",
@@ -126,11 +142,14 @@ __all__ = [
     "GradeboxError",
     "Grader",
     "GraderHandle",
+    "ModelDefaults",
+    "ModelTrial",
     "NotAllowed",
     "NotFound",
     "Outcome",
     "OutcomeError",
     "Project",
+    "ProjectModel",
     "Report",
     "Reward",
     "Score",

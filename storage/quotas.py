@@ -28,6 +28,8 @@ class Quotas(msgspec.Struct, frozen=True):
     """Of the environments of a project."""
     builds_at_once: int = 2
     """Of a project, which are not over."""
+    models: int = 100
+    """Of a project."""
 
     def check_builds(self, project: str, there: int, building: int) -> None:
         """Whether the project may have one more build of an environment. Raises QuotaExceeded."""
@@ -40,6 +42,14 @@ class Quotas(msgspec.Struct, frozen=True):
             raise QuotaExceeded(
                 f"{building} environments of project {project!r} are being built, which is as many as may be at once: "
                 "wait until one is ready"
+            )
+
+    def check_models(self, project: str, there: int) -> None:
+        """Whether the project may have one more model. Raises QuotaExceeded."""
+        if there >= self.models:
+            raise QuotaExceeded(
+                f"project {project!r} has {there} models, and at most {self.models} are kept: delete some, "
+                "or have the operator raise GRADEBOX_PROJECT_MODELS"
             )
 
     def check_projects(self, there: int) -> None:

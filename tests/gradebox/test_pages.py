@@ -29,6 +29,7 @@ from api.settings import ApiSettings
 from gradebox import Client, StringThread
 from gradebox.cli import app
 from gradebox.errors import EnvironmentFailed
+from models.settings import ModelSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 from tests.gradebox.conftest import ROOT, Service
@@ -269,7 +270,7 @@ INLINE = [
     pytest.param(span, id=f"{page}: {span}")
     for page, span in SPANS
     if re.match(r"(\.venv/bin/)?(gradebox |python -m |make [a-z])", span)
-    or re.match(r"(graders|batches|environments|keys|projects) [a-z]+\b", span)
+    or re.match(r"(graders|batches|environments|keys|models|projects) [a-z]+\b", span)
 ]
 
 
@@ -307,7 +308,7 @@ def check(words: list[str]) -> None:
     """Fails unless this is a command that there is."""
     if words[0] in OURS:
         parse(words[1:])
-    elif words[0] in ("graders", "batches", "environments", "keys", "projects"):
+    elif words[0] in ("graders", "batches", "environments", "keys", "models", "projects"):
         parse(words)
     elif words[1:2] == ["-m"]:
         _check_module(*words[2:])
@@ -322,7 +323,7 @@ def check(words: list[str]) -> None:
 
 SETTINGS = {
     f"{kind.model_config.get('env_prefix') or ''}{name}".upper()
-    for kind in (ApiSettings, EnvironmentSettings, SandboxSettings, StorageSettings, WorkerSettings)
+    for kind in (ApiSettings, EnvironmentSettings, ModelSettings, SandboxSettings, StorageSettings, WorkerSettings)
     for name in kind.model_fields
 }
 
