@@ -20,7 +20,8 @@ from typing import Any
 
 BEHAVIOURS = (
     "answer", "status", "hang", "drip", "cut-off", "refusal", "prose", "other-json", "empty", "no-choices", "huge",
-    "huge-headers", "redirect", "half", "gzip", "echo-key", "deep",
+    "huge-headers", "redirect", "half", "gzip", "echo-key", "say-key", "deep",
+    "deep-error",
 )  # fmt: skip
 HUGE_BYTES = 50_000_000
 
@@ -129,8 +130,8 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, b"\x1f\x8b", {"Content-Encoding": "gzip"})
         if behave == "echo-key":
             return self._error(400, f"you sent {self.headers.get('Authorization')}", "echo")
-        if behave == "deep":
-            return self._send(200, b'{"choices":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
+        if behave.startswith("deep"):
+            return self._send(200 if behave == "deep" else 400, b'{"choices":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
         return self._completion(behave, body)
 
     def _completion(self, behave: str, body: Mapping[str, Any]) -> None:
@@ -139,7 +140,12 @@ class _Handler(BaseHTTPRequestHandler):
         if schema is not None and not script.schemas:
             return self._error(400, "response_format is not supported", "unsupported")
         text = script.reply if schema is None else json.dumps(smallest(schema))
-        text = {"prose": "I should say yes.", "other-json": '{"verdict": 1}', "empty": ""}.get(behave, text)
+        text = {
+            "prose": "I should say yes.",
+            "other-json": '{"verdict": 1}',
+            "empty": "",
+            "say-key": str(self.headers.get("Authorization")),
+        }.get(behave, text)
         reason = "length" if behave == "cut-off" else "stop"
         message = {"role": "assistant", "content": text, "refusal": None}
         if behave == "refusal":

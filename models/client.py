@@ -70,6 +70,10 @@ class ModelClient:
             raise _failed(error, access.timeout_s) from None
         return replies.read(answer.http_response.content, access.api_key)
 
+    def told(self, text: str) -> str:
+        """The beginning of a reply, to be shown: without the API key, which a server may repeat."""
+        return replies.told(text.encode("utf-8", "replace"), self._access.api_key)
+
 
 def _failed(error: BaseException, timeout_s: float) -> ModelError:
     """What a request came to that got no answer. `openai` wraps what its transport raises."""

@@ -10,7 +10,8 @@ import msgspec
 from models.errors import ModelError
 
 _LONGEST_PAUSE_S = 3600.0
-_TOLD = 500  # characters of an answer
+_LOOKED_AT = 16_384  # bytes of an answer, of which the first characters are told
+_TOLD = 500
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -90,7 +91,7 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str) -
 
 def told(body: bytes, secret: str) -> str:
     """The beginning of an answer, without the secret that it may repeat."""
-    text = body.decode("utf-8", "replace")
+    text = body[:_LOOKED_AT].decode("utf-8", "replace")
     if secret:
         text = text.replace(secret, "[API key]")
         # A server may shorten what it repeats, or the end of what is shown may: no long part of it is told either.

@@ -1,8 +1,9 @@
 """A trial of a model: whether it answers, and what its server can do."""
 
-import json
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from gradebox.schemas import ModelTrial
 from models.errors import ModelError
@@ -26,6 +27,13 @@ _SCHEMA: dict[str, Any] = {
 }
 
 
+class _Verdict(msgspec.Struct, forbid_unknown_fields=True):
+    answer: Literal["yes", "no"]
+
+
+_verdict = msgspec.json.Decoder(_Verdict)
+
+
 async def trial(client: "ModelClient") -> ModelTrial:
     """Asks three times: as every grader will, with a schema, and with log probabilities. Nothing is raised for what the
     server does: a trial that failed says why.
@@ -39,7 +47,7 @@ async def trial(client: "ModelClient") -> ModelTrial:
         return ModelTrial(passed=False, error=error.fault, duration_ms=_since(began))
     return ModelTrial(
         passed=True,
-        reply=reply.text[:1000],
+        reply=client.told(reply.text),
         structured_output=structured,
         logprobs=logprobs,
         duration_ms=_since(began),
@@ -49,12 +57,12 @@ async def trial(client: "ModelClient") -> ModelTrial:
 async def _fits(client: "ModelClient") -> bool:
     try:
         reply = await client.chat(_QUESTION, response_format=_SCHEMA)
-        found = json.loads(reply.text[:1000])
+        _verdict.decode(reply.text)
     except ModelError as error:
         return _cannot(error)
-    except ValueError:
+    except (msgspec.DecodeError, RecursionError):
         return False
-    return isinstance(found, dict) and found.keys() == {"answer"} and found["answer"] in ("yes", "no")
+    return True
 
 
 async def _has_logprobs(client: "ModelClient") -> bool:

@@ -36,13 +36,19 @@ def register(models: Sequence[ServedModel], url: str, data_dir: Path) -> None:
     """Makes each, or changes what is there of its key. Raises CannotServe where the service refuses one."""
     if not models:
         return
-    with Client(url, (data_dir / KEY_FILE).read_text("ascii").strip()) as client:
+    try:
+        own_key = (data_dir / KEY_FILE).read_text("ascii").strip()
+    except OSError as error:
+        raise CannotServe(
+            f"--model needs the API key in {data_dir / KEY_FILE}, which cannot be read ({error.strerror}): "
+            "register models with gradebox models create"
+        ) from error
+    with Client(url, own_key) as client:
         for model in models:
-            wanted = {"base_url": model.base_url, "model": model.name, "api_key": model.api_key}
             try:
                 try:
-                    client.models.create(model.key, **wanted)
+                    client.models.create(model.key, base_url=model.base_url, model=model.name, api_key=model.api_key)
                 except Conflict:
-                    client.models.update(model.key, **wanted)
+                    client.models.update(model.key, base_url=model.base_url, model=model.name, api_key=model.api_key)
             except (GradeboxError, ValueError) as error:
                 raise CannotServe(f"model {model.key!r} cannot be used: {error}") from error

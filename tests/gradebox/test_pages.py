@@ -135,6 +135,12 @@ def _of_environments(_: Names, client: Client) -> None:
     assert environment.label == "fuzzy@1"
 
 
+def _of_models(names: Names, client: Client) -> None:
+    assert names["trial"].passed or names["trial"].error.kind == "unreachable"
+    assert client.models.get("small-judge").has_api_key
+    client.models.delete("small-judge")
+
+
 def _of_graders(_: Names, client: Client) -> None:
     assert client.graders.get("contains-answer").version == 1
 
@@ -159,6 +165,7 @@ RUN = {
     "docs/adaptive.md": Page(_of_adaptive),
     "docs/environments.md": Page(_of_environments),
     "docs/graders.md": Page(_of_graders),
+    "docs/models.md": Page(_of_models),
     "docs/openai.md": Page(_of_openai),
     "docs/other-graders.md": Page(_of_others),
     "docs/python.md": Page(_of_python),

@@ -3,6 +3,8 @@
 import asyncio
 import logging
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import replace
 from time import monotonic
@@ -14,7 +16,7 @@ from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial
 from models.client import ModelClient
 from models.errors import ModelError
-from models.replies import Reply
+from models.replies import Reply, told
 from models.settings import ModelSettings
 from models.trial import trial
 from storage.models import ModelAccess
@@ -105,6 +107,7 @@ def test_no_key_is_no_header(server: ModelServer) -> None:
         ("half", "unreachable", True),
         ("huge-headers", "unreachable", True),
         ("echo-key", "refused", False),
+        ("deep-error", "refused", False),
     ],
 )
 def test_each_failure_has_its_kind(server: ModelServer, behaviour: str, kind: str, retryable: bool) -> None:
@@ -199,6 +202,25 @@ def test_a_trial_tells_what_a_server_can_do() -> None:
             found: ModelTrial = asked(access(server), trial)
             assert found.passed, found
             assert (found.structured_output, found.logprobs) == able
+
+
+def test_a_reply_that_repeats_the_key_is_not_shown_whole() -> None:
+    with ModelServer(Script(behave="say-key")) as server:
+        found: ModelTrial = asked(access(server), trial)
+    assert (found.passed, found.reply, found.structured_output) == (True, "Bearer [API key]", False)
+
+
+def test_a_part_of_the_key_at_an_end_is_not_told() -> None:
+    for size in range(16_370, 16_400):  # some end in the middle of what is looked at
+        assert KEY[:8] not in told((KEY * 600)[:size].encode(), KEY)
+    assert told(f"you sent {KEY[:20]}".encode(), KEY) == "you sent [API key]"
+
+
+def test_the_api_starts_without_what_asks_models() -> None:
+    """It would make each start a second longer."""
+    look = "import sys, api.main, worker.main; print({'openai', 'httpx2'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
 
 
 def test_a_trial_that_failed_says_why() -> None:
