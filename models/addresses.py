@@ -9,8 +9,6 @@ from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-import httpx
-
 from models.errors import AddressError
 from models.settings import HOST, ModelSettings
 
@@ -54,6 +52,8 @@ class Place(NamedTuple):
 
 def read(base_url: str) -> Place:
     """The place of a base URL. Raises AddressError."""
+    import httpx  # it loads what colours its own command: not at the start of the API
+
     if len(base_url) > _URL_CHARACTERS or not base_url.isascii() or re.search(r"[\x00-\x20\x7f\\]", base_url):
         raise AddressError(f"the base URL is longer than {_URL_CHARACTERS} characters, or has other than visible ASCII")
     try:

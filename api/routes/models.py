@@ -64,7 +64,7 @@ class ModelChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 async def create(request: Request, services: Served, project: ManagesIn) -> ProjectModel:
     """Keeps a model. Nothing is asked of it yet: test it. Its API key is encrypted, and never shown again."""
     new = await bodies.read_json(request, NewModel)
-    base_url = _allowed(services, new.base_url)
+    base_url = await run_sync(_allowed, services, new.base_url)
     defaults = _defaults(new.defaults)
     return await run_sync(
         services.store.models.create, project, new.key, base_url, new.model, new.api_key, defaults, new.timeout_s
@@ -90,7 +90,7 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
     await run_sync(services.store.models.get, project, key)  # one that is not there is not there for anybody
     changes = Changes()
     if new.base_url is not None:
-        changes["base_url"] = _allowed(services, new.base_url)
+        changes["base_url"] = await run_sync(_allowed, services, new.base_url)
     if new.model is not None:
         changes["model"] = new.model
     if new.api_key is not None:
