@@ -8,7 +8,20 @@ from api.http.head_method import HeadAsGet
 from api.http.query import known_alone
 from api.http.request_id import RequestId
 from api.http.unfinished import Unfinished
-from api.routes import audit, batches, docs, environments, graders, health, keys, metrics, projects, score, validate
+from api.routes import (
+    audit,
+    batches,
+    docs,
+    environments,
+    graders,
+    health,
+    keys,
+    metrics,
+    models,
+    projects,
+    score,
+    validate,
+)
 from api.services import Release, Services
 from api.telemetry.requests import Observed
 
@@ -20,7 +33,7 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
     app.state.services = services
     # A request tries one route after the other: what is waited for most comes first.
-    for part in (score, batches, validate, graders, environments, audit):
+    for part in (score, batches, validate, graders, environments, models, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
     spoken = dialects.routers(services.settings.dialects)
     for router in (projects.router, keys.router, audit.of_service):

@@ -24,6 +24,7 @@ from api.settings import ApiSettings
 from api.telemetry.collector import Stored
 from api.telemetry.exposition import Exposition
 from api.telemetry.requests import Requests
+from models.settings import ModelSettings
 from runtime.metrics import Metrics
 from runtime.metrics_files import MergedMetrics
 from sandbox.errors import Busy, Stopped
@@ -35,6 +36,7 @@ from worker.dispatch import Dispatch
 from worker.environments.settings import EnvironmentSettings
 
 GRADING_AT_ONCE = 32
+TRIALS_AT_ONCE = 16
 
 _T = TypeVar("_T")
 _Args = ParamSpec("_Args")
@@ -46,6 +48,7 @@ class Services:
     def __init__(self, store: Store, pool: Pool, settings: ApiSettings | None = None) -> None:
         self.settings = settings or ApiSettings()
         self.environments = EnvironmentSettings()
+        self.models = ModelSettings()
         self.store = store
         self.pool = pool
         pool.environments.fetch_from(store.spool.open_archive)
@@ -67,6 +70,7 @@ class Services:
         self.large_answers = LargeAnswers(self.settings.answer_memory_mb * 1024 * 1024)
         self.reading_data = CapacityLimiter(1)  # zip files, each of which may take 70 MB
         self._grading = Shares(GRADING_AT_ONCE, "calls that grade")
+        self.trials = Shares(TRIALS_AT_ONCE, "tests of models")
         self._threads = CapacityLimiter(GRADING_AT_ONCE)
 
     @property

@@ -7,6 +7,7 @@ import structlog
 from pydantic_settings import BaseSettings
 
 from api.settings import ApiSettings
+from models.settings import ModelSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 from worker.environments.settings import EnvironmentSettings
@@ -16,14 +17,15 @@ PREFIX = "GRADEBOX_"
 CLASSES: tuple[type[BaseSettings], ...] = (
     ApiSettings,
     EnvironmentSettings,
+    ModelSettings,
     SandboxSettings,
     StorageSettings,
     WorkerSettings,
 )
 # What no settings class reads: the client's, those of `gradebox serve` itself, and those of compose.yaml.
 _OTHERS = (
-    "API_KEY", "API_MEMORY", "BASE", "CONTAINER_CPUS", "IMAGE", "LOG_FORMAT", "LOG_LEVEL", "LOG_MB", "PROJECT",
-    "REDIS_IMAGE", "REDIS_MAXMEMORY", "REDIS_MEMORY", "SUPERVISED", "URL", "WORKERS", "WORKER_MEMORY",
+    "API_KEY", "API_MEMORY", "BASE", "CONTAINER_CPUS", "IMAGE", "LOG_FORMAT", "LOG_LEVEL", "LOG_MB", "MODEL_KEY_",
+    "PROJECT", "REDIS_IMAGE", "REDIS_MAXMEMORY", "REDIS_MEMORY", "SUPERVISED", "URL", "WORKERS", "WORKER_MEMORY",
 )  # fmt: skip
 
 _log = structlog.get_logger(__name__)

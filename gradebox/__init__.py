@@ -39,7 +39,20 @@ if TYPE_CHECKING:
         WaitTimeout,
     )
     from gradebox.outcome import Outcome, OutcomeError
-    from gradebox.schemas import ApiKey, Batch, Check, Environment, Grader, Project, Report, Summary, Version
+    from gradebox.schemas import (
+        ApiKey,
+        Batch,
+        Check,
+        Environment,
+        Grader,
+        ModelDefaults,
+        ModelTrial,
+        Project,
+        ProjectModel,
+        Report,
+        Summary,
+        Version,
+    )
     from gradebox.source import grader_source
 
     __version__: str
@@ -82,7 +95,10 @@ else:
             "Check",
             "Environment",
             "Grader",
+            "ModelDefaults",
+            "ModelTrial",
             "Project",
+            "ProjectModel",
             "Report",
             "Summary",
             "Version",
@@ -130,11 +146,14 @@ __all__ = [
     "Grader",
     "GraderHandle",
     "GraderWarning",
+    "ModelDefaults",
+    "ModelTrial",
     "NotAllowed",
     "NotFound",
     "Outcome",
     "OutcomeError",
     "Project",
+    "ProjectModel",
     "Report",
     "Reward",
     "Score",

@@ -20,6 +20,7 @@ ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 Role = Literal["read", "score", "manage"]
 ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each may do what those before it may
 WarningKind = Literal["equal", "errors", "jump", "no_completion"]
+ModelFailure = Literal["unknown", "unreachable", "rate_limited", "refused", "cut_off", "invalid_reply"]
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone lets a line end follow
 
 
@@ -301,6 +302,52 @@ class Project(_Schema):
     name: str = ""
     description: str = ""
     created_at: datetime
+
+
+class ModelDefaults(_Schema):
+    """What is sent with each request to a model, unless the request says otherwise."""
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+
+
+class ProjectModel(_Schema):
+    """A model of a project, on any server that speaks OpenAI's chat completions. Its API key is never shown."""
+
+    project: str
+    key: str
+    base_url: str
+    model: str = Field(description="its name there")
+    has_api_key: bool
+    defaults: ModelDefaults
+    timeout_s: float = Field(description="for one whole reply")
+    structured_output: bool | None = Field(None, description="whether replies fit a schema; None: not tested")
+    logprobs: bool | None = Field(None, description="whether the server tells log probabilities; None: not tested")
+    tested_at: datetime | None = Field(None, description="when it last passed a test, since it was changed")
+    created_at: datetime
+    updated_at: datetime
+
+
+class ModelFault(_Schema):
+    """Why a model gave no reply that can be used."""
+
+    kind: ModelFailure
+    message: str = Field(description="what happened, and what to do")
+    retryable: bool = Field(description="whether the same may come to another end later")
+    retry_after_s: float | None = Field(None, description="what the server asked to wait")
+
+
+class ModelTrial(_Schema):
+    """What a test of a model came to."""
+
+    passed: bool
+    error: ModelFault | None = None
+    reply: str = Field("", description="the beginning of what it said")
+    structured_output: bool | None = None
+    logprobs: bool | None = None
+    duration_ms: float
 
 
 class AuditLine(_Schema):

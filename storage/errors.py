@@ -4,12 +4,14 @@ StorageError
 ├── NotFound         there is no such thing, or it is gone
 ├── Conflict         the key is taken
 │   ├── Locked       the grader is locked
-│   └── NotRunnable  the grader is of a kind that is kept and not run
+│   ├── NotRunnable  the grader is of a kind that is kept and not run
+│   └── KeyNeeded    a model's API key was given for another base URL
 ├── KeyReused        an Idempotency-Key came with another request
 ├── Refused          an upload that is over a limit or has no line in it
 │   ├── TooLarge
 │   └── QueueFull    the project has too much waiting; it will fit later
 ├── QuotaExceeded    the project, or the service, keeps as much of something as it may
+├── SecretKeyError   (in storage.secret_key) the key file does not fit what was encrypted
 ├── PayloadLost      the spool no longer has what a batch is to score
 ├── SpoolUnusable    nothing can be written to the spool, and waiting does not help
 └── UnknownFormat    the data was written by a newer gradebox
@@ -36,6 +38,10 @@ class Locked(Conflict):
 
 class NotRunnable(Conflict):
     """The grader is of a kind that is kept and not run."""
+
+
+class KeyNeeded(Conflict):
+    """The API key of a model was given for another base URL: it is to be given again."""
 
 
 class KeyReused(StorageError):

@@ -153,3 +153,8 @@ def build_numbers(project: str) -> str:
 def environment_uses(project: str) -> str:
     """The set of `environment/grader`: which graders have a version that names which environment."""
     return f"gradebox:environment-uses:{project}"
+
+
+def models(project: str) -> str:
+    """The models of a project: key to JSON, API keys encrypted."""
+    return f"gradebox:models:{project}"

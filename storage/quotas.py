@@ -28,6 +28,8 @@ class Quotas(msgspec.Struct, frozen=True):
     """Of the environments of a project."""
     builds_at_once: int = 2
     """Of a project, which are not over."""
+    models: int = 100
+    """Of a project."""
 
     def check_builds(self, project: str, there: int, building: int, deleted: int) -> None:
         """Whether the project may have one more build of an environment; `deleted` ones still take room for a day."""
@@ -54,6 +56,14 @@ class Quotas(msgspec.Struct, frozen=True):
                 f"project {project!r} keeps the data of environments {there} times, and at most {self.builds} are "
                 "kept: delete environments that are no longer used, or wait a day until what no build names is "
                 "removed, or have the operator raise GRADEBOX_ENVIRONMENT_BUILDS"
+            )
+
+    def check_models(self, project: str, there: int) -> None:
+        """Whether the project may have one more model. Raises QuotaExceeded."""
+        if there >= self.models:
+            raise QuotaExceeded(
+                f"project {project!r} has {there} models, and at most {self.models} are kept: delete some, "
+                "or have the operator raise GRADEBOX_PROJECT_MODELS"
             )
 
     def check_projects(self, there: int) -> None:

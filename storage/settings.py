@@ -16,6 +16,9 @@ class StorageSettings(BaseSettings):
 
     redis_url: str = Field(default="redis://127.0.0.1:6379/0", description="redis://, rediss:// or unix://")
     data_dir: Path = Field(default=Path(".gradebox"), description="the first API key and, by default, the spool")
+    secret_key_file: Path | None = Field(
+        default=None, description="what API keys of models are encrypted under; by default in the data folder"
+    )
     spool_url: str = Field(default="", description="payloads and outcomes, as fsspec reads it; empty: the data folder")
     waiting_completions: int = Field(
         default=20_000_000,
@@ -32,6 +35,7 @@ class StorageSettings(BaseSettings):
     environment_builds: int = Field(
         default=100, ge=1, description="of environments that one project may have, failed ones included"
     )
+    project_models: int = Field(default=100, ge=1, description="that one project may have")
     project_batches: int = Field(default=100_000, ge=1, description="that one project may keep")
     project_spool_gb: int = Field(
         default=0, ge=0, description="GiB of threads and outcomes that one project may keep; 0: half of the disk"
@@ -49,6 +53,11 @@ class StorageSettings(BaseSettings):
     reserve_mb: int = Field(
         default=256, ge=0, description="MiB that uploads leave free on the disk; outcomes may use three quarters of it"
     )
+
+    @property
+    def secret_key(self) -> Path:
+        """The key file that is in force."""
+        return self.secret_key_file or self.data_dir / "secret-key"
 
     @property
     def retention_s(self) -> float | None:

@@ -1,5 +1,7 @@
 """Everything that is kept, opened once per process."""
 
+from pathlib import Path
+
 from redis import Redis
 
 from storage.api_keys import ApiKeys
@@ -15,11 +17,13 @@ from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
+from storage.models import Models
 from storage.orphan_files import OrphanFiles
 from storage.processes import Processes
 from storage.projects import DEFAULT, Projects
 from storage.queue_depth import Queue
 from storage.quotas import GIB, Quotas
+from storage.secret_key import SecretKey
 from storage.settings import StorageSettings
 from storage.spool import MIB, Spool
 from storage.upload_bytes import Underway
@@ -36,6 +40,7 @@ class Store:
         audit_lines: int = LINES,
         attempts: int = ATTEMPTS,
         quotas: Quotas | None = None,
+        secret_key: Path | None = None,
     ) -> None:
         quotas = quotas or Quotas()
         self.redis = redis
@@ -47,6 +52,7 @@ class Store:
         self.environments = Environments(redis, self.audit, quotas)
         self.builds = EnvironmentBuilds(redis, quotas)
         self.environment_data = EnvironmentData(redis, spool, quotas)
+        self.models = Models(redis, self.audit, quotas, SecretKey(secret_key or StorageSettings().secret_key))
         self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()
@@ -77,10 +83,11 @@ def open_store(settings: StorageSettings) -> Store:
         versions=settings.grader_versions,
         version_bytes=settings.project_sources_mb * MIB,
         builds=settings.environment_builds,
+        models=settings.project_models,
         batches=settings.project_batches,
         spool_bytes=settings.project_spool_gb * GIB or spool.half_of_disk() or Quotas().spool_bytes,
     )
-    return Store(redis, spool, most, settings.audit_lines, settings.attempts, quotas)
+    return Store(redis, spool, most, settings.audit_lines, settings.attempts, quotas, settings.secret_key)
 
 
 def first_start(store: Store, settings: StorageSettings) -> None:

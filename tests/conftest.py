@@ -119,7 +119,7 @@ def storage_settings(redis_url: str, redis: Redis, tmp_path: Path) -> StorageSet
 @pytest.fixture
 def store(redis: Redis, storage_settings: StorageSettings) -> Store:
     """An empty store with its default project."""
-    store = Store(redis, Spool(storage_settings.spool))
+    store = Store(redis, Spool(storage_settings.spool), secret_key=storage_settings.secret_key)
     store.projects.ensure("default")
     return store
 

@@ -9,6 +9,7 @@ from pydantic_settings import BaseSettings
 
 from api.settings import ApiSettings
 from gradebox.service.logs import LogSettings
+from models.settings import ModelSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 from worker.environments.settings import EnvironmentSettings
@@ -17,7 +18,15 @@ from worker.settings import WorkerSettings
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *DOCS.glob("*.md"), ROOT / "examples" / "README.md", ROOT / "benchmarks" / "NOTES.md"]
-SETTINGS = [ApiSettings, EnvironmentSettings, LogSettings, SandboxSettings, StorageSettings, WorkerSettings]
+SETTINGS = [
+    ApiSettings,
+    EnvironmentSettings,
+    LogSettings,
+    ModelSettings,
+    SandboxSettings,
+    StorageSettings,
+    WorkerSettings,
+]
 
 
 def _names(settings: type[BaseSettings]) -> set[str]:

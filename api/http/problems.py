@@ -23,6 +23,7 @@ from storage import spool
 from storage.connection import is_full
 from storage.errors import (
     Conflict,
+    KeyNeeded,
     KeyReused,
     Locked,
     NotFound,
@@ -33,6 +34,7 @@ from storage.errors import (
     StorageError,
     TooLarge,
 )
+from storage.secret_key import SecretKeyError
 
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
@@ -45,12 +47,14 @@ _STORAGE = {
     NotFound: (404, "not-found"),
     Locked: (409, "locked"),
     NotRunnable: (409, "not-runnable"),
+    KeyNeeded: (409, "api-key-needed"),
     Conflict: (409, "conflict"),
     KeyReused: (422, "idempotency-key-reused"),
     TooLarge: (413, "too-large"),
     QueueFull: (429, "queue-full"),
     QuotaExceeded: (429, "quota-exceeded"),
     Refused: (422, "invalid-request"),
+    SecretKeyError: (503, "unavailable"),
 }
 _HTTP = {404: "not-found", 405: "method-not-allowed"}
 

@@ -12,6 +12,7 @@ from gradebox.cli import (
     environments,
     graders,
     keys,
+    models,
     projects,
     run,
     score,
@@ -35,6 +36,7 @@ transfer.add_to(graders.app)
 app.add_typer(graders.app, name="graders")
 app.add_typer(batches.app, name="batches")
 app.add_typer(environments.app, name="environments")
+app.add_typer(models.app, name="models")
 app.add_typer(keys.app, name="keys")
 app.add_typer(projects.app, name="projects")
 

@@ -1,5 +1,6 @@
 """`gradebox serve`, and each of its roles alone: `api`, `worker`; and `doctor` and `selftest`"""
 
+import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -36,16 +37,26 @@ def serve(
     backend: Annotated[Backend, _setting("backend", "What builds sandboxes; auto takes what is safe here.")] = "auto",
     redis_url: Annotated[str | None, _setting("redis_url", "A Redis of your own instead of the embedded one.")] = None,
     stop_s: Annotated[float, _setting("stop_s", "Seconds that work may still take at the end.", 0)] = 8.0,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=NAME@BASE_URL",
+            help="A model of project `default`; its API key is in GRADEBOX_MODEL_KEY_ and its key in capitals, such as "
+            "GRADEBOX_MODEL_KEY_SMALL_JUDGE of small-judge. May be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Runs the whole service on this machine: the API, workers and a Redis."""
     from gradebox.access import data_dir as usual_data_dir
     from gradebox.service import server_programs
 
     server_programs.environment({})  # says what is not installed, before anything of it is imported
+    from gradebox.service.models import read
     from gradebox.service.serve import ServeOptions
     from gradebox.service.serve import serve as run
 
-    run(ServeOptions(host, port, data_dir or usual_data_dir(), workers, backend, redis_url, stop_s))
+    models = [read(text, os.environ) for text in model or []]
+    run(ServeOptions(host, port, data_dir or usual_data_dir(), workers, backend, redis_url, stop_s, models))
 
 
 def api(

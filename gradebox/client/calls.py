@@ -20,7 +20,9 @@ from gradebox.schemas import (
     EnvironmentData,
     Grader,
     Isolation,
+    ModelTrial,
     Project,
+    ProjectModel,
     Report,
     Role,
     Version,
@@ -28,6 +30,7 @@ from gradebox.schemas import (
 
 PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
 DATA_S = 60.0  # the most that looking through a zip file may take, behind others
+_MODEL_WAIT_S = 60.0  # that a test of a model may wait for others to end
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
 
 GraderChoice = str | Mapping[str, float] | Iterable[str]
@@ -36,6 +39,7 @@ GraderChoice = str | Mapping[str, float] | Iterable[str]
 _graders = TypeAdapter(list[Grader]).validate_json
 _versions = TypeAdapter(list[Version]).validate_json
 _environments = TypeAdapter(list[Environment]).validate_json
+_models = TypeAdapter(list[ProjectModel]).validate_json
 _batches = TypeAdapter(list[Batch]).validate_json
 _audit = TypeAdapter(list[AuditLine]).validate_json
 _keys = TypeAdapter(list[ApiKey]).validate_json
@@ -162,6 +166,38 @@ def get_environment(project: str, key: str, wait_s: float = 0) -> Call[Environme
 def delete_environment(project: str, key: str) -> Call[None]:
     """Deletes an environment with its builds."""
     return Call("DELETE", _path(project, "environments", key), nothing, idempotent=False)
+
+
+def create_model(project: str, fields: Mapping[str, Any]) -> Call[ProjectModel]:
+    """Keeps a model."""
+    path = _path(project, "models")
+    return Call("POST", path, ProjectModel.model_validate_json, body=encode(fields), idempotent=False)
+
+
+def patch_model(project: str, key: str, fields: Mapping[str, Any]) -> Call[ProjectModel]:
+    """Changes members of a model."""
+    return Call("PATCH", _path(project, "models", key), ProjectModel.model_validate_json, body=encode(fields))
+
+
+def list_models(project: str) -> Call[list[ProjectModel]]:
+    """Asks for the models of the project."""
+    return Call("GET", _path(project, "models"), _models)
+
+
+def get_model(project: str, key: str) -> Call[ProjectModel]:
+    """Asks for one model."""
+    return Call("GET", _path(project, "models", key), ProjectModel.model_validate_json)
+
+
+def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
+    """Has the service ask a model, three times at most `timeout_s` seconds each."""
+    path, work_s = _path(project, "models", key, "test"), _MODEL_WAIT_S + 3 * timeout_s
+    return Call("POST", path, ModelTrial.model_validate_json, idempotent=False, work_s=work_s)
+
+
+def delete_model(project: str, key: str) -> Call[None]:
+    """Deletes a model with its API key."""
+    return Call("DELETE", _path(project, "models", key), nothing, idempotent=False)
 
 
 def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:

@@ -1,6 +1,7 @@
 """`gradebox serve`: starts the processes of the service, watches over them, and stops them."""
 
 import http.client
+import ipaddress
 import os
 import select
 import signal
@@ -23,6 +24,7 @@ from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
 from gradebox.service.machine import memory_bytes
+from gradebox.service.models import SECRETS, ServedModel, register
 from gradebox.service.process import ServiceProcess
 from gradebox.service.redis import redis_answers, redis_is_occupied, redis_process, redis_url
 from gradebox.service.settings import fault_of
@@ -50,6 +52,7 @@ class ServeOptions:
     backend: str
     redis_url: str | None
     stop_s: float = 8.0
+    models: Sequence[ServedModel] = ()
 
 
 class Signals:
@@ -95,6 +98,7 @@ def serve(options: ServeOptions) -> None:
             start(redis, lambda: redis_answers(folder))
             start(servers, lambda: _ready(options.host, port))
             if not signals.count:
+                register(options.models, _url(options.host, port), folder.path)
                 with _announced(Note(_url(options.host, port), folder.path), port):
                     console.show(_good_to_know(_url(options.host, port), folder.path, len(servers) - 1))
                     _watch([*redis, *servers], signals, console)
@@ -116,6 +120,7 @@ def _tails(processes: Sequence[ServiceProcess], folder: DataFolder, settings: Lo
 
 def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket) -> list[ServiceProcess]:
     folder.forget_metrics()
+    one_user = _is_loopback(listener)
     environment = server_programs.environment(
         {
             "redis_url": options.redis_url or redis_url(folder),
@@ -128,8 +133,12 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "metrics_dir": folder.metrics,
             "metrics_port": 0,  # the API serves the workers' metrics
             "environments": os.environ.get("GRADEBOX_ENVIRONMENTS", "on"),  # this machine's user is its operator
+            "model_hosts": os.environ.get("GRADEBOX_MODEL_HOSTS", "*"),
+            # Others who reach the service must not reach through it what this machine alone can reach.
+            "model_private": os.environ.get("GRADEBOX_MODEL_PRIVATE", "on" if one_user else "off"),
         }
     )
+    environment = {name: value for name, value in environment.items() if not name.startswith(SECRETS)}
     stop_s = options.stop_s + KILL_S
     api = ServiceProcess(
         "api", server_programs.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),)
@@ -234,6 +243,10 @@ def _listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         advice = "stop what listens there, or choose another with --port (0 takes a free one) or --host"
         raise CannotServe(f"{host}:{port} cannot be listened on ({error.strerror}): {advice}") from error
+
+
+def _is_loopback(listener: socket.socket) -> bool:
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
 
 
 def _ready(host: str, port: int) -> bool:

@@ -13,7 +13,18 @@ from pathlib import Path
 import gradebox
 from gradebox.errors import CannotServe
 
-_NEEDED = ("fastapi", "fsspec", "pydantic_settings", "redis", "rq", "structlog", "uv", "uvicorn")
+_NEEDED = (
+    "cryptography",
+    "fastapi",
+    "fsspec",
+    "openai",
+    "pydantic_settings",
+    "redis",
+    "rq",
+    "structlog",
+    "uv",
+    "uvicorn",
+)
 
 
 def command(module: str) -> list[str]:

@@ -66,7 +66,7 @@ def serving(services: Services, settings: StorageSettings) -> Iterator[Service]:
 @pytest.fixture(scope="session")
 def running(redis_url: str, pool: Pool, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     settings = StorageSettings(redis_url=redis_url, data_dir=tmp_path_factory.mktemp("api"), spool_url="")
-    store = Store(Redis.from_url(redis_url), Spool(settings.spool))
+    store = Store(Redis.from_url(redis_url), Spool(settings.spool), secret_key=settings.secret_key)
     metrics = settings.data_dir / "metrics"
     metrics.mkdir()
     with serving(Services(store, pool, ApiSettings(metrics_dir=metrics)), settings) as service:

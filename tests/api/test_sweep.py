@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from models.settings import ModelSettings
 from tests.api.access.test_auth import LINE, LINES
 from tests.api.conftest import GOOD, PROJECT, Service
 from worker.environments.settings import EnvironmentSettings
@@ -23,6 +24,8 @@ BODIES: dict[str, dict[str, Any]] = {
     "PATCH /graders/{key}": {"name": "mine"},
     "/environments": {"key": "mine", "requirements": ["mine"]},
     "PUT /environments/{key}": {"requirements": ["mine"]},
+    "/models": {"key": "mine", "base_url": "http://127.0.0.1:9/v1", "model": "m"},
+    "PATCH /models/{key}": {"model": "other"},
     "/graders/{key}/score": {"threads": [{"turns": [["assistant", "4"]]}]},
     "PATCH /batches/{batch_id}": {"kept": True},
     "/batches": {"graders": [{"key": "very-secret-grader"}], "threads": [{"turns": [["assistant", "4"]]}]},
@@ -61,7 +64,8 @@ class Route:
 
 @pytest.fixture(autouse=True)
 def environments(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The operator lets environments be built, so that roles alone decide."""
+    """The operator lets environments be built and models be anywhere, so that roles alone decide."""
+    monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=("*",), model_private="on"))
     monkeypatch.setattr(service.services, "environments", EnvironmentSettings(environments="on"))
 
 
@@ -71,6 +75,8 @@ def filled(client: httpx.Client) -> dict[str, str]:
     key, words, source = MARKS
     grader = {"key": key, "name": words, "description": words, "source": f"# {source}\n{GOOD}"}
     client.post(f"{PROJECT}/graders", json=grader).raise_for_status()
+    model = {"key": key, "base_url": "http://127.0.0.1:9/v1", "model": words, "api_key": source}
+    client.post(f"{PROJECT}/models", json=model).raise_for_status()
     batch = client.post(f"{PROJECT}/batches?grader={key}", content=LINE, headers=LINES).json()["id"]
     client.post("/v1/projects", json={"key": "other"}).raise_for_status()
     made = client.post("/v1/keys", json={"name": "spare", "projects": ["default"]}).json()["id"]
@@ -98,6 +104,7 @@ def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
         "api-keys",
         "grader*",
         "environment*",
+        "models:*",
         "versions:*",
         "numbers:*",
         "batches:*",

@@ -29,6 +29,7 @@ from api.settings import ApiSettings
 from gradebox import Client, StringThread
 from gradebox.cli import app
 from gradebox.errors import EnvironmentFailed
+from models.settings import ModelSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
 from tests.gradebox.conftest import ROOT, Service
@@ -138,6 +139,12 @@ def _of_environments(_: Names, client: Client) -> None:
     assert newest.data
 
 
+def _of_models(names: Names, client: Client) -> None:
+    assert names["trial"].passed or names["trial"].error.kind == "unreachable"
+    assert client.models.get("small-judge").has_api_key
+    client.models.delete("small-judge")
+
+
 def _of_graders(_: Names, client: Client) -> None:
     assert client.graders.get("contains-answer").version == 1
 
@@ -162,6 +169,7 @@ RUN = {
     "docs/adaptive.md": Page(_of_adaptive),
     "docs/environments.md": Page(_of_environments),
     "docs/graders.md": Page(_of_graders),
+    "docs/models.md": Page(_of_models),
     "docs/openai.md": Page(_of_openai),
     "docs/other-graders.md": Page(_of_others),
     "docs/python.md": Page(_of_python),
@@ -276,7 +284,7 @@ INLINE = [
     pytest.param(span, id=f"{page}: {span}")
     for page, span in SPANS
     if re.match(r"(\.venv/bin/)?(gradebox |python -m |make [a-z])", span)
-    or re.match(r"(graders|batches|environments|keys|projects) [a-z]+\b", span)
+    or re.match(r"(graders|batches|environments|keys|models|projects) [a-z]+\b", span)
 ]
 
 
@@ -318,7 +326,7 @@ def check(words: list[str]) -> None:
     """Fails unless this is a command that there is."""
     if words[0] in OURS:
         parse(words[1:])
-    elif words[0] in ("graders", "batches", "environments", "keys", "projects"):
+    elif words[0] in ("graders", "batches", "environments", "keys", "models", "projects"):
         parse(words)
     elif words[1:2] == ["-m"]:
         _check_module(*words[2:])
@@ -333,7 +341,7 @@ def check(words: list[str]) -> None:
 
 SETTINGS = {
     f"{kind.model_config.get('env_prefix') or ''}{name}".upper()
-    for kind in (ApiSettings, EnvironmentSettings, SandboxSettings, StorageSettings, WorkerSettings)
+    for kind in (ApiSettings, EnvironmentSettings, ModelSettings, SandboxSettings, StorageSettings, WorkerSettings)
     for name in kind.model_fields
 }
 

@@ -9,6 +9,7 @@ from gradebox.client._async.batches import AsyncBatches
 from gradebox.client._async.environments import AsyncEnvironments
 from gradebox.client._async.graders import AsyncGraders
 from gradebox.client._async.keys import AsyncKeys, AsyncProjects
+from gradebox.client._async.models import AsyncModels
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.calls import GraderChoice
@@ -29,7 +30,7 @@ class AsyncClient:
 
     Attributes:
         url: of the service.
-        graders, batches, environments: of the client's project.
+        graders, batches, environments, models: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
 
@@ -52,6 +53,7 @@ class AsyncClient:
         self.graders = AsyncGraders(self._transport, project, self._scoring)
         self.batches = AsyncBatches(self._transport, project)
         self.environments = AsyncEnvironments(self._transport, project)
+        self.models = AsyncModels(self._transport, project)
         self.keys = AsyncKeys(self._transport)
         self.projects = AsyncProjects(self._transport)
 

@@ -10,6 +10,7 @@ from gradebox.client._sync.batches import Batches
 from gradebox.client._sync.environments import Environments
 from gradebox.client._sync.graders import Graders
 from gradebox.client._sync.keys import Keys, Projects
+from gradebox.client._sync.models import Models
 from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.calls import GraderChoice
@@ -30,7 +31,7 @@ class Client:
 
     Attributes:
         url: of the service.
-        graders, batches, environments: of the client's project.
+        graders, batches, environments, models: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
 
@@ -53,6 +54,7 @@ class Client:
         self.graders = Graders(self._transport, project, self._scoring)
         self.batches = Batches(self._transport, project)
         self.environments = Environments(self._transport, project)
+        self.models = Models(self._transport, project)
         self.keys = Keys(self._transport)
         self.projects = Projects(self._transport)
 

@@ -1,0 +1,168 @@
+"""Where a model may be. The base URL comes from a tenant and the request from inside the operator's network, so the
+name must be one that the operator allows, and so must every address that it stands for, looked at when it is asked.
+"""
+
+import ipaddress
+import re
+import socket
+from asyncio import get_running_loop
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from models.errors import AddressError
+from models.settings import HOST, ModelSettings
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
+
+MOST_TRIED = 8  # addresses of one name
+_PORTS = {"http": 80, "https": 443}
+_URL_CHARACTERS = 2000
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
+# Addresses of clouds' metadata that lie in no range which is refused as a whole.
+_METADATA = {
+    ipaddress.ip_address(one)
+    for one in ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd00:42::42", "fd20:ce::254")
+}
+_THIS_NETWORK = ipaddress.ip_network("0.0.0.0/8")  # Linux takes 0.0.0.0 for this machine
+_FUTURE_USE = ipaddress.ip_network("240.0.0.0/4")
+_TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # NAT64: the last 32 bits are an IPv4 address
+_COMPATIBLE = ipaddress.ip_network("::/96")
+
+
+class Place(NamedTuple):
+    """Where a model is: a base URL, read once."""
+
+    scheme: str
+    host: str
+    port: int
+    url: str
+
+    def holds(self, scheme: str, host: bytes, port: int | None) -> bool:
+        """Whether a request goes to this host and port."""
+        name = host.decode("ascii").lower().rstrip(".")
+        return (scheme, name, port or _PORTS.get(scheme)) == (self.scheme, self.host, self.port)
+
+    @property
+    def label(self) -> str:
+        """As people write it."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def read(base_url: str) -> Place:
+    """The place of a base URL. Raises AddressError."""
+    import httpx  # it loads what colours its own command: not at the start of the API
+
+    if len(base_url) > _URL_CHARACTERS or not base_url.isascii() or re.search(r"[\x00-\x20\x7f\\]", base_url):
+        raise AddressError(f"the base URL is longer than {_URL_CHARACTERS} characters, or has other than visible ASCII")
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL as error:
+        raise AddressError("the base URL is none: write it as in https://api.example.com/v1") from error
+    host = url.raw_host.decode("ascii").lower().rstrip(".")
+    if url.scheme not in _PORTS or not host:
+        raise AddressError("the base URL does not begin with http:// or https:// and a host")
+    if url.port is not None and not 0 < url.port < 65536:
+        raise AddressError(f"{url.port} is no port")
+    if url.userinfo:
+        raise AddressError("the base URL has a user name or password: leave it out, and send the key as `api_key`")
+    if "?" in base_url or "#" in base_url:
+        raise AddressError("the base URL has a query or a fragment: leave it out")
+    if "%" in host or (_NUMBER.fullmatch(host.rpartition(".")[2]) and _address(host) is None):
+        raise AddressError(f"{host!r} is no name and no whole address: write IPv4 addresses as four decimal numbers")
+    return Place(url.scheme, host, url.port or _PORTS[url.scheme], str(url).rstrip("/"))
+
+
+class Policy:
+    """What the operator allows."""
+
+    def __init__(self, settings: ModelSettings) -> None:
+        self._hosts = [match.groups() for host in settings.model_hosts if (match := HOST.fullmatch(host))]
+        self._private = settings.model_private == "on"
+
+    def check(self, place: Place) -> bool:
+        """Whether the place may have a private address. Raises AddressError where the operator does not allow it."""
+        if any(host != "*" and _is(host, port, place) for host, port in self._hosts):
+            private = True
+        elif any(host == "*" and port in (None, str(place.port)) for host, port in self._hosts):
+            private = self._private
+        else:
+            raise AddressError(
+                f"this service asks no model at {place.label}: its operator names the hosts in GRADEBOX_MODEL_HOSTS"
+            )
+        if (address := _address(place.host)) is not None:
+            _check(place, address, private)
+        return private
+
+
+async def look_up(host: str, port: int) -> Sequence[str]:
+    """The addresses of a name, as the system finds them."""
+    found = await get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [str(one[4][0]) for one in found]
+
+
+async def allowed(place: Place, policy: Policy, resolve: Resolve = look_up) -> list[str]:
+    """The addresses to connect to, every one of which may be asked.
+
+    Raises:
+        AddressError: one of the addresses may not be asked, or the place itself may not.
+        OSError: the name could not be resolved.
+    """
+    private = policy.check(place)
+    found = list(dict.fromkeys(await resolve(place.host, place.port)))
+    for text in found:
+        address = _address(text)
+        if address is None:
+            raise AddressError(f"{place.host} stands for {text!r}, which is no address")
+        _check(place, address, private)
+    if not found:
+        raise OSError(f"{place.host} has no address")
+    return found[:MOST_TRIED]
+
+
+def _check(place: Place, address: Address, private: bool) -> None:
+    for one in (address, *_inside(address)):
+        if _is_never_asked(one):
+            raise AddressError(
+                f"{place.host} stands for {address}, which is never asked: link-local addresses, those of clouds' "
+                "metadata, multicast and unspecified ones are refused whatever the operator allows"
+            )
+        if not private and not one.is_global:
+            raise AddressError(
+                f"{place.host} stands for {address}, which is private: the operator can allow it by naming "
+                f"{place.label} in GRADEBOX_MODEL_HOSTS"
+            )
+
+
+def _is_never_asked(address: Address) -> bool:
+    if address.is_link_local or address.is_multicast or address.is_unspecified or address in _METADATA:
+        return True
+    return isinstance(address, ipaddress.IPv4Address) and (address in _THIS_NETWORK or address in _FUTURE_USE)
+
+
+def _inside(address: Address) -> list[ipaddress.IPv4Address]:
+    """The IPv4 addresses that an IPv6 address leads to."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return []
+    found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
+    if address in _TRANSLATED or (address in _COMPATIBLE and int(address) > 1):
+        found.append(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+    return [one for one in found if one is not None]
+
+
+def _is(host: str, port: str | None, place: Place) -> bool:
+    """Whether an entry of the operator's list names this place. Without a port it is for the scheme's own."""
+    if place.port != (int(port) if port else _PORTS[place.scheme]):
+        return False
+    if host.startswith("*."):
+        return place.host.endswith(host[1:])
+    named = _address(host.strip("[]"))
+    return host == place.host if named is None else named == _address(place.host)
+
+
+def _address(text: str) -> Address | None:
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None

@@ -1,0 +1,123 @@
+"""What comes back from a model, read strictly; and what each answer that is no reply means."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+import msgspec
+
+from models.errors import ModelError
+
+_LONGEST_PAUSE_S = 3600.0
+_LOOKED_AT = 16_384  # bytes of an answer, of which the first characters are told
+_TOLD = 500
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """A reply that is whole."""
+
+    text: str
+    finish_reason: str
+    has_logprobs: bool
+
+
+class _Message(msgspec.Struct):
+    content: str | None = None
+    refusal: str | None = None
+
+
+class _Choice(msgspec.Struct):
+    message: _Message
+    finish_reason: str | None = None
+    logprobs: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class _Completion(msgspec.Struct):
+    choices: list[_Choice]
+
+
+class _Coded(msgspec.Struct):
+    error: Any = None
+
+
+_completion = msgspec.json.Decoder(_Completion)
+_coded = msgspec.json.Decoder(_Coded)
+
+
+def read(body: bytes, secret: str) -> Reply:
+    """The reply of a completion. Raises ModelError where it is none, not whole, or refused. It never tells `secret`."""
+    try:
+        found = _completion.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ModelError(
+            "invalid_reply",
+            f"the server answered, but with no chat completion ({told(body, secret)}): check that the base URL is that "
+            "of an OpenAI-compatible server, mostly ending in /v1",
+        ) from error
+    if not found.choices:
+        raise ModelError("invalid_reply", "the completion has no choices: ask again, or look into the server's log")
+    choice = found.choices[0]
+    if choice.message.refusal or choice.finish_reason == "content_filter":
+        why = told((choice.message.refusal or "content filter").encode("utf-8", "replace"), secret)
+        raise ModelError("refused", f"the model refused ({why}): change the messages, or take another model")
+    if choice.finish_reason == "length":
+        raise ModelError("cut_off", "the reply was cut off at the server's bound of tokens: raise `max_tokens`")
+    if not choice.message.content:
+        raise ModelError("invalid_reply", "the reply is empty: check that the model answers in text")
+    has_logprobs = bytes(choice.logprobs).strip() != b"null"
+    return Reply(choice.message.content, choice.finish_reason or "", has_logprobs)
+
+
+def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str) -> ModelError:
+    """What an answer of another status than 200 means."""
+    said = f"the server answered {status} ({told(body, secret)})"
+    if status == 429 and _code(body) == "insufficient_quota":
+        return ModelError("refused", f"{said}: the account has no quota left, so pay for more, or take another model")
+    if status == 429:
+        pause = _retry_after(headers.get("retry-after", ""))
+        return ModelError("rate_limited", f"{said}: ask later, or raise the limit there", True, pause)
+    if status == 404:
+        return ModelError("unknown", f"{said}: check the base URL, mostly ending in /v1, and the model's name there")
+    if status in (401, 403):
+        return ModelError("refused", f"{said}: check the API key of the model")
+    if 300 <= status < 400:
+        return ModelError("refused", f"the server answered {status}, and redirects are not followed: set its own URL")
+    if status >= 500 or status in (408, 409, 425):
+        pause = _retry_after(headers.get("retry-after", ""))
+        return ModelError("unreachable", f"{said}: ask again, or look into the server's log", True, pause)
+    return ModelError("refused", f"{said}: check the model's name there and its defaults")
+
+
+def told(body: bytes, secret: str) -> str:
+    """The beginning of an answer, without the secret that it may repeat."""
+    text = body[:_LOOKED_AT].decode("utf-8", "replace")
+    if secret:
+        text = text.replace(secret, "[API key]")
+        # A server may shorten what it repeats, or the end of what is shown may: no long part of it is told either.
+        for size in range(len(secret) - 1, 7, -1):
+            if secret[:size] in text:
+                text = text.replace(secret[:size], "[API key]")
+    text = " ".join(text.split())
+    return f"{text[:_TOLD]}…" if len(text) > _TOLD else text or "nothing"
+
+
+def _code(body: bytes) -> object:
+    try:
+        error = _coded.decode(body).error
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return error.get("code") if isinstance(error, dict) else None
+
+
+def _retry_after(value: str) -> float | None:
+    """Seconds, from a number or a date; None where it is neither."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        try:
+            at = parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
+    return min(max(seconds, 0.0), _LONGEST_PAUSE_S) if seconds == seconds else None

@@ -1,0 +1,35 @@
+"""Where models may be, and how much they may answer: `GRADEBOX_MODEL_HOSTS` and so on."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+HOST = re.compile(r"(\*|(?:\*\.)?[a-z0-9][a-z0-9._-]*|\[[0-9a-f:.]+\])(?::([0-9]{1,5}))?")
+
+
+def _hosts(value: object) -> object:
+    """`a,b` as a list of hosts. Raises ValueError where one of them is none."""
+    if not isinstance(value, str):
+        return value
+    hosts = [host.strip().lower() for host in value.split(",") if host.strip()]
+    for host in hosts:
+        if not HOST.fullmatch(host):
+            raise ValueError(f"{host!r} is no host, host:port, *.domain, [IPv6 address] or *")
+    return hosts
+
+
+class ModelSettings(BaseSettings):
+    """What the operator says of models."""
+
+    model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
+
+    model_hosts: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_hosts)] = Field(
+        default=(), description="where models may be: `host`, `host:port`, `*.domain`, `[IPv6 address]`, `*`"
+    )
+    model_private: Literal["off", "on"] = Field(
+        default="off", description="whether `*` is for loopback and private addresses too"
+    )
+    model_reply_kb: int = Field(default=4096, ge=1, le=65536, description="KiB that one reply may have")
+    model_connect_s: float = Field(default=10.0, gt=0, le=600, description="seconds that connecting may take")

@@ -1,0 +1,83 @@
+"""A trial of a model: whether it answers, and what its server can do."""
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+
+from gradebox.schemas import ModelTrial
+from models.errors import ModelError
+
+if TYPE_CHECKING:
+    from models.client import ModelClient
+
+_QUESTION = [{"role": "user", "content": 'Is the sky blue on a clear day? Answer as JSON: {"answer": "yes"}'}]
+_SCHEMA: dict[str, Any] = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "verdict",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {"answer": {"type": "string", "enum": ["yes", "no"]}},
+            "required": ["answer"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+class _Verdict(msgspec.Struct, forbid_unknown_fields=True):
+    answer: Literal["yes", "no"]
+
+
+_verdict = msgspec.json.Decoder(_Verdict)
+
+
+async def trial(client: "ModelClient") -> ModelTrial:
+    """Asks three times: as every grader will, with a schema, and with log probabilities. Nothing is raised for what the
+    server does: a trial that failed says why.
+    """
+    began = monotonic()
+    try:
+        reply = await client.chat(_QUESTION)
+        structured = await _fits(client)
+        logprobs = await _has_logprobs(client)
+    except ModelError as error:
+        return ModelTrial(passed=False, error=error.fault, duration_ms=_since(began))
+    return ModelTrial(
+        passed=True,
+        reply=client.told(reply.text),
+        structured_output=structured,
+        logprobs=logprobs,
+        duration_ms=_since(began),
+    )
+
+
+async def _fits(client: "ModelClient") -> bool:
+    try:
+        reply = await client.chat(_QUESTION, response_format=_SCHEMA)
+        _verdict.decode(reply.text)
+    except ModelError as error:
+        return _cannot(error)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True
+
+
+async def _has_logprobs(client: "ModelClient") -> bool:
+    try:
+        return (await client.chat(_QUESTION, logprobs=True)).has_logprobs
+    except ModelError as error:
+        return _cannot(error)
+
+
+def _cannot(error: ModelError) -> bool:
+    """False: the server cannot do what was asked of it. Raises the error where that is not known."""
+    if error.fault.retryable:
+        raise error
+    return False
+
+
+def _since(began: float) -> float:
+    return round((monotonic() - began) * 1000, 1)

@@ -1,0 +1,100 @@
+"""Secrets that the service must be able to read again, such as API keys of models: encrypted under a file of its own.
+
+Redis holds what is encrypted, and the file is not in Redis: who reads one of both alone reads no secret.
+"""
+
+import base64
+import hashlib
+import os
+import secrets
+from pathlib import Path
+
+from storage.errors import StorageError
+
+_KEY_BYTES = 32
+_NONCE_BYTES = 12
+
+
+class SecretKeyError(StorageError):
+    """The key file cannot be used, or is not the one that a secret was encrypted with."""
+
+
+class SecretKey:
+    """The key in the file. It is made where there is none, once, whichever process comes first."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._key: bytes | None = None
+
+    def seal(self, secret: str, context: str) -> str:
+        """Encrypts. What was sealed in one context is opened in no other. Raises SecretKeyError."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # loaded where it is first needed
+
+        key, nonce = self._read(), secrets.token_bytes(_NONCE_BYTES)
+        sealed = nonce + AESGCM(key).encrypt(nonce, secret.encode(), context.encode())
+        return f"{_name(key)}:{base64.b64encode(sealed).decode()}"
+
+    def open(self, sealed: str, context: str) -> str:
+        """Decrypts. Raises SecretKeyError where the file is not the one that it was sealed with."""
+        from cryptography.exceptions import InvalidTag
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        key = self._read()
+        name, _, text = sealed.partition(":")
+        if name != _name(key):
+            raise SecretKeyError(
+                f"the key file {self._path} is not the one that this secret was encrypted with: restore that file "
+                "(GRADEBOX_SECRET_KEY_FILE), the same for every process, or give the secret again"
+            )
+        data = base64.b64decode(text)
+        try:
+            return AESGCM(key).decrypt(data[:_NONCE_BYTES], data[_NONCE_BYTES:], context.encode()).decode()
+        except InvalidTag as error:
+            raise SecretKeyError("what is kept of this secret was changed: give the secret again") from error
+
+    def _read(self) -> bytes:
+        if self._key is None:
+            try:
+                if not self._path.exists():
+                    _make(self._path)
+                self._key = _decoded(self._path)
+            except OSError as error:
+                raise SecretKeyError(
+                    f"the key file {self._path} cannot be read or made ({error.strerror}): let the service's user read "
+                    "it, or name another with GRADEBOX_SECRET_KEY_FILE"
+                ) from error
+        return self._key
+
+
+def _decoded(path: Path) -> bytes:
+    with path.open("rb") as file:
+        text = file.read(1000)
+    try:
+        key = base64.urlsafe_b64decode(text.strip())
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise SecretKeyError(f"the file {path} holds no key: it has {_KEY_BYTES} random bytes in base64")
+    return key
+
+
+def _make(path: Path) -> None:
+    """Links the file into place whole: processes that start at once end with one key."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
+    try:
+        with os.fdopen(os.open(own, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(base64.urlsafe_b64encode(secrets.token_bytes(_KEY_BYTES)) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(own, path)
+        except FileExistsError:
+            return  # another process was first: its key is the key
+    finally:
+        own.unlink(missing_ok=True)
+
+
+def _name(key: bytes) -> str:
+    """Tells keys apart and says nothing of them."""
+    return hashlib.sha256(b"gradebox secret key " + key).hexdigest()[:12]

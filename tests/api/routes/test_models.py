@@ -1,0 +1,116 @@
+"""Models over HTTP."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from examples.model_server import ModelServer, Script
+from models.settings import ModelSettings
+from tests.api.conftest import PROJECT, Service, problem
+
+PATH = f"{PROJECT}/models"
+SECRET = "sk-very-secret-of-a-model-0123456789"
+
+
+@pytest.fixture
+def here(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator lets models be on this machine."""
+    monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=("*",), model_private="on"))
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(Script(api_key=SECRET)) as server:
+        yield server
+
+
+@pytest.mark.usefixtures("here")
+def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: ModelServer) -> None:
+    body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET, "defaults": {"seed": 1}}
+    made = client.post(PATH, json=body)
+    assert made.status_code == 201, made.text
+    assert made.json()["has_api_key"] is True
+    assert server.bodies == []
+    problem(client.post(PATH, json=body), 409, "conflict")
+
+    trial = client.post(f"{PATH}/judge/test").json()
+    assert (trial["passed"], trial["structured_output"], trial["logprobs"]) == (True, True, True), trial
+    assert [one["seed"] for one in server.bodies] == [1, 1, 1]
+    found = client.get(f"{PATH}/judge").json()
+    assert found["tested_at"] is not None
+    assert client.get(PATH).json() == [found]
+
+    moved = client.patch(f"{PATH}/judge", json={"base_url": "http://127.0.0.1:9/v1"})
+    assert "give the key again" in problem(moved, 409, "api-key-needed")
+    changed = client.patch(f"{PATH}/judge", json={"api_key": "wrong", "timeout_s": 5}).json()
+    assert (changed["tested_at"], changed["timeout_s"], changed["defaults"]["seed"]) == (None, 5, 1)
+    refused = client.post(f"{PATH}/judge/test").json()
+    assert (refused["passed"], refused["error"]["kind"]) == (False, "refused")
+
+    assert client.delete(f"{PATH}/judge").status_code == 204
+    problem(client.get(f"{PATH}/judge"), 404, "not-found")
+    problem(client.post(f"{PATH}/judge/test"), 404, "not-found")
+    audit = client.get(f"{PROJECT}/audit").text
+    for action in ("model.create", "model.test", "model.update", "model.delete"):
+        assert action in audit
+    assert SECRET not in audit
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"base_url": "http://user:pw@127.0.0.1/v1"},
+        {"base_url": "http://127.1/v1"},
+        {"base_url": "file:///etc/passwd"},
+        {"base_url": ""},
+        {"model": ""},
+        {"key": "Judge"},
+        {"api_key": "a b"},
+        {"api_key": "a\r\nX-Evil: 1"},
+        {"api_key": "ü"},
+        {"api_key": "a" * 4097},
+        {"defaults": {"temperature": 3}},
+        {"defaults": {"max_tokens": 0}},
+        {"defaults": {"stop": "x"}},
+        {"timeout_s": 601},
+        {"extra_headers": {}},
+    ],
+)
+def test_what_is_no_model(client: httpx.Client, change: dict[str, object]) -> None:
+    body = {"key": "judge", "base_url": "http://127.0.0.1:9/v1", "model": "m", **change}
+    detail = problem(client.post(PATH, json=body), 422, "invalid-request")
+    assert "pw" not in detail
+    assert client.get(PATH).json() == []
+
+
+def test_the_operator_says_where(client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"key": "judge", "base_url": "https://api.example.com/v1", "model": "m"}
+    assert "GRADEBOX_MODEL_HOSTS" in problem(client.post(PATH, json=body), 403, "forbidden")
+    public = ModelSettings(model_hosts=("*",), model_private="off")
+    monkeypatch.setattr(service.services, "models", public)
+    for host in ("127.0.0.1:8000", "10.1.2.3", "169.254.169.254", "[::ffff:169.254.169.254]", "[::1]", "0.0.0.0"):
+        problem(client.post(PATH, json={**body, "base_url": f"http://{host}/v1"}), 403, "forbidden")
+    client.post(
+        PATH, json={**body, "base_url": "http://localhost:9/v1"}
+    ).raise_for_status()  # a name is looked up later
+    trial = client.post(f"{PATH}/judge/test").json()
+    assert trial["error"]["kind"] == "refused"
+    assert "is private" in trial["error"]["message"]
+
+
+@pytest.mark.usefixtures("here")
+def test_a_key_file_that_was_lost_is_told(client: httpx.Client, service: Service, server: ModelServer) -> None:
+    from storage.secret_key import SecretKey
+
+    body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET}
+    client.post(PATH, json=body).raise_for_status()
+    mine = service.store.models._secret_key
+    service.store.models._secret_key = SecretKey(service.settings.data_dir / "another")
+    try:
+        detail = problem(client.post(f"{PATH}/judge/test"), 503, "unavailable")
+    finally:
+        service.store.models._secret_key = mine
+    assert "GRADEBOX_SECRET_KEY_FILE" in detail
+    assert server.bodies == []

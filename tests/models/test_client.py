@@ -1,0 +1,235 @@
+"""A model is asked through real sockets, and its server misbehaves in each way that is known."""
+
+import asyncio
+import logging
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from examples.model_server import ModelServer, Script
+from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial
+from models.client import ModelClient
+from models.errors import ModelError
+from models.replies import Reply, told
+from models.settings import ModelSettings
+from models.trial import trial
+from storage.models import ModelAccess
+
+HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
+KEY = "sk-very-secret-of-a-model-0123456789"
+QUESTION = [{"role": "user", "content": "?"}]
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+def access(server: ModelServer, model: str = "m", timeout_s: float = 5) -> ModelAccess:
+    return ModelAccess(server.base_url, model, ModelDefaults(temperature=0), timeout_s, 1, KEY)
+
+
+def asked(
+    to: ModelAccess, ask: Callable[[ModelClient], Coroutine[Any, Any, Any]], settings: ModelSettings = HERE
+) -> Any:
+    async def main() -> Any:
+        async with ModelClient(to, settings) as client:
+            return await ask(client)
+
+    return asyncio.run(main())
+
+
+def chat(to: ModelAccess, settings: ModelSettings = HERE, **options: Any) -> Reply:
+    reply: Reply = asked(to, lambda client: client.chat(QUESTION, **options), settings)
+    return reply
+
+
+def fault(to: ModelAccess, settings: ModelSettings = HERE) -> ModelFault:
+    with pytest.raises(ModelError) as raised:
+        chat(to, settings)
+    assert KEY not in str(raised.value)
+    assert KEY not in repr(raised.value)
+    return raised.value.fault
+
+
+def test_a_reply(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-of-the-operator")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-operator")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    assert chat(access(server)) == Reply('{"answer": "yes"}', "stop", False)
+    assert server.bodies == [{"model": "m", "messages": QUESTION, "temperature": 0}]
+    sent = {name.lower(): value for name, value in server.headers[0].items()}
+    assert sent["authorization"] == f"Bearer {KEY}"
+    assert sent["host"] == f"127.0.0.1:{server.server_address[1]}"
+    assert set(sent) <= {
+        "authorization",
+        "host",
+        "accept",
+        "accept-encoding",
+        "content-type",
+        "content-length",
+        "user-agent",
+    }
+
+
+def test_no_key_is_no_header(server: ModelServer) -> None:
+    chat(replace(access(server), api_key=""))
+    assert "Authorization" not in server.headers[0]
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "kind", "retryable"),
+    [
+        ("status:401", "refused", False),
+        ("status:403", "refused", False),
+        ("status:404", "unknown", False),
+        ("status:400", "refused", False),
+        ("status:422", "refused", False),
+        ("status:429", "rate_limited", True),
+        ("status:500", "unreachable", True),
+        ("status:503", "unreachable", True),
+        ("redirect", "refused", False),
+        ("cut-off", "cut_off", False),
+        ("refusal", "refused", False),
+        ("empty", "invalid_reply", False),
+        ("no-choices", "invalid_reply", False),
+        ("huge", "invalid_reply", False),
+        ("deep", "invalid_reply", False),
+        ("gzip", "invalid_reply", False),
+        ("half", "unreachable", True),
+        ("huge-headers", "unreachable", True),
+        ("echo-key", "refused", False),
+        ("deep-error", "refused", False),
+    ],
+)
+def test_each_failure_has_its_kind(server: ModelServer, behaviour: str, kind: str, retryable: bool) -> None:
+    began = monotonic()
+    found = fault(access(server, f"behave:{behaviour}"))
+    assert (found.kind, found.retryable) == (kind, retryable), found
+    assert ": " in found.message or "as it is" in found.message  # what to do
+    assert len(server.bodies) == 1  # nothing asks again by itself, nor follows a redirect
+    assert monotonic() - began < 5
+
+
+@pytest.mark.parametrize("behaviour", ["hang", "drip"])
+def test_time_is_bounded_over_all(server: ModelServer, behaviour: str) -> None:
+    began = monotonic()
+    found = fault(access(server, f"behave:{behaviour}", timeout_s=1))
+    assert (found.kind, found.retryable) == ("unreachable", True)
+    assert "within 1 s" in found.message
+    assert 0.9 < monotonic() - began < 4
+
+
+def test_a_pause_that_a_server_asks_for() -> None:
+    with ModelServer(Script(behave="status", status=429, retry_after="7")) as server:
+        assert fault(access(server)).retry_after_s == 7
+    with ModelServer(Script(behave="status", status=429, retry_after="nan")) as server:
+        assert fault(access(server)).retry_after_s is None
+    with ModelServer(Script(behave="status", status=503, retry_after="Wed, 21 Oct 2099 07:28:00 GMT")) as server:
+        assert fault(access(server)).retry_after_s == 3600
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    found = fault(ModelAccess(f"http://127.0.0.1:{port}/v1", "m", ModelDefaults(), 5, 1, KEY))
+    assert (found.kind, found.retryable) == ("unreachable", True)
+
+
+def test_a_place_that_is_not_allowed_is_not_asked(server: ModelServer) -> None:
+    assert fault(access(server), ModelSettings(model_hosts=("*",), model_private="off")).kind == "refused"
+    assert fault(access(server), ModelSettings(model_hosts=(), model_private="on")).kind == "refused"
+    assert server.bodies == []
+
+
+def test_a_name_that_is_rebound_is_asked_at_the_address_that_was_checked(server: ModelServer) -> None:
+    """The first answer is this server's, and every further one would be that of a cloud's metadata."""
+    answers = iter([["127.0.0.1"], ["169.254.169.254"], ["93.184.216.34", "169.254.169.254"]])
+
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        return next(answers)
+
+    async def main() -> list[object]:
+        to = replace(access(server), base_url=f"http://model.example.com:{server.server_address[1]}/v1")
+        seen: list[object] = []
+        async with ModelClient(to, HERE, resolve) as client:
+            seen.append(await client.chat(QUESTION))
+            for _ in range(2):
+                with pytest.raises(ModelError, match="never asked") as raised:
+                    await client.chat(QUESTION)
+                seen.append(raised.value.fault.kind)
+        return seen
+
+    assert asyncio.run(main())[1:] == ["refused", "refused"]
+    assert len(server.bodies) == 1
+    assert server.headers[0]["Host"] == f"model.example.com:{server.server_address[1]}"
+
+
+def test_the_next_address_is_tried_where_one_takes_no_connection(server: ModelServer) -> None:
+    async def resolve(_host: str, _port: int) -> Sequence[str]:
+        return ["127.0.0.77", "127.0.0.1"]
+
+    async def main() -> Reply:
+        to = replace(access(server), base_url=f"http://model.example.com:{server.server_address[1]}/v1")
+        async with ModelClient(to, HERE, resolve) as client:
+            return await client.chat(QUESTION)
+
+    assert asyncio.run(main()).finish_reason == "stop"
+
+
+def test_a_key_that_a_server_repeats_is_in_no_log(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        assert "[API key]" in fault(access(server, "behave:echo-key")).message
+    assert KEY not in caplog.text
+    assert KEY not in repr(access(server))
+
+
+def test_a_trial_tells_what_a_server_can_do() -> None:
+    for script, able in [
+        (Script(), (True, True)),
+        (Script(schemas=False, logprobs=False), (False, False)),
+        (Script(reply="yes", logprobs=False), (True, False)),
+    ]:
+        with ModelServer(script) as server:
+            found: ModelTrial = asked(access(server), trial)
+            assert found.passed, found
+            assert (found.structured_output, found.logprobs) == able
+
+
+def test_a_reply_that_repeats_the_key_is_not_shown_whole() -> None:
+    with ModelServer(Script(behave="say-key")) as server:
+        found: ModelTrial = asked(access(server), trial)
+    assert (found.passed, found.reply, found.structured_output) == (True, "Bearer [API key]", False)
+
+
+def test_a_part_of_the_key_at_an_end_is_not_told() -> None:
+    for size in range(16_370, 16_400):  # some end in the middle of what is looked at
+        assert KEY[:8] not in told((KEY * 600)[:size].encode(), KEY)
+    assert told(f"you sent {KEY[:20]}".encode(), KEY) == "you sent [API key]"
+
+
+def test_the_api_starts_without_what_asks_models() -> None:
+    """It would make each start a second longer."""
+    look = "import sys, api.main, worker.main; print({'openai', 'httpx2'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+def test_a_trial_that_failed_says_why() -> None:
+    with ModelServer(Script(api_key="another")) as server:
+        found: ModelTrial = asked(access(server), trial)
+    assert not found.passed
+    assert found.error is not None
+    assert found.error.kind == "refused"
+    assert "check the API key" in found.error.message
+    with ModelServer(Script(behave="prose")) as server:
+        found = asked(access(server), trial)
+    assert (found.passed, found.structured_output) == (True, False)

@@ -1,0 +1,116 @@
+"""Models and their API keys, as they are kept."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from gradebox.schemas import ModelDefaults, ModelTrial
+from storage import names
+from storage.errors import Conflict, KeyNeeded, NotFound, QuotaExceeded
+from storage.models import Models
+from storage.quotas import Quotas
+from storage.secret_key import SecretKey, SecretKeyError
+from storage.settings import StorageSettings
+from storage.store import Store
+
+SECRET = "sk-very-secret-of-a-model-0123456789"
+URL = "https://api.example.com/v1"
+PASSED = ModelTrial(passed=True, structured_output=True, logprobs=False, duration_ms=1)
+
+
+def create(models: Models, key: str = "judge", api_key: str = SECRET) -> None:
+    models.create("default", key, URL, "small", api_key, ModelDefaults(temperature=0), 30)
+
+
+def test_a_model_is_kept_without_its_key(store: Store) -> None:
+    create(store.models)
+    kept = store.models.get("default", "judge")
+    assert (kept.base_url, kept.model, kept.has_api_key, kept.defaults.temperature) == (URL, "small", True, 0)
+    assert store.models.all("default") == [kept]
+    assert store.models.all("other") == []
+    assert SECRET not in kept.model_dump_json()
+    access = store.models.access("default", "judge")
+    assert access.api_key == SECRET
+    assert SECRET not in repr(access)
+    for name in store.redis.scan_iter("*"):
+        assert SECRET.encode() not in (store.redis.dump(name) or b"")
+    with pytest.raises(Conflict):
+        create(store.models)
+    store.models.delete("default", "judge")
+    for ask in (store.models.get, store.models.access, store.models.delete):
+        with pytest.raises(NotFound):
+            ask("default", "judge")
+
+
+def test_a_key_does_not_go_to_a_server_that_it_was_not_given_for(store: Store) -> None:
+    create(store.models)
+    with pytest.raises(KeyNeeded):
+        store.models.update("default", "judge", {"base_url": "https://evil.example.org/v1"})
+    assert store.models.get("default", "judge").base_url == URL
+    changed = store.models.update("default", "judge", {"base_url": "https://b.example.org/v1", "api_key": "other"})
+    assert changed.has_api_key
+    assert store.models.access("default", "judge").api_key == "other"
+    assert not store.models.update("default", "judge", {"api_key": ""}).has_api_key
+    assert store.models.update("default", "judge", {"base_url": URL}).base_url == URL
+    assert store.models.access("default", "judge").api_key == ""
+
+
+def test_who_writes_to_redis_cannot_move_a_key(store: Store) -> None:
+    create(store.models)
+    record = store.redis.hget(names.models("default"), "judge")
+    assert isinstance(record, bytes)
+    store.redis.hset(names.models("default"), "judge", record.replace(URL.encode(), b"https://evil.example.org/v1"))
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.models.access("default", "judge")
+    store.redis.hset(names.models("other"), "judge", record)
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.models.access("other", "judge")
+
+
+def test_what_was_found_out_is_kept_until_the_model_changes(store: Store) -> None:
+    create(store.models)
+    revision = store.models.access("default", "judge").revision
+    store.models.note_trial("default", "judge", revision, PASSED)
+    tested = store.models.get("default", "judge")
+    assert (tested.structured_output, tested.logprobs) == (True, False)
+    assert tested.tested_at is not None
+    assert store.models.update("default", "judge", {"model": "large"}).tested_at is None
+    store.models.note_trial("default", "judge", revision, PASSED)  # of what it was before
+    assert store.models.get("default", "judge").tested_at is None
+    store.models.delete("default", "judge")
+    store.models.note_trial("default", "judge", revision, PASSED)
+    assert store.models.all("default") == []
+
+
+def test_the_number_of_models_is_bounded(store: Store, storage_settings: StorageSettings) -> None:
+    models = Models(store.redis, store.audit, Quotas(models=1), SecretKey(storage_settings.secret_key))
+    create(models)
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_MODELS"):
+        create(models, "second")
+
+
+def test_the_key_file_is_made_once_and_closed(tmp_path: Path) -> None:
+    path = tmp_path / "data" / "secret-key"
+    sealed: list[str] = []
+    threads = [threading.Thread(target=lambda: sealed.append(SecretKey(path).seal(SECRET, "c"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["secret-key"]
+    assert {SecretKey(path).open(one, "c") for one in sealed} == {SECRET}
+    assert len(set(sealed)) == 8
+
+
+def test_a_key_file_that_does_not_fit_is_told(tmp_path: Path) -> None:
+    sealed = SecretKey(tmp_path / "a").seal(SECRET, "c")
+    with pytest.raises(SecretKeyError, match="GRADEBOX_SECRET_KEY_FILE"):
+        SecretKey(tmp_path / "b").open(sealed, "c")
+    (tmp_path / "c").write_text("not a key")
+    with pytest.raises(SecretKeyError, match="holds no key"):
+        SecretKey(tmp_path / "c").open(sealed, "c")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(SecretKeyError, match="cannot be read"):
+        SecretKey(tmp_path / "d").open(sealed, "c")
