@@ -1,0 +1,96 @@
+"""TLS to a model: its certificate is checked against the name, though the connection goes to an address."""
+
+import asyncio
+import ssl
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from examples.model_server import ModelServer
+from gradebox.schemas import ModelDefaults
+from models.client import ModelClient
+from models.errors import ModelError
+from models.settings import ModelSettings
+from storage.models import ModelAccess
+
+NAME = "models.example"
+HERE = ModelSettings(model_hosts=("*",), model_private="on", model_connect_s=2)
+
+
+def certificate(folder: Path, name: str) -> Path:
+    """One that signs itself, for this name, with its key in one file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    path = folder / f"{name}.pem"
+    path.write_bytes(key.private_bytes(*form) + made.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@contextmanager
+def serving(folder: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[int, list[str | None]]]:
+    """A server with a certificate for this name, which is trusted here: its port, and the names it was asked for."""
+    path = certificate(folder, name)
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(path)
+    asked: list[str | None] = []
+    context.sni_callback = lambda _socket, sni, _context: asked.append(sni)
+    server = ModelServer()
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    with server:
+        yield server.server_address[1], asked
+
+
+def chat(port: int) -> str:
+    async def here(_host: str, _port: int) -> Sequence[str]:
+        return ["127.0.0.1"]
+
+    async def ask() -> str:
+        to = ModelAccess(f"https://{NAME}:{port}/v1", "m", ModelDefaults(), 5, 1, "sk-0123456789abcdef")
+        async with ModelClient(to, HERE, here) as client:
+            return (await client.chat([{"role": "user", "content": "?"}])).text
+
+    return asyncio.run(ask())
+
+
+def test_the_name_is_asked_for_and_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tmp_path, NAME, monkeypatch) as (port, asked):
+        assert chat(port)
+    assert asked == [NAME]
+
+
+def test_a_certificate_of_another_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tmp_path, "others.example", monkeypatch) as (port, _), pytest.raises(ModelError) as refused:
+        chat(port)
+    assert refused.value.fault.kind == "unreachable"
+    assert "certificate" in str(refused.value).lower()
+
+
+def test_a_certificate_that_nobody_trusts_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving(tmp_path, NAME, monkeypatch) as (port, asked):
+        (tmp_path / "other").mkdir()
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate(tmp_path / "other", NAME)))
+        with pytest.raises(ModelError, match=r"(?i)certificate"):
+            chat(port)
+    assert asked == [NAME]
