@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker import APIClient
 
 from sandbox import image
 from sandbox.backend_choice import prove
@@ -87,6 +88,25 @@ def test_the_kernel_is_told_of_it_too(made: Docker) -> None:
             assert Path(f"/proc/{sandbox.pid}/ns/{kind}").readlink() != own
     finally:
         sandbox.end()
+
+
+def test_a_user_id_comes_back_once_an_engine_that_was_away_has_removed_the_container(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Docker(settings_for("docker"))
+    try:
+        sandbox = made.start()
+        with monkeypatch.context() as away:
+            away.setattr(made, "client", APIClient("unix:///nothing-is-here", version="1.41"))
+            sandbox.end()
+        assert made._not_removed == {sandbox.name}
+        assert len(made._user_ids._taken) == 1  # it may still run
+        made._remove_again()
+        assert not made._not_removed
+        assert not made._user_ids._taken
+        assert not made._uids
+    finally:
+        made.close()
 
 
 def test_users_differ(made: Docker) -> None:
