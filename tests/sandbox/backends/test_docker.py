@@ -153,6 +153,29 @@ def test_a_killed_service_leaves_nothing_that_runs(made: Docker) -> None:
     assert eventually(lambda: not _known(made, id=killed.stdout.strip()))
 
 
+_KILLED_GRADING = """
+import os, signal, sys, threading
+from sandbox.backends.docker import Docker
+from sandbox.session import Session
+from tests.backends import settings_for
+from tests.sandbox.contract.conftest import Grader
+session = Session(Docker(settings_for("docker", docker_channel=sys.argv[1])).start())
+Grader(session).load("async def grade(thread):\\n    while True: pass", timeout_s=60.0)
+print(session.sandbox.name, flush=True)
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGKILL)).start()
+list(session.grade(b'{"prompt": "a", "completion": "b"}\\n', 1))
+"""
+
+
+@pytest.mark.parametrize("over", ["socket", "attach"])
+def test_a_service_that_is_killed_while_it_grades_leaves_nothing_that_runs(made: Docker, over: str) -> None:
+    """Whatever time the grader has: the guest does not wait until it has a record to tell."""
+    command = [sys.executable, "-c", _KILLED_GRADING, over]
+    killed = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert eventually(lambda: not _known(made, id=killed.stdout.strip()))
+
+
 @pytest.mark.parametrize(
     ("owner", "state", "age_s", "stale"),
     [
