@@ -254,28 +254,32 @@ class Docker:
         )
 
     def _forget(self, name: str, dead: bool) -> None:
-        self._remove(name, dead)
+        if not self._remove(name, dead):  # it may still run, as its user
+            self._not_removed.add(name)
+            return
         uid = self._uids.pop(name, None)
-        if uid is not None and name not in self._not_removed:  # else it may still run
+        if uid is not None:
             self._user_ids.give_back(uid)
 
-    def _remove(self, name: str, dead: bool = False) -> None:
-        """Removes a container. Of one that has died the engine does that itself, and it is only waited for."""
+    def _remove(self, name: str, dead: bool = False) -> bool:
+        """Removes a container, and says whether it is gone. Of one that has died the engine does that itself, and it is
+        only waited for.
+        """
         try:
             if dead:
                 self.client.wait(name, timeout=_ANSWER_S, condition="removed")
             else:
                 self.client.remove_container(name, force=True, v=True)
         except APIError as error:
-            if error.status_code not in _GONE:
-                self._not_removed.add(name)
+            return error.status_code in _GONE
         except (DockerException, RequestException):
-            self._not_removed.add(name)
+            return False
+        return True
 
     def _remove_again(self) -> None:
         for name in [*self._not_removed]:
             self._not_removed.discard(name)
-            self._remove(name)
+            self._forget(name, dead=False)
 
     def _remove_stale(self) -> None:
         for found in self.client.containers(all=True, filters={"label": f"{leftovers.LABEL}=1"}):

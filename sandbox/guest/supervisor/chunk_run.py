@@ -4,6 +4,7 @@ import _socket as socket  # what `socket` wraps: importing that takes a cold san
 import os
 import select
 import signal
+from collections.abc import Callable
 from contextlib import suppress
 from time import monotonic
 from typing import NamedTuple
@@ -44,13 +45,23 @@ _ORPHANED = Failure(CRASH, "the completion ended or stopped the process that had
 
 
 class ChunkRun:
-    """One chunk. `tell` is given whole records, in order, as many as fit into one frame at most."""
+    """One chunk. `tell` is given whole records, in order, as many as fit into one frame at most. `end_with_host` is
+    called at each look: it ends the sandbox where the host has gone.
+    """
 
-    def __init__(self, processes: GraderProcesses, limits: Limits, chunk: Chunk, tell: Tell) -> None:
+    def __init__(
+        self,
+        processes: GraderProcesses,
+        limits: Limits,
+        chunk: Chunk,
+        tell: Tell,
+        end_with_host: Callable[[], None],
+    ) -> None:
         self._processes = processes
         self._limits = limits
         self._chunk = chunk
         self._records = ChildRecords(limits, chunk, tell)
+        self._end_with_host = end_with_host
         self._since = 0.0
 
     def grade(self, child: ChildHandle | None) -> ChildHandle | None:
@@ -182,6 +193,7 @@ class ChunkRun:
         return 1
 
     def _overdue(self) -> Failure | None:
+        self._end_with_host()
         if monotonic() - self._since > self._limits.timeout_ms / 1000:
             seconds = self._limits.timeout_ms / 1000
             return Failure(

@@ -175,10 +175,17 @@ class Supervisor:
         self._wake()
         count, length = CHUNK.unpack_from(payload)
         chunk = Chunk(count, length, payload[CHUNK.size :] if kind == GRADE else None, self._shared)
-        run = ChunkRun(self._processes, self._limits, chunk, self._pass_on)
+        run = ChunkRun(self._processes, self._limits, chunk, self._pass_on, self._end_with_host)
         child, self._child = self._child, None
         self._child = run.grade(child)
         self._say(DONE)
+
+    def _end_with_host(self) -> None:
+        """Ends the sandbox where the host has closed the channel: nothing else ends a container of a killed service."""
+        closed = select.poll()
+        closed.register(self._channel, 0)  # POLLHUP comes unasked
+        if closed.poll(0):
+            os._exit(0)
 
     def _pass_on(self, records: Records) -> None:
         self._say(RECORDS, pack_records(records))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from docker import APIClient
 
 from sandbox import image
 from sandbox.backend_choice import prove
@@ -89,6 +90,25 @@ def test_the_kernel_is_told_of_it_too(made: Docker) -> None:
         sandbox.end()
 
 
+def test_a_user_id_comes_back_once_an_engine_that_was_away_has_removed_the_container(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = Docker(settings_for("docker"))
+    try:
+        sandbox = made.start()
+        with monkeypatch.context() as away:
+            away.setattr(made, "client", APIClient("unix:///nothing-is-here", version="1.41"))
+            sandbox.end()
+        assert made._not_removed == {sandbox.name}
+        assert len(made._user_ids._taken) == 1  # it may still run
+        made._remove_again()
+        assert not made._not_removed
+        assert not made._user_ids._taken
+        assert not made._uids
+    finally:
+        made.close()
+
+
 def test_users_differ(made: Docker) -> None:
     sandboxes = [made.start() for _ in range(3)]
     try:
@@ -129,6 +149,29 @@ def test_a_killed_service_leaves_nothing_that_runs(made: Docker) -> None:
     """Even without a next start."""
     script = _KILLED.replace("os.kill(sandbox.pid, signal.SIGSTOP)", "")
     killed = subprocess.run([sys.executable, "-c", script], cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert eventually(lambda: not _known(made, id=killed.stdout.strip()))
+
+
+_KILLED_GRADING = """
+import os, signal, sys, threading
+from sandbox.backends.docker import Docker
+from sandbox.session import Session
+from tests.backends import settings_for
+from tests.sandbox.contract.conftest import Grader
+session = Session(Docker(settings_for("docker", docker_channel=sys.argv[1])).start())
+Grader(session).load("async def grade(thread):\\n    while True: pass", timeout_s=60.0)
+print(session.sandbox.name, flush=True)
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGKILL)).start()
+list(session.grade(b'{"prompt": "a", "completion": "b"}\\n', 1))
+"""
+
+
+@pytest.mark.parametrize("over", ["socket", "attach"])
+def test_a_service_that_is_killed_while_it_grades_leaves_nothing_that_runs(made: Docker, over: str) -> None:
+    """Whatever time the grader has: the guest does not wait until it has a record to tell."""
+    command = [sys.executable, "-c", _KILLED_GRADING, over]
+    killed = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, text=True, check=False)
     assert killed.returncode == -signal.SIGKILL
     assert eventually(lambda: not _known(made, id=killed.stdout.strip()))
 

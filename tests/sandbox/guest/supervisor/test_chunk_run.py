@@ -82,7 +82,11 @@ def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
     theirs.sendall(said)
     told: list[Records] = []
     run = ChunkRun(
-        cast(GraderProcesses, processes), LIMITS._replace(timeout_ms=100), Chunk(4, 12, None, -1), told.append
+        cast(GraderProcesses, processes),
+        LIMITS._replace(timeout_ms=100),
+        Chunk(4, 12, None, -1),
+        told.append,
+        lambda: None,
     )
     run._records.share = 4
     failure = run._watch(child)
