@@ -284,4 +284,4 @@ class Docker:
     def _remove_stale(self) -> None:
         for found in self.client.containers(all=True, filters={"label": f"{leftovers.LABEL}=1"}):
             if leftovers.is_stale(found):
-                self._remove(found["Id"])
+                self._forget(found["Id"], dead=False)
