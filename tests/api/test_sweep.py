@@ -63,14 +63,14 @@ class Route:
 
 
 @pytest.fixture(autouse=True)
-def environments(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+def allowed(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """The operator lets environments be built and models be anywhere, so that roles alone decide."""
     monkeypatch.setattr(service.services, "models", ModelSettings(model_hosts=("*",), model_private="on"))
     monkeypatch.setattr(service.services, "environments", EnvironmentSettings(environments="on"))
 
 
 @pytest.fixture
-def filled(client: httpx.Client) -> dict[str, str]:
+def filled(client: httpx.Client, allowed: None) -> dict[str, str]:
     """Parts of paths, naming what project `default` holds."""
     key, words, source = MARKS
     grader = {"key": key, "name": words, "description": words, "source": f"# {source}\n{GOOD}"}

@@ -24,9 +24,9 @@ from api.dialects import routers
 from api.dialects.adaptive.schema import SCHEMA
 from api.settings import ApiSettings
 from tests.api.conftest import GOOD, Service
-from tests.api.test_sweep import MARKS, filled, kept, keyed, routes
+from tests.api.test_sweep import MARKS, allowed, filled, kept, keyed, routes
 
-__all__ = ["filled", "routes"]  # fixtures
+__all__ = ["allowed", "filled", "routes"]  # fixtures
 
 GRADER = {"type": "python", "name": "g", "source": "def grade(sample, item):\n    return 1.0\n"}
 OPENAI = {"grader": GRADER, "model_sample": "4", "item": {}}

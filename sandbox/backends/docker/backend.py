@@ -154,6 +154,8 @@ class Docker:
         seccomp.program()
         try:
             self.client: docker.APIClient = docker.from_env(timeout=_ANSWER_S).api
+            # Else each request would look for proxies in the environment, which a thread may change meanwhile.
+            self.client.trust_env = False
             self.information: dict[str, Any] = self.client.info()
             self._remove_stale()
         except (DockerException, RequestException) as error:

@@ -112,6 +112,7 @@ def test_what_is_passed_on_in_a_minute_has_a_bound(
     log_format: Literal["json", "text"],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(console, "configure", lambda *_: None)  # it is for the whole process
@@ -128,4 +129,4 @@ def test_what_is_passed_on_in_a_minute_has_a_bound(
     captured = capsys.readouterr()
     told = [line for line in captured.err.splitlines() if "request" in line]
     assert len(told) == console.LINES_A_MINUTE
-    assert "log more than is told here" in captured.out + captured.err
+    assert "log more than is told here" in captured.err + caplog.text
