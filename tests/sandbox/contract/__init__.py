@@ -1,0 +1,1 @@
+"""What every backend must do. A package, so that a backend ends with the last test of this folder."""
