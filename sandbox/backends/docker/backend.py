@@ -151,6 +151,8 @@ class Docker:
     def __init__(self, settings: SandboxSettings) -> None:
         """Raises IsolationUnavailable where there is no engine, or it cannot do what safety needs."""
         self._settings = settings
+        self._not_removed: set[str] = set()
+        self._uids: dict[str, int] = {}  # of each container
         seccomp.program()
         try:
             self.client: docker.APIClient = docker.from_env(timeout=_ANSWER_S).api
@@ -161,10 +163,8 @@ class Docker:
         except (DockerException, RequestException) as error:
             raise IsolationUnavailable(f"no Docker engine answers: {error}. {_HOW}") from error
         self._channel = settings.docker_channel
-        self._not_removed: set[str] = set()
         mapped = any("name=userns" in option for option in self.information.get("SecurityOptions") or [])
         ids = _MAPPED_UIDS if mapped else range(settings.first_uid, settings.first_uid + USER_IDS)
-        self._uids: dict[str, int] = {}  # of each container
         self._user_ids = UserIds(settings.image_dir, ids)
         self._image = ""  # imported when the first sandbox is wanted
         channel.remove_stale(settings.docker_socket_dir)
