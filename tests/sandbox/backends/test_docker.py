@@ -90,6 +90,7 @@ def test_the_kernel_is_told_of_it_too(made: Docker) -> None:
         sandbox.end()
 
 
+@pytest.mark.usefixtures("made")  # there is an engine
 def test_a_user_id_comes_back_once_an_engine_that_was_away_has_removed_the_container(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
