@@ -1,16 +1,17 @@
 """Grades LLM completions with untrusted Python.
 
-Graders use `StringThread` and `Score`. Both are imported inside the sandbox, which has only the standard library and
-their modules. All other names are imported when they are first used, so that `import gradebox` takes milliseconds.
+Graders use `StringThread`, `Score`, `NotApplicable`, and what `gradebox.asks` has. These are imported inside the
+sandbox, which has only the standard library and their modules. All other names are imported when they are first used, so that `import gradebox` takes milliseconds.
 """
 
 from typing import TYPE_CHECKING
 
-from gradebox.score import Score
+from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread, StringTurn
 
 if TYPE_CHECKING:
     from gradebox._openai import openai_grader
+    from gradebox.asks import Endpoint, Grader, Model, ModelError, Reply, Verdict, once
     from gradebox.client import (
         AsyncBatchHandle,
         AsyncClient,
@@ -38,13 +39,12 @@ if TYPE_CHECKING:
         ValidationError,
         WaitTimeout,
     )
-    from gradebox.outcome import Outcome, OutcomeError
+    from gradebox.outcome import Outcome, OutcomeError, Spent
     from gradebox.schemas import (
         ApiKey,
         Batch,
         Check,
         Environment,
-        Grader,
         ModelDefaults,
         ModelTrial,
         Project,
@@ -60,6 +60,7 @@ else:
     # The module of each name. Type checkers read the imports above instead, and report a misspelt name.
     _HOMES = {
         "gradebox._openai": ("openai_grader",),
+        "gradebox.asks": ("Endpoint", "Grader", "Model", "ModelError", "Reply", "Verdict", "once"),
         "gradebox.source": ("grader_source",),
         "gradebox.client": (
             "AsyncBatchHandle",
@@ -88,13 +89,12 @@ else:
             "ValidationError",
             "WaitTimeout",
         ),
-        "gradebox.outcome": ("Outcome", "OutcomeError"),
+        "gradebox.outcome": ("Outcome", "OutcomeError", "Spent"),
         "gradebox.schemas": (
             "ApiKey",
             "Batch",
             "Check",
             "Environment",
-            "Grader",
             "ModelDefaults",
             "ModelTrial",
             "Project",
@@ -140,33 +140,41 @@ __all__ = [
     "Client",
     "Conflict",
     "ConnectionFailed",
+    "Endpoint",
     "Environment",
     "EnvironmentFailed",
     "GradeboxError",
     "Grader",
     "GraderHandle",
     "GraderWarning",
+    "Model",
     "ModelDefaults",
+    "ModelError",
     "ModelTrial",
     "NotAllowed",
+    "NotApplicable",
     "NotFound",
     "Outcome",
     "OutcomeError",
     "Project",
     "ProjectModel",
+    "Reply",
     "Report",
     "Reward",
     "Score",
     "ScoreMissing",
     "SourceError",
+    "Spent",
     "StringThread",
     "StringTurn",
     "Summary",
     "TooLarge",
     "ValidationError",
+    "Verdict",
     "Version",
     "WaitTimeout",
     "__version__",
     "grader_source",
+    "once",
     "openai_grader",
 ]

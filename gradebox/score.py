@@ -1,38 +1,62 @@
-"""A score that says why, and of what it is made.
+"""A score that says why, and of what it is made; and what is raised instead of one.
 
 Graders see this class inside the sandbox, so this module imports nothing but the standard library.
 """
 
+from typing import Any
+
 MOST_VALUES = 16
+DETAILS_BYTES = 16_384
 NAME_CHARACTERS = 64
 _LARGEST = 1.7976931348623157e308  # of all floats
 
 
 class Score(float):
-    """A float with a reason, with values by name, or both.
+    """A float with a reason, with values by name, with details, or without.
 
     `return Score(0.5, reason="no unit", values={"format": 1.0, "length": 0.3})`. It is a float everywhere else: it
     adds, compares and prints as one.
     """
 
-    __slots__ = ("reason", "values")
+    __slots__ = ("details", "reason", "values")
 
     reason: str | None
     values: dict[str, float] | None
+    details: dict[str, Any] | None
 
-    def __new__(cls, value: float, reason: str | None = None, values: dict[str, float] | None = None) -> "Score":
-        """Values are at most 16 finite numbers; their names have at most 64 characters, all of them printable.
+    def __new__(
+        cls,
+        value: float,
+        reason: str | None = None,
+        values: dict[str, float] | None = None,
+        details: dict[str, Any] | None = None,
+    ) -> "Score":
+        """Values are at most 16 finite numbers; their names have at most 64 characters, all of them printable. Details
+        are a dict that JSON can hold, in at most 16 KiB: they stand in the outcome as they are.
 
         Raises:
-            ValueError: they are none; the message says which.
+            ValueError: the values are none; the message says which. Of details that is said when `grade` returns.
         """
         score = super().__new__(cls, value)
         score.reason = reason
         score.values = None if values is None else _checked(values)
+        score.details = details
         return score
 
-    def __reduce__(self) -> "tuple[type[Score], tuple[float, str | None, dict[str, float] | None]]":
-        return Score, (float(self), self.reason, self.values)
+    def __reduce__(
+        self,
+    ) -> "tuple[type[Score], tuple[float, str | None, dict[str, float] | None, dict[str, Any] | None]]":
+        return Score, (float(self), self.reason, self.values, self.details)
+
+
+class NotApplicable(Exception):
+    """Raised by a grader that has nothing to say of a thread: its outcome then has neither a score nor an error, but
+    `not_applicable` with this reason, and is counted apart.
+    """
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = reason
 
 
 def _checked(values: dict[str, float]) -> dict[str, float]:

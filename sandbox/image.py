@@ -178,6 +178,7 @@ def _guest_files() -> list[tuple[Path, Path]]:
     files.append((_ROOMS / "sandbox" / "__init__.py", Path("sandbox/__init__.py")))
     package = _gradebox_package()
     files += [(package / name, Path("gradebox") / name) for name in _SHOWN]
+    files += [(path, Path("gradebox/asks") / path.name) for path in sorted((package / "asks").glob("*.py"))]
     return files
 
 

@@ -1,0 +1,115 @@
+"""Who answers the asks of a grader, and what a grader names at module level."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from json import dumps
+from typing import Any, Protocol
+
+from gradebox.asks.errors import ModelError
+
+MOST_ASKS = 64  # of one completion
+MOST_ROUNDS = 16
+REQUEST_BYTES = 256 << 10  # of one ask
+MOST_NAMED = 32
+NAME_CHARACTERS = 128
+
+Request = dict[str, Any]
+Answer = dict[str, Any]
+
+
+class Asker(Protocol):
+    """Who answers."""
+
+    async def answer(self, request: bytes) -> Answer:
+        """The answer to a request, which comes in its canonical form: `{"reply": …}` or `{"error": {…}}`."""
+
+    def remembered(self, name: str) -> tuple[bool, Any]:
+        """Whether an earlier run has kept a value of this name that this run has not used yet, and the value."""
+
+    def remember(self, request: bytes) -> None:
+        """Keeps a value for later runs."""
+
+
+_asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
+_named: set[str] = set()
+_is_settled = False  # whether the module body has run: what is named later is unknown to the version
+
+
+@contextmanager
+def using(asker: Asker) -> Iterator[None]:
+    """Has `asker` answer what is asked inside the block."""
+    token = _asker.set(asker)
+    try:
+        yield
+    finally:
+        _asker.reset(token)
+
+
+def current() -> Asker:
+    """Who answers here. Raises RuntimeError where nobody does."""
+    asker = _asker.get()
+    if asker is None:
+        raise RuntimeError(
+            "nobody answers what a grader asks here: a service does, and in a test of your own `gradebox.testing`"
+        )
+    return asker
+
+
+def name(kind: str, key: str) -> str:
+    """Notes that the grader asks this `model`, `endpoint` or `grader`, and returns the key.
+
+    Raises:
+        ValueError: it is none, or one too many.
+        RuntimeError: inside a sandbox, the module body has run already.
+    """
+    if not isinstance(key, str) or not 0 < len(key) <= NAME_CHARACTERS or not key.isprintable():
+        raise ValueError(f"{key!r:.80} is no name of a {kind}: give the key that it has in the project")
+    asked = f"{kind}:{key}"
+    if _is_settled and asked not in _named:
+        raise RuntimeError(
+            f"the {kind} {key!r} is named while `grade` runs: name it at module level, so that the version knows what "
+            "it asks"
+        )
+    if len(_named) >= MOST_NAMED and asked not in _named:
+        raise ValueError(f"a grader may ask at most {MOST_NAMED} models, endpoints and graders: {key!r} is one more")
+    _named.add(asked)
+    return key
+
+
+def settle() -> tuple[str, ...]:
+    """What was named, in order of the alphabet: the sandbox calls it once the module body has run."""
+    global _is_settled
+    _is_settled = True
+    return tuple(sorted(_named))
+
+
+def canonical(request: Request) -> bytes:
+    """The bytes of a request. The same request always has the same.
+
+    Raises:
+        ModelError: of kind `too_much`.
+        ValueError: JSON cannot hold it.
+    """
+    try:
+        text = dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        data = text.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"what is asked cannot be sent as JSON: {error}") from None
+    if len(data) > REQUEST_BYTES:
+        raise ModelError("too_much", f"an ask of {len(data)} bytes, and one may have {REQUEST_BYTES}: ask for less")
+    return data
+
+
+async def ask(request: Request) -> Any:
+    """The reply to a request.
+
+    Raises:
+        ModelError: there is none.
+        RuntimeError: nobody answers here.
+        ValueError: JSON cannot hold the request.
+    """
+    answer = await current().answer(canonical(request))
+    if (error := answer.get("error")) is not None:
+        raise ModelError(error["kind"], error["message"], bool(error.get("retryable", False)), error.get("reply") or "")
+    return answer["reply"]

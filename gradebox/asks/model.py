@@ -1,0 +1,192 @@
+"""A model of the project."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from gradebox.asks import reading
+from gradebox.asks.asking import ask, name
+from gradebox.asks.errors import ModelError
+from gradebox.asks.schema import checked, problem
+
+_AGAIN = 2  # times that a reply which does not fit is asked for anew
+_ROLES = frozenset(("system", "user", "assistant"))
+_REPLY_TOLD = 4000
+
+Messages = str | Sequence[Mapping[str, str]]
+"""One user message, or messages with a `role` and a `content`."""
+
+
+class Reply(NamedTuple):
+    """What a model answered. `data` is what it holds as JSON, where a schema was asked for. `usage` counts tokens:
+    `input_tokens` and `output_tokens`, of the last ask where it took several.
+    """
+
+    text: str
+    data: Any
+    finish_reason: str
+    usage: dict[str, int]
+
+
+class Verdict(NamedTuple):
+    """The option that a model chose, exactly as it was given, and why."""
+
+    option: str
+    reasoning: str | None
+
+
+class Model:
+    """A model by its key in the project. Make it at module level: the version then knows what it asks."""
+
+    def __init__(self, key: str) -> None:
+        """Raises ValueError for what is no key."""
+        self.key = name("model", key)
+
+    async def chat(
+        self,
+        messages: Messages,
+        schema: Mapping[str, Any] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        sample: int = 0,
+    ) -> Reply:
+        """The model's reply.
+
+        Args:
+            messages: one user message, or several.
+            schema: a JSON Schema that the reply must fit. A reply that does not is asked for again, at most twice, with
+                what was wrong. The keywords that are known stand in `gradebox.asks.schema`.
+            temperature: of this ask; else as the model is registered. So are the two that follow.
+            max_tokens: of the reply.
+            seed: for servers that take one.
+            sample: replies are kept, and the same ask gets the same reply: another number draws anew.
+
+        Raises:
+            ModelError: there is no reply, or none that fits.
+            ValueError: the messages or the schema are none.
+        """
+        request: dict[str, Any] = {"ask": "model", "name": self.key, "sample": sample}
+        given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        request |= {option: value for option, value in given.items() if value is not None}
+        turns = _turns(messages)
+        if schema is None:
+            return _reply(await ask({**request, "messages": turns}), None)
+        wanted = dict(schema)
+        checked(wanted)
+        return await self._fitting({**request, "schema": wanted}, turns, wanted)
+
+    async def _fitting(self, request: dict[str, Any], turns: list[dict[str, str]], wanted: dict[str, Any]) -> Reply:
+        wrong = text = ""
+        for _ in range(1 + _AGAIN):
+            answer = await ask({**request, "messages": turns})
+            text = answer["text"]
+            try:
+                data = reading.json_of(text)
+                wrong = problem(data, wanted) or ""
+            except ValueError as error:
+                wrong = str(error)
+            if not wrong:
+                return _reply(answer, data)
+            turns = [*turns, {"role": "assistant", "content": text}, {"role": "user", "content": _ask_again(wrong)}]
+        raise ModelError(
+            "invalid_reply",
+            f"the model {self.key!r} did not answer as it was asked, {1 + _AGAIN} times: {wrong}",
+            reply=text[:_REPLY_TOLD],
+        )
+
+    async def choose(
+        self,
+        prompt: Messages,
+        options: Sequence[str],
+        reasoning: bool = True,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        sample: int = 0,
+    ) -> Verdict:
+        """One of the options, which the model names.
+
+        A reply that names none, or does so only among other words, is asked for again, at most twice. It is never taken
+        for the option that it is most alike.
+
+        Args:
+            prompt: one user message, or several. How to answer is added to the last.
+            options: at least two different texts.
+            reasoning: whether the model is to say why first.
+            temperature: and the others as in `chat`.
+            max_tokens: see `chat`.
+            seed: see `chat`.
+            sample: see `chat`.
+
+        Raises:
+            ModelError: there is no reply, or none of them names an option.
+            ValueError: the prompt or the options are none.
+        """
+        named = list(options)
+        if len(named) < 2 or len(set(named)) < len(named) or not all(isinstance(o, str) and o.strip() for o in named):
+            raise ValueError(f"options= takes at least two different texts, and got {options!r:.200}")
+        turns = _turns(prompt)
+        turns[-1] = {**turns[-1], "content": f"{turns[-1]['content']}\n\n{_how_to_choose(named, reasoning)}"}
+        request: dict[str, Any] = {"ask": "model", "name": self.key, "sample": sample}
+        given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        request |= {option: value for option, value in given.items() if value is not None}
+        request["schema"] = _choice_schema(named, reasoning)
+        text = ""
+        for _ in range(1 + _AGAIN):
+            text = (await ask({**request, "messages": turns}))["text"]
+            found = reading.option_of(text, named)
+            if found is not None:
+                return Verdict(*found)
+            again = _ask_again(f"it names none of the options {_listed(named)}, or not in the form that was asked for")
+            turns = [*turns, {"role": "assistant", "content": text}, {"role": "user", "content": again}]
+        raise ModelError(
+            "invalid_reply",
+            f"the model {self.key!r} chose none of the options {_listed(named)}, asked {1 + _AGAIN} times",
+            reply=text[:_REPLY_TOLD],
+        )
+
+    def __repr__(self) -> str:
+        return f"Model({self.key!r})"
+
+
+def _turns(messages: Messages) -> list[dict[str, str]]:
+    if isinstance(messages, str):
+        return [{"role": "user", "content": messages}]
+    turns = [dict(message) for message in messages]
+    for number, turn in enumerate(turns):
+        if turn.keys() != {"role", "content"} or turn["role"] not in _ROLES or not isinstance(turn["content"], str):
+            raise ValueError(
+                f"message {number} is {turn!r:.200}: write {{'role': 'user', 'content': '…'}}, where the role may also "
+                "be system or assistant"
+            )
+    if not turns:
+        raise ValueError("there is no message: give a text, or at least one message")
+    return turns
+
+
+def _reply(answer: dict[str, Any], data: Any) -> Reply:
+    return Reply(answer["text"], data, answer.get("finish_reason", ""), answer.get("usage", {}))
+
+
+def _ask_again(wrong: str) -> str:
+    return f"This answer cannot be used: {wrong}. Answer again, with the JSON object alone and nothing around it."
+
+
+def _listed(options: list[str]) -> str:
+    return ", ".join(f'"{option}"' for option in options)[:500]
+
+
+def _how_to_choose(options: list[str], reasoning: bool) -> str:
+    why = '"reasoning" (text, why you choose so) and "option"' if reasoning else '"option"'
+    return f"Answer with one JSON object and nothing else. Its members: {why}, exactly one of: {_listed(options)}."
+
+
+def _choice_schema(options: list[str], reasoning: bool) -> dict[str, Any]:
+    properties: dict[str, Any] = {"reasoning": {"type": "string"}} if reasoning else {}
+    properties["option"] = {"type": "string", "enum": options}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }

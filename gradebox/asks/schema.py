@@ -1,0 +1,101 @@
+"""Whether JSON fits a schema, for the keywords that servers take in structured output.
+
+Known are `type`, `enum`, `const`, `properties`, `required`, `additionalProperties` (true or false), `items`,
+`minItems`, `maxItems`, `minLength`, `maxLength`, `minimum`, `maximum`, `anyOf`; and `title`, `description`, `default`,
+which say nothing of what fits. Any other is refused: what is not checked is not promised.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+}
+_SILENT = frozenset(("title", "description", "default"))
+_KNOWN = _SILENT | {
+    *("type", "enum", "const", "properties", "required", "additionalProperties", "items", "minItems", "maxItems"),
+    *("minLength", "maxLength", "minimum", "maximum", "anyOf"),
+}
+_DEEPEST = 20
+
+
+def checked(schema: Any, depth: int = 0) -> None:
+    """Raises ValueError where this is no schema, or one with a keyword that is not known."""
+    if not isinstance(schema, Mapping):
+        raise ValueError(f"schema= takes a JSON Schema as a dict, and holds {schema!r:.80}")
+    if depth > _DEEPEST:
+        raise ValueError(f"the schema is nested more than {_DEEPEST} levels deep")
+    if unknown := sorted(set(schema) - _KNOWN):
+        raise ValueError(f"the schema has `{unknown[0]}`, which is not checked here: use {', '.join(sorted(_KNOWN))}")
+    types = schema.get("type", [])
+    for kind in types if isinstance(types, list) else [types]:
+        if kind not in _TYPES:
+            raise ValueError(f"the schema has the type {kind!r}: there are {', '.join(_TYPES)}")
+    if not isinstance(schema.get("additionalProperties", True), bool):
+        raise ValueError("`additionalProperties` of a schema is true or false here")
+    inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
+    for each in [*inner, schema["items"]] if "items" in schema else inner:
+        checked(each, depth + 1)
+
+
+def problem(value: Any, schema: Mapping[str, Any], place: str = "the value") -> str | None:
+    """What of a value does not fit a schema that was `checked`, for a model to read; None where all does."""
+    if "anyOf" in schema and all(problem(value, each, place) for each in schema["anyOf"]):
+        return f"{place} fits none of its forms"
+    types = schema.get("type")
+    if types is not None and not any(_TYPES[kind](value) for kind in (types if isinstance(types, list) else [types])):
+        return f"{place} must be of type {types if isinstance(types, str) else ' or '.join(types)}"
+    if "enum" in schema and not any(_same(value, each) for each in schema["enum"]):
+        return f"{place} must be one of {schema['enum']!r:.300}"
+    if "const" in schema and not _same(value, schema["const"]):
+        return f"{place} must be {schema['const']!r:.100}"
+    if isinstance(value, dict):
+        return _of_object(value, schema, place)
+    if isinstance(value, list):
+        return _of_array(value, schema, place)
+    if isinstance(value, str):
+        return _within(len(value), schema.get("minLength"), schema.get("maxLength"), f"the length of {place}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _within(value, schema.get("minimum"), schema.get("maximum"), place)
+    return None
+
+
+def _of_object(value: dict[str, Any], schema: Mapping[str, Any], place: str) -> str | None:
+    properties = schema.get("properties", {})
+    for name in schema.get("required", []):
+        if name not in value:
+            return f'"{name}" is missing in {place}'
+    for name, member in value.items():
+        if name in properties:
+            if found := problem(member, properties[name], f'"{name}"'):
+                return found
+        elif schema.get("additionalProperties") is False:
+            return f'{place} has a member "{name[:80]}", and may have only {", ".join(properties)}'
+    return None
+
+
+def _of_array(value: list[Any], schema: Mapping[str, Any], place: str) -> str | None:
+    if found := _within(len(value), schema.get("minItems"), schema.get("maxItems"), f"the number of items in {place}"):
+        return found
+    for number, item in enumerate(value):
+        if "items" in schema and (found := problem(item, schema["items"], f"item {number} of {place}")):
+            return found
+    return None
+
+
+def _within(number: float, least: float | None, most: float | None, place: str) -> str | None:
+    if least is not None and number < least:
+        return f"{place} must be at least {least}"
+    if most is not None and number > most:
+        return f"{place} must be at most {most}"
+    return None
+
+
+def _same(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)
