@@ -1,7 +1,8 @@
 """Grades LLM completions with untrusted Python.
 
 Graders use `StringThread`, `Score`, `NotApplicable`, and what `gradebox.asks` has. These are imported inside the
-sandbox, which has only the standard library and their modules. All other names are imported when they are first used, so that `import gradebox` takes milliseconds.
+sandbox, which has only the standard library and their modules. All other names are imported when they are first used,
+so that `import gradebox` takes milliseconds.
 """
 
 from typing import TYPE_CHECKING

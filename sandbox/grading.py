@@ -1,13 +1,14 @@
 """Scores threads with one grader, through as many sandboxes as it takes."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from gradebox.outcome import Outcome, OutcomeError
 from sandbox.errors import InfrastructureError, Stopped
-from sandbox.outcomes import Decoder
+from sandbox.guest.protocol.frames import ANSWERED
+from sandbox.outcomes import Asked, Decoder
 from sandbox.session import Ended, Loaded, Session, Stopping, after, count_lines
 from sandbox.thread_ids import read_ids
 
@@ -19,6 +20,7 @@ _SILENT_TRIES = 4  # the same, where the sandbox ends without a word: a grader c
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 _OVERDUE = "the sandbox did not answer in time while this thread was graded"
 _CRASH = "the sandbox ended while this thread was graded, again and again"
+_NO_ANSWERS = b"[]"
 _AGAIN = 2  # that a completion is graded anew which got too little of a processor
 _STARVED = "But it got a processor for {used:.1f} of {seconds:.1f} s, since the machine was busy: score it again."
 _NO_SANDBOX = OutcomeError(
@@ -79,6 +81,28 @@ class Grading:
                 pass, and there is no outcome yet. Where there are some, the others are of kind `infrastructure`.
         """
         call = _Call(payload, count_lines(payload) if lines is None else lines, first_index, label, stop)
+        self._run(call)
+        return [_unanswered(each, label) if isinstance(each, Asked) else each for each in call.outcomes]
+
+    def step(
+        self, lines: Sequence[bytes], answers: Sequence[bytes], label: str, *, stop: Stop | None = None
+    ) -> list[Outcome | Asked]:
+        """Runs a grader that asks once on each line, with the answers that are known. Indices count from 0.
+
+        Args:
+            lines: a thread each, without its end.
+            answers: for each line, as `Replay` reads them.
+            label: see `score`.
+            stop: see `score`.
+
+        Raises as `score` does.
+        """
+        call = _Call(b"\n".join(lines), len(lines), 0, label, stop, answers)
+        self._run(call)
+        return call.outcomes
+
+    def _run(self, call: "_Call") -> None:
+        """Has a call scored. Raises as `score` does."""
         try:
             self._score_all(call)
             self._score_starved(call)
@@ -91,7 +115,6 @@ class Grading:
             _log.warning("%d of %d threads have no sandbox left: %s", call.left, len(call.outcomes) + call.left, error)
             call.fail_rest(_NO_SANDBOX)
         self.traces = call.traces
-        return call.outcomes
 
     def _let_go(self, why: str) -> None:
         if self._session is not None:
@@ -158,14 +181,23 @@ class _Call:
         starved: which outcomes are a `timeout` of a sandbox that got too little of a processor.
     """
 
-    def __init__(self, payload: bytes, lines: int, first_index: int, label: str, stop: Stop | None) -> None:
+    def __init__(
+        self,
+        payload: bytes,
+        lines: int,
+        first_index: int,
+        label: str,
+        stop: Stop | None,
+        answers: Sequence[bytes] | None = None,
+    ) -> None:
         self._payload = payload
+        self._answers = answers or ()
         self._lines = lines
         self._first_index = first_index
         self._label = label
         self._stop = stop
         self._ids: list[str | int | None] = []
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[Outcome | Asked] = []
         self.traces: dict[int, str] = {}
         self.starved: list[int] = []
 
@@ -188,11 +220,16 @@ class _Call:
         """Has a sandbox grade what is left. Outcomes that came before an exception count."""
         session.settle(self.stopping)
         decoder = self._decoder(session)
-        rest = after(self._payload, len(self.outcomes)) if self.outcomes else self._payload
+        decode = decoder.decode_runs if _asks(session) else decoder.decode
+        done = len(self.outcomes)
+        if _asks(session):
+            rest = self._answered(range(done, self._lines))
+        else:
+            rest = after(self._payload, done) if done else self._payload
         try:
             for records in session.grade(rest, self.left, self.stopping):
                 done = len(self.outcomes)
-                self.outcomes += decoder.decode(records, self._first_index + done, self._ids_of(done, records.number))
+                self.outcomes += decode(records, self._first_index + done, self._ids_of(done, records.number))
                 self._note_starved(session, len(self.outcomes) - 1)
                 if self.stopping is not None and self.left and self.stopping():
                     raise Stopped("the caller wants no more")
@@ -204,11 +241,15 @@ class _Call:
         session.settle(self.stopping)
         decoder = self._decoder(session)
         positions, self.starved = self.starved, []
-        lines = self._payload.split(b"\n")
-        payload = b"\n".join(lines[position] for position in positions)
+        decode = decoder.decode_runs if _asks(session) else decoder.decode
+        if _asks(session):
+            payload = self._answered(positions)
+        else:
+            lines = self._payload.split(b"\n")
+            payload = b"\n".join(lines[position] for position in positions)
         done = 0
         for records in session.grade(payload, len(positions), self.stopping):
-            for outcome in decoder.decode(records, done, [None] * records.number):
+            for outcome in decode(records, done, [None] * records.number):
                 position = positions[done]
                 before = self.outcomes[position]
                 self.outcomes[position] = replace(outcome, index=before.index, id=before.id)
@@ -216,13 +257,21 @@ class _Call:
             self._note_starved(session, positions[done - 1])
         self.traces |= {self._first_index + positions[number]: trace for number, trace in decoder.traces.items()}
 
+    def _answered(self, positions: Sequence[int]) -> bytes:
+        """These lines, each with its answers in front."""
+        lines = self._payload.split(b"\n")
+        answers = self._answers or [_NO_ANSWERS] * self._lines
+        return b"\n".join(answers[position] + ANSWERED + lines[position] for position in positions)
+
     def _decoder(self, session: Session) -> Decoder:
         return Decoder(self._label, session.limits, session.sandbox.ran_out_of_memory)
 
     def _note_starved(self, session: Session, position: int) -> None:
         """Whether the outcome that came last took too long through no fault of its own."""
         outcome = self.outcomes[position]
-        if session.starved is None or outcome.error is None or outcome.error.kind != "timeout":
+        if session.starved is None or isinstance(outcome, Asked):
+            return
+        if outcome.error is None or outcome.error.kind != "timeout":
             return
         used, seconds = session.starved
         message = f"{outcome.error.message} {_STARVED.format(used=used, seconds=seconds)}"
@@ -244,6 +293,17 @@ class _Call:
         """Read when the first is wanted: the sandbox is at work then."""
         self._ids = self._ids or read_ids(self._payload, self._lines)
         return self._ids[first : first + number]
+
+
+def _asks(session: Session) -> bool:
+    return session.loaded is not None and bool(session.loaded.asks)
+
+
+def _unanswered(asked: Asked, label: str) -> Outcome:
+    message = "the grader asks, and nobody answers here: score it through a service whose project has what it asks"
+    return Outcome(
+        asked.index, label, None, asked.run_ms, asked.id, error=OutcomeError("model", message, cause="unknown")
+    )
 
 
 def _verdict(session: Session, error: Ended, tries: int) -> OutcomeError | None:

@@ -3,19 +3,29 @@ that they say is checked again.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Any, get_args
 
-from gradebox.outcome import ErrorKind, Outcome, OutcomeError
+import msgspec
+
+from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError
 from sandbox.guest.protocol.frames import (
+    ASKED,
     BAD_INPUT,
     BAD_RETURN,
+    CAUSE,
     CRASH,
+    DETAILS,
     EXCEPTION,
     MARK,
     MEMORY,
     MESSAGE,
+    MODEL,
     NO_COMPLETION,
+    NOT_APPLICABLE,
     REASON,
     RECORD,
+    REPLY,
+    REQUESTS,
     SCORED,
     STDOUT,
     TIMEOUT,
@@ -26,6 +36,7 @@ from sandbox.guest.protocol.frames import (
     Records,
     most_of_fields,
     unpack_fields,
+    unpack_requests,
     unpack_values,
 )
 
@@ -36,12 +47,23 @@ KINDS: dict[int, ErrorKind] = {
     MEMORY: "memory",
     CRASH: "crash",
     BAD_INPUT: "bad_input",
+    MODEL: "model",
 }
+_CAUSES: dict[bytes, AskFailure] = {cause.encode(): cause for cause in get_args(AskFailure)}
 _INFINITY = float("inf")
 _SCORED = MARK | SCORED
 _SPOILED = "the completion wrote to the memory that carries its result, and spoiled it"
 _NOT_FINITE = OutcomeError("bad_return", "the score that came out of the sandbox is not finite")
 _OUT_OF_MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
+
+
+class Asked(msgspec.Struct, frozen=True, gc=False):
+    """A run that ended with asks: it is to begin anew when they are answered."""
+
+    index: int
+    id: str | int | None
+    run_ms: float
+    requests: list[bytes]
 
 
 class Decoder:
@@ -61,8 +83,26 @@ class Decoder:
         """The outcomes of whole records, whose threads have these ids. One whose fields are spoiled is a crash of its
         own completion: where it begins and ends is the supervisor's word, and what lies between is a child's.
         """
-        label, bodies = self._label, records.bodies
         outcomes: list[Outcome] = []
+        self._decode(records, first_index, ids, outcomes, self._outcome)
+        return outcomes
+
+    def decode_runs(self, records: Records, first_index: int, ids: Sequence[str | int | None]) -> list[Outcome | Asked]:
+        """The same of a grader that asks: some runs have no outcome yet."""
+        outcomes: list[Outcome | Asked] = []
+        self._decode(records, first_index, ids, outcomes, self._of_run)
+        return outcomes
+
+    def _decode(
+        self,
+        records: Records,
+        first_index: int,
+        ids: Sequence[str | int | None],
+        outcomes: list[Any],
+        read: Callable[[int, str | int | None, int, int, float, dict[int, bytes]], Outcome | Asked],
+    ) -> None:
+        """Adds what each record says: what a record with fields says is for `read` to find."""
+        label, bodies = self._label, records.bodies
         position = 0
         numbered = enumerate(zip(RECORD.iter_unpack(records.heads), ids, strict=True), first_index)
         for index, ((micros, score, length, kind), identity) in numbered:
@@ -73,11 +113,17 @@ class Decoder:
             position += length
             try:
                 fields = unpack_fields(body, self._most)
-                outcomes.append(self._outcome(index, identity, kind ^ MARK, micros, score, fields))
+                outcomes.append(read(index, identity, kind ^ MARK, micros, score, fields))
             except Malformed as problem:
                 error = OutcomeError("crash", f"{_SPOILED} ({problem})")
                 outcomes.append(Outcome(index, label, None, micros / 1000, identity, error=error))
-        return outcomes
+
+    def _of_run(
+        self, index: int, identity: str | int | None, kind: int, micros: int, score: float, fields: dict[int, bytes]
+    ) -> Outcome | Asked:
+        if kind & ~NO_COMPLETION == ASKED:
+            return Asked(index, identity, micros / 1000, unpack_requests(fields.get(REQUESTS, b"")))
+        return self._outcome(index, identity, kind, micros, score, fields)
 
     def _outcome(
         self, index: int, identity: str | int | None, kind: int, micros: int, score: float, fields: dict[int, bytes]
@@ -89,11 +135,16 @@ class Decoder:
         if kind == SCORED and -_INFINITY < score < _INFINITY:
             said = None if reason is None else reason.decode("utf-8", "replace")
             values = unpack_values(fields[VALUES]) if VALUES in fields else None
-            return Outcome(index, self._label, score, micros / 1000, identity, said, None, stdout, values, unanswered)
+            found = Outcome(index, self._label, score, micros / 1000, identity, said, None, stdout, values, unanswered)
+            return msgspec.structs.replace(found, details=_details(fields[DETAILS])) if DETAILS in fields else found
+        if kind == NOT_APPLICABLE:
+            why = _text(fields.get(MESSAGE)) or ""
+            found = Outcome(index, self._label, None, micros / 1000, identity, None, None, stdout, None, unanswered)
+            return msgspec.structs.replace(found, not_applicable=why)
         if kind == SCORED:
             error = _NOT_FINITE
         elif kind in KINDS:
-            error = self._error(kind, _text(fields.get(MESSAGE)) or "")
+            error = _of_ask(fields) if kind == MODEL else self._error(kind, _text(fields.get(MESSAGE)) or "")
             if trace := _text(fields.get(TRACE)):
                 self.traces[index] = trace
         else:
@@ -104,6 +155,24 @@ class Decoder:
         if kind == CRASH and self._ran_out_of_memory():
             return OutcomeError("memory", _OUT_OF_MEMORY)
         return OutcomeError(KINDS[kind], message)
+
+
+def _of_ask(fields: dict[int, bytes]) -> OutcomeError:
+    told = fields.get(CAUSE, b"")
+    if told[1:] not in _CAUSES:
+        raise Malformed("an ask that failed, and nobody knows how")
+    message = _text(fields.get(MESSAGE)) or ""
+    return OutcomeError("model", message, told[:1] == b"\x01", _CAUSES[told[1:]], _text(fields.get(REPLY)))
+
+
+def _details(data: bytes) -> dict[str, Any]:
+    """Details that come out as they went in."""
+    try:
+        details: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
+        msgspec.json.encode(details)
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
+        raise Malformed("details that are no JSON, or hold a number of more than 64 bits") from problem
+    return details
 
 
 def _text(data: bytes | None) -> str | None:

@@ -3,6 +3,7 @@
 import fcntl
 import mmap
 import os
+import re
 import select
 import socket
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from math import inf
 from time import monotonic, sleep
 from typing import Literal, NamedTuple
 
+from gradebox.asks.asking import MOST_NAMED, NAME_CHARACTERS
 from sandbox.backends.base import Sandbox
 from sandbox.errors import InfrastructureError, Stopped
 from sandbox.grader_source import GraderSource
@@ -37,6 +39,7 @@ from sandbox.guest.protocol.frames import (
     Malformed,
     Records,
     unpack_check,
+    unpack_loaded,
     unpack_records,
 )
 from sandbox.limits import MIB, SANDBOX_MIB
@@ -56,6 +59,8 @@ _GRACE_S = 2.0  # the guest's own, for processes that do not go at once
 _LOOK_S = 0.2  # between two questions whether the caller still wants what is waited for, and two looks at the sandbox
 _MOST_LOOKS = 1000  # more than a completion's time has
 
+_ASK = re.compile(rf"(model|endpoint|grader):[^\x00-\x1f]{{1,{NAME_CHARACTERS}}}")
+
 Stopping = Callable[[], bool]
 """Says whether the caller wants no more. It is asked at least each 0.25 s while a sandbox is waited for."""
 
@@ -73,13 +78,14 @@ class Ended(Exception):
 
 class Loaded(NamedTuple):
     """What the first four checks said. `isolation` is None where one failed; `overdue` says that the time for them had
-    passed then.
+    passed then. `asks` names what the grader may ask: `model:small-judge`, in order of the alphabet.
     """
 
     checks: list[CheckResult]
     isolation: Literal["batch", "completion"] | None
     warnings: list[str]
     overdue: bool = False
+    asks: tuple[str, ...] = ()
 
 
 class Session:
@@ -204,8 +210,14 @@ class Session:
             raise Ended("the checks that the guest told do not fit together")
         if loaded is None:
             return Loaded(checks, None, [])
-        warnings = [line for line in loaded[1:].decode("utf-8", "replace").split("\n") if line]
-        return Loaded(checks, "batch" if loaded[:1] == bytes([BATCH]) else "completion", warnings)
+        try:
+            asks, warnings = unpack_loaded(loaded[1:])
+        except Malformed as error:
+            raise Ended(str(error)) from error
+        isolation: Literal["batch", "completion"] = "batch" if loaded[:1] == bytes([BATCH]) else "completion"
+        if asks and (isolation == "batch" or len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks))):
+            raise Ended("what the grader asks is none that the guest would tell")
+        return Loaded(checks, isolation, warnings, asks=tuple(asks))
 
     def grade(self, payload: bytes, lines: int, stopping: Stopping | None = None) -> Iterator[Records]:
         """Whole records, as they come; in all, one for each line.

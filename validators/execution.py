@@ -31,7 +31,19 @@ def check(candidate: Candidate) -> str:
         )
     candidate.module = module
     candidate.grade = grade
+    candidate.asks = _asks()
+    if candidate.asks and candidate.in_batch:
+        raise CheckFailed(
+            f"the grader asks {', '.join(candidate.asks)}, and isolation is `batch`: a grader that asks needs a "
+            "process for each run, so leave isolation out, or make it `completion`."
+        )
     return "the module body runs"
+
+
+def _asks() -> tuple[str, ...]:
+    """What the module body has named that `grade` may ask."""
+    asking = sys.modules.get("gradebox.asks.asking")
+    return asking.settle() if asking is not None else ()
 
 
 def _module(candidate: Candidate) -> ModuleType:

@@ -1,12 +1,20 @@
 """What `grade` returned or raised, as a record. Nothing of the grader's is called here but `str()` of its exception."""
 
-from gradebox.score import MOST_VALUES, Score, is_name
+import sys
+
+from gradebox.score import DETAILS_BYTES, MOST_VALUES, NotApplicable, Score, is_name
 from sandbox.guest.protocol.frames import (
     BAD_RETURN,
+    CAUSE,
+    DETAILS,
     EXCEPTION,
+    MAX_CAUSE,
     MEMORY,
     MESSAGE,
+    MODEL,
+    NOT_APPLICABLE,
     REASON,
+    REPLY,
     TRACE,
     VALUES,
     encode,
@@ -66,6 +74,27 @@ def read_values(value: object) -> list[tuple[int, bytes]]:
     return [(VALUES, pack_values(values))]
 
 
+def read_details(value: object) -> list[tuple[int, bytes]]:
+    """The details that a `gradebox.Score` carries, as fields of a record.
+
+    Raises:
+        BadReturn: JSON cannot hold them, or not in so many bytes.
+    """
+    if type(value) is not Score or value.details is None:
+        return []
+    if type(value.details) is not dict:
+        raise BadReturn("the details of a Score are a dict: Score(…, details={…})")
+    from json import dumps
+
+    try:
+        data = dumps(value.details, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+    except Exception as error:  # noqa: BLE001  # what is in them is the grader's, and so is what it raises
+        raise BadReturn(f"JSON cannot hold the details of the Score ({type(error).__name__}: {error!s:.200})") from None
+    if len(data) > DETAILS_BYTES:
+        raise BadReturn(f"the details of the Score take {len(data)} bytes as JSON, and may take {DETAILS_BYTES}")
+    return [(DETAILS, data)]
+
+
 def _is_value(name: object, number: object) -> bool:
     return type(name) is str and is_name(name) and type(number) is float and -_INFINITY < number < _INFINITY
 
@@ -74,10 +103,42 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
     """The kind of record and its fields for what `grade` raised."""
     if isinstance(error, BadReturn):
         return BAD_RETURN, [(MESSAGE, encode(str(error), most_bytes))]
+    if type(error) is NotApplicable:
+        return NOT_APPLICABLE, [(MESSAGE, encode(_text(error.reason), most_bytes))]
     explained = explain(error, text)
+    if (failed := _failed_ask(error)) is not None:
+        return MODEL, [*_fields_of(failed, most_bytes), (TRACE, encode(explained.trace, most_bytes))]
     where = f" (line {explained.line})" if explained.line else ""
     fields = [(MESSAGE, encode(explained.message + where, most_bytes)), (TRACE, encode(explained.trace, most_bytes))]
     return MEMORY if type(error) is MemoryError else EXCEPTION, fields
+
+
+def _failed_ask(error: BaseException) -> BaseException | None:
+    """The `ModelError` that this is, or that is all of a group of them: the one that is final, where one is."""
+    errors = sys.modules.get("gradebox.asks.errors")
+    if errors is None:
+        return None
+    if issubclass(type(error), errors.ModelError):
+        return error
+    if type(error) is not ExceptionGroup:
+        return None
+    found = [_failed_ask(each) for each in error.exceptions]
+    if not all(found):
+        return None
+    return next((each for each in found if not getattr(each, "retryable", False)), found[0])
+
+
+def _fields_of(error: BaseException, most_bytes: int) -> list[tuple[int, bytes]]:
+    kind, message, retryable, reply = (getattr(error, name, "") for name in ("kind", "message", "retryable", "reply"))
+    fields = [
+        (MESSAGE, encode(_text(message), most_bytes)),
+        (CAUSE, bytes([retryable is True]) + encode(_text(kind), MAX_CAUSE - 1)),
+    ]
+    return [*fields, (REPLY, encode(reply, most_bytes))] if type(reply) is str and reply else fields
+
+
+def _text(value: object) -> str:
+    return value if type(value) is str else ""
 
 
 def _what_it_is(kind: type) -> str:

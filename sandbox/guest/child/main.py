@@ -11,9 +11,9 @@ from mmap import mmap
 from os import getpid, readv, write
 from struct import Struct
 from time import perf_counter_ns
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, NoReturn, Protocol
 
-from sandbox.guest.child.encode_outcome import read_exception, read_reason, read_score, read_values
+from sandbox.guest.child.encode_outcome import read_details, read_exception, read_reason, read_score, read_values
 from sandbox.guest.child.output import Output
 from sandbox.guest.child.read_thread import BadInput, ThreadReader
 from sandbox.guest.child.seeding import reseed
@@ -60,6 +60,7 @@ class RunnableGrader(Protocol):
     grade: Callable[[object], Coroutine[Any, Any, object]]
     needs_loop: bool
     touches_system: bool
+    asks: bool
 
 
 class Ends(NamedTuple):
@@ -116,6 +117,8 @@ class GradingLoop:
             next_one: returns the line, and where its record goes; in another process than this, it may be. What can be
                 done before that is done before that, so that it is done once.
         """
+        if self._grader.asks:
+            self._grade_asking(next_one)
         self._last, self._left, self._next_one = last, 1, next_one
         self._line = None
         if self._grader.needs_loop:
@@ -125,6 +128,17 @@ class GradingLoop:
         self._run()
         if last:
             leave(0)
+
+    def _grade_asking(self, next_one: Callable[[], tuple[bytes, int]]) -> NoReturn:
+        from sandbox.guest.child.asking_run import AskingRun  # the template has imported it
+
+        run = AskingRun(self._grader, self._limits, self._reader)
+        line, self._results = next_one()
+        pid = getpid()
+        record = run.grade(line)
+        if getpid() == pid:  # else `grade` forked, and this is the copy
+            self._tell(record)
+        os._exit(0)
 
     def _receive(self) -> bool:
         """Takes what is to be graded next. Lines are read where they lie, one at a time: that keeps them in cache."""
@@ -210,7 +224,7 @@ class GradingLoop:
                     score = value
                 else:
                     score = read_score(value)
-                    fields = read_reason(value, self._limits.text_bytes) + read_values(value)
+                    fields = read_reason(value, self._limits.text_bytes) + read_values(value) + read_details(value)
             except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
                 if self._lacks_loop(error):
                     await _Suspend()

@@ -5,10 +5,11 @@ headers and are bounded before anything is allocated: a record may come from a p
 over. Neither says which completion it belongs to: the supervisor and the host count.
 """
 
+from collections.abc import Iterable
 from struct import Struct, error
 from typing import NamedTuple
 
-from gradebox.score import MOST_VALUES, NAME_CHARACTERS, is_name
+from gradebox.score import DETAILS_BYTES, MOST_VALUES, NAME_CHARACTERS, is_name
 
 FRAME = Struct("!BI")  # kind, bytes that follow
 MAX_REPLY = 1 << 20  # no frame of the guest is longer
@@ -22,7 +23,7 @@ READY, CHECK, LOADED, NOT_LOADED, RECORDS, DONE, TAINTED = 16, 17, 18, 19, 20, 2
 
 AUTO, BATCH, COMPLETION = 0, 1, 2
 
-SCORED, EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, BAD_INPUT = range(1, 8)
+SCORED, EXCEPTION, BAD_RETURN, TIMEOUT, MEMORY, CRASH, BAD_INPUT, MODEL, NOT_APPLICABLE, ASKED = range(1, 11)
 NO_COMPLETION = 0x80  # joined to a kind: the thread does not end with a turn of the assistant
 
 RECORD = Struct("<IdII")  # run in µs, score, bytes of fields, kind with a mark
@@ -35,14 +36,28 @@ _MARK_BYTES = MARK.to_bytes(4, "little")
 _LENGTH = Struct("<12xI4x")  # of a record's head, the bytes of fields alone
 COUNT = Struct("!I")  # records in one frame
 FIELD = Struct("<BI")  # tag, length
-REASON, MESSAGE, TRACE, STDOUT, VALUES = range(3, 8)  # fields; 1 and 2 were ids, and mean nothing
+# fields; 1 and 2 were ids, and mean nothing
+REASON, MESSAGE, TRACE, STDOUT, VALUES, DETAILS, CAUSE, REPLY, REQUESTS = range(3, 12)
 _INFINITY = float("inf")
+_CONTROLS = frozenset(range(32))
 VALUE = Struct("<dH")  # a number, and the bytes of its name, which follow
 MAX_TEXT = 16384
 MAX_STDOUT = 65536
 MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
-MAX_FIELD = {REASON: MAX_TEXT, MESSAGE: MAX_TEXT, TRACE: MAX_TEXT, STDOUT: MAX_STDOUT, VALUES: MAX_VALUES}
+MAX_CAUSE = 32  # a kind of `ModelError`, behind a byte that says whether it is retryable
+MAX_REQUESTS = 1 << 19  # of the asks that go out together: what is left goes with the next
+MAX_FIELD = {
+    **dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), MAX_TEXT),
+    STDOUT: MAX_STDOUT,
+    VALUES: MAX_VALUES,
+    DETAILS: DETAILS_BYTES,
+    CAUSE: MAX_CAUSE,
+    REQUESTS: MAX_REQUESTS,
+}
 MAX_FIELDS = sum(MAX_FIELD.values()) + len(MAX_FIELD) * FIELD.size
+# Before each line of a grader that asks stand the answers that are known, and this, which JSON does not hold.
+ANSWERED = b"\x1e"
+REQUEST = Struct("<I")  # the bytes of one ask, which follow
 
 
 class Malformed(Exception):
@@ -86,6 +101,26 @@ class CheckResult(NamedTuple):
 
 
 CHECK_HEAD = Struct("!B?IIIII")
+_ASKS = Struct("!H")  # the bytes of what a grader asks, a line each
+
+
+def pack_loaded(asks: Iterable[str], warnings: bytes) -> bytes:
+    """What is said of a grader that is loaded, behind its isolation."""
+    named = "\n".join(asks).encode()
+    return _ASKS.pack(len(named)) + named + warnings
+
+
+def unpack_loaded(data: bytes) -> tuple[list[str], list[str]]:
+    """What it asks, and the warnings.
+
+    Raises:
+        Malformed: the lengths do not add up.
+    """
+    end = _ASKS.size + (_ASKS.unpack_from(data)[0] if len(data) >= _ASKS.size else len(data))
+    if end > len(data):
+        raise Malformed("what a grader asks does not add up")
+    asks, warnings = (part.decode("utf-8", "replace") for part in (data[_ASKS.size : end], data[end:]))
+    return [line for line in asks.split("\n") if line], [line for line in warnings.split("\n") if line]
 
 
 def pack_check(check: CheckResult) -> bytes:
@@ -216,8 +251,8 @@ def record_length(data: bytes | bytearray, position: int) -> int:
 
 def most_of_fields(limits: Limits) -> dict[int, int]:
     """How many bytes each field may have, by its tag, under these limits."""
-    texts = dict.fromkeys((REASON, MESSAGE, TRACE), limits.text_bytes)
-    return {STDOUT: limits.stdout_bytes, VALUES: MAX_VALUES, **texts}
+    texts = dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), limits.text_bytes)
+    return {**MAX_FIELD, STDOUT: limits.stdout_bytes, **texts}
 
 
 def unpack_fields(body: bytes, most: dict[int, int]) -> dict[int, bytes]:
@@ -271,6 +306,39 @@ def unpack_values(data: bytes) -> dict[str, float]:
             raise Malformed("a value that is none")
         values[name] = number
     return values
+
+
+def pack_requests(requests: Iterable[bytes]) -> bytes:
+    """The field of asks: as many of them as it may hold."""
+    packed = b""
+    for request in requests:
+        if len(packed) + REQUEST.size + len(request) > MAX_REQUESTS:
+            break
+        packed += REQUEST.pack(len(request)) + request
+    return packed
+
+
+def unpack_requests(data: bytes) -> list[bytes]:
+    """Reads what `pack_requests` wrote.
+
+    Raises:
+        Malformed: there is none, or lengths do not add up, or one holds what would not stay within its line.
+    """
+    requests: list[bytes] = []
+    position = 0
+    while position < len(data):
+        start = position + REQUEST.size
+        if start > len(data):
+            raise Malformed("an ask without a head")
+        (length,) = REQUEST.unpack_from(data, position)
+        position = start + length
+        request = data[start:position]
+        if position > len(data) or not request or _CONTROLS.intersection(request):
+            raise Malformed("an ask that is none")
+        requests.append(request)
+    if not requests:
+        raise Malformed("asks, and there is none")
+    return requests
 
 
 def encode(text: str, limit: int) -> bytes:

@@ -9,6 +9,7 @@ from sandbox.guest.protocol.frames import (
     COMPLETION,
     ELSEWHERE,
     MAX_FIELDS,
+    MAX_REQUESTS,
     RECORD,
     STDOUT,
     Limits,
@@ -24,7 +25,7 @@ from sandbox.guest.supervisor.processes import ChildHandle
 
 _READ = 1 << 16  # what a pipe holds
 _MOST_RECORD = RECORD.size + MAX_FIELDS
-_MOST_AHEAD = 4 * _MOST_RECORD  # bytes of records that a child has not reported yet
+_MOST_AHEAD = 4 * (_MOST_RECORD - MAX_REQUESTS)  # bytes of records that a child has not reported yet; none of them asks
 
 Tell = Callable[[Records], None]
 

@@ -147,10 +147,10 @@ class Supervisor:
             self._say(NOT_LOADED)
             return
         self._limits = self._limits._replace(isolation=loaded.isolation)
-        warnings = loaded.warnings
+        told = loaded.told
         if self._processes.shares and loaded.isolation == COMPLETION:
-            warnings += b"\n" + _SHARES
-        self._say(LOADED, bytes([loaded.isolation]) + warnings)
+            told += b"\n" + _SHARES
+        self._say(LOADED, bytes([loaded.isolation]) + told)
 
     def _what_stopped(self, loaded: LoadResult) -> CheckResult | None:
         """The check that could not say itself how it failed: the one after the last that was heard of."""

@@ -56,7 +56,8 @@ class ChildHandle(NamedTuple):
 
 
 class LoadResult(NamedTuple):
-    """How loading went. `isolation` is settled when it is done; `status` is the template's when that has ended.
+    """How loading went. `isolation` is settled when it is done, and `told` is what the grader asks and its warnings;
+    `status` is the template's when that has ended.
 
     It was stopped when it took too long (`timed_out`) or made too many files (`crowded`). `leaves_open` says that the
     module body left descriptors, which all children would share.
@@ -64,7 +65,7 @@ class LoadResult(NamedTuple):
 
     done: bool
     isolation: int
-    warnings: bytes
+    told: bytes
     checks: list[bytes]
     timed_out: bool
     status: int

@@ -24,7 +24,7 @@ from sandbox.guest.child.seeding import SeedAtImport
 from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
 from sandbox.guest.kernel.reap import reap_all
-from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check
+from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check, pack_loaded
 from sandbox.guest.template import packages
 from sandbox.guest.template.fork_per_line import (
     NO_STATUS,
@@ -59,6 +59,7 @@ class Template:
 
     needs_loop = False
     touches_system = True
+    asks = False
     text = ""
     grade: Callable[[object], Coroutine[Any, Any, object]]
 
@@ -93,7 +94,8 @@ class Template:
         os._exit(0)
 
     def _load(self, source: bytes) -> bool:
-        candidate = Candidate(source, packages.PLACE if self._limits.has_packages else "")
+        place = packages.PLACE if self._limits.has_packages else ""
+        candidate = Candidate(source, place, in_batch=self._limits.isolation == BATCH)
         own = opened()
         for number, (_, check) in enumerate(BEFORE_TEST_RUN):
             pid, started = os.getpid(), perf_counter_ns()
@@ -115,18 +117,23 @@ class Template:
 
     def _settle(self, candidate: Candidate, leaves_open: bool) -> None:
         if self._limits.isolation == AUTO:
-            mode = COMPLETION if runs_code(candidate.tree) else BATCH
+            mode = COMPLETION if candidate.asks or runs_code(candidate.tree) else BATCH
             self._limits = self._limits._replace(isolation=mode)
         self.text = candidate.text
         self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
         self.touches_system = may_touch_system(candidate.text)
         self.needs_loop = "asyncio" in sys.modules or "asyncio" in candidate.text
+        if candidate.asks:
+            import sandbox.guest.child.asking_run  # noqa: F401  # before the fork, for all children
+
+            self.asks = True
         sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.code
         gc.collect()
         gc.freeze()  # children then leave these pages shared
-        self._control.send(SAID_LOADED + bytes([self._limits.isolation, leaves_open]) + encode(warnings, 8192))
+        head = bytes([self._limits.isolation, leaves_open])
+        self._control.send(SAID_LOADED + head + pack_loaded(candidate.asks, encode(warnings, 8192)))
 
     def _grader(self) -> GradingLoop:
         return GradingLoop(self, self._limits, self._reader, self._output)

@@ -1,0 +1,159 @@
+"""One run of a grader that asks: it ends with an outcome, or when nothing is left to wait for but answers.
+
+Then what it asks goes out as a record, the process ends, and once the answers are there another begins anew with them.
+So no process waits for a model.
+"""
+
+import asyncio
+import json
+import selectors
+import sys
+from collections.abc import Coroutine
+from hashlib import sha256
+from time import perf_counter_ns
+from typing import Any
+
+from gradebox.asks.asking import MOST_ASKS, Answer, using
+from gradebox.asks.errors import ModelError
+from sandbox.guest.child.encode_outcome import read_details, read_exception, read_reason, read_score, read_values
+from sandbox.guest.child.main import RunnableGrader
+from sandbox.guest.child.read_thread import BadInput, ThreadReader
+from sandbox.guest.child.seeding import reseed
+from sandbox.guest.protocol.frames import (
+    ANSWERED,
+    ASKED,
+    BAD_INPUT,
+    MESSAGE,
+    NO_COMPLETION,
+    NOT_APPLICABLE,
+    REQUESTS,
+    SCORED,
+    Limits,
+    encode,
+    pack_record,
+    pack_requests,
+)
+
+_NOT_REPEATED = ModelError(
+    "not_repeated",
+    "`grade` did not ask again what it had asked before: a run that waited for an answer begins anew, so what it asks "
+    "must not depend on the clock, on chance that is not seeded, or on files. Put such things into `await once(fn)`",
+)
+
+
+class Asked(BaseException):
+    """A run is over for now: nothing is left to wait for but answers."""
+
+
+class Replay:
+    """Answers what was answered before. An answer is that of its request, and of the first, second, … ask alike."""
+
+    def __init__(self, answers: bytes) -> None:
+        """`answers` is a JSON list of pairs: the digest of a request and its answer, in the order of the asks. A value
+        that was kept stands as the request that kept it, and has an empty digest.
+        """
+        self._answers: dict[str, list[Answer]] = {}
+        self._values: dict[str, list[Any]] = {}
+        for digest, answer in json.loads(answers):
+            if digest:
+                self._answers.setdefault(digest, []).append(answer)
+            else:
+                self._values.setdefault(answer["name"], []).append(answer["value"])
+        self._made = 0
+        self.requests: list[bytes] = []
+        self.waiting = 0
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether this run has asked for all that was answered."""
+        return not any(self._answers.values()) and not any(self._values.values())
+
+    async def answer(self, request: bytes) -> Answer:
+        """The answer that is known, at once; else it is waited for, to the end of this run."""
+        self._count()
+        if known := self._answers.get(sha256(request).hexdigest()):
+            return known.pop(0)
+        self.requests.append(request)
+        self.waiting += 1
+        try:
+            found: Answer = await asyncio.get_running_loop().create_future()
+        finally:
+            self.waiting -= 1
+        return found
+
+    def remembered(self, name: str) -> tuple[bool, Any]:
+        """Whether an earlier run has kept a value of this name that this run has not used yet, and the value."""
+        self._count()
+        known = self._values.get(name)
+        return (True, known.pop(0)) if known else (False, None)
+
+    def remember(self, request: bytes) -> None:
+        """Keeps a value for later runs."""
+        self.requests.append(request)
+
+    def _count(self) -> None:
+        self._made += 1
+        if self._made > MOST_ASKS:
+            raise ModelError("too_much", f"`grade` asked more than {MOST_ASKS} times for one completion: ask less")
+
+
+class _IdleSelector(selectors.SelectSelector):
+    """An event loop that gives its selector any time at all has nothing else to do."""
+
+    def __init__(self, replay: Replay) -> None:
+        super().__init__()
+        self._replay = replay
+
+    def select(self, timeout: float | None = None) -> Any:
+        """What is ready. Raises Asked where the loop would wait, and something is asked."""
+        if timeout != 0 and self._replay.waiting:
+            if ready := super().select(0):
+                return ready
+            raise Asked
+        return super().select(timeout)
+
+
+class AskingRun:
+    """Made before the fork, so that what it takes is there."""
+
+    def __init__(self, grader: RunnableGrader, limits: Limits, reader: ThreadReader) -> None:
+        self._grader = grader
+        self._limits = limits
+        self._reader = reader
+
+    def grade(self, line: bytes) -> bytes:
+        """Runs `grade` once, and returns the record of what came of it."""
+        answers, _, thread_line = line.partition(ANSWERED)
+        try:
+            thread = self._reader.read(thread_line)
+        except BadInput as problem:
+            return pack_record(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))])
+        turns = thread._turns
+        flag = 0 if turns and turns[-1][0] == "assistant" else NO_COMPLETION
+        replay = Replay(answers)
+        if "random" in sys.modules:
+            reseed()
+        started = perf_counter_ns()
+        kind, score, fields = self._run(self._grader.grade(thread), replay)
+        return pack_record(kind | flag, (perf_counter_ns() - started) // 1000, score, fields)
+
+    def _run(
+        self, coroutine: Coroutine[Any, Any, object], replay: Replay
+    ) -> tuple[int, float, list[tuple[int, bytes]]]:
+        most_bytes = self._limits.text_bytes
+        try:
+            with using(replay):
+                # After the fork: the loop has a socket pair, by which completions could reach each other.
+                value = asyncio.SelectorEventLoop(_IdleSelector(replay)).run_until_complete(coroutine)
+            score = read_score(value)
+            fields = read_reason(value, most_bytes) + read_values(value) + read_details(value)
+            kind = SCORED
+        except Asked:
+            kind, score, fields = ASKED, 0.0, [(REQUESTS, pack_requests(replay.requests))]
+        except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
+            score = 0.0
+            kind, fields = read_exception(error, self._grader.text, most_bytes)
+        if kind in (SCORED, ASKED, NOT_APPLICABLE) and not replay.is_used_up:
+            score = 0.0
+            kind, fields = read_exception(_NOT_REPEATED, self._grader.text, most_bytes)
+        return kind, score, fields
