@@ -1,7 +1,6 @@
 """What is done in one run of `grade` alone: a run that waits for a model begins anew when the answer is there."""
 
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable
 from typing import Any, TypeVar, cast
 
 from gradebox.asks.asking import canonical, current
@@ -23,7 +22,7 @@ async def once(fn: Callable[[], T | Awaitable[T]]) -> T:
     if known:
         return cast("T", value)
     result: Any = fn()
-    if isawaitable(result):
+    if hasattr(result, "__await__"):
         result = await result
     asker.remember(canonical({"ask": "once", "name": name, "value": result}))
     return cast("T", result)

@@ -4,17 +4,16 @@ Then what it asks goes out as a record, the process ends, and once the answers a
 So no process waits for a model.
 """
 
-import asyncio
 import json
-import selectors
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from hashlib import sha256
 from time import perf_counter_ns
 from typing import Any
 
 from gradebox.asks.asking import MOST_ASKS, Answer, using
 from gradebox.asks.errors import ModelError
+from gradebox.thread import StringThread
 from sandbox.guest.child.encode_outcome import read_details, read_exception, read_reason, read_score, read_values
 from sandbox.guest.child.main import RunnableGrader
 from sandbox.guest.child.read_thread import BadInput, ThreadReader
@@ -45,6 +44,10 @@ class Asked(BaseException):
     """A run is over for now: nothing is left to wait for but answers."""
 
 
+class _LoopNeeded(BaseException):
+    """`grade` waits for what an event loop alone can give: it is run again, in one."""
+
+
 class Replay:
     """Answers what was answered before. An answer is that of its request, and of the first, second, … ask alike."""
 
@@ -60,6 +63,7 @@ class Replay:
             else:
                 self._values.setdefault(answer["name"], []).append(answer["value"])
         self._made = 0
+        self.in_loop = False
         self.requests: list[bytes] = []
         self.waiting = 0
 
@@ -74,9 +78,13 @@ class Replay:
         if known := self._answers.get(sha256(request).hexdigest()):
             return known.pop(0)
         self.requests.append(request)
+        if not self.in_loop:
+            await _Pause()
+        from asyncio import get_running_loop
+
         self.waiting += 1
         try:
-            found: Answer = await asyncio.get_running_loop().create_future()
+            found: Answer = await get_running_loop().create_future()
         finally:
             self.waiting -= 1
         return found
@@ -97,20 +105,11 @@ class Replay:
             raise ModelError("too_much", f"`grade` asked more than {MOST_ASKS} times for one completion: ask less")
 
 
-class _IdleSelector(selectors.SelectSelector):
-    """An event loop that gives its selector any time at all has nothing else to do."""
+class _Pause:
+    """Awaited where there is no event loop: nothing can be under way then but this one ask."""
 
-    def __init__(self, replay: Replay) -> None:
-        super().__init__()
-        self._replay = replay
-
-    def select(self, timeout: float | None = None) -> Any:
-        """What is ready. Raises Asked where the loop would wait, and something is asked."""
-        if timeout != 0 and self._replay.waiting:
-            if ready := super().select(0):
-                return ready
-            raise Asked
-        return super().select(timeout)
+    def __await__(self) -> Generator["_Pause", None, None]:
+        yield self
 
 
 class AskingRun:
@@ -120,6 +119,7 @@ class AskingRun:
         self._grader = grader
         self._limits = limits
         self._reader = reader
+        self._kept: list[Coroutine[Any, Any, object]] = []
 
     def grade(self, line: bytes) -> bytes:
         """Runs `grade` once, and returns the record of what came of it."""
@@ -130,26 +130,26 @@ class AskingRun:
             return pack_record(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))])
         turns = thread._turns
         flag = 0 if turns and turns[-1][0] == "assistant" else NO_COMPLETION
+        started = perf_counter_ns()
+        kind, score, fields = self._run(thread, answers)
+        return pack_record(kind | flag, (perf_counter_ns() - started) // 1000, score, fields)
+
+    def _run(self, thread: StringThread, answers: bytes) -> tuple[int, float, list[tuple[int, bytes]]]:
+        most_bytes = self._limits.text_bytes
         replay = Replay(answers)
         if "random" in sys.modules:
             reseed()
-        started = perf_counter_ns()
-        kind, score, fields = self._run(self._grader.grade(thread), replay)
-        return pack_record(kind | flag, (perf_counter_ns() - started) // 1000, score, fields)
-
-    def _run(
-        self, coroutine: Coroutine[Any, Any, object], replay: Replay
-    ) -> tuple[int, float, list[tuple[int, bytes]]]:
-        most_bytes = self._limits.text_bytes
         try:
             with using(replay):
-                # After the fork: the loop has a socket pair, by which completions could reach each other.
-                value = asyncio.SelectorEventLoop(_IdleSelector(replay)).run_until_complete(coroutine)
+                value = self._await(self._grader.grade(thread), replay)
             score = read_score(value)
             fields = read_reason(value, most_bytes) + read_values(value) + read_details(value)
             kind = SCORED
         except Asked:
             kind, score, fields = ASKED, 0.0, [(REQUESTS, pack_requests(replay.requests))]
+        except _LoopNeeded:
+            self._grader.needs_loop = True
+            return self._run(thread, answers)
         except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
             score = 0.0
             kind, fields = read_exception(error, self._grader.text, most_bytes)
@@ -157,3 +157,24 @@ class AskingRun:
             score = 0.0
             kind, fields = read_exception(_NOT_REPEATED, self._grader.text, most_bytes)
         return kind, score, fields
+
+    def _await(self, coroutine: Coroutine[Any, Any, object], replay: Replay) -> object:
+        """What `grade` returns. Raises Asked where it waits for answers alone, or what it raises.
+
+        An event loop takes longer than most runs, and its modules make each fork dearer: most graders need none.
+        """
+        if self._grader.needs_loop:
+            from sandbox.guest.child.asking_loop import run
+
+            replay.in_loop = True
+            return run(coroutine, replay)
+        try:
+            paused = coroutine.send(None)
+        except StopIteration as ended:
+            return ended.value
+        except RuntimeError as error:
+            if error.args == ("no running event loop",) and "asyncio" in sys.modules:
+                raise _LoopNeeded from None
+            raise
+        self._kept.append(coroutine)  # or closing it would run code of the grader's
+        raise Asked if type(paused) is _Pause else _LoopNeeded

@@ -124,9 +124,11 @@ class Template:
         self.touches_system = may_touch_system(candidate.text)
         self.needs_loop = "asyncio" in sys.modules or "asyncio" in candidate.text
         if candidate.asks:
-            import sandbox.guest.child.asking_run  # noqa: F401  # before the fork, for all children
+            import sandbox.guest.child.asking_run  # before the fork, for all children
 
             self.asks = True
+            if self.needs_loop:
+                import sandbox.guest.child.asking_loop  # noqa: F401  # the same
         sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.code
