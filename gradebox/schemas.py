@@ -51,6 +51,7 @@ class Report(_Schema):
     checks: list[Check]
     warnings: list[str] = []
     isolation: Literal["batch", "completion"] | None = Field(None, description="what `auto` came to for this source")
+    asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
     outcomes: Annotated[
         Outcomes,
         PlainValidator(_outcomes, json_schema_input_type=list[dict[str, Any]]),

@@ -23,7 +23,7 @@ _CRASH = "the sandbox ended while this thread was graded, again and again"
 _NO_ANSWERS = b"[]"
 _AGAIN = 2  # that a completion is graded anew which got too little of a processor
 _STARVED = "But it got a processor for {used:.1f} of {seconds:.1f} s, since the machine was busy: score it again."
-_NO_SANDBOX = OutcomeError(
+NO_SANDBOX = OutcomeError(
     "infrastructure", "the service lost the sandbox of this thread and had no other: score it again", retryable=True
 )
 
@@ -113,7 +113,7 @@ class Grading:
             if not call.outcomes:
                 raise
             _log.warning("%d of %d threads have no sandbox left: %s", call.left, len(call.outcomes) + call.left, error)
-            call.fail_rest(_NO_SANDBOX)
+            call.fail_rest(NO_SANDBOX)
         self.traces = call.traces
 
     def _let_go(self, why: str) -> None:

@@ -72,16 +72,20 @@ class Pool:
         return self._stock.alive
 
     def prove(
-        self, source: GraderSource, threads: Sequence[bytes] | None = None, stopping: Stopping | None = None
+        self,
+        source: GraderSource,
+        threads: Sequence[bytes] | None = None,
+        stopping: Stopping | None = None,
+        answering: proof.Answering | None = None,
     ) -> Report:
-        """The five checks. Each thread is one line of JSON.
+        """The five checks. Each thread is one line of JSON. `answering` answers what the grader asks.
 
         Raises:
             InfrastructureError: no sandbox could be had, or this machine was too busy to tell.
             Stopped: `stopping` said so.
         """
         with self.grading(source) as grading:
-            return proof.prove(grading, threads, stopping)
+            return proof.prove(grading, threads, stopping, answering)
 
     @contextmanager
     def grading(self, source: GraderSource, place_s: float | None = None) -> Iterator[Grading]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from time import monotonic
+from typing import Protocol
 
 from gradebox.frame import Outcomes
 from gradebox.outcome import Outcome
 from gradebox.schemas import CHECKS, Check, Report
 from sandbox.errors import InfrastructureError, Stopped
-from sandbox.grading import Grading
+from sandbox.grading import Grading, Stop
 from sandbox.guest.protocol.frames import CheckResult
 from sandbox.session import Stopping
 from validators import test_run
@@ -17,8 +18,35 @@ _LABEL = "test-run"
 _TEST_RUN_S = 60.0  # for all threads of a test run together
 
 
-def prove(grading: Grading, threads: Sequence[bytes] | None, stopping: Stopping | None = None) -> Report:
-    """The report on the grader that `grading` has loaded, or could not load.
+class Scorer(Protocol):
+    """What scores the threads of a test run."""
+
+    traces: dict[int, str]
+
+    def score(
+        self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
+    ) -> list[Outcome]:
+        """As `Grading.score`."""
+
+
+class Answering(Protocol):
+    """What answers a grader that asks while it is proved."""
+
+    def missing(self, asks: Sequence[str]) -> str | None:
+        """What of this the project lacks, in words; None where it has all."""
+
+    def scorer(self, grading: Grading, asks: Sequence[str]) -> Scorer:
+        """Scores with a sandbox that is held, and answers what is asked."""
+
+
+def prove(
+    grading: Grading,
+    threads: Sequence[bytes] | None,
+    stopping: Stopping | None = None,
+    answering: Answering | None = None,
+) -> Report:
+    """The report on the grader that `grading` has loaded, or could not load. Without `answering`, nothing that it asks
+    is there.
 
     Raises:
         InfrastructureError: no sandbox could be had, or this machine was too busy to tell.
@@ -28,6 +56,11 @@ def prove(grading: Grading, threads: Sequence[bytes] | None, stopping: Stopping 
     checks = [_check(result) for result in loaded.checks]
     if loaded.isolation is None:
         return Report(valid=False, checks=checks)
+    asks = list(loaded.asks)
+    if asks and (missing := _missing(asks, answering)):
+        failed = checks[-1].model_copy(update={"passed": False, "message": missing})
+        return Report(valid=False, checks=[*checks[:-1], failed], asks=asks)
+    scorer = answering.scorer(grading, asks) if asks and answering else grading
     started = monotonic()
     outcomes: list[Outcome] = []
     warnings, trace, line = list(loaded.warnings), "", 0
@@ -35,10 +68,10 @@ def prove(grading: Grading, threads: Sequence[bytes] | None, stopping: Stopping 
     source = grading.session.source
     text = source.text if source and not threads else ""
     try:
-        outcomes, traces = _grade(grading, lines, started + _TEST_RUN_S, stopping)
+        outcomes, traces = _grade(scorer, lines, started + _TEST_RUN_S, stopping)
         runs = _runs(outcomes, traces)
         message, passed = test_run.check(runs, text), True
-        again, _ = _grade(grading, lines, started + _TEST_RUN_S, stopping)
+        again, _ = _grade(scorer, lines, started + _TEST_RUN_S, stopping)
         warnings += test_run.warnings(runs, _runs(again, {}))
     except CheckFailed as failed:
         message, passed, trace, line = failed.message, False, failed.trace, failed.line
@@ -54,17 +87,28 @@ def prove(grading: Grading, threads: Sequence[bytes] | None, stopping: Stopping 
         )
     )
     return Report(
-        valid=passed, checks=checks, warnings=warnings, isolation=loaded.isolation, outcomes=Outcomes(outcomes)
+        valid=passed,
+        checks=checks,
+        warnings=warnings,
+        isolation=loaded.isolation,
+        asks=asks,
+        outcomes=Outcomes(outcomes),
     )
 
 
+def _missing(asks: list[str], answering: Answering | None) -> str | None:
+    if answering is not None:
+        return answering.missing(asks)
+    return f"the grader asks {', '.join(asks)}, and nobody answers here: prove it in a project of a service that has it"
+
+
 def _grade(
-    grading: Grading, lines: list[bytes], deadline: float, stopping: Stopping | None
+    scorer: Scorer, lines: list[bytes], deadline: float, stopping: Stopping | None
 ) -> tuple[list[Outcome], dict[int, str]]:
     def stop(_: int) -> bool:
         return monotonic() > deadline or (stopping is not None and stopping())
 
-    outcomes = grading.score(b"\n".join(lines), 0, _LABEL, len(lines), stop=stop)
+    outcomes = scorer.score(b"\n".join(lines), 0, _LABEL, len(lines), stop=stop)
     if len(outcomes) < len(lines):
         if stopping is not None and stopping():
             raise Stopped("the caller wants no more")
@@ -73,9 +117,9 @@ def _grade(
             "graded: send fewer"
         )
     for outcome in outcomes:
-        if outcome.error is not None and outcome.error.retryable:
+        if outcome.error is not None and outcome.error.retryable and outcome.error.kind != "model":
             raise InfrastructureError(f"thread {outcome.index} of a test run: {outcome.error.message}")
-    return outcomes, grading.traces
+    return outcomes, scorer.traces
 
 
 def _runs(outcomes: list[Outcome], traces: dict[int, str]) -> list[test_run.Run]:
@@ -85,6 +129,7 @@ def _runs(outcomes: list[Outcome], traces: dict[int, str]) -> list[test_run.Run]
             outcome.error.kind if outcome.error else "",
             outcome.error.message if outcome.error else "",
             traces.get(outcome.index, ""),
+            outcome.not_applicable,
         )
         for outcome in outcomes
     ]

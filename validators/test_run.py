@@ -17,23 +17,33 @@ DEFAULT_THREAD = (
 
 
 class Run(NamedTuple):
-    """The result of one thread of the test run: a score, or an error with its trace."""
+    """The result of one thread of the test run: a score, or an error with its trace; or that the grader does not apply
+    to it, and why.
+    """
 
     score: float | None
     kind: str
     message: str
     trace: str
+    not_applicable: str | None = None
 
 
 def check(runs: Sequence[Run], source: str = "") -> str:
-    """Fails unless every thread has a score. `source` is empty unless the default thread was graded."""
+    """Fails unless every thread has a score, or the grader does not apply to it. `source` is empty unless the default
+    thread was graded.
+    """
     for number, run in enumerate(runs):
-        if run.score is None:
+        if run.score is None and run.not_applicable is None:
             where = f" on thread {number}" if len(runs) > 1 else ""
             message = f"`grade` gave no score{where} ({run.kind}): {run.message}{_hint(run, source)}"
             raise CheckFailed(message, line_of(run.trace), 0, run.trace)
+    passed_over = [run.not_applicable for run in runs if run.not_applicable is not None]
     if len(runs) == 1:
-        return f"`grade` returned {runs[0].score}"
+        return f"`grade` does not apply: {passed_over[0]}" if passed_over else f"`grade` returned {runs[0].score}"
+    if passed_over:
+        return (
+            f"`grade` returned a finite number, or that it does not apply ({len(passed_over)} of {len(runs)} threads)"
+        )
     return f"`grade` returned a finite number for each of {len(runs)} threads"
 
 
@@ -59,7 +69,8 @@ def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
     found = []
     for number, (one, two) in enumerate(zip(first, second, strict=True)):
         if one.score != two.score and one.score is not None:
-            again = two.score if two.score is not None else f"an error ({two.kind})"
+            none = f"an error ({two.kind})" if two.not_applicable is None else "that it does not apply"
+            again = two.score if two.score is not None else none
             found.append(
                 f"thread {number} was scored {one.score} the first time and {again} the second: "
                 "the same completion should always get the same score"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from json import dumps
+from json import JSONEncoder
 from typing import Any, Protocol
 
 from gradebox.asks.errors import ModelError
@@ -31,6 +31,7 @@ class Asker(Protocol):
         """Keeps a value for later runs."""
 
 
+_encode = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
 _named: set[str] = set()
 _is_settled = False  # whether the module body has run: what is named later is unknown to the version
@@ -92,8 +93,7 @@ def canonical(request: Request) -> bytes:
         ValueError: JSON cannot hold it.
     """
     try:
-        text = dumps(request, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-        data = text.encode()
+        data = _encode(request).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"what is asked cannot be sent as JSON: {error}") from None
     if len(data) > REQUEST_BYTES:

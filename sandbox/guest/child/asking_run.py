@@ -57,7 +57,7 @@ class Replay:
         """
         self._answers: dict[str, list[Answer]] = {}
         self._values: dict[str, list[Any]] = {}
-        for digest, answer in json.loads(answers):
+        for digest, answer in json.loads(answers) if answers != b"[]" else ():
             if digest:
                 self._answers.setdefault(digest, []).append(answer)
             else:

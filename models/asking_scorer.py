@@ -1,0 +1,271 @@
+"""Scores threads with a grader that asks: it steps lines through a sandbox, has what they ask answered, and steps them
+again. A sandbox is held for a step alone, never while something is waited for.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError, Future
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from hashlib import sha256
+from queue import Empty, SimpleQueue
+from time import monotonic
+
+from msgspec.structs import replace
+
+from gradebox.asks.asking import MOST_ASKS, MOST_ROUNDS, REQUEST_BYTES
+from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent
+from models.asker import Answer, Asker, Who
+from sandbox.errors import InfrastructureError
+from sandbox.grading import NO_SANDBOX, Grading, Stop
+from sandbox.outcomes import Asked
+from sandbox.session import count_lines
+from sandbox.thread_ids import read_ids
+
+Lend = Callable[[], AbstractContextManager[Grading]]
+"""Lends a sandbox with the grader."""
+
+_STEP_LINES = 64
+_STEP_BYTES = 8 << 20  # of lines with their answers
+_HELD_BYTES = 64 << 20  # of asks and answers: no further thread is begun while there are more
+_GATHER_S = 0.01  # for answers that come one by one to be stepped together: a sandbox costs some milliseconds to take
+_LOOK_S = 0.25  # between two questions whether more is wanted
+_ONCE = b'{"ask":"once",'
+
+
+@dataclass(slots=True)
+class _Line:
+    """A thread, and what is known of it. `answers` are as the sandbox reads them; `waiting` are yet to come."""
+
+    position: int
+    data: bytes
+    answers: list[bytes] = field(default_factory=list)
+    waiting: "list[tuple[bytes, Future[Answer] | None]]" = field(default_factory=list)
+    rounds: int = 0
+    held: int = 0
+    run_ms: float = 0.0
+    spent: Spent = field(default_factory=Spent)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether nothing is waited for."""
+        return all(answer is None or answer.done() for _, answer in self.waiting)
+
+    def take_answers(self) -> None:
+        """Takes what has come in, in the order in which it was asked.
+
+        Raises:
+            InfrastructureError: it was given up.
+        """
+        for request, future in self.waiting:
+            if future is None:
+                self.answers.append(b'["",%b]' % request)
+                continue
+            try:
+                answer = future.result()
+            except CancelledError as error:
+                raise InfrastructureError("what a grader asked was given up, as the service stops") from error
+            self.answers.append(b'["%b",%b]' % (sha256(request).hexdigest().encode(), answer.body))
+            self.held += len(answer.body)
+            self.spent = _sum(self.spent, answer.spent)
+        self.waiting = []
+
+
+class AskingScorer:
+    """Made for one grader. `traces` are those of the last call, by index."""
+
+    def __init__(self, lend: Lend, asker: Asker, who: Who) -> None:
+        self._lend = lend
+        self._asker = asker
+        self._who = who
+        self.traces: dict[int, str] = {}
+
+    def score(
+        self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
+    ) -> list[Outcome]:
+        """As `Grading.score`, and raises the same. When `stop` says so, what is asked is given up, and the outcomes are
+        those of the first threads that have one each.
+        """
+        count = count_lines(payload) if lines is None else lines
+        call = _Call(payload, count, first_index, label, stop, self._asker, self._who)
+        try:
+            call.run(self._lend)
+        finally:
+            call.give_up()
+        self.traces = call.traces
+        return call.outcomes()
+
+
+class _Call:
+    """One call of `AskingScorer.score`."""
+
+    def __init__(
+        self, payload: bytes, count: int, first_index: int, label: str, stop: Stop | None, asker: Asker, who: Who
+    ) -> None:
+        self._ids = read_ids(payload, count)
+        self._fresh = deque(_Line(number, data) for number, data in enumerate(payload.split(b"\n")[:count]))
+        self._ready: deque[_Line] = deque()
+        self._asking: dict[int, _Line] = {}
+        self._answered: SimpleQueue[int] = SimpleQueue()
+        self._count = count
+        self._first_index = first_index
+        self._label = label
+        self._stop = stop
+        self._asker = asker
+        self._who = who
+        self._held = 0
+        self._first_left = 0
+        self._is_over = False
+        self._outcomes: dict[int, Outcome] = {}
+        self.traces: dict[int, str] = {}
+
+    def outcomes(self) -> list[Outcome]:
+        """Those of the first threads that have one each."""
+        return [self._outcomes[number] for number in range(self._done())]
+
+    def run(self, lend: Lend) -> None:
+        """Runs until each thread has an outcome, or no more are wanted."""
+        try:
+            while len(self._outcomes) < self._count and not self._wants_no_more():
+                if lines := self._next_lines():
+                    with lend() as grading:
+                        self._step(grading, lines)
+                else:
+                    self._await_answers(_LOOK_S)
+        except (InfrastructureError, OSError):
+            if not self._done():
+                raise
+            self._fail_rest()
+
+    def give_up(self) -> None:
+        """Ends what is asked and not answered yet."""
+        self._is_over = True
+        for line in self._asking.values():
+            for _, future in line.waiting:
+                if future is not None:
+                    future.cancel()
+
+    def _next_lines(self) -> list[_Line]:
+        """What is to be stepped now: lines that are answered first, then fresh ones."""
+        if self._asking and not self._may_begin():
+            self._await_answers(0)
+            if self._ready:
+                began = monotonic()
+                while len(self._ready) < _STEP_LINES and self._asking and monotonic() - began < _GATHER_S:
+                    self._await_answers(_GATHER_S)
+        lines: list[_Line] = []
+        size = 0
+        while len(lines) < _STEP_LINES and size < _STEP_BYTES and (self._ready or self._may_begin()):
+            line = self._ready.popleft() if self._ready else self._fresh.popleft()
+            lines.append(line)
+            size += len(line.data) + line.held
+        return lines
+
+    def _may_begin(self) -> bool:
+        return bool(self._fresh) and self._held < _HELD_BYTES
+
+    def _await_answers(self, seconds: float) -> None:
+        """Makes ready what is answered; waits for the first so long."""
+        try:
+            position = self._answered.get(timeout=seconds) if seconds else self._answered.get_nowait()
+            while True:
+                line = self._asking.get(position)
+                if line is not None and line.is_answered:
+                    del self._asking[position]
+                    before = line.held
+                    line.take_answers()
+                    self._held += line.held - before
+                    self._ready.append(line)
+                position = self._answered.get_nowait()
+        except Empty:
+            pass
+
+    def _step(self, grading: Grading, lines: list[_Line]) -> None:
+        answers = [b"[%b]" % b",".join(line.answers) for line in lines]
+        runs = grading.step([line.data for line in lines], answers, self._label, stop=self._stopped)
+        for line, run in zip(lines, runs, strict=False):
+            line.run_ms += run.run_ms
+            if isinstance(run, Asked):
+                self._ask(line, run.requests)
+            else:
+                self._finish(line, run, grading.traces.get(run.index))
+        self._fresh.extendleft(reversed(lines[len(runs) :]))
+
+    def _ask(self, line: _Line, requests: Sequence[bytes]) -> None:
+        line.rounds += 1
+        if line.rounds > MOST_ROUNDS:
+            message = f"`grade` waits for answers more than {MOST_ROUNDS} times for one completion: ask more at once"
+            self._fail(line, "too_much", message)
+        elif len(line.answers) + len(requests) > MOST_ASKS or max(map(len, requests)) > REQUEST_BYTES:
+            message = (
+                f"more than {MOST_ASKS} asks for one completion, or one of more than {REQUEST_BYTES} bytes: ask less"
+            )
+            self._fail(line, "too_much", message)
+        else:
+            self._begin_asks(line, requests)
+
+    def _begin_asks(self, line: _Line, requests: Sequence[bytes]) -> None:
+        size = sum(map(len, requests))
+        line.held += size
+        self._held += size
+        self._asking[line.position] = line
+        line.waiting = [
+            (request, None if request.startswith(_ONCE) else self._asker.ask(request, self._who, self._is_wanted))
+            for request in requests
+        ]
+        for _, future in line.waiting:
+            if future is not None:
+                future.add_done_callback(partial(self._note, line.position))
+        if all(future is None for _, future in line.waiting):
+            self._answered.put(line.position)
+
+    def _note(self, position: int, _: Future[Answer]) -> None:
+        self._answered.put(position)
+
+    def _finish(self, line: _Line, run: Outcome, trace: str | None = None) -> None:
+        position = line.position
+        self._held -= line.held
+        spent = line.spent if line.rounds else None
+        outcome = replace(
+            run, index=self._first_index + position, id=self._ids[position], run_ms=line.run_ms, spent=spent
+        )
+        self._outcomes[position] = outcome
+        if trace:
+            self.traces[outcome.index] = trace
+
+    def _fail(self, line: _Line, cause: AskFailure, message: str) -> None:
+        self._finish(line, Outcome(0, self._label, None, 0.0, error=OutcomeError("model", message, cause=cause)))
+
+    def _fail_rest(self) -> None:
+        """No sandbox is left: who has no outcome yet has this one."""
+        for position in range(self._count):
+            if position not in self._outcomes:
+                index, identity = self._first_index + position, self._ids[position]
+                self._outcomes[position] = Outcome(index, self._label, None, 0.0, identity, error=NO_SANDBOX)
+
+    def _done(self) -> int:
+        """How many threads have an outcome, up to the first that has none."""
+        while self._first_left in self._outcomes:
+            self._first_left += 1
+        return self._first_left
+
+    def _wants_no_more(self) -> bool:
+        self._is_over = self._is_over or (self._stop is not None and self._stop(self._done()))
+        return self._is_over
+
+    def _stopped(self, _: int) -> bool:
+        return self._wants_no_more()
+
+    def _is_wanted(self) -> bool:
+        return not self._is_over
+
+
+def _sum(one: Spent, other: Spent) -> Spent:
+    return Spent(
+        one.asks + other.asks,
+        one.kept + other.kept,
+        one.input_tokens + other.input_tokens,
+        one.output_tokens + other.output_tokens,
+        one.cost + other.cost,
+    )

@@ -1,0 +1,370 @@
+"""Graders that ask, in real sandboxes, with answers that a test gives."""
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from time import monotonic, sleep
+from typing import Any
+
+import pytest
+
+from gradebox.outcome import Outcome, Spent
+from models.asker import Answer, Asker, Who
+from models.asking_scorer import AskingScorer
+from sandbox.grader_source import GraderSource
+from sandbox.pool import Pool
+
+pytestmark = pytest.mark.sandbox
+
+WHO = Who("p", "g", "g@1")
+JUDGE = """
+from gradebox import Model, Score
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    verdict = await judge.choose(f"Is this polite? {thread.completion()}", ["yes", "no"])
+    return Score(verdict.option == "yes", reason=verdict.reasoning, details={"option": verdict.option})
+"""
+
+
+class Scripted(Asker):
+    """Answers each request by a function, in a thread of its own, after some seconds."""
+
+    def __init__(self, answer: Callable[[dict[str, Any]], dict[str, Any]], delay_s: float = 0.0) -> None:
+        self._answer = answer
+        self._delay_s = delay_s
+        self.requests: list[dict[str, Any]] = []
+        self.at_once = self.most_at_once = 0
+        self._lock = threading.Lock()
+
+    def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
+        future: Future[Answer] = Future()
+        with self._lock:
+            self.requests.append(json.loads(request))
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        threading.Timer(self._delay_s, self._settle, (future, json.loads(request))).start()
+        return future
+
+    def _settle(self, future: Future[Answer], request: dict[str, Any]) -> None:
+        with self._lock:
+            self.at_once -= 1
+        if future.set_running_or_notify_cancel():
+            future.set_result(Answer(json.dumps(self._answer(request)).encode(), Spent(1, 0, 10, 2, 0.5)))
+
+
+def text(said: str) -> dict[str, Any]:
+    return {"reply": {"text": said, "finish_reason": "stop", "usage": {"input_tokens": 10, "output_tokens": 2}}}
+
+
+def polite(request: dict[str, Any]) -> dict[str, Any]:
+    option = "no" if "rude" in request["messages"][0]["content"].split("\n")[0] else "yes"
+    return text(json.dumps({"reasoning": "so it seems", "option": option}))
+
+
+def lines(*completions: str) -> bytes:
+    return b"\n".join(json.dumps({"id": n, "completion": each}).encode() for n, each in enumerate(completions))
+
+
+def scored(pool: Pool, source: str, asker: Asker, payload: bytes, stop: Any = None, first: int = 0) -> list[Outcome]:
+    scorer = AskingScorer(partial(pool.grading, GraderSource(source, project="p")), asker, WHO)
+    return scorer.score(payload, first, "g@1", stop=stop)
+
+
+def test_a_judge_scores_with_what_its_model_answers(pool: Pool) -> None:
+    asker = Scripted(polite, 0.05)
+    outcomes = scored(
+        pool, JUDGE, asker, lines(*(f"{kind} {n}" for n in range(10) for kind in ("rude", "kind"))), first=7
+    )
+    assert [outcome.score for outcome in outcomes] == [0.0, 1.0] * 10
+    assert [outcome.index for outcome in outcomes] == list(range(7, 27))
+    assert [outcome.id for outcome in outcomes] == list(range(20))
+    assert {outcome.reason for outcome in outcomes} == {"so it seems"}
+    assert outcomes[0].details == {"option": "no"}
+    assert outcomes[0].spent == Spent(1, 0, 10, 2, 0.5)
+    assert asker.most_at_once == 20
+
+
+def test_what_is_gathered_is_asked_in_one_round(pool: Pool) -> None:
+    source = """
+import asyncio
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    votes = await asyncio.gather(*(asyncio.wait_for(judge.chat(f"vote {n}", sample=n), 30) for n in range(5)))
+    verdict = await judge.chat(f"sum up {[vote.text for vote in votes]}")
+    return float(verdict.text)
+"""
+    asker = Scripted(lambda request: text("0.25" if "sum up" in request["messages"][0]["content"] else "aye"), 0.05)
+    (outcome,) = scored(pool, source, asker, lines("x"))
+    assert outcome.score == 0.25
+    assert asker.most_at_once == 5
+    assert len(asker.requests) == 6
+    assert asker.requests[-1]["messages"] == [{"role": "user", "content": f"sum up {['aye'] * 5}"}]
+
+
+def test_a_run_that_does_not_ask_again_what_it_asked_has_no_score(pool: Pool) -> None:
+    source = """
+import time
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    return float((await judge.chat(f"It is {time.time_ns()}: is it so?")).text)
+"""
+    (outcome,) = scored(pool, source, Scripted(lambda _: text("1.0")), lines("x"))
+    assert outcome.score is None
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.cause) == ("model", "not_repeated")
+
+
+def test_what_is_done_once_is_remembered(pool: Pool) -> None:
+    source = """
+import time
+from gradebox import Model, once
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    now = await once(time.time_ns)
+    two = await once(lambda: [now, 2])
+    assert two == [now, 2]
+    return float((await judge.chat(f"It is {now}: is it so?")).text)
+"""
+    (outcome,) = scored(pool, source, Scripted(lambda _: text("1.0")), lines("x"))
+    assert outcome.score == 1.0
+
+
+def test_equal_asks_are_told_apart_by_their_order(pool: Pool) -> None:
+    source = """
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    first = await judge.chat("a number")
+    second = await judge.chat("a number")
+    return float(first.text) + 10 * float(second.text)
+"""
+    numbers = iter("12")
+    (outcome,) = scored(pool, source, Scripted(lambda _: text(next(numbers))), lines("x"))
+    assert outcome.score == 21.0
+
+
+@pytest.mark.parametrize(("kind", "retryable"), [("unreachable", True), ("refused", False), ("over_budget", False)])
+def test_an_ask_that_fails_is_no_score(pool: Pool, kind: str, retryable: bool) -> None:
+    error = {"error": {"kind": kind, "message": "the server is away", "retryable": retryable, "reply": "<html>"}}
+    (outcome,) = scored(pool, JUDGE, Scripted(lambda _: error), lines("x"))
+    assert outcome.score is None
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.cause, outcome.error.retryable) == ("model", kind, retryable)
+    assert (outcome.error.message, outcome.error.reply) == ("the server is away", "<html>")
+
+
+def test_a_model_that_never_fits_is_asked_three_times_and_its_last_reply_is_kept(pool: Pool) -> None:
+    asker = Scripted(lambda _: text("I would say it is not yes"))
+    (outcome,) = scored(pool, JUDGE, asker, lines("x"))
+    assert outcome.error is not None
+    assert (outcome.error.cause, outcome.error.retryable) == ("invalid_reply", False)
+    assert outcome.error.reply == "I would say it is not yes"
+    assert len(asker.requests) == 3
+    assert [turn["role"] for turn in asker.requests[2]["messages"]] == [
+        "user",
+        "assistant",
+        "user",
+        "assistant",
+        "user",
+    ]
+
+
+def test_a_reply_that_fits_when_it_is_asked_for_again_counts(pool: Pool) -> None:
+    replies = iter(["Well, yes.. or no", '{"option": "no", "reasoning": "rude"}'])
+    (outcome,) = scored(pool, JUDGE, Scripted(lambda _: text(next(replies))), lines("x"))
+    assert (outcome.score, outcome.reason) == (0.0, "rude")
+    assert outcome.spent is not None
+    assert outcome.spent.asks == 2
+
+
+def test_a_grader_that_does_not_apply_says_so(pool: Pool) -> None:
+    source = """
+from gradebox import Model, NotApplicable
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    if (await judge.chat("does it apply?")).text == "no":
+        raise NotApplicable("no documents")
+    return 1.0
+"""
+    (outcome,) = scored(pool, source, Scripted(lambda _: text("no")), lines("x"))
+    assert (outcome.score, outcome.error, outcome.not_applicable) == (None, None, "no documents")
+
+
+def test_more_asks_than_a_completion_may_have_are_an_error(pool: Pool) -> None:
+    flood = """
+import asyncio
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    await asyncio.gather(*(judge.chat(f"{n}") for n in range(1000)))
+    return 1.0
+"""
+    ever = """
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    n = 0
+    while True:
+        n += 1
+        await judge.chat(f"{n}")
+"""
+    huge = """
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    await judge.chat("x" * 300_000)
+    return 1.0
+"""
+    for source, most in ((flood, 0), (ever, 16), (huge, 0)):
+        asker = Scripted(lambda _: text("1"))
+        (outcome,) = scored(pool, source, asker, lines("x"))
+        assert outcome.error is not None
+        assert (outcome.error.kind, outcome.error.cause) == ("model", "too_much"), outcome.error
+        assert len(asker.requests) <= most
+
+
+def test_asks_that_fill_more_than_a_record_go_out_with_the_next(pool: Pool) -> None:
+    source = """
+import asyncio
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    replies = await asyncio.gather(*(judge.chat(f"{n}" + "x" * 200_000) for n in range(7)))
+    return sum(float(reply.text) for reply in replies)
+"""
+    asker = Scripted(lambda request: text(request["messages"][0]["content"][0]))
+    (outcome,) = scored(pool, source, asker, lines("x"))
+    assert outcome.score == 21.0
+    assert len(asker.requests) == 7
+
+
+def test_a_model_that_is_named_while_grade_runs_is_refused(pool: Pool) -> None:
+    source = """
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    return float((await Model("another").chat("?")).text)
+"""
+    (outcome,) = scored(pool, source, Scripted(lambda _: text("1")), lines("x"))
+    assert outcome.error is not None
+    assert outcome.error.kind == "exception"
+    assert "module level" in outcome.error.message
+
+
+def test_a_crash_behind_an_answer_costs_one_completion(pool: Pool) -> None:
+    source = JUDGE.replace(
+        "    return Score",
+        "    if 'crash' in thread.completion():\n        __import__('os')._exit(3)\n    return Score",
+    )
+    outcomes = scored(pool, source, Scripted(polite, 0.02), lines("a", "crash", "b", "rude"))
+    assert [outcome.score for outcome in outcomes] == [1.0, None, 1.0, 0.0]
+    assert outcomes[1].error is not None
+    assert outcomes[1].error.kind == "crash"
+
+
+def test_when_no_more_is_wanted_asks_are_given_up_and_the_first_outcomes_kept(pool: Pool) -> None:
+    asker = Scripted(lambda request: polite(request), 0.0)
+    slow = Scripted(polite, 60.0)
+
+    class Half(Scripted):
+        def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
+            return (slow if b"slow" in request else asker).ask(request, who, wanted)
+
+    began = monotonic()
+    outcomes = scored(
+        pool, JUDGE, Half(polite), lines("a", "b", "slow", "c"), stop=lambda done: done == 2 and monotonic() - began > 1
+    )
+    assert [outcome.score for outcome in outcomes] == [1.0, 1.0]
+    assert monotonic() - began < 10
+    for timer in threading.enumerate():
+        if isinstance(timer, threading.Timer):
+            timer.cancel()
+
+
+def test_a_sandbox_is_not_held_while_a_model_is_waited_for(pool: Pool) -> None:
+    held: list[int] = []
+    asker = Scripted(polite, 1.0)
+    source = GraderSource(JUDGE, project="p")
+    scorer = AskingScorer(partial(pool.grading, source), asker, WHO)
+    thread = threading.Thread(target=scorer.score, args=(lines("x"), 0, "g@1"))
+    thread.start()
+    while not asker.requests:
+        sleep(0.01)
+    sleep(0.3)
+    held.append(pool._stock.in_use)
+    thread.join()
+    assert held == [0]
+
+
+def test_a_grader_that_asks_has_an_error_where_nobody_answers(pool: Pool) -> None:
+    with pool.grading(GraderSource(JUDGE, project="p")) as grading:
+        (outcome,) = grading.score(lines("x"), 0, "g@1")
+    assert outcome.error is not None
+    assert (outcome.error.kind, outcome.error.cause) == ("model", "unknown")
+
+
+def test_batch_isolation_is_refused_for_a_grader_that_asks(pool: Pool) -> None:
+    report = pool.prove(GraderSource(JUDGE, "batch", project="p"))
+    assert not report.valid
+    assert report.checks[-1].name == "execution"
+    assert "isolation" in report.checks[-1].message
+
+
+def test_a_grader_that_asks_is_proved_where_somebody_answers(pool: Pool) -> None:
+    class Answering:
+        def missing(self, asks: Any) -> str | None:
+            return None if list(asks) == ["model:small-judge"] else "there is no such model"
+
+        def scorer(self, grading: Any, asks: Any) -> AskingScorer:
+            from contextlib import nullcontext
+
+            return AskingScorer(lambda: nullcontext(grading), Scripted(polite), WHO)
+
+    report = pool.prove(GraderSource(JUDGE, project="p"), answering=Answering())
+    assert report.valid, report.checks
+    assert report.asks == ["model:small-judge"]
+    assert report.isolation == "completion"
+    assert report.outcomes[0].score == 1.0
+    other = pool.prove(GraderSource(JUDGE.replace("small-judge", "other"), project="p"), answering=Answering())
+    assert not other.valid
+    assert (other.checks[-1].name, other.checks[-1].message) == ("execution", "there is no such model")
+    nobody = pool.prove(GraderSource(JUDGE, project="p"))
+    assert not nobody.valid
+    assert "model:small-judge" in nobody.checks[-1].message
