@@ -10,12 +10,13 @@ from models import replies
 from models.addresses import Resolve, look_up, read
 from models.errors import AddressError, ModelError
 from models.pinned_http import PinnedHttp
+from models.requests import Message
 from models.settings import ModelSettings
 from storage.models import ModelAccess
 
 
 class ModelClient:
-    """Asks one model. Use it as a context manager."""
+    """Asks one model. Use it as a context manager, within which `host` is where it is asked."""
 
     def __init__(
         self, access: ModelAccess, settings: ModelSettings, resolve: Resolve = look_up, most_connections: int = 1
@@ -31,6 +32,7 @@ class ModelClient:
             place = read(access.base_url)
         except AddressError as error:
             raise ModelError("refused", str(error)) from error
+        self.host = place.host
         self._http = PinnedHttp(place, access.api_key, self._settings, self._most_connections, self._resolve)
         await self._http.__aenter__()
         return self
@@ -41,7 +43,7 @@ class ModelClient:
         await self._http.__aexit__(kind, error, at)
 
     async def chat(
-        self, messages: Sequence[Mapping[str, object]], timeout_s: float | None = None, **options: Any
+        self, messages: Sequence[Mapping[str, object] | Message], timeout_s: float | None = None, **options: Any
     ) -> replies.Reply:
         """The reply to these messages; `options` are further members of the request. Raises ModelError."""
         access = self._access

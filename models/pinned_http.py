@@ -107,9 +107,7 @@ class PinnedHttp:
         except (OSError, UnicodeError):
             detail = "the server's name has no address: check the base URL"
             raise ModelError("unreachable", detail, True) from None
-        url = URL.build(
-            scheme=place.scheme, host=place.host, port=place.port, path=f"{self._path}{path}", encoded=True
-        )
+        url = URL.build(scheme=place.scheme, host=place.host, port=place.port, path=f"{self._path}{path}", encoded=True)
         async with self._session.post(url, data=body, headers=self._headers(), allow_redirects=False) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise ReplyTooLarge("it is compressed, which was not asked for: what it comes to is not known")

@@ -13,7 +13,7 @@ from models.errors import ModelError, Usage
 _LONGEST_PAUSE_S = 3600.0
 _LOOKED_AT = 16_384  # bytes of an answer, of which the first characters are told
 _TOLD = 500
-_REPLY_TOLD = 4096
+REPLY_TOLD = 4096
 _MOST_TOKENS = 1 << 40  # what a server may say that a reply cost
 
 
@@ -65,7 +65,7 @@ def read(body: bytes, secret: str) -> Reply:
             "invalid_reply",
             f"the server answered, but with no chat completion ({told(body, secret)}): check that the base URL is that "
             "of an OpenAI-compatible server, mostly ending in /v1",
-            reply=told(body, secret, _REPLY_TOLD),
+            reply=told(body, secret, REPLY_TOLD),
         ) from error
     usage = _counted(found.usage)
     if not found.choices:
@@ -95,7 +95,7 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str) -
     def meaning(
         kind: ModelFailure, message: str, retryable: bool = False, retry_after_s: float | None = None
     ) -> ModelError:
-        reply = told(body, secret, _REPLY_TOLD)
+        reply = told(body, secret, REPLY_TOLD)
         return ModelError(kind, message, retryable, retry_after_s, status=status, reply=reply)
 
     if status == 429 and _code(body) == "insufficient_quota":
@@ -127,7 +127,7 @@ def told(body: bytes, secret: str, most: int = _TOLD) -> str:
 
 
 def _beginning(text: str, secret: str) -> str:
-    return told(text[:_LOOKED_AT].encode("utf-8", "replace"), secret, _REPLY_TOLD) if text else ""
+    return told(text[:_LOOKED_AT].encode("utf-8", "replace"), secret, REPLY_TOLD) if text else ""
 
 
 def _counted(usage: msgspec.Raw) -> Usage:
