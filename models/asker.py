@@ -1,14 +1,50 @@
-"""Stands in until the asker is merged."""
+"""Answers what graders ask: of models, endpoints and other graders. One per process."""
 
+import asyncio
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import NamedTuple
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
 
 from gradebox.outcome import Spent
+from models import stand_in
+from models.answers import Answer, failed, replied
+from models.requests import (
+    EndpointRequest,
+    GraderRequest,
+    ModelRequest,
+    OnceRequest,
+    RequestError,
+    RequestTooLarge,
+    parse,
+)
+from models.settings import ModelSettings
+from storage.spending import Budget
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from models.asking import Asking
+
+__all__ = ["Answer", "Asker", "Who"]
+
+_NESTED = 4  # graders that are asked by graders that are asked by …
+_GRADERS = 8  # that are asked at once, of each level
+_NOTHING = Spent()
 
 
 class Who(NamedTuple):
-    """Who."""
+    """On whose behalf is asked.
+
+    Attributes:
+        project: of the grader.
+        grader: its key.
+        label: key and version, `polite@3`.
+        batch: its id; "" for what is scored at once and for test runs.
+        asks: what it may ask: `model:small-judge` to "", `grader:has-answer` to the version that is meant.
+        keep: whether kept replies are used, and replies kept.
+        stand_in: whether nobody is asked, and the smallest reply stands in.
+        budget: of the batch; None for any.
+    """
 
     project: str
     grader: str
@@ -17,18 +53,132 @@ class Who(NamedTuple):
     asks: Mapping[str, str] = {}
     keep: bool = True
     stand_in: bool = False
+    budget: Budget | None = None
 
 
-class Answer(NamedTuple):
-    """Answer."""
+Wanted = Callable[[], bool]
+"""Whether an answer is still wanted. It is called on the asker's thread, twice a second: it must not block."""
 
-    body: bytes
-    spent: Spent
+ScoreOther = Callable[[str, bytes, Who, Wanted], Answer]
+"""The score of a grader by its label, of a thread as JSON, on behalf of the one that asks."""
 
 
 class Asker:
-    """Asker."""
+    """Safe to use from several threads. A thread with an event loop begins with the first ask of a server.
 
-    def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
-        """Asks."""
-        raise NotImplementedError
+    Attributes:
+        score_other: answers asks of other graders.
+    """
+
+    def __init__(self, store: Store, settings: ModelSettings, score_other: ScoreOther | None = None) -> None:
+        self.score_other = score_other
+        self._store = store
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._asking: Asking | None = None
+        self._is_closed = False
+        self._level = threading.local()
+        self._graders: dict[int, ThreadPoolExecutor] = {}
+
+    def ask(self, request: bytes, who: Who, wanted: Wanted) -> Future[Answer]:
+        """The answer to a request, once there is one. A failure is an answer too.
+
+        The future is cancelled when the answer is not wanted any more, and when the asker is closed.
+        """
+        try:
+            parsed = parse(request)
+        except RequestTooLarge as error:
+            return _done(failed("too_much", str(error)))
+        except RequestError as error:
+            return _done(failed("refused", str(error)))
+        if isinstance(parsed, OnceRequest):
+            return _done(Answer(b'{"reply":%b}' % bytes(parsed.value), _NOTHING))
+        asked = f"{parsed.__struct_config__.tag}:{parsed.name}"
+        if asked not in who.asks:
+            message = f"the grader may not ask {asked}: name it at module level, so that the version knows what it asks"
+            return _done(failed("unknown", message))
+        if isinstance(parsed, GraderRequest):
+            return self._ask_grader(who.asks[asked] or parsed.name, parsed, who, wanted)
+        if who.stand_in:
+            return _done(replied(stand_in.reply(parsed), Spent(asks=1)))
+        return self._ask_server(parsed, request, who, wanted)
+
+    def close(self) -> None:
+        """Gives up what is asked, and closes all connections."""
+        with self._lock:
+            self._is_closed = True
+            loop, thread, graders = self._loop, self._thread, list(self._graders.values())
+        for each in graders:
+            each.shutdown(wait=False, cancel_futures=True)
+        if loop is not None and thread is not None and self._asking is not None:
+            loop.call_soon_threadsafe(self._asking.end)
+            thread.join()
+
+    def _ask_server(
+        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Wanted
+    ) -> Future[Answer]:
+        asking, loop = self._begun()
+        return asyncio.run_coroutine_threadsafe(asking.answer(request, data, who, wanted), loop)
+
+    def _ask_grader(self, label: str, request: GraderRequest, who: Who, wanted: Wanted) -> Future[Answer]:
+        """Each level has threads of its own: graders that wait for other graders leave these their threads."""
+        level = getattr(self._level, "number", 0)
+        if self.score_other is None:
+            return _done(failed("unknown", f"nobody answers for grader {label!r} here"))
+        if level >= _NESTED:
+            return _done(failed("too_much", f"graders ask graders {_NESTED} deep, and {label!r} is one more: ask less"))
+        with self._lock:
+            if self._is_closed:
+                return _cancelled()
+            graders = self._graders.get(level)
+            if graders is None:
+                graders = self._graders[level] = ThreadPoolExecutor(_GRADERS, f"asked-graders-{level}")
+            return graders.submit(self._score_other, level, label, bytes(request.thread), who, wanted)
+
+    def _score_other(self, level: int, label: str, thread: bytes, who: Who, wanted: Wanted) -> Answer:
+        assert self.score_other is not None
+        self._level.number = level + 1
+        if not wanted():
+            return failed("unreachable", f"grader {label!r} was not asked, as its answer was not wanted any more", True)
+        return self.score_other(label, thread, who, wanted)
+
+    def _begun(self) -> "tuple[Asking, asyncio.AbstractEventLoop]":
+        with self._lock:
+            if self._is_closed:
+                raise RuntimeError("the asker is closed")
+            if self._loop is None or self._asking is None:
+                self._begin()
+            assert self._loop is not None and self._asking is not None
+            return self._asking, self._loop
+
+    def _begin(self) -> None:
+        import uvloop
+
+        from models.asking import Asking  # loads an HTTP client: not in a process that asks nothing
+
+        self._asking = Asking(self._store, self._settings)
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=_serve, args=(self._asking, self._loop), name="asker", daemon=True)
+        self._thread.start()
+
+
+def _serve(asking: "Asking", loop: asyncio.AbstractEventLoop) -> None:
+    asyncio.set_event_loop(loop)
+    loop.run_until_complete(asking.serve())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+
+
+def _done(answer: Answer) -> Future[Answer]:
+    future: Future[Answer] = Future()
+    future.set_result(answer)
+    return future
+
+
+def _cancelled() -> Future[Answer]:
+    future: Future[Answer] = Future()
+    future.cancel()
+    future.set_running_or_notify_cancel()
+    return future

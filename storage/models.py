@@ -43,6 +43,15 @@ class Changes(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
+class Price:
+    """Of a million tokens."""
+
+    input: float
+    output: float
+    currency: str = "USD"
+
+
+@dataclass(frozen=True)
 class ModelAccess:
     """What is needed to ask a model. The key is in no text of it."""
 
@@ -52,6 +61,26 @@ class ModelAccess:
     timeout_s: float
     revision: int
     api_key: str = field(repr=False)
+    key: str = ""
+    max_concurrency: int = 16
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    price: Price | None = None
+    keep_replies: bool = True
+    structured_output: bool | None = None
+
+
+@dataclass(frozen=True)
+class EndpointAccess:
+    """What is needed to ask an endpoint. The API key is in no text of it."""
+
+    key: str
+    url: str
+    timeout_s: float
+    revision: int
+    api_key: str = field(repr=False)
+    max_concurrency: int = 16
+    requests_per_minute: int | None = None
 
 
 class Models:
@@ -159,7 +188,16 @@ class Models:
         context = _context(project, key, record.base_url)
         api_key = self._secret_key.open(record.sealed_key, context) if record.sealed_key else ""
         defaults = ModelDefaults.model_validate(record.defaults)
-        return ModelAccess(record.base_url, record.model, defaults, record.timeout_s, record.revision, api_key)
+        return ModelAccess(
+            record.base_url,
+            record.model,
+            defaults,
+            record.timeout_s,
+            record.revision,
+            api_key,
+            key,
+            structured_output=record.structured_output,
+        )
 
     def note_trial(self, project: str, key: str, revision: int, trial: ModelTrial) -> None:
         """Keeps what a server can do, unless the model was changed meanwhile. A failed trial tells nothing."""

@@ -17,6 +17,7 @@ from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
+from storage.model_limits import ModelLimits
 from storage.models import Models
 from storage.orphan_files import OrphanFiles
 from storage.processes import Processes
@@ -25,6 +26,7 @@ from storage.queue_depth import Queue
 from storage.quotas import GIB, Quotas
 from storage.secret_key import SecretKey
 from storage.settings import StorageSettings
+from storage.spending import Spending
 from storage.spool import MIB, Spool
 from storage.upload_bytes import Underway
 
@@ -53,6 +55,8 @@ class Store:
         self.builds = EnvironmentBuilds(redis, quotas)
         self.environment_data = EnvironmentData(redis, spool, quotas)
         self.models = Models(redis, self.audit, quotas, SecretKey(secret_key or StorageSettings().secret_key))
+        self.model_limits = ModelLimits(redis)
+        self.spending = Spending(redis)
         self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()
