@@ -151,6 +151,9 @@ class Version(_Schema):
     timeout_s: float
     memory_mb: int
     environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
+    asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
+    pinned: dict[str, str] = Field({}, description="of each `grader:KEY` the version that is asked, as `KEY@NUMBER`")
+    stand_ins: bool = Field(False, description="whether stand-ins answered what it asked in the test run")
     created_at: datetime
     warnings: list[str] = []
 
@@ -171,6 +174,7 @@ class Grader(_Schema):
     memory_mb: int
     test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
     environment: EnvironmentUse | None = Field(None, description="the packages that its newest version may import")
+    asks: list[str] = Field([], description="what its newest version may ask")
     warnings: list[str] = Field([], description="of the checks, for its newest version")
     created_at: datetime
     updated_at: datetime
