@@ -6,11 +6,11 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_exponential_jitter
 
 from gradebox.outcome import Spent
 from models.answers import Answer, failed, failed_by, replied
@@ -40,6 +40,7 @@ _LOOK_S = 0.5
 _LOOKS_TO_IDLE = 20
 _MOST_KNOWN = 10_000  # batches of which is known what they have spent
 _NOTHING = Spent()
+_LONGEST_PAUSE_S = 15.0
 _KNOWN_S = 2.0  # for so long it is taken for what is spent
 
 
@@ -246,23 +247,19 @@ class Asking:
 async def _retried(send: Callable[[float], Awaitable[Answer]], gate: Gate) -> Answer:
     """What the server answers in the end, to an ask that has its place. Raises ModelError."""
     end = monotonic() + ASK_S
-
-    async def once() -> Answer:
+    for tries in count(1):
         await gate.pause_over(end)
         try:
             return await send(max(end - monotonic(), 1.0))
         except ModelError as error:
             _note(error, gate)
-            raise
-
-    retrying = AsyncRetrying(
-        retry=retry_if_exception(lambda error: _is_worth_again(error, gate, end)),
-        wait=_wait,
-        stop=stop_before_delay(ASK_S),
-        before_sleep=lambda _: gate.note_request(),
-        reraise=True,
-    )
-    return await retrying(once)
+            pause_s = _pause(error, tries)
+            is_late = monotonic() + pause_s > end or gate.paused_until > end
+            if not error.fault.retryable or gate.is_away or is_late:
+                raise
+        gate.note_request()
+        await asyncio.sleep(pause_s)
+    raise AssertionError
 
 
 def _note(error: ModelError, gate: Gate) -> None:
@@ -276,19 +273,10 @@ def _note(error: ModelError, gate: Gate) -> None:
         gate.note_answer()
 
 
-def _is_worth_again(error: BaseException, gate: Gate, end: float) -> bool:
-    return isinstance(error, ModelError) and error.fault.retryable and not gate.is_away and gate.paused_until < end
-
-
-_exponential = wait_exponential_jitter(multiplier=0.5, max=15, jitter=1)
-
-
-def _wait(state: RetryCallState) -> float:
-    """Seconds until the next try. The gate waits for a pause: after it, not all come at the same moment."""
-    error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, ModelError) and error.fault.kind == "rate_limited":
-        return random.uniform(0, 1)  # noqa: S311 - no secret
-    return _exponential(state)
+def _pause(error: ModelError, tries: int) -> float:
+    """Seconds until the next try. The gate waits for a pause of all: after it, not all come at the same moment."""
+    longest = 1.0 if error.fault.kind == "rate_limited" else min(2.0 ** (tries - 1), _LONGEST_PAUSE_S)
+    return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
 
 
 def _model_client(access: ModelAccess, settings: ModelSettings, names: Names) -> ModelClient:
