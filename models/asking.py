@@ -17,8 +17,9 @@ from models.errors import ModelError, Usage
 from models.requests import EndpointRequest, ModelRequest
 from models.settings import ModelSettings
 from storage.connection import is_away
+from storage.endpoints import EndpointAccess
 from storage.errors import NotFound
-from storage.models import EndpointAccess, ModelAccess
+from storage.models import ModelAccess
 from storage.secret_key import SecretKeyError
 from storage.store import Store
 
@@ -35,7 +36,7 @@ class Asking:
     def __init__(self, store: Store, settings: ModelSettings) -> None:
         names = Names()
         self._models = Clients(store.models.access, _model_client, settings, names)
-        self._endpoints = Clients(_endpoint_access(store), _endpoint_client, settings, names)
+        self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
 
@@ -127,15 +128,3 @@ def _spent(access: ModelAccess, usage: Usage) -> Spent:
     price = access.price
     cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
     return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)
-
-
-def _endpoint_access(store: Store) -> Callable[[str, str], EndpointAccess]:
-    endpoints: Any = getattr(store, "endpoints", None)  # until the registry has them
-
-    def access(project: str, key: str) -> EndpointAccess:
-        if endpoints is None:
-            raise NotFound(f"there is no endpoint {key!r}")
-        found: EndpointAccess = endpoints.access(project, key)
-        return found
-
-    return access

@@ -158,3 +158,8 @@ def environment_uses(project: str) -> str:
 def models(project: str) -> str:
     """The models of a project: key to JSON, API keys encrypted."""
     return f"gradebox:models:{project}"
+
+
+def endpoints(project: str) -> str:
+    """The endpoints of a project: key to JSON, API keys encrypted."""
+    return f"gradebox:endpoints:{project}"
