@@ -26,9 +26,10 @@ from models.settings import ModelSettings
 from models.store_calls import StoreCalls
 from storage import spending
 from storage.connection import is_away
+from storage.endpoints import EndpointAccess
 from storage.errors import NotFound
 from storage.model_limits import Limits
-from storage.models import EndpointAccess, ModelAccess
+from storage.models import ModelAccess
 from storage.secret_key import SecretKeyError
 from storage.spending import Asked, Budget, Keeping, Standing
 from storage.store import Store
@@ -59,9 +60,9 @@ class Asking:
         process = f"{os.getpid()}-{secrets.token_hex(6)}"
         self._gates = Gates(self._calls, store.model_limits, process)
         self._models = Clients(store.models.access, _model_client, settings, names)
-        self._endpoints = Clients(_endpoint_access(store), _endpoint_client, settings, names)
         self._flights: Flights[Answer] = Flights()
         self._known: dict[tuple[str, str], tuple[float, Standing]] = {}
+        self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
 
@@ -296,15 +297,3 @@ def _spent(access: ModelAccess, usage: Usage) -> Spent:
     price = access.price
     cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
     return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)
-
-
-def _endpoint_access(store: Store) -> Callable[[str, str], EndpointAccess]:
-    endpoints: Any = getattr(store, "endpoints", None)  # until the registry has them
-
-    def access(project: str, key: str) -> EndpointAccess:
-        if endpoints is None:
-            raise NotFound(f"there is no endpoint {key!r}")
-        found: EndpointAccess = endpoints.access(project, key)
-        return found
-
-    return access

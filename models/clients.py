@@ -9,7 +9,8 @@ from models.addresses import look_up
 from models.client import ModelClient
 from models.endpoint_client import EndpointClient
 from models.settings import ModelSettings
-from storage.models import EndpointAccess, ModelAccess
+from storage.endpoints import EndpointAccess
+from storage.models import ModelAccess
 
 _FRESH_S = 2.0  # how long a change of a model may go unseen
 _IDLE_S = 60.0
