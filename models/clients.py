@@ -9,7 +9,8 @@ from models.addresses import look_up
 from models.client import ModelClient
 from models.endpoint_client import EndpointClient
 from models.settings import ModelSettings
-from storage.models import EndpointAccess, ModelAccess
+from storage.endpoints import EndpointAccess
+from storage.models import ModelAccess
 
 _FRESH_S = 2.0  # how long a change of a model may go unseen
 _IDLE_S = 60.0
@@ -70,7 +71,7 @@ class Clients(Generic[Access, Client]):
         self._settings = settings
         self._names = names
         self._looked_up: dict[tuple[str, str], tuple[float, asyncio.Task[Access]]] = {}
-        self._used: dict[tuple[str, str, int], asyncio.Task[Used[Access, Client]]] = {}
+        self._used: dict[tuple[str, str, int, str], asyncio.Task[Used[Access, Client]]] = {}
 
     async def get(self, project: str, key: str) -> Used[Access, Client]:
         """The client of a model or endpoint as it is registered now.
@@ -82,7 +83,8 @@ class Clients(Generic[Access, Client]):
             RedisError: Redis does not answer.
         """
         access = await self._current(project, key)
-        name = project, key, access.revision
+        url = access.url if isinstance(access, EndpointAccess) else access.base_url
+        name = project, key, access.revision, url  # revisions begin anew when it is deleted and made again
         task = self._used.get(name)
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             task = self._used[name] = asyncio.create_task(self._open(access))

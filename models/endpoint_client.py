@@ -12,7 +12,7 @@ from models.errors import AddressError, ModelError
 from models.pinned_http import PinnedHttp
 from models.requests import DEPTH, Thread, is_deeper
 from models.settings import ModelSettings
-from storage.models import EndpointAccess
+from storage.endpoints import EndpointAccess
 
 
 class Reward(NamedTuple):

@@ -184,3 +184,8 @@ def kept_order(project: str) -> str:
 def limits(project: str, asked: str) -> str:
     """Who asks a model or endpoint, and what may be asked of it."""
     return f"gradebox:limits:{project}:{asked}"
+
+
+def endpoints(project: str) -> str:
+    """The endpoints of a project: key to JSON, API keys encrypted."""
+    return f"gradebox:endpoints:{project}"
