@@ -44,7 +44,7 @@ class ProjectAnswering:
             return self._pin(key, ask)
         if self._stand_in:
             return None
-        there = [model.key for model in self._store.models.all(self._project)] if kind == "model" else []
+        there = self._models() if kind == "model" else self._endpoints()
         if key in there:
             return None
         has = f"it has {', '.join(there)}" if there else "it has none"
@@ -52,6 +52,12 @@ class ProjectAnswering:
             f"the project has no {kind} {key!r} ({has}): register it (`gradebox {kind}s create {key} …`), or name "
             'another, or have stand-ins answer (`ask: "stand-in"`)'
         )
+
+    def _models(self) -> list[str]:
+        return [model.key for model in self._store.models.all(self._project)]
+
+    def _endpoints(self) -> list[str]:
+        return [endpoint.key for endpoint in self._store.endpoints.all(self._project)]
 
     def _pin(self, key: str, ask: str) -> str | None:
         name, _, number = key.partition("@")
