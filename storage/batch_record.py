@@ -73,18 +73,23 @@ def shown(batch_id: str, fields: dict[str, str], underway: int, made: Sequence[S
     """A batch from its record. `made` are its summaries, None for those that could not be made."""
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
     summaries = [summary for summary in made if summary is not None]
+    errors, done, scored = error_counts(fields), int(fields["done"]), int(fields["scored"])
     return Batch.model_validate(
         {
             **{
                 name: fields.get(name)
                 for name in ("project", "state", "created_by", "created_at", "started_at", "finished_at")
             },
-            **{name: int(fields[name]) for name in ("threads", "total", "done", "scored")},
+            "threads": int(fields["threads"]),
+            "total": int(fields["total"]),
+            "done": done,
+            "scored": scored,
             "id": batch_id,
             "kept": "kept" in fields,
             "underway": underway,
             "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
-            "errors": error_counts(fields),
+            "errors": errors,
+            "not_applicable": done - scored - sum(errors.values()),
             "weighted_mean": weighted_mean(summaries) if len(summaries) == len(scorers) else None,
             "summary": summaries,
             "summary_error": NOT_MADE if len(summaries) < len(made) else None,
