@@ -29,9 +29,11 @@ class Answer(NamedTuple):
         return self.body.startswith(b'{"error"')
 
 
-def replied(reply: Any, spent: Spent) -> Answer:
-    """A reply. One that is too long for a sandbox is an error."""
+def replied(reply: Any, spent: Spent, secret: str = "") -> Answer:
+    """A reply, without the secret that a server may repeat. One that is too long for a sandbox is an error."""
     body = msgspec.json.encode({"reply": reply})
+    if secret:
+        body = body.replace(msgspec.json.encode(secret)[1:-1], b"[API key]")
     if len(body) > ANSWER_BYTES:
         message = f"the reply has {len(body)} bytes, and one may have {ANSWER_BYTES}: ask for less, or set `max_tokens`"
         return failed("invalid_reply", message, spent=spent)

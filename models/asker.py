@@ -19,6 +19,7 @@ from models.requests import (
     parse,
 )
 from models.settings import ModelSettings
+from storage.spending import Budget
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Who(NamedTuple):
         asks: what it may ask: `model:small-judge` to "", `grader:has-answer` to the version that is meant.
         keep: whether kept replies are used, and replies kept.
         stand_in: whether nobody is asked, and the smallest reply stands in.
+        budget: of the batch; None for any.
     """
 
     project: str
@@ -51,6 +53,7 @@ class Who(NamedTuple):
     asks: Mapping[str, str] = {}
     keep: bool = True
     stand_in: bool = False
+    budget: Budget | None = None
 
 
 Wanted = Callable[[], bool]

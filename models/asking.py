@@ -1,26 +1,37 @@
 """Asks of servers, on one event loop: from a request to an answer."""
 
 import asyncio
-from collections.abc import Callable
+import os
+import random
+import secrets
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_exponential_jitter
 
 from gradebox.outcome import Spent
 from models.answers import Answer, failed, failed_by, replied
 from models.chat import chat
 from models.client import ModelClient
-from models.clients import Clients, Names
+from models.clients import Clients, Names, Used
 from models.endpoint_client import EndpointClient
 from models.errors import ModelError, Usage
+from models.flights import Flights
+from models.limits import ASK_S, Gate, Gates
 from models.requests import EndpointRequest, ModelRequest
 from models.settings import ModelSettings
+from models.store_calls import StoreCalls
+from storage import spending
 from storage.connection import is_away
 from storage.endpoints import EndpointAccess
 from storage.errors import NotFound
+from storage.model_limits import Limits
 from storage.models import ModelAccess
 from storage.secret_key import SecretKeyError
+from storage.spending import Asked, Budget, Keeping, Standing
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -28,6 +39,13 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.5
 _LOOKS_TO_IDLE = 20
+_MOST_KNOWN = 10_000  # batches of which is known what they have spent
+_NOTHING = Spent()
+_KNOWN_S = 2.0  # for so long it is taken for what is spent
+
+
+class _OverBudget(Exception):
+    pass
 
 
 class Asking:
@@ -35,8 +53,15 @@ class Asking:
 
     def __init__(self, store: Store, settings: ModelSettings) -> None:
         names = Names()
+        self._calls = StoreCalls(store.redis)
+        self._spending = store.spending
+        self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
+        process = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self._gates = Gates(self._calls, store.model_limits, process)
         self._models = Clients(store.models.access, _model_client, settings, names)
         self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
+        self._flights: Flights[Answer] = Flights()
+        self._known: dict[tuple[str, str], tuple[float, Standing]] = {}
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
 
@@ -50,11 +75,11 @@ class Asking:
             looks += 1
             if looks % _LOOKS_TO_IDLE == 0:
                 await self._close_idle()
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._close_idle(0)
+        await self._calls.close()
 
     def end(self) -> None:
         """Ends `serve`."""
@@ -84,27 +109,130 @@ class Asking:
             del self._tasks[task]
 
     async def _ask_model(self, request: ModelRequest, data: bytes, who: "Who") -> Answer:
-        used = await self._models.get(who.project, request.name)
-        access = used.access
         try:
-            reply = await chat(used.client, access, request, access.timeout_s)
+            used = await self._models.get(who.project, request.name)
         except ModelError as error:
-            return failed_by(error, used.host, access.api_key, _spent(access, error.usage))
-        usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
-        told = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
-        return replied(told, _spent(access, reply.usage))
+            return failed_by(error, "", "", Spent(asks=1))
+        access = used.access
+        asked = Asked(who.project, f"model:{request.name}", who.grader, who.batch, _currency(who.budget))
+        if not (who.keep and access.keep_replies and self._keeping.bytes):
+            return await self._pay_model(request, who, used, asked, b"")
+        defaults = access.defaults.model_dump_json(exclude_none=True)
+        digest = spending.digest(access.base_url, access.model, defaults, request=data)
+        flight = who.batch, who.grader, who.project, digest
+        answer, is_first = await self._flights.join(
+            flight, lambda: self._find_or_pay(request, who, used, asked, digest)
+        )
+        if is_first or answer.is_error:
+            return answer if is_first else Answer(answer.body, Spent(asks=1))
+        self._count(asked, Spent(asks=1, kept=1))
+        return Answer(answer.body, Spent(asks=1, kept=1))
+
+    async def _find_or_pay(
+        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: Asked, digest: bytes
+    ) -> Answer:
+        found = await self._look(asked, digest)
+        if found.reply is not None:
+            return Answer(found.reply, Spent(asks=1, kept=1))
+        return await self._pay_model(request, who, used, asked, digest)
+
+    async def _pay_model(
+        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: Asked, digest: bytes
+    ) -> Answer:
+        """Asks a model. A reply is kept, and what it cost is counted, before anybody sees it."""
+        access = used.access
+        limits = Limits(access.max_concurrency, access.requests_per_minute, access.tokens_per_minute)
+        gate = self._gates.get(asked.project, asked.asked, limits)
+
+        async def send(timeout_s: float) -> Answer:
+            reply = await chat(used.client, access, request, min(timeout_s, access.timeout_s))
+            gate.note_reply(sum(reply.usage))
+            usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+            told = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
+            return replied(told, _spent(access, reply.usage), access.api_key)
+
+        answer = await self._ask(send, used, gate, asked, who, lambda error: _spent(access, error.usage))
+        keep = b"" if answer.is_error else digest
+        currency = access.price.currency if access.price else ""
+        await self._count(asked, answer.spent, currency, keep, answer.body)
+        return answer
 
     async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
-        used = await self._endpoints.get(who.project, request.name)
         try:
-            found = await used.client.score(request.thread)
+            used = await self._endpoints.get(who.project, request.name)
         except ModelError as error:
-            return failed_by(error, used.host, used.access.api_key, Spent(asks=1))
-        return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1))
+            return failed_by(error, "", "", Spent(asks=1))
+        access = used.access
+        asked = Asked(who.project, f"endpoint:{request.name}", who.grader, who.batch, _currency(who.budget))
+        gate = self._gates.get(asked.project, asked.asked, Limits(access.max_concurrency, access.requests_per_minute))
+
+        async def send(timeout_s: float) -> Answer:
+            found = await used.client.score(request.thread, min(timeout_s, access.timeout_s))
+            gate.note_answer()
+            return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), access.api_key)
+
+        answer = await self._ask(send, used, gate, asked, who, lambda _: Spent(asks=1))
+        await self._count(asked, answer.spent)
+        return answer
+
+    async def _ask(
+        self,
+        send: Callable[[float], Awaitable[Answer]],
+        used: Used[Any, Any],
+        gate: Gate,
+        asked: Asked,
+        who: "Who",
+        spent: Callable[[ModelError], Spent],
+    ) -> Answer:
+        used.asks += 1
+        try:
+            async with gate.place():
+                await self._check_budget(asked, who)
+                return await _retried(send, gate)
+        except _OverBudget:
+            message = "what may be spent is spent: raise the budget of the batch or project, and score the rest again"
+            return failed("over_budget", message, spent=_NOTHING)
+        except ModelError as error:
+            return failed_by(error, used.host, used.access.api_key, spent(error))
+        finally:
+            used.asks -= 1
+
+    async def _check_budget(self, asked: Asked, who: "Who") -> None:
+        """Raises _OverBudget where nothing more may be asked. What others spend becomes known with each own answer."""
+        at, known = self._known.get((asked.project, asked.batch), (0.0, None))
+        if known is None or monotonic() - at > _KNOWN_S:
+            known = await self._look(asked)
+        if who.budget is not None and known.batch.is_over(who.budget):
+            raise _OverBudget
+        if known.budget is not None and known.project.is_over(known.budget):
+            raise _OverBudget
+
+    async def _look(self, asked: Asked, digest: bytes = b"") -> Standing:
+        """What is kept under a digest, and what is spent."""
+        arguments = spending.arguments(asked, self._keeping, find=digest)
+        return self._learn(asked, await self._calls.call(self._spending.count, arguments))
+
+    def _count(
+        self, asked: Asked, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
+    ) -> asyncio.Future[Any]:
+        """Counts what was spent, and keeps a reply under its digest. It is done whether or not anybody waits for it."""
+        arguments = spending.arguments(asked, self._keeping, spent, currency, keep=digest, reply=reply)
+        call = self._calls.call(self._spending.count, arguments)
+        call.add_done_callback(
+            lambda done: None if done.cancelled() or done.exception() else self._learn(asked, done.result())
+        )
+        return call
+
+    def _learn(self, asked: Asked, found: list[Any]) -> Standing:
+        standing = spending.standing(found)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known[asked.project, asked.batch] = monotonic(), standing
+        return standing
 
     def _give_up_unwanted(self) -> None:
         answers: dict[Callable[[], bool], bool] = {}
-        for task, wanted in self._tasks.items():
+        for task, wanted in list(self._tasks.items()):
             if wanted not in answers:
                 answers[wanted] = wanted()
             if not answers[wanted]:
@@ -113,6 +241,55 @@ class Asking:
     async def _close_idle(self, *idle_s: float) -> None:
         await self._models.close_idle(*idle_s)
         await self._endpoints.close_idle(*idle_s)
+        self._gates.forget_idle()
+
+
+async def _retried(send: Callable[[float], Awaitable[Answer]], gate: Gate) -> Answer:
+    """What the server answers in the end, to an ask that has its place. Raises ModelError."""
+    end = monotonic() + ASK_S
+
+    async def once() -> Answer:
+        await gate.pause_over(end)
+        try:
+            return await send(max(end - monotonic(), 1.0))
+        except ModelError as error:
+            _note(error, gate)
+            raise
+
+    retrying = AsyncRetrying(
+        retry=retry_if_exception(lambda error: _is_worth_again(error, gate, end)),
+        wait=_wait,
+        stop=stop_before_delay(ASK_S),
+        before_sleep=lambda _: gate.note_request(),
+        reraise=True,
+    )
+    return await retrying(once)
+
+
+def _note(error: ModelError, gate: Gate) -> None:
+    """Tells the gate what an answer says of the server."""
+    fault = error.fault
+    if fault.kind == "rate_limited" or fault.retry_after_s is not None:
+        gate.note_pause(fault.retry_after_s)
+    if fault.kind == "unreachable":
+        gate.note_unreachable()
+    else:
+        gate.note_answer()
+
+
+def _is_worth_again(error: BaseException, gate: Gate, end: float) -> bool:
+    return isinstance(error, ModelError) and error.fault.retryable and not gate.is_away and gate.paused_until < end
+
+
+_exponential = wait_exponential_jitter(multiplier=0.5, max=15, jitter=1)
+
+
+def _wait(state: RetryCallState) -> float:
+    """Seconds until the next try. The gate waits for a pause: after it, not all come at the same moment."""
+    error = state.outcome.exception() if state.outcome else None
+    if isinstance(error, ModelError) and error.fault.kind == "rate_limited":
+        return random.uniform(0, 1)  # noqa: S311 - no secret
+    return _exponential(state)
 
 
 def _model_client(access: ModelAccess, settings: ModelSettings, names: Names) -> ModelClient:
@@ -121,6 +298,10 @@ def _model_client(access: ModelAccess, settings: ModelSettings, names: Names) ->
 
 def _endpoint_client(access: EndpointAccess, settings: ModelSettings, names: Names) -> EndpointClient:
     return EndpointClient(access, settings, names.resolve, access.max_concurrency)
+
+
+def _currency(budget: Budget | None) -> str:
+    return "" if budget is None else budget.currency
 
 
 def _spent(access: ModelAccess, usage: Usage) -> Spent:

@@ -18,6 +18,7 @@ from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
+from storage.model_limits import ModelLimits
 from storage.models import Models
 from storage.orphan_files import OrphanFiles
 from storage.processes import Processes
@@ -26,6 +27,7 @@ from storage.queue_depth import Queue
 from storage.quotas import GIB, Quotas
 from storage.secret_key import SecretKey
 from storage.settings import StorageSettings
+from storage.spending import Spending
 from storage.spool import MIB, Spool
 from storage.upload_bytes import Underway
 
@@ -56,6 +58,8 @@ class Store:
         sealing = SecretKey(secret_key or StorageSettings().secret_key)
         self.models = Models(redis, self.audit, quotas, sealing)
         self.endpoints = Endpoints(redis, self.audit, quotas, sealing)
+        self.model_limits = ModelLimits(redis)
+        self.spending = Spending(redis)
         self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()
