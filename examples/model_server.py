@@ -14,7 +14,8 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -66,6 +67,8 @@ class ModelServer(ThreadingHTTPServer):
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.ended = threading.Event()
+        self.at_once = self.most_at_once = 0
+        self._lock = threading.Lock()
         super().__init__((host, port), _Handler)
 
     @property
@@ -81,6 +84,18 @@ class ModelServer(ThreadingHTTPServer):
         self.ended.set()
         self.shutdown()
         self.server_close()
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts how many requests there are at once."""
+        with self._lock:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.at_once -= 1
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes in the middle is no fault of the server."""
@@ -98,6 +113,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """A chat completion, or what the script does instead."""
+        with self.server.counted():
+            self._answer()
+
+    def _answer(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         self.server.bodies.append(body)
         self.server.headers.append(dict(self.headers))

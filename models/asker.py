@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Asker", "Who"]
 
+ASK_S = 120.0
 _NESTED = 4  # graders that are asked by graders that are asked by …
 _GRADERS = 8  # that are asked at once, of each level
 _NOTHING = Spent()
@@ -70,10 +71,14 @@ class Asker:
         score_other: answers asks of other graders.
     """
 
-    def __init__(self, store: Store, settings: ModelSettings, score_other: ScoreOther | None = None) -> None:
+    def __init__(
+        self, store: Store, settings: ModelSettings, score_other: ScoreOther | None = None, ask_s: float = ASK_S
+    ) -> None:
+        """`ask_s` is how long one ask may take with all its tries, from when it is first sent."""
         self.score_other = score_other
         self._store = store
         self._settings = settings
+        self._ask_s = ask_s
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -158,7 +163,7 @@ class Asker:
 
         from models.asking import Asking  # loads an HTTP client: not in a process that asks nothing
 
-        self._asking = Asking(self._store, self._settings)
+        self._asking = Asking(self._store, self._settings, self._ask_s)
         self._loop = uvloop.new_event_loop()
         self._thread = threading.Thread(target=_serve, args=(self._asking, self._loop), name="asker", daemon=True)
         self._thread.start()

@@ -6,13 +6,14 @@ import random
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_before_delay, wait_exponential_jitter
 
 from gradebox.outcome import Spent
+from gradebox.schemas import Price
 from models.answers import Answer, failed, failed_by, replied
 from models.chat import chat
 from models.client import ModelClient
@@ -20,7 +21,7 @@ from models.clients import Clients, Names, Used
 from models.endpoint_client import EndpointClient
 from models.errors import ModelError, Usage
 from models.flights import Flights
-from models.limits import ASK_S, Gate, Gates
+from models.limits import Gate, Gates
 from models.requests import EndpointRequest, ModelRequest
 from models.settings import ModelSettings
 from models.store_calls import StoreCalls
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _LOOK_S = 0.5
 _LOOKS_TO_IDLE = 20
 _MOST_KNOWN = 10_000  # batches of which is known what they have spent
-_NOTHING = Spent()
+_LONGEST_PAUSE_S = 15.0
 _KNOWN_S = 2.0  # for so long it is taken for what is spent
 
 
@@ -51,17 +52,17 @@ class _OverBudget(Exception):
 class Asking:
     """All that is asked of servers in one process."""
 
-    def __init__(self, store: Store, settings: ModelSettings) -> None:
+    def __init__(self, store: Store, settings: ModelSettings, ask_s: float) -> None:
         names = Names()
         self._calls = StoreCalls(store.redis)
         self._spending = store.spending
         self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
         process = f"{os.getpid()}-{secrets.token_hex(6)}"
-        self._gates = Gates(self._calls, store.model_limits, process)
+        self._gates = Gates(self._calls, store.model_limits, process, ask_s)
         self._models = Clients(store.models.access, _model_client, settings, names)
-        self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
         self._flights: Flights[Answer] = Flights()
         self._known: dict[tuple[str, str], tuple[float, Standing]] = {}
+        self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
 
@@ -75,9 +76,11 @@ class Asking:
             looks += 1
             if looks % _LOOKS_TO_IDLE == 0:
                 await self._close_idle()
+        self._calls.end()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._gates.close()
         await self._close_idle(0)
         await self._calls.close()
 
@@ -123,10 +126,11 @@ class Asking:
         answer, is_first = await self._flights.join(
             flight, lambda: self._find_or_pay(request, who, used, asked, digest)
         )
-        if is_first or answer.is_error:
-            return answer if is_first else Answer(answer.body, Spent(asks=1))
-        self._count(asked, Spent(asks=1, kept=1))
-        return Answer(answer.body, Spent(asks=1, kept=1))
+        if is_first:
+            return answer
+        spent = Spent(asks=1, kept=0 if answer.is_error else 1)
+        await self._count(asked, spent)
+        return Answer(answer.body, spent)
 
     async def _find_or_pay(
         self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: Asked, digest: bytes
@@ -139,7 +143,6 @@ class Asking:
     async def _pay_model(
         self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: Asked, digest: bytes
     ) -> Answer:
-        """Asks a model. A reply is kept, and what it cost is counted, before anybody sees it."""
         access = used.access
         limits = Limits(access.max_concurrency, access.requests_per_minute, access.tokens_per_minute)
         gate = self._gates.get(asked.project, asked.asked, limits)
@@ -149,13 +152,9 @@ class Asking:
             gate.note_reply(sum(reply.usage))
             usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
             told = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
-            return replied(told, _spent(access, reply.usage), access.api_key)
+            return replied(told, _spent(access.price, reply.usage), access.api_key)
 
-        answer = await self._ask(send, used, gate, asked, who, lambda error: _spent(access, error.usage))
-        keep = b"" if answer.is_error else digest
-        currency = access.price.currency if access.price else ""
-        await self._count(asked, answer.spent, currency, keep, answer.body)
-        return answer
+        return await self._ask(send, used, gate, asked, who, access.price, digest)
 
     async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
         try:
@@ -171,9 +170,7 @@ class Asking:
             gate.note_answer()
             return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), access.api_key)
 
-        answer = await self._ask(send, used, gate, asked, who, lambda _: Spent(asks=1))
-        await self._count(asked, answer.spent)
-        return answer
+        return await self._ask(send, used, gate, asked, who)
 
     async def _ask(
         self,
@@ -182,18 +179,29 @@ class Asking:
         gate: Gate,
         asked: Asked,
         who: "Who",
-        spent: Callable[[ModelError], Spent],
+        price: Price | None = None,
+        digest: bytes = b"",
     ) -> Answer:
+        """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it, and before the next ask has
+        this one's place: so that it knows what is spent.
+        """
+        host, secret = used.host, used.access.api_key
         used.asks += 1
         try:
             async with gate.place():
                 await self._check_budget(asked, who)
-                return await _retried(send, gate)
+                try:
+                    answer = await _retried(send, gate)
+                except ModelError as error:
+                    answer = failed_by(error, host, secret, _spent(price, error.usage))
+                keep = b"" if answer.is_error else digest
+                await self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
+                return answer
         except _OverBudget:
             message = "what may be spent is spent: raise the budget of the batch or project, and score the rest again"
-            return failed("over_budget", message, spent=_NOTHING)
+            return failed("over_budget", message, spent=Spent())
         except ModelError as error:
-            return failed_by(error, used.host, used.access.api_key, spent(error))
+            return failed_by(error, host, secret, Spent(asks=1))
         finally:
             used.asks -= 1
 
@@ -246,24 +254,20 @@ class Asking:
 
 async def _retried(send: Callable[[float], Awaitable[Answer]], gate: Gate) -> Answer:
     """What the server answers in the end, to an ask that has its place. Raises ModelError."""
-    end = monotonic() + ASK_S
-
-    async def once() -> Answer:
+    end = monotonic() + gate.ask_s
+    for tries in count(1):
         await gate.pause_over(end)
         try:
             return await send(max(end - monotonic(), 1.0))
         except ModelError as error:
             _note(error, gate)
-            raise
-
-    retrying = AsyncRetrying(
-        retry=retry_if_exception(lambda error: _is_worth_again(error, gate, end)),
-        wait=_wait,
-        stop=stop_before_delay(ASK_S),
-        before_sleep=lambda _: gate.note_request(),
-        reraise=True,
-    )
-    return await retrying(once)
+            pause_s = _pause(error, tries)
+            is_late = monotonic() + pause_s > end or gate.paused_until > end
+            if not error.fault.retryable or gate.is_away or is_late:
+                raise
+        gate.note_request()
+        await asyncio.sleep(pause_s)
+    raise AssertionError
 
 
 def _note(error: ModelError, gate: Gate) -> None:
@@ -277,19 +281,10 @@ def _note(error: ModelError, gate: Gate) -> None:
         gate.note_answer()
 
 
-def _is_worth_again(error: BaseException, gate: Gate, end: float) -> bool:
-    return isinstance(error, ModelError) and error.fault.retryable and not gate.is_away and gate.paused_until < end
-
-
-_exponential = wait_exponential_jitter(multiplier=0.5, max=15, jitter=1)
-
-
-def _wait(state: RetryCallState) -> float:
-    """Seconds until the next try. The gate waits for a pause: after it, not all come at the same moment."""
-    error = state.outcome.exception() if state.outcome else None
-    if isinstance(error, ModelError) and error.fault.kind == "rate_limited":
-        return random.uniform(0, 1)  # noqa: S311 - no secret
-    return _exponential(state)
+def _pause(error: ModelError, tries: int) -> float:
+    """Seconds until the next try. The gate waits for a pause of all: after it, not all come at the same moment."""
+    longest = 1.0 if error.fault.kind == "rate_limited" else min(2.0 ** (tries - 1), _LONGEST_PAUSE_S)
+    return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
 
 
 def _model_client(access: ModelAccess, settings: ModelSettings, names: Names) -> ModelClient:
@@ -304,8 +299,7 @@ def _currency(budget: Budget | None) -> str:
     return "" if budget is None else budget.currency
 
 
-def _spent(access: ModelAccess, usage: Usage) -> Spent:
+def _spent(price: Price | None, usage: Usage) -> Spent:
     """What one ask cost."""
-    price = access.price
     cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
     return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)

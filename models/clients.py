@@ -71,7 +71,7 @@ class Clients(Generic[Access, Client]):
         self._settings = settings
         self._names = names
         self._looked_up: dict[tuple[str, str], tuple[float, asyncio.Task[Access]]] = {}
-        self._used: dict[tuple[str, str, int], asyncio.Task[Used[Access, Client]]] = {}
+        self._used: dict[tuple[str, str, int, str], asyncio.Task[Used[Access, Client]]] = {}
 
     async def get(self, project: str, key: str) -> Used[Access, Client]:
         """The client of a model or endpoint as it is registered now.
@@ -83,7 +83,8 @@ class Clients(Generic[Access, Client]):
             RedisError: Redis does not answer.
         """
         access = await self._current(project, key)
-        name = project, key, access.revision
+        url = access.url if isinstance(access, EndpointAccess) else access.base_url
+        name = project, key, access.revision, url  # revisions begin anew when it is deleted and made again
         task = self._used.get(name)
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             task = self._used[name] = asyncio.create_task(self._open(access))

@@ -15,9 +15,6 @@ from models.errors import ModelError
 from models.store_calls import StoreCalls
 from storage.model_limits import Demand, Limits, ModelLimits, Share, arguments
 
-ASK_S = 120.0
-"""An ask ends after so long, tries and all, counted from when it is first sent."""
-
 _TICK_S = 0.5
 _SOON_S = 0.02  # asks that come one after another ask for a larger share together
 _GUESS = 512  # tokens of a request, until some are known
@@ -27,8 +24,18 @@ _GUESSES = 20  # the last so many replies make the guess
 class Gate:
     """The limits of one model or endpoint, for one event loop."""
 
-    def __init__(self, project: str, asked: str, process: str, limits: Limits, calls: StoreCalls, shared: ModelLimits):
+    def __init__(
+        self,
+        project: str,
+        asked: str,
+        process: str,
+        limits: Limits,
+        calls: StoreCalls,
+        shared: ModelLimits,
+        ask_s: float,
+    ) -> None:
         self.limits = limits
+        self.ask_s = ask_s
         self._project = project
         self._asked = asked
         self._process = process
@@ -58,7 +65,7 @@ class Gate:
     @property
     def is_away(self) -> bool:
         """Whether the server has answered nobody for as long as an ask may take."""
-        return self._failing_since is not None and monotonic() - self._failing_since > ASK_S
+        return self._failing_since is not None and monotonic() - self._failing_since > self.ask_s
 
     @property
     def paused_until(self) -> float:
@@ -88,7 +95,7 @@ class Gate:
         """Waits until the server may be asked again. Raises ModelError where that is after a moment `until`."""
         while (left := self._paused_until - monotonic()) > 0:
             if monotonic() + left > until:
-                raise _paused()
+                raise _paused(self.ask_s)
             await asyncio.sleep(left)
 
     def note_request(self) -> None:
@@ -117,6 +124,18 @@ class Gate:
         self._pause_ms = asked if self._pause_ms is None else max(self._pause_ms, asked)
         self._paused_until = max(self._paused_until, monotonic() + (0.5 if seconds is None else seconds))
         self._wants_more.set()
+
+    async def close(self) -> None:
+        """Gives the share back."""
+        if self._sharing is None:
+            return
+        self._sharing.cancel()
+        with suppress(RedisError, asyncio.CancelledError):
+            await self._sharing
+        self._sharing = None
+        with suppress(RedisError):  # others have it once this process has told nothing for a while
+            nothing = Demand(0, 0, 0, self._guess, self._missed)
+            await self._ask_for(nothing)
 
     async def _enter(self) -> None:
         self._most = max(self._most, self._sent + len(self._waiting) + 1)
@@ -169,7 +188,7 @@ class Gate:
         if not self.is_away:
             return False
         if self._is_tried:
-            message = f"the server has not answered for {ASK_S:g} s and more: score it again once it is back"
+            message = f"the server has not answered for {self.ask_s:g} s and more: score it again once it is back"
             raise ModelError("unreachable", message, True)
         self._is_tried = True
         return True
@@ -180,20 +199,21 @@ class Gate:
             self._wants_more.clear()
             demand = self._demand()
             try:
-                found = await self._calls.call(
-                    self._shared.share,
-                    arguments(self._project, self._asked, self._process, self.limits, demand),
-                )
+                share = await self._ask_for(demand)
             except RedisError as error:
                 self._fail_waiting(error)
                 self._may_send = 0
                 self._sharing = None
                 return
-            self._apply(Share(*found))
+            self._apply(share)
             if not demand.asks and not self._most:
                 self._sharing = None
                 return
             await self._until_next()
+
+    async def _ask_for(self, demand: Demand) -> Share:
+        told = arguments(self._project, self._asked, self._process, self.limits, demand)
+        return Share(*await self._calls.call(self._shared.share, told))
 
     async def _until_next(self) -> None:
         """The next moment at which a share is asked for: soon, where more are wanted, and could be had."""
@@ -227,8 +247,8 @@ class Gate:
         self._may_begin += share.begun if self._is_by_minute else 0
         self._paused_until = now + share.paused_ms / 1000
         self._later_at = now + share.later_ms / 1000
-        if share.paused_ms / 1000 > ASK_S:
-            self._fail_waiting(_paused())
+        if share.paused_ms / 1000 > self.ask_s:
+            self._fail_waiting(_paused(self.ask_s))
         self._hand_on()
 
     def _fail_waiting(self, error: Exception) -> None:
@@ -241,7 +261,8 @@ class Gate:
 class Gates:
     """The gates of one process."""
 
-    def __init__(self, calls: StoreCalls, shared: ModelLimits, process: str) -> None:
+    def __init__(self, calls: StoreCalls, shared: ModelLimits, process: str, ask_s: float) -> None:
+        self._ask_s = ask_s
         self._calls = calls
         self._shared = shared
         self._process = process
@@ -251,16 +272,20 @@ class Gates:
         """The gate of a model or endpoint, with these limits from now on."""
         gate = self._gates.get((project, asked))
         if gate is None:
-            gate = Gate(project, asked, self._process, limits, self._calls, self._shared)
+            gate = Gate(project, asked, self._process, limits, self._calls, self._shared, self._ask_s)
             self._gates[project, asked] = gate
         gate.limits = limits
         return gate
+
+    async def close(self) -> None:
+        """Gives all shares back."""
+        await asyncio.gather(*(gate.close() for gate in self._gates.values()))
 
     def forget_idle(self) -> None:
         """Forgets those that nobody uses."""
         self._gates = {name: gate for name, gate in self._gates.items() if not gate.is_idle}
 
 
-def _paused() -> ModelError:
-    message = f"the server wants no request for longer than the {ASK_S:g} s that an ask may take: score it again later"
+def _paused(ask_s: float) -> ModelError:
+    message = f"the server wants no request for longer than the {ask_s:g} s that an ask may take: score it again later"
     return ModelError("rate_limited", message, True)

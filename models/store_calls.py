@@ -33,6 +33,7 @@ class StoreCalls:
         self._thread = ThreadPoolExecutor(1, "asker-store")
         self._calls: list[_Call] = []
         self._sending: asyncio.Task[None] | None = None
+        self._is_ended = False
 
     def call(self, script: Script, arguments: Sequence[Any]) -> asyncio.Future[Any]:
         """What a script returns. It is called, also where nobody waits for it any more; where Redis is away for a
@@ -43,6 +44,10 @@ class StoreCalls:
         if self._sending is None:
             self._sending = asyncio.create_task(self._send())
         return answer
+
+    def end(self) -> None:
+        """From now on a Redis that is away is not waited for."""
+        self._is_ended = True
 
     async def close(self) -> None:
         """Waits for what is being sent."""
@@ -59,7 +64,7 @@ class StoreCalls:
             try:
                 found = await loop.run_in_executor(self._thread, self._execute, calls)
             except RedisError as error:
-                if is_away(error) and monotonic() - began < _AWAY_S:
+                if is_away(error) and not self._is_ended and monotonic() - began < _AWAY_S:
                     _log.warning("Redis does not answer what asks want of it, which is sent again", exc_info=error)
                     self._calls = calls + self._calls
                     await asyncio.sleep(_AGAIN_S)

@@ -63,7 +63,9 @@ class ModelLimits:
         """To be called with `arguments`; `Share(*…)` is what it returns."""
 
 
-def arguments(project: str, asked: str, process: str, limits: Limits, demand: Demand) -> list[str | int]:
+def arguments(
+    project: str, asked: str, process: str, limits: Limits, demand: Demand, gone_ms: int = GONE_MS
+) -> list[str | int]:
     """What the script is called with. `asked` is `model:small-judge`."""
     return [
         names.limits(project, asked),
@@ -77,5 +79,5 @@ def arguments(project: str, asked: str, process: str, limits: Limits, demand: De
         max(demand.guess, 1),
         demand.missed,
         "" if demand.pause_ms is None else demand.pause_ms,
-        GONE_MS,
+        gone_ms,
     ]

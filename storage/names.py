@@ -161,11 +161,6 @@ def models(project: str) -> str:
     return f"gradebox:models:{project}"
 
 
-def endpoints(project: str) -> str:
-    """The endpoints of a project: key to JSON, API keys encrypted."""
-    return f"gradebox:endpoints:{project}"
-
-
 def spent(project: str, period: str = "") -> str:
     """What a project's asks cost, in all or in a day or month."""
     return f"gradebox:spent:{project}:{period}" if period else f"gradebox:spent:{project}"
@@ -189,3 +184,8 @@ def kept_order(project: str) -> str:
 def limits(project: str, asked: str) -> str:
     """Who asks a model or endpoint, and what may be asked of it."""
     return f"gradebox:limits:{project}:{asked}"
+
+
+def endpoints(project: str) -> str:
+    """The endpoints of a project: key to JSON, API keys encrypted."""
+    return f"gradebox:endpoints:{project}"

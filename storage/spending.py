@@ -127,11 +127,11 @@ def arguments(
     reply: bytes = b"",
 ) -> list[bytes]:
     """What the script is called with: it looks for the reply of a digest, keeps one under a digest, and counts."""
-    today = datetime.now(UTC).date()
+    today = datetime.now(UTC).date().isoformat()
     told = {
         **asked._asdict(),
-        "day": f"{today:%Y-%m-%d}",
-        "month": f"{today:%Y-%m}",
+        "day": today,
+        "month": today[:7],
         "keep_s": keeping.seconds,
         "keep_bytes": keeping.bytes,
         "counts": _counts(spent, currency) if spent else [],
