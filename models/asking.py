@@ -182,8 +182,8 @@ class Asking:
         price: Price | None = None,
         digest: bytes = b"",
     ) -> Answer:
-        """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it. Only then another ask has
-        the place of this one: it knows what is spent.
+        """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it. Only then another has
+        the place of this ask: it knows what is spent.
         """
         host, secret = used.host, used.access.api_key
         used.asks += 1
