@@ -12,7 +12,7 @@ from redis.client import Pipeline
 
 from storage.audit import Audit
 from storage.errors import Conflict, KeyNeeded, NotFound
-from storage.secret_key import SecretKey
+from storage.secret_key import SecretKey, SecretKeyError
 
 MAX_CONCURRENCY = 16  # requests at once, of those that do not say
 
@@ -99,7 +99,7 @@ class Registry(ABC, Generic[Record, Shown]):
         return created
 
     def _update(self, project: str, key: str, changes: Mapping[str, Any]) -> Shown:
-        """Changes members, by their names in the record, and `api_key`.
+        """Changes members, by their names in the record, and `api_key`. What is there already is no change.
 
         Raises:
             NotFound: there is none of this key.
@@ -109,15 +109,16 @@ class Registry(ABC, Generic[Record, Shown]):
 
         def update(pipe: Pipeline) -> Shown:
             record = self._read(pipe, project, key)
-            updates = {name: value for name, value in changes.items() if name != "api_key"}
-            url = updates.get("url", record.url)
-            if "api_key" in changes:
-                updates["sealed_key"] = self._seal(project, key, url, changes["api_key"])
-            elif url != record.url and record.sealed_key:
+            url = changes.get("url", record.url)
+            if url != record.url and record.sealed_key and "api_key" not in changes:
                 raise KeyNeeded(
                     f"the API key of {self.noun} {key!r} was given for another URL: give the key again, or an empty one"
                 )
-            if not self.asked_with.isdisjoint(changes):
+            changed_names = {name for name, value in changes.items() if not self._has(project, record, name, value)}
+            updates = {name: changes[name] for name in changed_names - {"api_key"}}
+            if "api_key" in changes:
+                updates["sealed_key"] = self._seal(project, key, url, changes["api_key"])
+            if not self.asked_with.isdisjoint(changed_names):
                 updates |= {"revision": _new_revision(), "tested_at": None, **self._untested()}
             changed = msgspec.structs.replace(record, **updates, updated_at=datetime.now(UTC))
             pipe.multi()
@@ -136,8 +137,7 @@ class Registry(ABC, Generic[Record, Shown]):
             SecretKeyError: its API key cannot be decrypted.
         """
         record = self._read(self._redis, project, key)
-        context = self._context(project, key, record.url)
-        return record, self._secret_key.open(record.sealed_key, context) if record.sealed_key else ""
+        return record, self._open(project, record)
 
     def _note_trial(self, project: str, key: str, revision: int, passed: bool, found: Mapping[str, Any]) -> None:
         """Keeps what a test found out, unless what was tested is another now. A failed one tells nothing."""
@@ -153,6 +153,22 @@ class Registry(ABC, Generic[Record, Shown]):
                 self._audit.write(pipe, project, f"{self.noun}.test", key, "passed" if passed else "failed")
 
         self._transaction(project, note)
+
+    def _has(self, project: str, record: Record, name: str, value: Any) -> bool:
+        """Whether a member is this already."""
+        if name != "api_key":
+            return bool(getattr(record, name) == value)
+        if not record.sealed_key or not value:
+            return not record.sealed_key and not value
+        try:
+            return self._open(project, record) == str(value)
+        except SecretKeyError:
+            return False  # the former cannot be read any more: the new one takes its place
+
+    def _open(self, project: str, record: Record) -> str:
+        if not record.sealed_key:
+            return ""
+        return self._secret_key.open(record.sealed_key, self._context(project, record.key, record.url))
 
     def _read(self, redis: Redis, project: str, key: str) -> Record:
         value = redis.hget(self._name(project), key)

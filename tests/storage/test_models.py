@@ -103,6 +103,24 @@ def test_limits_and_prices_change_no_answer(store: Store) -> None:
     assert store.models.access("default", "judge").revision != before.revision
 
 
+def test_what_is_there_already_is_no_change(store: Store) -> None:
+    create(store.models)
+    revision = store.models.access("default", "judge").revision
+    store.models.note_trial("default", "judge", revision, PASSED)
+    same: Changes = {"base_url": URL, "model": "small", "api_key": SECRET, "defaults": ModelDefaults(temperature=0)}
+    assert store.models.update("default", "judge", same).structured_output is True
+    assert store.models.access("default", "judge").revision == revision
+    assert store.models.update("default", "judge", {**same, "api_key": "other"}).structured_output is None
+    assert store.models.access("default", "judge").api_key == "other"
+
+
+def test_a_key_takes_the_place_of_one_that_cannot_be_read(store: Store, tmp_path: Path) -> None:
+    create(store.models)
+    moved = Models(store.redis, store.audit, Quotas(), SecretKey(tmp_path / "another"))
+    assert moved.update("default", "judge", {"api_key": SECRET}).has_api_key
+    assert moved.access("default", "judge").api_key == SECRET
+
+
 def test_a_model_made_again_is_another(store: Store) -> None:
     create(store.models)
     before = store.models.access("default", "judge").revision
