@@ -68,21 +68,17 @@ class Asking:
 
     async def serve(self) -> None:
         """Runs until it is ended. Meanwhile it gives up what is not wanted any more."""
-        looks = 0
-        while not self._ended.is_set():
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._ended.wait(), _LOOK_S)
-            self._give_up_unwanted()
-            looks += 1
-            if looks % _LOOKS_TO_IDLE == 0:
-                await self._close_idle()
-        self._calls.end()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._gates.close()
-        await self._close_idle(0)
-        await self._calls.close()
+        try:
+            looks = 0
+            while not self._ended.is_set():
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._ended.wait(), _LOOK_S)
+                self._give_up_unwanted()
+                looks += 1
+                if looks % _LOOKS_TO_IDLE == 0:
+                    await self._close_idle()
+        finally:
+            await self._close()
 
     def end(self) -> None:
         """Ends `serve`."""
@@ -245,6 +241,15 @@ class Asking:
                 answers[wanted] = wanted()
             if not answers[wanted]:
                 task.cancel()
+
+    async def _close(self) -> None:
+        self._calls.end()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._gates.close()
+        await self._close_idle(0)
+        await self._calls.close()
 
     async def _close_idle(self, *idle_s: float) -> None:
         await self._models.close_idle(*idle_s)

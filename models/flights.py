@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
@@ -27,12 +28,19 @@ class Flights(Generic[Result]):
         is_first = flight is None
         if flight is None:
             flight = self._flights[key] = _Flight(asyncio.create_task(begin()))
-            flight.task.add_done_callback(lambda _: self._flights.pop(key, None))
+            flight.task.add_done_callback(partial(self._landed, key, flight))
         flight.waiting += 1
         try:
             return await asyncio.shield(flight.task), is_first
         finally:
             flight.waiting -= 1
             if not flight.waiting and not flight.task.done():
-                self._flights.pop(key, None)
+                self._forget(key, flight)
                 flight.task.cancel()
+
+    def _landed(self, key: Hashable, flight: _Flight[Result], _: asyncio.Task[Result]) -> None:
+        self._forget(key, flight)
+
+    def _forget(self, key: Hashable, flight: _Flight[Result]) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key]
