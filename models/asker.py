@@ -170,10 +170,7 @@ class Asker:
         finally:
             with self._lock:
                 self._running = None  # should it have failed, another begins with the next ask
-            late = asyncio.all_tasks(loop)
-            for task in late:
-                task.cancel()
-            loop.run_until_complete(asyncio.gather(*late, return_exceptions=True))
+            loop.run_until_complete(asking.close())
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
 

@@ -65,20 +65,18 @@ class Asking:
         self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
+        self._is_closed = False
 
     async def serve(self) -> None:
-        """Runs until it is ended. Meanwhile it gives up what is not wanted any more."""
-        try:
-            looks = 0
-            while not self._ended.is_set():
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(self._ended.wait(), _LOOK_S)
-                self._give_up_unwanted()
-                looks += 1
-                if looks % _LOOKS_TO_IDLE == 0:
-                    await self._close_idle()
-        finally:
-            await self._close()
+        """Gives up what is not wanted any more, and closes what is not used, until it is ended."""
+        looks = 0
+        while not self._ended.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _LOOK_S)
+            self._give_up_unwanted()
+            looks += 1
+            if looks % _LOOKS_TO_IDLE == 0:
+                await self._close_idle()
 
     def end(self) -> None:
         """Ends `serve`."""
@@ -90,6 +88,8 @@ class Asking:
         """The answer to a request, which may be that it failed."""
         task = asyncio.current_task()
         assert task is not None
+        if self._is_closed:  # it was on its way
+            raise asyncio.CancelledError
         self._tasks[task] = wanted
         try:
             if isinstance(request, ModelRequest):
@@ -242,11 +242,14 @@ class Asking:
             if not answers[wanted]:
                 task.cancel()
 
-    async def _close(self) -> None:
+    async def close(self) -> None:
+        """Gives up all asks, and closes all connections."""
+        self._is_closed = True
         self._calls.end()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._flights.close()
         await self._gates.close()
         await self._close_idle(0)
         await self._calls.close()

@@ -19,6 +19,7 @@ class Flights(Generic[Result]):
 
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Flight[Result]] = {}
+        self._tasks: set[asyncio.Task[Result]] = set()  # those that were given up and have not ended too
 
     async def join(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, Result]]) -> tuple[Result, bool]:
         """The result of what is under way under this key, or begins now; and whether it began now. It is cancelled when
@@ -28,6 +29,7 @@ class Flights(Generic[Result]):
         is_first = flight is None
         if flight is None:
             flight = self._flights[key] = _Flight(asyncio.create_task(begin()))
+            self._tasks.add(flight.task)
             flight.task.add_done_callback(partial(self._landed, key, flight))
         flight.waiting += 1
         try:
@@ -38,7 +40,14 @@ class Flights(Generic[Result]):
                 self._forget(key, flight)
                 flight.task.cancel()
 
-    def _landed(self, key: Hashable, flight: _Flight[Result], _: asyncio.Task[Result]) -> None:
+    async def close(self) -> None:
+        """Ends all of them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _landed(self, key: Hashable, flight: _Flight[Result], task: asyncio.Task[Result]) -> None:
+        self._tasks.discard(task)
         self._forget(key, flight)
 
     def _forget(self, key: Hashable, flight: _Flight[Result]) -> None:
