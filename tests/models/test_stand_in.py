@@ -57,5 +57,12 @@ def test_it_fits_any_schema(schema: dict[str, Any]) -> None:
 
 
 def test_what_is_no_schema_has_one_all_the_same() -> None:
-    for schema in ({"type": 7}, {"enum": "x"}, {"properties": 3}, {"type": "array", "minItems": 10**9}, {"type": []}):
+    schemas: list[dict[str, Any]] = [
+        {"type": 7},
+        {"enum": "x"},
+        {"properties": 3},
+        {"type": "array", "minItems": 10**9},
+        {"type": []},
+    ]
+    for schema in schemas:
         smallest(schema)
