@@ -67,7 +67,9 @@ def score_lines(
     with scoring(services.pool, services.asker, caller.project, key, version) as scorer:
         outcomes = scorer.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
     counted = tally(outcomes)
-    services.metrics.completions.add(caller.project, key, counted.scored, counted.errors, counted.run_ms)
+    services.metrics.completions.add(
+        caller.project, key, counted.scored, counted.not_applicable, counted.errors, counted.run_ms
+    )
     if len(outcomes) < len(lines):
         raise caller.why(f"{len(outcomes)} of {len(lines)} threads were scored")
     return label, outcomes
