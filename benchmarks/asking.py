@@ -26,7 +26,7 @@ from openai import AsyncOpenAI
 async def main(url, path, at_once):
     client, slots = AsyncOpenAI(api_key="-", base_url=url), asyncio.Semaphore(at_once)
     async def ask(line):
-        text = json.loads(line)["messages"][-1]["content"]
+        text = json.loads(line)["completion"]
         message = {"role": "user", "content": "Is this answer polite?\\n\\n" + text}
         async with slots:
             return await client.chat.completions.create(model="m", messages=[message])
@@ -108,7 +108,7 @@ def _beside(results: Results, scale: Scale, service: Service) -> None:
     service.score("regex", path, count)
     alone = [service.score("regex", path, count) for _ in range(3)]
     judged = service.client.batches.create("judge", _prompts(scale.judged * 4, 500, "beside"))
-    while not service.client.batches.get(judged.id).progress.done:
+    while not service.client.batches.get(judged.id).status.done:
         pass
     beside = [service.score("regex", path, count) for _ in range(3)]
     judged.cancel()
