@@ -81,9 +81,17 @@ def api(
     _become("api", host=host, port=port, **_common(data_dir, backend, redis_url))
 
 
-def worker(data_dir: DataDir = None, backend: RoleBackend = None, redis_url: RoleRedisUrl = None) -> None:
+def worker(
+    data_dir: DataDir = None,
+    backend: RoleBackend = None,
+    redis_url: RoleRedisUrl = None,
+    queue: Annotated[
+        Literal["plain", "asking"] | None,
+        typer.Option(help="The batches to score: of graders that ask, or of the others. [GRADEBOX_QUEUE, or plain]"),
+    ] = None,
+) -> None:
     """Runs one worker alone, for deployments."""
-    _become("worker", **_common(data_dir, backend, redis_url))
+    _become("worker", queue=queue, **_common(data_dir, backend, redis_url))
 
 
 def doctor(
