@@ -178,21 +178,24 @@ class Asking:
         price: Price | None = None,
         digest: bytes = b"",
     ) -> Answer:
-        """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it. Only then another has
-        the place of this ask: it knows what is spent.
+        """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it. Where there is a budget,
+        only then another ask has this one's place: it knows what is spent.
         """
         host, secret = used.host, used.access.api_key
         used.asks += 1
         try:
             async with gate.place():
-                await self._check_budget(asked, who)
+                has_budget = await self._check_budget(asked, who)
                 try:
                     answer = await _retried(send, gate)
                 except ModelError as error:
                     answer = failed_by(error, host, secret, _spent(price, error.usage))
                 keep = b"" if answer.is_error else digest
-                await self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
-                return answer
+                counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
+                if has_budget:
+                    await counted
+            await counted
+            return answer
         except _OverBudget:
             message = "what may be spent is spent: raise the budget of the batch or project, and score the rest again"
             return failed("over_budget", message, spent=Spent())
@@ -201,8 +204,10 @@ class Asking:
         finally:
             used.asks -= 1
 
-    async def _check_budget(self, asked: Asked, who: "Who") -> None:
-        """Raises _OverBudget where nothing more may be asked. What others spend becomes known with each own answer."""
+    async def _check_budget(self, asked: Asked, who: "Who") -> bool:
+        """Whether there is a budget. Raises _OverBudget where it is spent. What others spend becomes known with each own
+        answer.
+        """
         at, known = self._known.get((asked.project, asked.batch), (0.0, None))
         if known is None or monotonic() - at > _KNOWN_S:
             known = await self._look(asked)
@@ -210,11 +215,12 @@ class Asking:
             raise _OverBudget
         if known.budget is not None and known.project.is_over(known.budget):
             raise _OverBudget
+        return who.budget is not None or known.budget is not None
 
     async def _look(self, asked: Asked, digest: bytes = b"") -> Standing:
         """What is kept under a digest, and what is spent."""
         arguments = spending.arguments(asked, self._keeping, find=digest)
-        return self._learn(asked, await self._calls.call(self._spending.count, arguments))
+        return self._learn(asked, await self._calls.call(self._spending.count, arguments, urgent=not digest))
 
     def _count(
         self, asked: Asked, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
