@@ -20,7 +20,7 @@ class SecretKeyError(StorageError):
 
 
 class SecretKey:
-    """The key in the file. The first secret that is sealed makes it where there is none, whichever process comes first."""
+    """The key in the file. The first secret that is sealed makes it where there is none, in whichever process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
