@@ -101,9 +101,9 @@ class RewardPolicy:
         self._told: set[str] = set()
 
     def rewards(self, outcomes: Sequence[Outcome], trainer: Mapping[str, Any]) -> list[float | None]:
-        """A reward for each outcome: where the grader does not apply, None, or what a completion with an error has where
-        the trainer may take None for 0.0. `trainer` is what the trainer hands over: its `log_metric` and `log_extra`
-        are used, where it has them.
+        """A reward for each outcome. Where the grader does not apply, it is None; or, if the trainer may take None for
+        0.0, what a completion with an error has. `trainer` is what the trainer hands over: its `log_metric` and
+        `log_extra` are used, where it has them.
 
         Raises:
             ScoreMissing: a score is missing and `missing` says so, or all of them are. Where the grader applies to none
