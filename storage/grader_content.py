@@ -24,11 +24,9 @@ class Proved(msgspec.Struct, frozen=True):
     environment: EnvironmentUse | None = None
     threads: Sequence[bytes] = ()
     """What it was proved on, where they were sent with it: JSON lines, which stay with the grader."""
-
-    @property
-    def kind(self) -> Kind:
-        """What has a source is a function."""
-        return "function"
+    kind: Kind = "function"
+    config: dict[str, Any] | None = None
+    """Of another kind than a function: what the source was written from."""
 
     @property
     def warnings(self) -> list[str]:
@@ -42,9 +40,12 @@ class Proved(msgspec.Struct, frozen=True):
 
     def is_version(self, version: Version) -> bool:
         """Whether it is this version already."""
-        mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment)
-        its = (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb, version.environment)
-        return mine == its
+        mine = (self.kind, self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment)
+        its = (
+            *(version.kind, version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb),
+            version.environment,
+        )
+        return mine == its and self.config == version.config
 
     def version(self, number: int) -> Version:
         """It, as the version of this number."""
@@ -52,8 +53,10 @@ class Proved(msgspec.Struct, frozen=True):
             raise ValueError("a valid report says which isolation is in force")
         return Version(
             number=number,
+            kind=self.kind,
             sha256=self.sha256,
             source=self.source,
+            config=self.config,
             isolation=self.report.isolation,
             isolation_asked=self.isolation,
             timeout_s=self.timeout_s,
