@@ -14,7 +14,8 @@ from gradebox.outcome import Outcome
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
-Kind = Literal["function", "judge", "prebuilt", "external", "custom"]
+Kind = Literal["function", "binary_judge", "external", "judge", "prebuilt", "custom"]
+WrittenKind = Literal["binary_judge", "external"]  # the service writes the source of such a grader, by its config
 BuildState = Literal["building", "ready", "failed"]
 BudgetPeriod = Literal["day", "month", "total"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
@@ -141,13 +142,13 @@ class EnvironmentUse(_Schema):
 
 
 class Version(_Schema):
-    """One immutable source of a grader; of another kind than `function`, one config."""
+    """One immutable source of a grader, with the config that it was written from; or a config that is only kept."""
 
     number: int
     kind: Kind = "function"
-    sha256: str = Field(description="of the source that was validated, as UTF-8; of another kind, of its config")
-    source: str
-    config: dict[str, Any] | None = Field(None, description="of a kind that is kept and not run: as it was sent")
+    sha256: str = Field(description="of the source that was validated, as UTF-8; where there is none, of the config")
+    source: str = Field(description="empty: the grader is kept as it was sent, and cannot be run")
+    config: dict[str, Any] | None = Field(None, description="of another kind than `function`: what it is made from")
     isolation: Literal["batch", "completion"] = Field(description="in force: what `auto` came to")
     isolation_asked: Isolation
     timeout_s: float
@@ -165,7 +166,7 @@ class Grader(_Schema):
 
     project: str
     key: str
-    kind: Kind = Field("function", description="any other is kept and handed back, and cannot be run")
+    kind: Kind = Field("function", description="`judge`, `prebuilt` and `custom` are kept, and cannot be run")
     name: str
     description: str
     locked: bool

@@ -180,13 +180,13 @@ def update_function(
     graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
         return answered
-    graders.check_update(project, key, "function")
+    graders.check_update(project, key, sent.kind)
     newest = graders.version(project, key)
     named = new.environment if new.environment is not None else newest.environment and newest.environment.label
     environment = choose(services.store.environments, project, named or "")
     options = Options(
         isolation=new.isolation or newest.isolation_asked,
-        timeout_s=new.timeout_s or newest.timeout_s,
+        timeout_s=new.timeout_s or newest.timeout_s or TIMEOUT_S,  # what was only kept has none
         memory_mb=new.memory_mb or _memory_mb(newest, environment),
         ask=new.ask,
     )
@@ -198,7 +198,7 @@ def update_function(
 
 def _memory_mb(newest: Version, environment: Chosen | None) -> int:
     """As before, unless packages come to a grader that asked for nothing."""
-    asked_nothing = newest.environment is None and newest.memory_mb == MEMORY_MB
+    asked_nothing = newest.environment is None and newest.memory_mb in (0, MEMORY_MB)
     return default_memory_mb(environment) if asked_nothing else newest.memory_mb
 
 
@@ -217,14 +217,6 @@ def _proved(caller: Caller, services: Services, sent: Sent, options: Options, en
         raise validation_failed(report)
     use = environment.use if environment else None
     threads = () if sent.threads is None or sent.are_kept else sent.threads
-    return Proved(
-        source,
-        options.isolation,
-        options.timeout_s,
-        options.memory_mb,
-        report,
-        use,
-        answering.pinned,
-        options.ask == "stand-in" and bool(report.asks),
-        threads,
-    )
+    limits = options.isolation, options.timeout_s, options.memory_mb
+    stand_ins = options.ask == "stand-in" and bool(report.asks)
+    return Proved(source, *limits, report, use, threads, sent.kind, sent.config, answering.pinned, stand_ins)
