@@ -22,7 +22,7 @@ from models.endpoint_client import EndpointClient
 from models.errors import ModelError, Usage
 from models.flights import Flights
 from models.limits import Gate, Gates
-from models.requests import EndpointRequest, ModelRequest
+from models.requests import EndpointRequest, ModelRequest, RequestError, read_thread
 from models.settings import ModelSettings
 from models.store_calls import StoreCalls
 from storage import spending
@@ -154,7 +154,10 @@ class Asking:
 
     async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
         try:
+            thread = read_thread(request)
             used = await self._endpoints.get(who.project, request.name)
+        except RequestError as error:
+            return failed("refused", str(error))
         except ModelError as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
@@ -162,7 +165,7 @@ class Asking:
         gate = self._gates.get(asked.project, asked.asked, Limits(access.max_concurrency, access.requests_per_minute))
 
         async def send(timeout_s: float) -> Answer:
-            found = await used.client.score(request.thread, min(timeout_s, access.timeout_s))
+            found = await used.client.score(thread, min(timeout_s, access.timeout_s))
             gate.note_answer()
             return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), access.api_key)
 
@@ -205,9 +208,7 @@ class Asking:
             used.asks -= 1
 
     async def _check_budget(self, asked: Asked, who: "Who") -> bool:
-        """Whether there is a budget. Raises _OverBudget where it is spent. What others spend becomes known with each own
-        answer.
-        """
+        """Whether there is a budget. What others spend becomes known with each answer. Raises _OverBudget."""
         at, known = self._known.get((asked.project, asked.batch), (0.0, None))
         if known is None or monotonic() - at > _KNOWN_S:
             known = await self._look(asked)
