@@ -34,7 +34,7 @@ class ExampleTurn(TypedDict):
 
 class Example(TypedDict):
     """A case that was decided: the turns before the answer, of which the last is the question, the answer, and whether
-    it passes.
+    it passes. There may be no turns before.
     """
 
     input: Sequence[ExampleTurn]
@@ -143,9 +143,9 @@ def _shown(example: Example, number: int) -> dict[str, str]:
     except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"examples[{number}] is not as it should be ({error!r:.80}): {_FORM}") from None
     texts = [output, reasoning or "", *(text for turn in turns for text in turn)]
-    if not turns or not isinstance(passes, bool) or not all(isinstance(text, str) for text in texts):
+    if not isinstance(passes, bool) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"examples[{number}] is not as it should be: {_FORM}")
-    *before, (_, question) = turns
+    before, question = turns[:-1], turns[-1][1] if turns else ""
     verdict = {"reasoning": reasoning or _UNSAID[passes], "score": "PASS" if passes else "FAIL"}
     return {
         "context_str": "\n\n".join(f"{role}:\n{content}" for role, content in before),

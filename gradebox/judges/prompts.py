@@ -31,9 +31,11 @@ Give your reasons first and the decision last, as one JSON object with nothing a
 {{{context_str}}}
 
 {{/if}}
+{{#if user_question}}
 ## Last question
 {{{user_question}}}
 
+{{/if}}
 ## Answer
 {{{completion}}}
 

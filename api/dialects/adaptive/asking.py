@@ -5,6 +5,7 @@ from functools import cached_property
 from api.access.auth import covers, require
 from api.access.callers import Caller
 from api.dialects.adaptive import ids
+from api.dialects.adaptive.registered import Registered
 from api.http.problems import too_large
 from api.services import Services
 from gradebox.schemas import ApiKey, Grader, Project, Role
@@ -33,6 +34,7 @@ class Asking:
         self._told = 0
         self._told_bytes = 0
         self._graders: dict[str, list[Grader]] = {}
+        self._registered: dict[str, Registered] = {}
 
     @cached_property
     def projects(self) -> list[Project]:
@@ -65,6 +67,12 @@ class Asking:
             if found is not None:
                 return found
         return self.services.store.graders.get(project.key, ref)
+
+    def registered(self, project: Project) -> Registered:
+        """The models and endpoints of a project, read once."""
+        if project.key not in self._registered:
+            self._registered[project.key] = Registered(self.services.store, project.key)
+        return self._registered[project.key]
 
     def tell(self, size: int) -> None:
         """Counts bytes of the answer. Raises ProblemError where it has too many by now."""

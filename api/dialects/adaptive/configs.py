@@ -1,7 +1,7 @@
 """Graders of each kind, from what the SDK sends to what is kept, and back."""
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Protocol
 
 from api.dialects.adaptive import config_types, ids, types
 from api.dialects.adaptive.enums import GraderTypeEnum, ModelOnline, PrebuiltCriteriaKey, ProviderName
@@ -15,6 +15,7 @@ from api.dialects.adaptive.inputs import (
 )
 from api.dialects.adaptive.scalars import timestamp
 from api.http.problems import invalid
+from gradebox.judges import prompts
 from gradebox.schemas import Grader, Kind, Project, Version
 from storage.grader_content import Declared
 
@@ -22,18 +23,24 @@ Config = JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput | CustomConf
 
 _KINDS: dict[GraderTypeEnum, tuple[Kind, type]] = {
     GraderTypeEnum.FUNCTION: ("function", FunctionConfigInput),
-    GraderTypeEnum.JUDGE: ("judge", JudgeConfigInput),
+    GraderTypeEnum.JUDGE: ("binary_judge", JudgeConfigInput),
     GraderTypeEnum.PREBUILT: ("prebuilt", PrebuiltConfigInput),
     GraderTypeEnum.REMOTE: ("external", RemoteConfigInput),
     GraderTypeEnum.CUSTOM: ("custom", CustomConfigInput),
 }
-_TYPES = {kind: grader_type for grader_type, (kind, _) in _KINDS.items()}
+_TYPES: dict[Kind, GraderTypeEnum] = {kind: grader_type for grader_type, (kind, _) in _KINDS.items()}
+_TYPES["judge"] = GraderTypeEnum.JUDGE  # of judges that were kept before they could run
 _NOT_RUN = "gradebox keeps the model's key and does not run it"
 
 
 def kind_of(grader_type: GraderTypeEnum) -> Kind:
     """Our word for a type of grader."""
     return _KINDS[grader_type][0]
+
+
+def type_of(kind: Kind) -> GraderTypeEnum:
+    """The SDK's word for a kind."""
+    return _TYPES[kind]
 
 
 def read(config: GraderConfigInput, kind: Kind) -> Config:
@@ -46,23 +53,41 @@ def read(config: GraderConfigInput, kind: Kind) -> Config:
     raise invalid(f"graderConfig holds {names}, and a grader of type {_TYPES[kind].name} takes one config, its own")
 
 
-def declared(config: Config) -> Declared:
+class Registered(Protocol):
+    """What a project has registered."""
+
+    def has_model(self, key: str) -> bool:
+        """Whether there is a model of this key."""
+
+    def url_of(self, endpoint: str) -> str:
+        """Where an endpoint is; empty where there is none of this key."""
+
+
+def declared(config: PrebuiltConfigInput | CustomConfigInput) -> Declared:
     """What is kept of a grader that is not run."""
     match config:
-        case JudgeConfigInput():
-            examples = [{**asdict(example), "id": example.id and str(example.id)} for example in config.examples]
-            return Declared("judge", {**asdict(config), "examples": examples})
         case PrebuiltConfigInput():
             return Declared("prebuilt", {"criteria": config.key.value, "model": config.model})
-        case RemoteConfigInput():
-            return Declared("external", {"url": config.url})
         case CustomConfigInput():
             return Declared("custom", {})
-        case FunctionConfigInput():
-            raise ValueError("a function is proved, not declared")
 
 
-def grader(project: Project, kept: Grader, version: Version) -> types.Grader:
+def judge(config: JudgeConfigInput) -> dict[str, Any]:
+    """The settings of a binary judge."""
+    return {
+        "criteria": config.criteria,
+        "model": config.model,
+        "examples": [_without_id(asdict(example)) for example in config.examples],
+        "system_template": config.system_template,
+        "user_template": config.user_template,
+    }
+
+
+def _without_id(example: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in example.items() if name != "id" and (name, value) != ("reasoning", None)}
+
+
+def grader(project: Project, kept: Grader, version: Version, there: Registered) -> types.Grader:
     """A grader with its newest version, as the SDK reads it."""
     return types.Grader(
         id=ids.of_grader(kept),
@@ -70,7 +95,7 @@ def grader(project: Project, kept: Grader, version: Version) -> types.Grader:
         key=kept.key,
         locked=kept.locked,
         grader_type=_TYPES[kept.kind],
-        grader_config=_output(kept, version.source, version.config or {}),
+        grader_config=_output(kept, version.source, version.config or {}, there),
         project=types.project(project),
         metric=types.metric(kept),
         created_at=timestamp(kept.created_at),
@@ -78,23 +103,25 @@ def grader(project: Project, kept: Grader, version: Version) -> types.Grader:
     )
 
 
-def _output(kept: Grader, source: str, config: dict[str, Any]) -> config_types.GraderConfig:
+def _output(kept: Grader, source: str, config: dict[str, Any], there: Registered) -> config_types.GraderConfig:
     match kept.kind:
         case "function":
             return config_types.FunctionConfigOutput(source_code=source, description=kept.description or None)
         case "custom":
             return config_types.CustomConfigOutput(description=kept.description or None)
         case "external":
-            return config_types.RemoteConfigOutput(url=config["url"])
+            url = there.url_of(config["endpoint"]) if source else config["url"]
+            return config_types.RemoteConfigOutput(url=url)
         case "prebuilt":
-            return config_types.PrebuiltConfigOutput(criteria=_criteria(config["criteria"]), model=_model(kept, config))
+            model = _model(kept, config["model"], _NOT_RUN)
+            return config_types.PrebuiltConfigOutput(criteria=_criteria(config["criteria"]), model=model)
         case "judge" | "binary_judge":
             return config_types.JudgeConfigOutput(
                 criteria=config["criteria"],
-                examples=[_example(example) for example in config["examples"]],
-                model=_model(kept, config),
-                system_template=config["system_template"],
-                user_template=config["user_template"],
+                examples=[_example(example) for example in config.get("examples", [])],
+                model=_model(kept, config["model"], _lacks(source, config["model"], there)),
+                system_template=config.get("system_template", prompts.SYSTEM),
+                user_template=config.get("user_template", prompts.USER),
             )
 
 
@@ -102,7 +129,7 @@ def _example(example: dict[str, Any]) -> config_types.JudgeExample:
     turn_of = config_types.JudgeExampleTurnEntry
     turns = [turn_of(role=turn["role"], content=turn["content"]) for turn in example["input"]]
     return config_types.JudgeExample(
-        input=turns, output=example["output"], passes=example["passes"], reasoning=example["reasoning"]
+        input=turns, output=example["output"], passes=example["passes"], reasoning=example.get("reasoning")
     )
 
 
@@ -111,14 +138,20 @@ def _criteria(name: str) -> config_types.PrebuiltCriteria:
     return config_types.PrebuiltCriteria(key=PrebuiltCriteriaKey(name), name=words, description=words)
 
 
-def _model(kept: Grader, config: dict[str, Any]) -> config_types.Model:
-    key = config["model"]
+def _lacks(source: str, model: str, there: Registered) -> str | None:
+    """Why a judge cannot ask its model, if it cannot."""
+    if not source:
+        return "this judge was kept before judges could run: update it with the same settings"
+    return None if there.has_model(model) else f"the project has no model {model!r}: register one of that key"
+
+
+def _model(kept: Grader, key: str, error: str | None) -> config_types.Model:
     return config_types.Model(
         id=ids.of_model(key),
         key=key,
         name=key,
-        online=ModelOnline.OFFLINE,
-        error=_NOT_RUN,
+        online=ModelOnline.OFFLINE if error else ModelOnline.ONLINE,
+        error=error,
         is_external=True,
         provider_name=ProviderName.HARMONY,
         is_adapter=False,

@@ -1,5 +1,7 @@
 """What the SDK changes."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -15,20 +17,25 @@ from api.dialects.adaptive.inputs import (
     FunctionConfigInput,
     GraderCreateInput,
     GraderUpdateInput,
+    JudgeConfigInput,
     MetricCreate,
+    PrebuiltConfigInput,
     ProjectCreate,
     ProjectShares,
+    RemoteConfigInput,
     RemoteEnvCreate,
 )
 from api.dialects.adaptive.queries import shown
+from api.dialects.adaptive.registered import endpoint_at
 from api.dialects.adaptive.scalars import IdOrKey
 from api.dialects.adaptive.types import Info
 from api.http.problems import invalid
 from api.intake import bodies
-from api.intake.source_upload import Options, Sent
+from api.intake.source_upload import Options, Sent, written
 from api.routes.graders import NewGrader, NewVersion, create_function, update_function
 from api.routes.projects import NewProject
 from api.routes.validate import report_on
+from api.services import Services
 from gradebox.schemas import Check, Grader
 from storage.errors import Conflict
 
@@ -51,7 +58,7 @@ class Mutation:
 
     @strawberry.mutation
     def create_grader(self, info: Info, project: IdOrKey, input: GraderCreateInput) -> types.Grader:  # noqa: A002  # the schema's name
-        """Keeps a new grader; a function is proved first."""
+        """Keeps a new grader; one that can be run is proved first."""
         asking, found = info.context, info.context.project(project, "manage")
         if input.key is None:
             raise invalid("a grader has a key: 1-64 of a-z 0-9 . _ - and starting with a letter or digit")
@@ -59,13 +66,12 @@ class Mutation:
         config = configs.read(input.grader_config, configs.kind_of(input.grader_type))
         fields = {"key": input.key, "name": input.name, "description": _description(config)}
         new = bodies.convert(fields, NewGrader)
-        if isinstance(config, FunctionConfigInput):
-            grader = create_function(
-                asking.caller.of_project(found.key), asking.services, _source(config.source_code), new
-            )
-        else:
+        if isinstance(config, PrebuiltConfigInput | CustomConfigInput):
             texts = new.name or new.key, new.description or ""
             grader = asking.services.store.graders.create(found.key, new.key, *texts, configs.declared(config))
+        else:
+            with _written(asking.services, found.key, new.key, config) as sent:
+                grader = create_function(asking.caller.of_project(found.key), asking.services, sent, new)
         return shown(info, found, grader)
 
     @strawberry.mutation
@@ -73,7 +79,7 @@ class Mutation:
         """Changes what is sent; another source or config is a new version."""
         found = info.context.project(project, "manage")
         grader = info.context.grader(found, id)
-        if input.grader_type is not None and configs.kind_of(input.grader_type) != grader.kind:
+        if input.grader_type is not None and input.grader_type is not configs.type_of(grader.kind):
             raise Conflict(f"grader {grader.key!r} is of another type and stays so: make a new one under another key")
         return shown(info, found, _update(info, grader, input))
 
@@ -144,13 +150,28 @@ def _update(info: Info, grader: Grader, wanted: GraderUpdateInput) -> Grader:
     if wanted.grader_config is not None:
         config = configs.read(wanted.grader_config, grader.kind)
     new = bodies.convert({"name": wanted.name, "description": _description(config)}, NewVersion)
-    if isinstance(config, FunctionConfigInput):
+    if isinstance(config, FunctionConfigInput | JudgeConfigInput | RemoteConfigInput):
         caller = info.context.caller.of_project(grader.project)
-        return update_function(caller, services, grader.key, _source(config.source_code), new)
+        with _written(services, grader.project, grader.key, config) as sent:
+            return update_function(caller, services, grader.key, sent, new)
     if config is not None:
         grader = services.store.graders.update(grader.project, grader.key, configs.declared(config))
     changes = {name: text for name in ("name", "description") if (text := getattr(new, name)) is not None}
     return services.store.graders.describe(grader.project, grader.key, changes) if changes else grader
+
+
+@contextmanager
+def _written(
+    services: Services, project: str, key: str, config: FunctionConfigInput | JudgeConfigInput | RemoteConfigInput
+) -> Iterator[Sent]:
+    """The source of a grader that can be run, while it is proved and kept."""
+    if isinstance(config, FunctionConfigInput):
+        yield _source(config.source_code)
+    elif isinstance(config, JudgeConfigInput):
+        yield written("binary_judge", configs.judge(config))
+    else:
+        with endpoint_at(services, project, config.url, key) as endpoint:
+            yield written("external", {"endpoint": endpoint})
 
 
 def _source(code: str, threads: list[bytes] | None = None) -> Sent:

@@ -74,4 +74,4 @@ def shown(info: Info, project: schemas.Project, grader: schemas.Grader) -> types
     """A grader with its newest version. Raises NotFound."""
     version = info.context.services.store.graders.version(project.key, grader.key, grader.version)
     info.context.tell(len(version.source) + size_of(version.config or {}))
-    return configs.grader(project, grader, version)
+    return configs.grader(project, grader, version, info.context.registered(project))

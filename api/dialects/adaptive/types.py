@@ -252,7 +252,7 @@ class User:
 
 def metric_kind(grader: schemas.Grader) -> MetricKind:
     """Judges pass or fail; everything else gives a number."""
-    return MetricKind.BOOL if grader.kind in ("judge", "prebuilt") else MetricKind.SCALAR
+    return MetricKind.BOOL if grader.kind in ("binary_judge", "judge", "prebuilt") else MetricKind.SCALAR
 
 
 def project(kept: schemas.Project) -> Project:

@@ -121,6 +121,11 @@ def test_examples_stand_in_the_prompt_as_json() -> None:
     assert "How to decide" in user
 
 
+def test_an_example_may_have_no_turns_before() -> None:
+    _, (request,) = scored(judge(examples=[{"input": [], "output": "x", "passes": True}]), verdict("PASS"))
+    assert "# Decided case 0\n\n## Answer\nx\n" in request["messages"][0]["content"]
+
+
 def test_every_variable_is_there_for_a_template_of_ones_own() -> None:
     template = (
         "{{criteria}}|{{completion}}|{{last_user_turn_content}}|{{metadata.answer}}|{{turns.length}}"
@@ -168,7 +173,7 @@ def test_what_cannot_be_judged_is_not_asked_about() -> None:
         ({"criteria": " "}, "criteria="),
         ({"model": ""}, "name of a model"),
         ({"user_template": "{{#if x}}"}, "user_template is no template"),
-        ({"examples": [{"input": [], "output": "x", "passes": True}]}, r"examples\[0\]"),
+        ({"examples": [{"input": "x", "output": "x", "passes": True}]}, r"examples\[0\]"),
         ({"examples": [{"input": [{"role": "user"}], "output": "x", "passes": True}]}, r"examples\[0\]"),
         ({"examples": [{**EXAMPLES[1]}, {**EXAMPLES[1], "passes": "no"}]}, r"examples\[1\]"),
         ({"examples": ["x"]}, r"examples\[0\]"),
