@@ -24,7 +24,7 @@ from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
 from gradebox.service.machine import memory_bytes
-from gradebox.service.models import SECRETS, ServedModel, register
+from gradebox.service.models import SECRETS, ServedEndpoint, ServedModel, register
 from gradebox.service.process import ServiceProcess
 from gradebox.service.redis import redis_answers, redis_is_occupied, redis_process, redis_url
 from gradebox.service.settings import fault_of
@@ -52,7 +52,7 @@ class ServeOptions:
     backend: str
     redis_url: str | None
     stop_s: float = 8.0
-    models: Sequence[ServedModel] = ()
+    registered: Sequence[ServedModel | ServedEndpoint] = ()
 
 
 class Signals:
@@ -98,7 +98,7 @@ def serve(options: ServeOptions) -> None:
             start(redis, lambda: redis_answers(folder))
             start(servers, lambda: _ready(options.host, port))
             if not signals.count:
-                register(options.models, _url(options.host, port), folder.path)
+                register(options.registered, _url(options.host, port), folder.path)
                 with _announced(Note(_url(options.host, port), folder.path), port):
                     console.show(_good_to_know(_url(options.host, port), folder.path, len(servers) - 1))
                     _watch([*redis, *servers], signals, console)
