@@ -24,6 +24,10 @@ class Proved(msgspec.Struct, frozen=True):
     environment: EnvironmentUse | None = None
     threads: Sequence[bytes] = ()
     """What it was proved on, where they were sent with it: JSON lines, which stay with the grader."""
+    pinned: dict[str, str] = {}
+    """Of the graders that it asks, the versions: `grader:has-answer` to `has-answer@3`."""
+    with_stand_ins: bool = False
+    """Whether no model and no endpoint that it asks was asked."""
 
     @property
     def kind(self) -> Kind:
@@ -44,7 +48,8 @@ class Proved(msgspec.Struct, frozen=True):
         """Whether it is this version already."""
         mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment)
         its = (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb, version.environment)
-        return mine == its
+        is_proved_as_well = self.with_stand_ins or not version.proved_with_stand_ins
+        return mine == its and self.pinned == version.pinned and is_proved_as_well
 
     def version(self, number: int) -> Version:
         """It, as the version of this number."""
@@ -59,6 +64,9 @@ class Proved(msgspec.Struct, frozen=True):
             timeout_s=self.timeout_s,
             memory_mb=self.memory_mb,
             environment=self.environment,
+            asks=self.report.asks,
+            pinned=self.pinned,
+            proved_with_stand_ins=self.with_stand_ins,
             created_at=datetime.now(UTC),
             warnings=self.warnings,
         )
