@@ -54,6 +54,7 @@ class Services:
         self.models = ModelSettings()
         self.store = store
         self.pool = pool
+        self.asker = asker_of(store, self.models, pool)
         pool.environments.fetch_from(store.spool.open_archive)
         self.asker = Asker(store, self.models)
         self.asker.score_other = OtherGraders(store, pool, self.asker).score
