@@ -55,7 +55,6 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
         signal.signal(number, stop)
     services.presence.start()
     serving.run(sockets=passed)
-    services.asker.close()
     services.requests.refusals.tell()
     services.presence.end()
     services.asker.close()

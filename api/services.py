@@ -24,9 +24,7 @@ from api.settings import ApiSettings
 from api.telemetry.collector import Stored
 from api.telemetry.exposition import Exposition
 from api.telemetry.requests import Requests
-from models.answering import ProjectAnswering
-from models.asker import Asker
-from models.other_graders import OtherGraders
+from models.answering import ProjectAnswering, asker_of
 from models.settings import ModelSettings
 from runtime.metrics import Metrics
 from runtime.metrics_files import MergedMetrics
@@ -54,10 +52,8 @@ class Services:
         self.models = ModelSettings()
         self.store = store
         self.pool = pool
-        self.asker = asker_of(store, self.models, pool)
         pool.environments.fetch_from(store.spool.open_archive)
-        self.asker = Asker(store, self.models)
-        self.asker.score_other = OtherGraders(store, pool, self.asker).score
+        self.asker = asker_of(store, self.models, pool)
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
         self.strangers = Strangers(self.settings.strangers)

@@ -156,7 +156,7 @@ class Version(_Schema):
     environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
     asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
     pinned: dict[str, str] = Field({}, description="of each `grader:KEY` the version that is asked, as `KEY@NUMBER`")
-    stand_ins: bool = Field(False, description="whether stand-ins answered what it asked in the test run")
+    proved_with_stand_ins: bool = Field(False, description="whether stand-ins answered what it asked in the test run")
     created_at: datetime
     warnings: list[str] = []
 

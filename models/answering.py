@@ -5,11 +5,21 @@ from contextlib import nullcontext
 
 from models.asker import Asker, Who
 from models.asking_scorer import AskingScorer
+from models.other_graders import OtherGraders
+from models.settings import ModelSettings
 from sandbox.grading import Grading
+from sandbox.pool import Pool
 from storage.errors import NotFound, NotRunnable
 from storage.store import Store
 
 _LABEL = "test-run"
+
+
+def asker_of(store: Store, settings: ModelSettings, pool: Pool) -> Asker:
+    """What answers the asks of a process, those of other graders in sandboxes of this pool."""
+    asker = Asker(store, settings)
+    asker.score_other = OtherGraders(store, pool, asker).score
+    return asker
 
 
 class ProjectAnswering:

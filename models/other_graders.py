@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from gradebox.outcome import Outcome, Spent
+from gradebox.outcome import Outcome, Spent, sum_of
 from models.answers import Answer, failed, replied
 from models.asker import Asker, Who
 from models.scoring import scoring
@@ -37,7 +37,7 @@ class OtherGraders:
 
 
 def _answer(label: str, outcome: Outcome) -> Answer:
-    spent = outcome.spent or Spent()
+    spent = sum_of([Spent(asks=1), outcome.spent or Spent()])
     if outcome.not_applicable is not None:
         return replied({"not_applicable": outcome.not_applicable}, spent)
     if outcome.error is not None:

@@ -29,7 +29,7 @@ class Proved(msgspec.Struct, frozen=True):
     """Of another kind than a function: what the source was written from."""
     pinned: dict[str, str] = {}
     """Of each `grader:KEY` that it asks the version that is meant."""
-    stand_ins: bool = False
+    proved_with_stand_ins: bool = False
     """Whether stand-ins answered what it asked."""
 
     @property
@@ -49,7 +49,11 @@ class Proved(msgspec.Struct, frozen=True):
             *(version.kind, version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb),
             *(version.environment, version.pinned),
         )
-        return mine == its and self.config == version.config and (self.stand_ins or not version.stand_ins)
+        return (
+            mine == its
+            and self.config == version.config
+            and (self.proved_with_stand_ins or not version.proved_with_stand_ins)
+        )
 
     def version(self, number: int) -> Version:
         """It, as the version of this number."""
@@ -68,7 +72,7 @@ class Proved(msgspec.Struct, frozen=True):
             environment=self.environment,
             asks=self.report.asks,
             pinned=self.pinned,
-            stand_ins=self.stand_ins,
+            proved_with_stand_ins=self.proved_with_stand_ins,
             created_at=datetime.now(UTC),
             warnings=self.warnings,
         )

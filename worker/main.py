@@ -5,8 +5,7 @@ from functools import partial
 
 import structlog
 
-from models.asker import Asker
-from models.other_graders import OtherGraders
+from models.answering import asker_of
 from models.settings import ModelSettings
 from runtime import tracing
 from runtime.metrics import Metrics, serve
@@ -92,6 +91,5 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
 
 def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread]:
     """What has further chunks in flight while the worker's own waits for models."""
-    context.asker = Asker(context.store, ModelSettings())
-    context.asker.score_other = OtherGraders(context.store, context.pool, context.asker).score
+    context.asker = asker_of(context.store, ModelSettings(), context.pool)
     return [AskingThread(context, number) for number in range(2, own.asking_chunks + 1)]

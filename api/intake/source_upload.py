@@ -20,7 +20,6 @@ from models.answering import ProjectAnswering
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
-from sandbox.proof import Answering
 from sandbox.source_bytes import from_bytes
 from storage.grader_content import CONFIG_BYTES
 
@@ -159,10 +158,7 @@ def prove(
     environment: Chosen | None = None,
     answering: ProjectAnswering | None = None,
 ) -> Report:
-    """The five checks; `answering` answers what the grader asks.
-
-    Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises.
-    """
+    """The five checks. Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises."""
     source = GraderSource(
         sent.text(),
         environment.settle(isolation) if environment else isolation,

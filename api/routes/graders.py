@@ -18,7 +18,6 @@ from api.intake.idempotency import Repeatable
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Grader, Version
-from models.answering import ProjectAnswering
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
 from storage.errors import Conflict
@@ -170,7 +169,7 @@ def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrad
         memory_mb=new.memory_mb or default_memory_mb(environment),
         ask=new.ask,
     )
-    proved = _proved(caller, services, new.key, sent, options, environment)
+    proved = _proved(caller, services, sent, options, environment)
     return graders.create(project, new.key, new.name or new.key, new.description or "", proved, once)
 
 
@@ -193,7 +192,7 @@ def update_function(
     )
     texts = {"name": new.name, "description": new.description}
     given = {name: text for name, text in texts.items() if text is not None}
-    proved = _proved(caller, services, key, sent.or_kept(graders.threads(project, key)), options, environment)
+    proved = _proved(caller, services, sent.or_kept(graders.threads(project, key)), options, environment)
     return graders.update(project, key, proved, given, once)
 
 
@@ -203,9 +202,7 @@ def _memory_mb(newest: Version, environment: Chosen | None) -> int:
     return default_memory_mb(environment) if asked_nothing else newest.memory_mb
 
 
-def _proved(
-    caller: Caller, services: Services, key: str, sent: Sent, options: Options, environment: Chosen | None
-) -> Proved:
+def _proved(caller: Caller, services: Services, sent: Sent, options: Options, environment: Chosen | None) -> Proved:
     """Raises ProblemError with the report where a check fails."""
     assert options.isolation and options.timeout_s and options.memory_mb
     answering = services.answering(caller.project, options.ask)
@@ -221,5 +218,7 @@ def _proved(
     use = environment.use if environment else None
     threads = () if sent.threads is None or sent.are_kept else sent.threads
     limits = options.isolation, options.timeout_s, options.memory_mb
-    stand_ins = options.ask == "stand-in" and bool(report.asks)
-    return Proved(source, *limits, report, use, threads, sent.kind, sent.config, answering.pinned, stand_ins)
+    proved_with_stand_ins = options.ask == "stand-in" and bool(report.asks)
+    return Proved(
+        source, *limits, report, use, threads, sent.kind, sent.config, answering.pinned, proved_with_stand_ins
+    )

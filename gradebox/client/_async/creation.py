@@ -11,7 +11,7 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, GraderOptions, check_key, kind_of, one_of, version_of
+from gradebox.client.versions import Ask, Function, GraderOptions, check_key, kind_of, one_of, version_of
 from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:

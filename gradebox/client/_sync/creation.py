@@ -12,7 +12,7 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.transport import Transport
 from gradebox.client.handles import GraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, GraderOptions, check_key, kind_of, one_of, version_of
+from gradebox.client.versions import Ask, Function, GraderOptions, check_key, kind_of, one_of, version_of
 from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def test_what_a_project_lacks_fails_the_proof_and_is_told_with_what_it_has(
     assert "large-judge" in failed["message"]
     assert problem(client.post(f"{PROJECT}/graders", json={"key": "p", "source": JUDGE}), 422, "validation-failed")
     itself = client.post(f"{PROJECT}/graders", json={"key": "exact", "source": BOTH})
-    assert "asks itself" in itself.json()["report"]["checks"][-1]["message"]
+    assert "there is no grader 'exact'" in itself.json()["report"]["checks"][-1]["message"]
     assert server.bodies == []
 
 

@@ -20,7 +20,12 @@ from tests.models.test_kinds import Answering, judged, rewarded
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders"
-CONFIG: dict[str, Any] = {"criteria": "The answer is polite", "model": "small-judge", "temperature": None, "examples": []}
+CONFIG: dict[str, Any] = {
+    "criteria": "The answer is polite",
+    "model": "small-judge",
+    "temperature": None,
+    "examples": [],
+}
 
 
 @pytest.fixture(autouse=True)
