@@ -87,7 +87,7 @@ class ModelServer(ThreadingHTTPServer):
 
     @contextmanager
     def counted(self) -> Iterator[None]:
-        """Counts how many requests there are at once."""
+        """Counts how many requests wait at once."""
         with self._lock:
             self.at_once += 1
             self.most_at_once = max(self.most_at_once, self.at_once)
@@ -113,15 +113,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """A chat completion, or what the script does instead."""
-        with self.server.counted():
-            self._answer()
-
-    def _answer(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         self.server.bodies.append(body)
         self.server.headers.append(dict(self.headers))
         script = self.server.script
-        time.sleep(script.latency_s)
+        with self.server.counted():  # until it answers: the next request may come before the answer is written
+            time.sleep(script.latency_s)
         if script.api_key and self.headers.get("Authorization") != f"Bearer {script.api_key}":
             return self._error(401, "Incorrect API key provided", "invalid_api_key")
         if not self.path.endswith(("/chat/completions", "/score")):

@@ -324,7 +324,7 @@ def test_no_more_are_sent_at_once_than_the_model_may_have(store: Store) -> None:
                 futures.append(future)
         assert not any(future.result(60).is_error for future in futures)
         assert server.most_at_once == 4
-        assert 15 < done[:60].count("one") < 45  # neither waits for the other's last
+        assert 8 < done[:60].count("one") < 52  # neither waits for the other's last
 
 
 def test_requests_a_minute_are_shared(store: Store) -> None:
