@@ -27,6 +27,11 @@ class _Response(msgspec.Struct):
     metadata: dict[str, Any]
 
 
+_ADVICE = replies.Advice(
+    "check the endpoint's URL: `/score` is put behind it",
+    "check the API key of the endpoint",
+    "check that it is a reward server, and takes this thread and its metadata",
+)
 _response = msgspec.json.Decoder(_Response)
 
 
@@ -63,7 +68,7 @@ class EndpointClient:
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
         answer = await self._http.post("/score", msgspec.json.encode(sent), timeout_s or access.timeout_s)
         if answer.status != 200:
-            raise replies.refusal(answer.status, answer.headers, answer.body, access.api_key)
+            raise replies.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
         try:
             found = _response.decode(answer.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
