@@ -80,9 +80,8 @@ class Asker:
         self._settings = settings
         self._ask_s = ask_s
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._running: tuple[Asking, asyncio.AbstractEventLoop] | None = None
         self._thread: threading.Thread | None = None
-        self._asking: Asking | None = None
         self._is_closed = False
         self._level = threading.local()
         self._graders: dict[int, ThreadPoolExecutor] = {}
@@ -114,18 +113,23 @@ class Asker:
         """Gives up what is asked, and closes all connections."""
         with self._lock:
             self._is_closed = True
-            loop, thread, graders = self._loop, self._thread, list(self._graders.values())
+            graders = list(self._graders.values())
+            if self._running is not None:
+                asking, loop = self._running
+                loop.call_soon_threadsafe(asking.end)
         for each in graders:
             each.shutdown(wait=False, cancel_futures=True)
-        if loop is not None and thread is not None and self._asking is not None:
-            loop.call_soon_threadsafe(self._asking.end)
-            thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _ask_server(
         self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Wanted
     ) -> Future[Answer]:
-        asking, loop = self._begun()
-        return asyncio.run_coroutine_threadsafe(asking.answer(request, data, who, wanted), loop)
+        with self._lock:  # the loop does not end in between
+            if self._is_closed:
+                return _cancelled()
+            asking, loop = self._running or self._begin()
+            return asyncio.run_coroutine_threadsafe(asking.answer(request, data, who, wanted), loop)
 
     def _ask_grader(self, label: str, request: GraderRequest, who: Who, wanted: Wanted) -> Future[Answer]:
         """Each level has threads of its own: graders that wait for other graders leave these their threads."""
@@ -149,31 +153,26 @@ class Asker:
             return failed("unreachable", f"grader {label!r} was not asked, as its answer was not wanted any more", True)
         return self.score_other(label, thread, who, wanted)
 
-    def _begun(self) -> "tuple[Asking, asyncio.AbstractEventLoop]":
-        with self._lock:
-            if self._is_closed:
-                raise RuntimeError("the asker is closed")
-            if self._loop is None or self._asking is None:
-                self._begin()
-            assert self._loop is not None and self._asking is not None
-            return self._asking, self._loop
-
-    def _begin(self) -> None:
+    def _begin(self) -> "tuple[Asking, asyncio.AbstractEventLoop]":
         import uvloop
 
         from models.asking import Asking  # loads an HTTP client: not in a process that asks nothing
 
-        self._asking = Asking(self._store, self._settings, self._ask_s)
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=_serve, args=(self._asking, self._loop), name="asker", daemon=True)
+        self._running = running = Asking(self._store, self._settings, self._ask_s), uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, args=running, name="asker", daemon=True)
         self._thread.start()
+        return running
 
-
-def _serve(asking: "Asking", loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    loop.run_until_complete(asking.serve())
-    loop.run_until_complete(loop.shutdown_default_executor())
-    loop.close()
+    def _serve(self, asking: "Asking", loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(asking.serve())
+        finally:
+            with self._lock:
+                self._running = None  # should it have failed, another begins with the next ask
+            loop.run_until_complete(asking.close())
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
 
 
 def _done(answer: Answer) -> Future[Answer]:

@@ -65,9 +65,10 @@ class Asking:
         self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
+        self._is_closed = False
 
     async def serve(self) -> None:
-        """Runs until it is ended. Meanwhile it gives up what is not wanted any more."""
+        """Gives up what is not wanted any more, and closes what is not used, until it is ended."""
         looks = 0
         while not self._ended.is_set():
             with suppress(TimeoutError):
@@ -76,13 +77,6 @@ class Asking:
             looks += 1
             if looks % _LOOKS_TO_IDLE == 0:
                 await self._close_idle()
-        self._calls.end()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._gates.close()
-        await self._close_idle(0)
-        await self._calls.close()
 
     def end(self) -> None:
         """Ends `serve`."""
@@ -94,6 +88,8 @@ class Asking:
         """The answer to a request, which may be that it failed."""
         task = asyncio.current_task()
         assert task is not None
+        if self._is_closed:  # it was on its way
+            raise asyncio.CancelledError
         self._tasks[task] = wanted
         try:
             if isinstance(request, ModelRequest):
@@ -245,6 +241,18 @@ class Asking:
                 answers[wanted] = wanted()
             if not answers[wanted]:
                 task.cancel()
+
+    async def close(self) -> None:
+        """Gives up all asks, and closes all connections."""
+        self._is_closed = True
+        self._calls.end()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._flights.close()
+        await self._gates.close()
+        await self._close_idle(0)
+        await self._calls.close()
 
     async def _close_idle(self, *idle_s: float) -> None:
         await self._models.close_idle(*idle_s)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 Result = TypeVar("Result")
@@ -18,6 +19,7 @@ class Flights(Generic[Result]):
 
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Flight[Result]] = {}
+        self._tasks: set[asyncio.Task[Result]] = set()  # those that were given up and have not ended too
 
     async def join(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, Result]]) -> tuple[Result, bool]:
         """The result of what is under way under this key, or begins now; and whether it began now. It is cancelled when
@@ -27,12 +29,27 @@ class Flights(Generic[Result]):
         is_first = flight is None
         if flight is None:
             flight = self._flights[key] = _Flight(asyncio.create_task(begin()))
-            flight.task.add_done_callback(lambda _: self._flights.pop(key, None))
+            self._tasks.add(flight.task)
+            flight.task.add_done_callback(partial(self._landed, key, flight))
         flight.waiting += 1
         try:
             return await asyncio.shield(flight.task), is_first
         finally:
             flight.waiting -= 1
             if not flight.waiting and not flight.task.done():
-                self._flights.pop(key, None)
+                self._forget(key, flight)
                 flight.task.cancel()
+
+    async def close(self) -> None:
+        """Ends all of them."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _landed(self, key: Hashable, flight: _Flight[Result], task: asyncio.Task[Result]) -> None:
+        self._tasks.discard(task)
+        self._forget(key, flight)
+
+    def _forget(self, key: Hashable, flight: _Flight[Result]) -> None:
+        if self._flights.get(key) is flight:
+            del self._flights[key]

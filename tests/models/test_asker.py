@@ -10,6 +10,7 @@ from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from time import monotonic, sleep
 from typing import Any, Unpack
 
@@ -20,9 +21,12 @@ from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
 from models.asker import Answer, Asker, Who
 from models.settings import ModelSettings
+from storage.connection import check_format, connect
 from storage.models import Limits
 from storage.spending import Budget
+from storage.spool import Spool
 from storage.store import Store
+from tests.conftest import redis_server
 
 HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
 KEY = "sk-very-secret-of-a-model-0123456789"
@@ -479,3 +483,38 @@ def test_what_asks_nobody_loads_nothing(store: Store) -> None:
     with asking(store) as asker:
         told(asker, b'{"ask":"once","name":"fn","value":1}')
         assert "asker" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_asker_that_fails_begins_anew(store: Store) -> None:
+    def fail() -> bool:
+        raise ZeroDivisionError
+
+    with ModelServer(Script(latency_s=2)) as server, asking(store) as asker:
+        register(store, server)
+        with pytest.raises(CancelledError):
+            asker.ask(request("1"), WHO, fail).result(10)
+        assert "reply" in told(asker, request("2"))[0]
+
+
+def test_an_asker_that_is_closed_cancels(store: Store) -> None:
+    asker = Asker(store, HERE)
+    asker.close()
+    assert asker.ask(request(), WHO, lambda: True).cancelled()
+
+
+def test_a_store_that_is_away_is_told(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as url, ModelServer(Script(latency_s=1)) as server:
+        redis = connect(url)
+        check_format(redis)
+        store = Store(redis, Spool(f"file://{tmp_path}/spool"), secret_key=tmp_path / "key")
+        store.projects.ensure("default")
+        register(store, server)
+        asker = Asker(store, HERE)
+        told(asker, request("1"))
+    sleep(2.1)
+    found = error(asker, request("2"))
+    assert (found["kind"], found["retryable"]) == ("unreachable", True)
+    began = monotonic()
+    asker.close()
+    assert monotonic() - began < 5
