@@ -16,6 +16,7 @@ CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution"
 Isolation = Literal["auto", "batch", "completion"]
 Kind = Literal["function", "judge", "prebuilt", "external", "custom"]
 BuildState = Literal["building", "ready", "failed"]
+BudgetPeriod = Literal["day", "month", "total"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 Role = Literal["read", "score", "manage"]
@@ -394,6 +395,18 @@ class EndpointTrial(_Schema):
     error: ModelFault | None = None
     reward: float | None = Field(None, description="what it gave the thread that was sent")
     duration_ms: float
+
+
+class ProjectBudget(_Schema):
+    """What a project may spend on asking models, and what it has spent of it."""
+
+    cost: float | None = Field(None, description="in `currency`; None: any")
+    tokens: int | None = Field(None, description="input and output together; None: any")
+    currency: str = "USD"
+    period: BudgetPeriod = Field("total", description="what is spent is counted anew each day or month, UTC")
+    spent_cost: float = Field(description="of this period, by models whose price is in `currency`")
+    spent_tokens: int = Field(description="of this period, by all models")
+    is_spent: bool = Field(description="whether nothing more is asked")
 
 
 class AuditLine(_Schema):

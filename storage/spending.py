@@ -3,13 +3,15 @@
 import hashlib
 import zlib
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from redis import Redis
 
 from gradebox.outcome import Spent
+from gradebox.schemas import BudgetPeriod, ProjectBudget
 from storage import names
+from storage.audit import Audit
 from storage.connection import script, text
 
 NANO = 1_000_000_000
@@ -31,7 +33,7 @@ class Budget(msgspec.Struct, frozen=True):
     cost: float | None = None
     tokens: int | None = None
     currency: str = "USD"
-    period: Literal["day", "month", "total"] = "total"
+    period: BudgetPeriod = "total"
 
 
 class Totals(NamedTuple):
@@ -83,22 +85,47 @@ class Keeping(NamedTuple):
 class Spending:
     """The counts of all projects, their budgets and their kept replies."""
 
-    def __init__(self, redis: Redis) -> None:
+    def __init__(self, redis: Redis, audit: Audit) -> None:
         self._redis = redis
+        self._audit = audit
         self.count = script(redis, "count_ask")
         """To be called with `arguments`; `standing` reads what it returns."""
 
     def set_budget(self, project: str, budget: Budget | None) -> None:
         """Sets what a project may spend; None: any."""
-        if budget is None:
-            self._redis.hdel(names.BUDGETS, project)
-        else:
-            self._redis.hset(names.BUDGETS, project, msgspec.json.encode(budget))
+        with self._redis.pipeline() as pipe:
+            if budget is None:
+                pipe.hdel(names.BUDGETS, project)
+                self._audit.write(pipe, project, "budget.delete", project)
+            else:
+                told = msgspec.json.encode(budget)
+                pipe.hset(names.BUDGETS, project, told)
+                self._audit.write(pipe, project, "budget.update", project, told.decode())
+            pipe.execute()
 
     def budget(self, project: str) -> Budget | None:
         """What a project may spend; None: any."""
         found = self._redis.hget(names.BUDGETS, project)
         return None if found is None else msgspec.json.decode(found, type=Budget)
+
+    def standing_of(self, project: str) -> ProjectBudget:
+        """A project's budget and what was spent in its period; without a budget, what was spent in all."""
+        budget = self.budget(project) or Budget()
+        today = datetime.now(UTC).date()
+        period = {"total": "", "day": f"{today:%Y-%m-%d}", "month": f"{today:%Y-%m}"}[budget.period]
+        counts = ["input_tokens", "output_tokens", f"cost:{budget.currency}"]
+        found = self._redis.hmget(names.spent(project, period), counts)
+        input_tokens, output_tokens, cost = (int(count or 0) for count in found)
+        spent = Totals(input_tokens + output_tokens, cost / NANO)
+        return ProjectBudget(
+            cost=budget.cost,
+            tokens=budget.tokens,
+            currency=budget.currency,
+            period=budget.period,
+            spent_cost=spent.cost,
+            spent_tokens=spent.tokens,
+            is_spent=spent.is_over(budget),
+        )
 
     def of_project(self, project: str, period: str = "") -> dict[str, Spent]:
         """What a project spent, by currency; of a day, `2026-11-23`, or a month, `2026-11`, where one is named."""

@@ -56,7 +56,7 @@ class Store:
         self.builds = EnvironmentBuilds(redis, quotas)
         self.environment_data = EnvironmentData(redis, spool, quotas)
         self.model_limits = ModelLimits(redis)
-        self.spending = Spending(redis)
+        self.spending = Spending(redis, self.audit)
         sealing = SecretKey(secret_key or StorageSettings().secret_key)
         self.models = Models(redis, self.audit, quotas, sealing)
         self.endpoints = Endpoints(redis, self.audit, quotas, sealing)

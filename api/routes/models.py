@@ -12,7 +12,7 @@ from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
 from api.intake import bodies
-from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed
+from api.routes.registered import Currency, NewServer, PerMinute, ServerChanges, Url, allowed
 from api.services import Served, Services
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 from models.errors import ModelError
@@ -21,7 +21,6 @@ from storage.models import Changes, Limits, ModelAccess
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 Money = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
-Currency = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}(?!\n)$")]
 
 router = APIRouter(prefix="/models", tags=["models"])
 

@@ -23,6 +23,7 @@ from gradebox.schemas import (
     Isolation,
     ModelTrial,
     Project,
+    ProjectBudget,
     ProjectEndpoint,
     ProjectModel,
     Report,
@@ -201,6 +202,21 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
 def delete_model(project: str, key: str) -> Call[None]:
     """Deletes a model with its API key."""
     return Call("DELETE", _path(project, "models", key), nothing, idempotent=False)
+
+
+def get_budget(project: str) -> Call[ProjectBudget]:
+    """Asks for the budget of the project."""
+    return Call("GET", _path(project, "budget"), ProjectBudget.model_validate_json)
+
+
+def put_budget(project: str, fields: Mapping[str, Any]) -> Call[ProjectBudget]:
+    """Sets the budget of the project."""
+    return Call("PUT", _path(project, "budget"), ProjectBudget.model_validate_json, body=encode(fields))
+
+
+def delete_budget(project: str) -> Call[None]:
+    """Takes the budget of the project away."""
+    return Call("DELETE", _path(project, "budget"), nothing)
 
 
 def create_endpoint(project: str, fields: Mapping[str, Any]) -> Call[ProjectEndpoint]:

@@ -68,6 +68,15 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             assert all(key in service.run("endpoints", "list").stdout for key in ("cli", "my-reward"))
             assert service.run("endpoints", "delete", "cli", "--yes").returncode == 0
 
+            assert client.budget.set(cost=20, currency="EUR", period="day").is_spent is False
+            assert "20 EUR each day; 0 EUR and 0 tokens are spent" in service.run("budget", "show").stdout
+            none = service.run("budget", "set", "--tokens", "0")
+            assert "0 tokens each month; 0 USD and 0 tokens are spent\nnothing more is asked" in none.stdout
+            assert client.budget.get().is_spent
+            assert service.run("budget", "set", "--period", "day").returncode == 2
+            assert service.run("budget", "delete").returncode == 0
+            assert client.budget.get().tokens is None
+
             service.environment["JUDGE_KEY"] = OTHER
             made = service.run(
                 "models", "create", "cli", "--base-url", server.base_url, "--model", "m", "--key-env", "JUDGE_KEY"

@@ -146,6 +146,8 @@ def _of_models(names: Names, client: Client) -> None:
     client.models.delete("small-judge")
     assert names["endpoint_trial"].passed or names["endpoint_trial"].error.kind == "unreachable"
     client.endpoints.delete("my-reward")
+    assert client.budget.get() == names["budget"]
+    client.budget.delete()
 
 
 def _of_graders(_: Names, client: Client) -> None:
@@ -287,7 +289,7 @@ INLINE = [
     pytest.param(span, id=f"{page}: {span}")
     for page, span in SPANS
     if re.match(r"(\.venv/bin/)?(gradebox |python -m |make [a-z])", span)
-    or re.match(r"(graders|batches|environments|keys|models|endpoints|projects) [a-z]+\b", span)
+    or re.match(r"(graders|batches|environments|keys|models|endpoints|budget|projects) [a-z]+\b", span)
 ]
 
 
@@ -329,7 +331,7 @@ def check(words: list[str]) -> None:
     """Fails unless this is a command that there is."""
     if words[0] in OURS:
         parse(words[1:])
-    elif words[0] in ("graders", "batches", "environments", "keys", "models", "endpoints", "projects"):
+    elif words[0] in ("graders", "batches", "environments", "keys", "models", "endpoints", "budget", "projects"):
         parse(words)
     elif words[1:2] == ["-m"]:
         _check_module(*words[2:])

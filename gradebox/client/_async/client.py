@@ -6,6 +6,7 @@ from typing import Self
 
 from gradebox.client import calls
 from gradebox.client._async.batches import AsyncBatches
+from gradebox.client._async.budget import AsyncBudget
 from gradebox.client._async.endpoints import AsyncEndpoints
 from gradebox.client._async.environments import AsyncEnvironments
 from gradebox.client._async.graders import AsyncGraders
@@ -31,7 +32,7 @@ class AsyncClient:
 
     Attributes:
         url: of the service.
-        graders, batches, environments, models, endpoints: of the client's project.
+        graders, batches, environments, models, endpoints, budget: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
 
@@ -56,6 +57,7 @@ class AsyncClient:
         self.environments = AsyncEnvironments(self._transport, project)
         self.models = AsyncModels(self._transport, project)
         self.endpoints = AsyncEndpoints(self._transport, project)
+        self.budget = AsyncBudget(self._transport, project)
         self.keys = AsyncKeys(self._transport)
         self.projects = AsyncProjects(self._transport)
 
