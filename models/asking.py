@@ -22,7 +22,7 @@ from models.endpoint_client import EndpointClient
 from models.errors import ModelError, Usage
 from models.flights import Flights
 from models.limits import Gate, Gates
-from models.requests import EndpointRequest, ModelRequest
+from models.requests import EndpointRequest, ModelRequest, RequestError, read_thread
 from models.settings import ModelSettings
 from models.store_calls import StoreCalls
 from storage import spending
@@ -154,7 +154,10 @@ class Asking:
 
     async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
         try:
+            thread = read_thread(request)
             used = await self._endpoints.get(who.project, request.name)
+        except RequestError as error:
+            return failed("refused", str(error))
         except ModelError as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
@@ -162,7 +165,7 @@ class Asking:
         gate = self._gates.get(asked.project, asked.asked, Limits(access.max_concurrency, access.requests_per_minute))
 
         async def send(timeout_s: float) -> Answer:
-            found = await used.client.score(request.thread, min(timeout_s, access.timeout_s))
+            found = await used.client.score(thread, min(timeout_s, access.timeout_s))
             gate.note_answer()
             return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), access.api_key)
 
@@ -178,21 +181,24 @@ class Asking:
         price: Price | None = None,
         digest: bytes = b"",
     ) -> Answer:
-        """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it. Only then another has
-        the place of this ask: it knows what is spent.
+        """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it. Where there is a budget,
+        only then another ask has this one's place: it knows what is spent.
         """
         host, secret = used.host, used.access.api_key
         used.asks += 1
         try:
             async with gate.place():
-                await self._check_budget(asked, who)
+                has_budget = await self._check_budget(asked, who)
                 try:
                     answer = await _retried(send, gate)
                 except ModelError as error:
                     answer = failed_by(error, host, secret, _spent(price, error.usage))
                 keep = b"" if answer.is_error else digest
-                await self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
-                return answer
+                counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
+                if has_budget:
+                    await counted
+            await counted
+            return answer
         except _OverBudget:
             message = "what may be spent is spent: raise the budget of the batch or project, and score the rest again"
             return failed("over_budget", message, spent=Spent())
@@ -201,8 +207,8 @@ class Asking:
         finally:
             used.asks -= 1
 
-    async def _check_budget(self, asked: Asked, who: "Who") -> None:
-        """Raises _OverBudget where nothing more may be asked. What others spend becomes known with each own answer."""
+    async def _check_budget(self, asked: Asked, who: "Who") -> bool:
+        """Whether there is a budget. What others spend becomes known with each answer. Raises _OverBudget."""
         at, known = self._known.get((asked.project, asked.batch), (0.0, None))
         if known is None or monotonic() - at > _KNOWN_S:
             known = await self._look(asked)
@@ -210,11 +216,12 @@ class Asking:
             raise _OverBudget
         if known.budget is not None and known.project.is_over(known.budget):
             raise _OverBudget
+        return who.budget is not None or known.budget is not None
 
     async def _look(self, asked: Asked, digest: bytes = b"") -> Standing:
         """What is kept under a digest, and what is spent."""
         arguments = spending.arguments(asked, self._keeping, find=digest)
-        return self._learn(asked, await self._calls.call(self._spending.count, arguments))
+        return self._learn(asked, await self._calls.call(self._spending.count, arguments, urgent=not digest))
 
     def _count(
         self, asked: Asked, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""

@@ -28,9 +28,9 @@ class _Response(msgspec.Struct):
 
 
 _ADVICE = replies.Advice(
-    "check the endpoint's URL: `/score` is put behind it",
+    "check the URL, which `/score` is put behind",
     "check the API key of the endpoint",
-    "check that it is a reward server, and takes this thread and its metadata",
+    "check the URL, which `/score` is put behind, and that the server takes this thread and its metadata",
 )
 _response = msgspec.json.Decoder(_Response)
 

@@ -4,10 +4,11 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from gradebox import thread_forms
 from gradebox.asks.asking import NAME_CHARACTERS, REQUEST_BYTES
 
 MESSAGES = 10_000
-DEPTH = 24  # of a schema, of a thread's metadata
+DEPTH = 24  # of a schema, of a thread
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS)]
 
@@ -23,7 +24,7 @@ class RequestTooLarge(RequestError):
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One turn."""
 
-    role: Annotated[str, msgspec.Meta(max_length=100)]
+    role: str
     content: str
 
 
@@ -31,10 +32,10 @@ class _ModelMessage(Message, frozen=True, forbid_unknown_fields=True):
     role: Literal["system", "user", "assistant"]
 
 
-class Thread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What an endpoint or a grader scores."""
+class Thread(msgspec.Struct, frozen=True):
+    """What an endpoint scores."""
 
-    messages: Annotated[list[Message], msgspec.Meta(max_length=MESSAGES)]
+    messages: list[Message]
     metadata: dict[str, Any] = {}
 
 
@@ -54,7 +55,7 @@ class EndpointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, t
     """The reward of a thread."""
 
     name: _Name
-    thread: Thread
+    thread: dict[str, Any]
 
 
 class GraderRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="grader"):
@@ -95,10 +96,19 @@ def parse(data: bytes) -> Request:
         raise RequestTooLarge(_too_deep()) from None
     nested: Any = request.schema if isinstance(request, ModelRequest) else None
     if isinstance(request, EndpointRequest):
-        nested = request.thread.metadata
+        nested = request.thread
     if is_deeper(nested, DEPTH):
         raise RequestTooLarge(_too_deep())
     return request
+
+
+def read_thread(request: EndpointRequest) -> Thread:
+    """The thread of a request, with each message's content as text. Raises RequestError where it is none."""
+    try:
+        turns, metadata, _ = thread_forms.read(request.thread)
+    except ValueError as error:
+        raise RequestError(f"what is to be scored is no thread: {error}") from None
+    return Thread([Message(role, content) for role, content in turns], metadata)
 
 
 def _too_deep() -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
@@ -14,6 +15,7 @@ from redis.exceptions import NoScriptError, RedisError
 from storage.connection import is_away
 
 _GATHER_S = 0.002
+_AT_ONCE = 200  # calls: the first asks of many are sent while the others are still looked up
 _AWAY_S = 30.0  # for so long a Redis that is away is waited for
 _AGAIN_S = 0.5
 _log = logging.getLogger(__name__)
@@ -31,16 +33,17 @@ class StoreCalls:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._thread = ThreadPoolExecutor(1, "asker-store")
-        self._calls: list[_Call] = []
+        self._urgent: deque[_Call] = deque()
+        self._others: deque[_Call] = deque()
         self._sending: asyncio.Task[None] | None = None
         self._is_ended = False
 
-    def call(self, script: Script, arguments: Sequence[Any]) -> asyncio.Future[Any]:
+    def call(self, script: Script, arguments: Sequence[Any], *, urgent: bool = True) -> asyncio.Future[Any]:
         """What a script returns. It is called, also where nobody waits for it any more; where Redis is away for a
-        moment, it may be called twice.
+        moment, it may be called twice. What is not urgent comes after what is.
         """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._calls.append(_Call(script, arguments, answer))
+        (self._urgent if urgent else self._others).append(_Call(script, arguments, answer))
         if self._sending is None:
             self._sending = asyncio.create_task(self._send())
         return answer
@@ -59,22 +62,29 @@ class StoreCalls:
         loop = asyncio.get_running_loop()
         began = monotonic()
         await asyncio.sleep(_GATHER_S)
-        while self._calls:
-            calls, self._calls = self._calls, []
+        while calls := self._next():
             try:
                 found = await loop.run_in_executor(self._thread, self._execute, calls)
             except RedisError as error:
                 if is_away(error) and not self._is_ended and monotonic() - began < _AWAY_S:
                     _log.warning("Redis does not answer what asks want of it, which is sent again", exc_info=error)
-                    self._calls = calls + self._calls
+                    self._urgent.extendleft(reversed(calls))
                     await asyncio.sleep(_AGAIN_S)
                     continue
                 found = [error] * len(calls)
             began = monotonic()
             for call, result in zip(calls, found, strict=True):
                 _settle(call.answer, result)
-            await asyncio.sleep(_GATHER_S)
+            if not self._urgent and not self._others:
+                await asyncio.sleep(_GATHER_S)
         self._sending = None
+
+    def _next(self) -> list[_Call]:
+        calls: list[_Call] = []
+        for waiting in (self._urgent, self._others):
+            while waiting and len(calls) < _AT_ONCE:
+                calls.append(waiting.popleft())
+        return calls
 
     def _execute(self, calls: Sequence[_Call]) -> list[Any]:
         found = self._evaluate(calls)

@@ -27,7 +27,7 @@ def test_one_that_answers() -> None:
 @pytest.mark.parametrize(
     ("script", "kind", "retryable", "said"),
     [
-        (Script(behave="status", status=404), "unknown", False, "check the endpoint's URL"),
+        (Script(behave="status", status=404), "unknown", False, "check the URL"),
         (Script(behave="status", status=403), "refused", False, "check the API key of the endpoint"),
         (Script(behave="status", status=422), "refused", False, "its metadata"),
         (Script(behave="status", status=503), "unreachable", True, "ask again"),

@@ -165,8 +165,11 @@ def test_the_key_file_is_made_once_and_closed(tmp_path: Path) -> None:
 
 def test_a_key_file_that_does_not_fit_is_told(tmp_path: Path) -> None:
     sealed = SecretKey(tmp_path / "a").seal(SECRET, "c")
-    with pytest.raises(SecretKeyError, match="GRADEBOX_SECRET_KEY_FILE"):
-        SecretKey(tmp_path / "b").open(sealed, "c")
+    SecretKey(tmp_path / "b").seal(SECRET, "c")
+    for path in (tmp_path / "b", tmp_path / "none"):
+        with pytest.raises(SecretKeyError, match="GRADEBOX_SECRET_KEY_FILE"):
+            SecretKey(path).open(sealed, "c")
+    assert not (tmp_path / "none").exists(), "a key that was never used opens nothing"
     (tmp_path / "c").write_text("not a key")
     with pytest.raises(SecretKeyError, match="holds no key"):
         SecretKey(tmp_path / "c").open(sealed, "c")

@@ -86,6 +86,20 @@ def test_one_that_gives_no_reward(client: httpx.Client, behave: str, kind: str) 
     assert len(server.bodies) == 1, "nothing is followed, and nothing is tried twice"
 
 
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("status", "kind", "advice"),
+    [(404, "unknown", "check the URL"), (422, "refused", "check the URL"), (403, "refused", "check the API key")],
+)
+def test_an_endpoint_is_not_told_of_as_a_model(client: httpx.Client, status: int, kind: str, advice: str) -> None:
+    with ModelServer(Script(behave="status", status=status)) as server:
+        client.post(PATH, json={"key": "reward", "url": server.base_url}).raise_for_status()
+        error = client.post(f"{PATH}/reward/test").json()["error"]
+    assert (error["kind"], error["retryable"]) == (kind, False)
+    assert advice in error["message"]
+    assert "model" not in error["message"]
+
+
 @pytest.mark.sandbox
 @pytest.mark.usefixtures("here")
 def test_a_grader_of_gradebox_is_an_endpoint(client: httpx.Client, service: Service) -> None:
