@@ -153,6 +153,9 @@ class Version(_Schema):
     timeout_s: float
     memory_mb: int
     environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
+    asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
+    pinned: dict[str, str] = Field({}, description="of each `grader:KEY` the version that is asked, as `KEY@NUMBER`")
+    stand_ins: bool = Field(False, description="whether stand-ins answered what it asked in the test run")
     created_at: datetime
     warnings: list[str] = []
 
@@ -173,6 +176,7 @@ class Grader(_Schema):
     memory_mb: int
     test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
     environment: EnvironmentUse | None = Field(None, description="the packages that its newest version may import")
+    asks: list[str] = Field([], description="what its newest version may ask")
     warnings: list[str] = Field([], description="of the checks, for its newest version")
     created_at: datetime
     updated_at: datetime
@@ -187,7 +191,7 @@ class Grader(_Schema):
 # What is shown in lists, by the names of the fields.
 GRADER_COLUMNS = ("key", "kind", "version", "locked", "isolation", "environment", "updated_at", "description")
 KEY_COLUMNS = ("id", "name", "projects", "role", "revoked", "created_at")
-BATCH_COLUMNS = ("id", "state", "graders", "done", "total", "scored", "errors", "created_at")
+BATCH_COLUMNS = ("id", "state", "graders", "done", "total", "scored", "errors", "not_applicable", "created_at")
 
 
 class BatchGrader(_Schema):
@@ -218,6 +222,19 @@ class ValueSummary(_Schema):
     maximum: float
 
 
+class SpentSummary(_Schema):
+    """What the asks of a grader came to over a batch."""
+
+    asks: int
+    kept: int = Field(description="of them, those that were answered with a reply that was kept, at no cost")
+    input_tokens: int = Field(description="of all asks that were not, as the servers counted")
+    output_tokens: int
+    cost: float = Field(description="in the currency of the models' prices; 0 where they have none")
+
+
+SPENT_COLUMNS = tuple(SpentSummary.model_fields)
+
+
 class Summary(_Schema):
     """The scores of one grader over a batch. Quantiles are exact to three significant digits."""
 
@@ -226,6 +243,7 @@ class Summary(_Schema):
     count: int = Field(description="outcomes, with or without a score")
     scored: int
     errors: dict[str, int] = Field(description="how many of each kind")
+    not_applicable: int = Field(0, description="outcomes with neither: the grader does not apply to the thread")
     mean: float | None
     deviation: float | None = Field(description="of the population")
     minimum: float | None
@@ -235,6 +253,7 @@ class Summary(_Schema):
     run_ms_mean: float | None
     values: dict[str, ValueSummary] = Field({}, description="what scores carried by name: of the first 16 names")
     values_left_out: int = Field(0, description="values of further names")
+    spent: SpentSummary | None = Field(None, description="what its asks came to; null where it asked nothing")
     warnings: list[str] = Field(description="why these scores may be no reward to train on")
     warning_kinds: list[WarningKind] = Field(
         [],
@@ -255,6 +274,7 @@ class Batch(_Schema):
     underway: int = Field(0, description="outcomes beyond those, of chunks that are not complete yet")
     scored: int
     errors: dict[str, int]
+    not_applicable: int = Field(0, description="outcomes with neither a score nor an error, of those that are done")
     created_by: str | None = Field(None, description="the id of the API key that it was made with")
     created_at: datetime
     started_at: datetime | None = None
@@ -266,16 +286,19 @@ class Batch(_Schema):
 
     def _repr_html_(self) -> str:
         caption = f"batch {self.id}: {self.state}, {self.done:,} of {self.total:,} outcomes"
-        columns = ("grader", "count", "scored", "mean", "deviation", "minimum", "maximum", "errors", "warnings")
+        columns = ("grader", "count", "scored", "mean", "deviation", "minimum", "maximum", "errors", "not applicable")
         rows = [
             (
                 *(getattr(one, name) for name in columns[:-2]),
                 ", ".join(f"{count:,} {kind}" for kind, count in sorted(one.errors.items())),
+                one.not_applicable,
                 " ".join(one.warnings),
             )
             for one in self.summary
         ]
-        return table(columns, rows, caption)
+        spent = [(one.grader, *one.spent.model_dump().values()) for one in self.summary if one.spent]
+        asked = table(("grader", *SPENT_COLUMNS), spent) if spent else ""
+        return table((*columns, "warnings"), rows, caption) + asked
 
 
 class ScoreAnswer(_Schema):

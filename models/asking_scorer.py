@@ -15,7 +15,7 @@ from time import monotonic
 from msgspec.structs import replace
 
 from gradebox.asks.asking import MOST_ASKS, MOST_ROUNDS, REQUEST_BYTES
-from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent
+from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, sum_of
 from models.asker import Answer, Asker, Who
 from sandbox.errors import InfrastructureError
 from sandbox.grading import NO_SANDBOX, Grading, Stop
@@ -68,7 +68,7 @@ class _Line:
                 raise InfrastructureError("what a grader asked was given up, as the service stops") from error
             self.answers.append(b'["%b",%b]' % (sha256(request).hexdigest().encode(), answer.body))
             self.held += len(answer.body)
-            self.spent = _sum(self.spent, answer.spent)
+            self.spent = sum_of([self.spent, answer.spent])
         self.waiting = []
 
 
@@ -259,13 +259,3 @@ class _Call:
 
     def _is_wanted(self) -> bool:
         return not self._is_over
-
-
-def _sum(one: Spent, other: Spent) -> Spent:
-    return Spent(
-        one.asks + other.asks,
-        one.kept + other.kept,
-        one.input_tokens + other.input_tokens,
-        one.output_tokens + other.output_tokens,
-        one.cost + other.cost,
-    )

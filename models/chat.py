@@ -12,8 +12,8 @@ _NAMES_OF_FORMAT = ("response_format", "json_schema", "schema", "structured", "g
 
 
 async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, timeout_s: float) -> Reply:
-    """The reply. A schema is sent to a server that was found to take one; a schema that it refuses all the same, it is
-    asked without: the grader checks what comes back.
+    """The reply. A schema is sent unless the server was found to take none; one that it refuses, it is asked without,
+    and gets no other from this client: the grader checks what comes back.
 
     Raises:
         ModelError: there is none.
@@ -21,13 +21,14 @@ async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, 
     options: dict[str, Any] = {
         name: value for name in ("temperature", "max_tokens", "seed") if (value := getattr(request, name)) is not None
     }
-    if request.schema is None or not access.structured_output:
+    if request.schema is None or access.structured_output is False or not client.takes_schemas:
         return await client.chat(request.messages, timeout_s, **options)
     try:
         return await client.chat(request.messages, timeout_s, response_format=_format(request.schema), **options)
     except ModelError as error:
-        if error.status != 400 or not any(name in error.reply.lower() for name in _NAMES_OF_FORMAT):
+        if error.status not in (400, 422) or not any(name in error.reply.lower() for name in _NAMES_OF_FORMAT):
             raise
+    client.takes_schemas = bool(access.structured_output)  # where it takes others, this one is what it does not take
     return await client.chat(request.messages, timeout_s, **options)
 
 

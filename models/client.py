@@ -16,7 +16,11 @@ from storage.models import ModelAccess
 
 
 class ModelClient:
-    """Asks one model. Use it as a context manager, within which `host` is where it is asked."""
+    """Asks one model. Use it as a context manager, within which `host` is where it is asked.
+
+    Attributes:
+        takes_schemas: whether it may be sent a JSON schema, as far as is known.
+    """
 
     def __init__(
         self, access: ModelAccess, settings: ModelSettings, resolve: Resolve = look_up, most_connections: int = 1
@@ -25,6 +29,7 @@ class ModelClient:
         self._settings = settings
         self._resolve = resolve
         self._most_connections = most_connections
+        self.takes_schemas = True
 
     async def __aenter__(self) -> Self:
         access = self._access

@@ -169,9 +169,11 @@ def _details(data: bytes) -> dict[str, Any]:
     """Details that come out as they went in."""
     try:
         details: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
-        msgspec.json.encode(details)
+        msgspec.json.encode(details)  # who writes an outcome does so again
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
-        raise Malformed("details that are no JSON, or hold a number of more than 64 bits") from problem
+        raise Malformed(
+            "details that are no JSON, or nested too deep, or hold a number of more than 64 bits"
+        ) from problem
     return details
 
 

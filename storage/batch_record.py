@@ -9,7 +9,7 @@ from redis.client import Pipeline
 
 from gradebox.schemas import Batch, BatchGrader, Summary
 from storage import names, tallies
-from storage.batch_plan import Scorer
+from storage.batch_plan import Lane, Scorer
 from storage.chunks import Chunk
 from storage.connection import text
 from storage.frozen_batch import Frozen
@@ -20,7 +20,9 @@ from storage.summary import NOT_MADE, summary_of, weighted_mean
 _log = logging.getLogger(__name__)
 
 
-def new_record(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None, trace: str) -> dict[str, str]:
+def new_record(
+    project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None, trace: str, lane: Lane = ""
+) -> dict[str, str]:
     """The record of a new batch. Values of more than 64 bytes would make Redis keep it in four times the room."""
     threads = _threads(chunks)
     graders = [msgspec.structs.replace(scorer, source="") for scorer in scorers]
@@ -40,6 +42,7 @@ def new_record(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str
         "created_at": datetime.now(UTC).isoformat(),
         **({"created_by": by} if by else {}),
         **({"trace": trace} if trace else {}),
+        **({"lane": lane} if lane else {}),
     }
 
 
@@ -70,18 +73,23 @@ def shown(batch_id: str, fields: dict[str, str], underway: int, made: Sequence[S
     """A batch from its record. `made` are its summaries, None for those that could not be made."""
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
     summaries = [summary for summary in made if summary is not None]
+    errors, done, scored = error_counts(fields), int(fields["done"]), int(fields["scored"])
     return Batch.model_validate(
         {
             **{
                 name: fields.get(name)
                 for name in ("project", "state", "created_by", "created_at", "started_at", "finished_at")
             },
-            **{name: int(fields[name]) for name in ("threads", "total", "done", "scored")},
+            "threads": int(fields["threads"]),
+            "total": int(fields["total"]),
+            "done": done,
+            "scored": scored,
             "id": batch_id,
             "kept": "kept" in fields,
             "underway": underway,
             "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
-            "errors": error_counts(fields),
+            "errors": errors,
+            "not_applicable": done - scored - sum(errors.values()),
             "weighted_mean": weighted_mean(summaries) if len(summaries) == len(scorers) else None,
             "summary": summaries,
             "summary_error": NOT_MADE if len(summaries) < len(made) else None,

@@ -9,10 +9,11 @@ from functools import cached_property
 import msgspec
 from msgspec.structs import asdict
 
+from gradebox.outcome import Spent
 from gradebox.schemas import Batch, BatchGrader, BatchState, Summary, ValueSummary, WarningKind
 from storage.batch_plan import Scorer
 from storage.connection import text
-from storage.summary import QUANTILES, bins, weighted_mean
+from storage.summary import QUANTILES, bins, spent, weighted_mean
 
 KEPT_TABLE_BYTES = 1024  # a longer one is a file of the spool
 _TABLE = struct.Struct(">Q")
@@ -70,6 +71,11 @@ class _Graded(msgspec.Struct, array_like=True):
     kinds: list[WarningKind]
     values: dict[str, _Values] = {}
     values_left_out: int = 0
+    spent: Spent | None = None
+
+    @property
+    def not_applicable(self) -> int:
+        return self.count - self.scored - sum(self.errors.values())
 
 
 class _Record(msgspec.Struct, array_like=True):
@@ -122,6 +128,7 @@ class Frozen:
             done=sum(one.count for one in record.graders),
             scored=sum(one.scored for one in record.graders),
             errors=dict(sum((Counter(one.errors) for one in record.graders), Counter())),
+            not_applicable=sum(one.not_applicable for one in record.graders),
             created_by=record.created_by,
             created_at=record.created_at,
             started_at=record.started_at,
@@ -182,6 +189,7 @@ def _graded(grader: BatchGrader, summary: Summary) -> _Graded:
         summary.warning_kinds,
         {name: _Values(one.count, one.mean, one.minimum, one.maximum) for name, one in summary.values.items()},
         summary.values_left_out,
+        Spent(**summary.spent.model_dump()) if summary.spent is not None else None,
     )
 
 
@@ -193,6 +201,7 @@ def _summary(one: _Graded) -> Summary:
         count=one.count,
         scored=one.scored,
         errors=one.errors,
+        not_applicable=one.not_applicable,
         mean=one.mean,
         deviation=one.deviation,
         minimum=one.minimum,
@@ -204,4 +213,5 @@ def _summary(one: _Graded) -> Summary:
         warning_kinds=one.kinds,
         values={name: ValueSummary(**asdict(values)) for name, values in one.values.items()},
         values_left_out=one.values_left_out,
+        spent=spent(one.spent),
     )

@@ -67,13 +67,13 @@ def _equal(counted: Tally) -> Concern | None:
 
 
 def _errors(counted: Tally) -> Concern | None:
-    errors = counted.count - counted.scored
-    if errors * 2 <= counted.count:
+    errors, applicable = sum(counted.errors.values()), counted.count - counted.not_applicable
+    if errors * 2 <= applicable:
         return None
     kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counted.errors.items(), key=lambda e: -e[1]))
     return Concern(
         "errors",
-        f"{errors} of {counted.count} completions have no score ({kinds}): the scores that are left may be a "
+        f"{errors} of {applicable} completions have no score ({kinds}): the scores that are left may be a "
         "biased sample. Read the error messages of some outcomes, and mend the grader or the threads",
     )
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, Spent, sum_of
 
 MOST_VALUES = 5000
 MOST_NAMES = 16
@@ -39,6 +39,13 @@ class Tally(msgspec.Struct, array_like=True):
     """What scores carried by name: of the first `MOST_NAMES` names."""
     left_out: int = 0
     """Values of further names."""
+    spent: Spent | None = None
+    """What the asks came to; None where there were none."""
+
+    @property
+    def not_applicable(self) -> int:
+        """Outcomes with neither a score nor an error: the grader does not apply to their threads."""
+        return self.count - self.scored - sum(self.errors.values())
 
 
 def tally(outcomes: Sequence[Outcome]) -> Tally:
@@ -47,6 +54,8 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     counted = Tally(count=len(outcomes), scored=len(scores), run_ms=sum([outcome.run_ms for outcome in outcomes]))
     if len(scores) < len(outcomes):
         counted.errors = Counter([outcome.error.kind for outcome in outcomes if outcome.error is not None])
+    if spent := [outcome.spent for outcome in outcomes if outcome.spent is not None]:
+        counted.spent = sum_of(spent)
     counted.unanswered = len([outcome for outcome in outcomes if outcome.no_completion])
     for outcome in outcomes:
         if outcome.values is not None:
@@ -82,6 +91,8 @@ def merged(parts: Iterable[Tally]) -> Tally:
             total.errors[kind] = total.errors.get(kind, 0) + count
         total.unanswered += part.unanswered
         total.left_out += part.left_out
+        if part.spent is not None:
+            total.spent = part.spent if total.spent is None else sum_of([total.spent, part.spent])
         _add_named(total, part.named)
         if part.scored:
             _add_moments(total, part)

@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from gradebox.schemas import HistogramBin, Summary, ValueSummary
+from msgspec.structs import asdict
+
+from gradebox.outcome import Spent
+from gradebox.schemas import HistogramBin, SpentSummary, Summary, ValueSummary
 from storage.reward_drift import Past, concerns
 from storage.statistics import Tally, Values
 
@@ -41,6 +44,7 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
         count=counted.count,
         scored=counted.scored,
         errors=counted.errors,
+        not_applicable=counted.not_applicable,
         mean=_finite(counted.mean) if some else None,
         deviation=_finite(math.sqrt(counted.m2 / counted.scored)) if some else None,
         minimum=counted.minimum if some else None,
@@ -50,9 +54,15 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
         run_ms_mean=_finite(counted.run_ms / counted.count) if counted.count else None,
         values={name: _value(values) for name, values in counted.named.items()},
         values_left_out=counted.left_out,
+        spent=spent(counted.spent),
         warnings=[concern.message for concern in found],
         warning_kinds=[concern.kind for concern in found],
     )
+
+
+def spent(found: Spent | None) -> SpentSummary | None:
+    """What asks came to, as it is shown; None where nothing was asked."""
+    return SpentSummary(**asdict(found)) if found is not None and found.asks else None
 
 
 def _value(values: Values) -> ValueSummary:

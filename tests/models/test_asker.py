@@ -349,28 +349,43 @@ def test_tokens_a_minute_are_counted(store: Store) -> None:
         assert monotonic() - began > 2
 
 
-def test_a_schema_goes_to_a_server_that_takes_it(store: Store, server: ModelServer, asker: Asker) -> None:
+@pytest.mark.parametrize("found", [None, True])
+def test_a_schema_goes_to_a_server_unless_it_takes_none(
+    store: Store, server: ModelServer, asker: Asker, found: bool | None
+) -> None:
     register(store, server)
+    if found is not None:
+        note(store, found)
     schema = {"type": "object", "properties": {"a": {"enum": ["x"]}}, "required": ["a"], "additionalProperties": False}
-    assert told(asker, request("1", schema=schema))[0]["reply"]["text"] == '{"answer": "yes"}'
-    revision = store.models.access("default", "judge").revision
-    trial = ModelTrial(passed=True, structured_output=True, logprobs=False, duration_ms=1)
-    store.models.note_trial("default", "judge", revision, trial)
-    sleep(2.1)
-    assert told(asker, request("2", schema=schema))[0]["reply"]["text"] == '{"a": "x"}'
+    assert told(asker, request("1", schema=schema))[0]["reply"]["text"] == '{"a": "x"}'
     sent = server.bodies[-1]["response_format"]
     assert sent["type"] == "json_schema"
     assert (sent["json_schema"]["schema"], sent["json_schema"]["strict"]) == (schema, True)
 
 
+def test_no_schema_goes_to_a_server_that_was_found_to_take_none(
+    store: Store, server: ModelServer, asker: Asker
+) -> None:
+    register(store, server)
+    note(store, False)
+    assert told(asker, request(schema={"type": "object"}))[0]["reply"]["text"] == '{"answer": "yes"}'
+    assert "response_format" not in server.bodies[-1]
+
+
+def note(store: Store, structured_output: bool) -> None:
+    """Keeps what a trial of the model has found."""
+    revision = store.models.access("default", "judge").revision
+    trial = ModelTrial(passed=True, structured_output=structured_output, logprobs=False, duration_ms=1)
+    store.models.note_trial("default", "judge", revision, trial)
+
+
 def test_a_schema_that_a_server_refuses_is_left_out(store: Store) -> None:
     with ModelServer(Script(schemas=False)) as server, asking(store) as asker:
         register(store, server)
-        revision = store.models.access("default", "judge").revision
-        trial = ModelTrial(passed=True, structured_output=True, logprobs=False, duration_ms=1)
-        store.models.note_trial("default", "judge", revision, trial)
         assert told(asker, request(schema={"type": "object"}))[0]["reply"]["text"] == '{"answer": "yes"}'
         assert len(server.bodies) == 2
+        assert told(asker, request("2", schema={"type": "object"}))[0]["reply"]["text"] == '{"answer": "yes"}'
+        assert len(server.bodies) == 3
 
 
 def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Asker) -> None:

@@ -11,18 +11,25 @@ from gradebox.limits import LINE_BYTES
 from gradebox.outcome import Outcome
 from sandbox.grader_source import GraderSource
 from sandbox.guest.protocol.frames import (
+    ASKED,
     BAD_INPUT,
     BAD_RETURN,
+    CAUSE,
     CRASH,
+    DETAILS,
     EXCEPTION,
     FIELD,
     MARK,
     MAX_FIELD,
     MEMORY,
     MESSAGE,
+    MODEL,
     NO_COMPLETION,
+    NOT_APPLICABLE,
     REASON,
     RECORD,
+    REPLY,
+    REQUESTS,
     SCORED,
     STDOUT,
     TIMEOUT,
@@ -32,18 +39,19 @@ from sandbox.guest.protocol.frames import (
     Malformed,
     Records,
     pack_record,
+    pack_requests,
     pack_values,
     read_records,
 )
 from sandbox.limits import STDOUT_BYTES, TEXT_BYTES, limits_of
-from sandbox.outcomes import KINDS, Decoder
+from sandbox.outcomes import KINDS, Asked, Decoder
 
 LIMITS = limits_of(GraderSource(""), 1.0, LINE_BYTES, STDOUT_BYTES)
 
 fields = st.dictionaries(st.sampled_from(sorted(MAX_FIELD)), st.binary(max_size=12) | st.just(b"12")).map(
     lambda found: list(found.items())
 )
-records = st.builds(pack_record, st.integers(0, 9), st.integers(0, 2**32), st.floats(), fields | st.just([]))
+records = st.builds(pack_record, st.integers(0, 12), st.integers(0, 2**32), st.floats(), fields | st.just([]))
 
 
 IDS: list[str | int | None] = ["a", None, 7, "", "ü", 0] * 50
@@ -71,10 +79,11 @@ def _records(*packed: bytes) -> Records:
 def _assert_well_formed(outcomes: list[Outcome]) -> None:
     for index, outcome in enumerate(outcomes, 5):
         assert (outcome.index, outcome.grader) == (index, "g@1")
-        assert (outcome.score is None) != (outcome.error is None)
+        assert [outcome.score, outcome.error, outcome.not_applicable].count(None) == 2
         assert outcome.score is None or math.isfinite(outcome.score)
         assert 0 <= outcome.run_ms < 2**32
-        assert outcome.error is None or not outcome.error.retryable
+        assert outcome.error is None or outcome.error.kind == "model" or not outcome.error.retryable
+        assert outcome.error is None or (outcome.error.kind == "model") == (outcome.error.cause is not None)
 
 
 @given(st.lists(records, max_size=6).map(b"".join))
@@ -148,7 +157,7 @@ def _assert_spoiled(record: bytes, message: str) -> None:
         FIELD.pack(REASON, 2**32 - 1) + b"x",
         FIELD.pack(MESSAGE, 1) + b"xy",
         FIELD.pack(MESSAGE, 0) * 2,
-        FIELD.pack(9, 1) + b"x",
+        FIELD.pack(12, 1) + b"x",
         FIELD.pack(REASON, TEXT_BYTES + 1) + b"x" * (TEXT_BYTES + 1),
     ],
 )
@@ -157,7 +166,7 @@ def test_fields_that_break_a_rule_cost_their_own_completion(body: bytes) -> None
 
 
 @pytest.mark.parametrize("packed", [[], [(MESSAGE, b"x")]])
-@pytest.mark.parametrize("kind", [0, 8, 77, 255])
+@pytest.mark.parametrize("kind", [0, ASKED, 11, 77, 255])
 def test_a_kind_that_there_is_not(kind: int, packed: list[tuple[int, bytes]]) -> None:
     _assert_spoiled(pack_record(kind, 1, 1.0, packed), f"(a record of kind {kind})")
 
@@ -209,6 +218,70 @@ def _value(name: bytes, number: float = 1.0) -> bytes:
 )
 def test_values_that_break_a_rule_cost_their_own_completion(data: bytes) -> None:
     _assert_spoiled(pack_record(SCORED, 1, 1.0, [(VALUES, data)]), "a value")
+
+
+def test_details_come_back_as_they_are() -> None:
+    packed = pack_record(SCORED, 1, 0.5, [(DETAILS, '{"wähl":["ja",1,null,0.5]}'.encode())])
+    (outcome,) = _decoder().decode(_records(packed), 0, [None])
+    assert outcome.details == {"wähl": ["ja", 1, None, 0.5]}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"[]",
+        b"1",
+        b"{",
+        b'{"a":NaN}',
+        b'{"a":"\xff"}',
+        b'{"a":' * 3000,
+        b'{"a":%s}' % (b"9" * 9000),
+        b'{"a":1e999}',
+    ],
+)
+def test_details_that_are_none_cost_their_own_completion(data: bytes) -> None:
+    _assert_spoiled(pack_record(SCORED, 1, 1.0, [(DETAILS, data)]), "details")
+
+
+def test_a_grader_that_does_not_apply_has_neither_a_score_nor_an_error() -> None:
+    packed = pack_record(NOT_APPLICABLE, 1, 1.0, [(MESSAGE, b"no documents"), (STDOUT, b"printed")])
+    (outcome,) = _decoder().decode(_records(packed), 0, ["me"])
+    assert outcome == Outcome(0, "g@1", None, 0.001, "me", stdout="printed", not_applicable="no documents")
+
+
+def test_an_ask_that_failed_says_how() -> None:
+    fields = [(MESSAGE, b"away"), (CAUSE, b"\x01unreachable"), (REPLY, b"<html>"), (TRACE, b"where")]
+    (outcome,) = _decoder().decode(_records(pack_record(MODEL, 1, 1.0, fields)), 0, [None])
+    assert outcome.score is None
+    error = outcome.error
+    assert error is not None
+    assert (error.kind, error.cause, error.retryable, error.reply) == ("model", "unreachable", True, "<html>")
+
+
+@pytest.mark.parametrize("cause", [None, b"", b"\x00", b"\x00fine", b"unreachable"])
+def test_an_ask_that_failed_and_does_not_say_how_is_spoiled(cause: bytes | None) -> None:
+    fields = [(MESSAGE, b"away")] if cause is None else [(MESSAGE, b"away"), (CAUSE, cause)]
+    _assert_spoiled(pack_record(MODEL, 1, 1.0, fields), "an ask that failed")
+
+
+def test_a_run_that_asks_says_what() -> None:
+    requests = [b'{"ask":"model"}', b'{"ask":"once"}']
+    (run,) = _decoder().decode_runs(
+        _records(pack_record(ASKED, 2000, 1.0, [(REQUESTS, pack_requests(requests))])), 3, [7]
+    )
+    assert run == Asked(3, 7, 2.0, requests)
+
+
+@pytest.mark.parametrize(
+    "data", [None, b"", b"\x01", b"\x00\x00\x00\x00", b"\x02\x00\x00\x00a", b"\x02\x00\x00\x00a\n"]
+)
+def test_asks_that_are_none_cost_their_own_completion(data: bytes | None) -> None:
+    fields = [] if data is None else [(REQUESTS, data)]
+    (run,) = _decoder().decode_runs(_records(pack_record(ASKED, 1, 1.0, fields)), 0, [None])
+    assert isinstance(run, Outcome)
+    assert run.error is not None
+    assert run.error.kind == "crash"
 
 
 def test_an_error_has_no_values() -> None:

@@ -11,6 +11,7 @@ from sandbox import session as module
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.guest.protocol.frames import (
+    BATCH,
     CHECK,
     COMPLETION,
     COUNT,
@@ -29,6 +30,7 @@ from sandbox.guest.protocol.frames import (
     CheckResult,
     Records,
     pack_check,
+    pack_loaded,
     pack_record,
     pack_records,
 )
@@ -81,7 +83,7 @@ def _check(number: int, passed: bool = True) -> bytes:
 
 HELLO = _frame(READY, b"\x05")
 CHECKS = b"".join(_check(number) for number in range(4))
-READY_TO_GRADE = HELLO + CHECKS + _frame(LOADED, bytes([COMPLETION]) + b"warned\n")
+READY_TO_GRADE = HELLO + CHECKS + _frame(LOADED, bytes([COMPLETION]) + pack_loaded(["model:judge"], b"warned\n"))
 HEAD = pack_record(SCORED, 1, 1.0, [])
 ONE = pack_records(Records(HEAD, b""))
 SAYING = pack_record(SCORED, 1, 1.0, [(REASON, b"good")])
@@ -103,6 +105,7 @@ def test_a_guest_that_keeps_to_the_rules(stand: Stand) -> None:
     assert session.landlock_abi == 5
     assert session.loaded is not None
     assert (session.loaded.isolation, session.loaded.warnings) == ("completion", ["warned"])
+    assert session.loaded.asks == ("model:judge",)
     assert stand.memory > SOURCE.memory_mb
     saying = Records(HEAD + SAYING[: RECORD.size], SAYING[RECORD.size :])
     stand.guest.sendall(_frame(RECORDS, ONE) + _frame(RECORDS, pack_records(saying)) + _frame(DONE) + _frame(DONE))
@@ -144,6 +147,15 @@ def test_a_guest_that_does_not_start(stand: Stand, said: bytes, closes: bool) ->
         (_frame(NOT_LOADED), "do not fit together"),
         (CHECKS + _frame(NOT_LOADED), "do not fit together"),
         (_check(0) + _frame(LOADED), "do not fit together"),
+        (CHECKS + _frame(LOADED, bytes([COMPLETION])), "does not add up"),
+        (CHECKS + _frame(LOADED, bytes([COMPLETION]) + b"\xff\xffmodel:judge"), "does not add up"),
+        (CHECKS + _frame(LOADED, bytes([BATCH]) + pack_loaded(["model:judge"], b"")), "would tell"),
+        (CHECKS + _frame(LOADED, bytes([COMPLETION]) + pack_loaded(["secret:key"], b"")), "would tell"),
+        (
+            CHECKS + _frame(LOADED, bytes([COMPLETION]) + pack_loaded([f"model:{n}" for n in range(33)], b"")),
+            "would tell",
+        ),
+        (CHECKS + _frame(LOADED, bytes([COMPLETION]) + pack_loaded(["model:" + "x" * 129], b"")), "would tell"),
         (_check(1, passed=False) + _frame(NOT_LOADED), "do not fit together"),
         (_check(0) * 4 + _frame(LOADED), "do not fit together"),
         (_check(0, passed=False) + _frame(LOADED), "do not fit together"),

@@ -88,6 +88,11 @@ def failed(index: int, grader: str) -> Outcome:
     return Outcome(index, grader, None, 0.5, error=OutcomeError("exception", "boom"))
 
 
+def passed_over(index: int, grader: str) -> Outcome:
+    """An outcome of a thread that the grader does not apply to."""
+    return Outcome(index, grader, None, 0.5, not_applicable="no documents")
+
+
 def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) -> bool:
     """Writes and completes one unit as a worker does; whether it counts."""
     outcomes = outcomes_of(store, lease) if outcomes is None else outcomes

@@ -5,13 +5,13 @@ import msgspec
 import pytest
 from redis import Redis
 
-from gradebox.outcome import Outcome
-from gradebox.schemas import Batch
+from gradebox.outcome import Outcome, Spent
+from gradebox.schemas import Batch, SpentSummary
 from storage import frozen_batch, names, outcomes
 from storage.batch_plan import Wanted
 from storage.errors import NotFound
 from storage.store import Store
-from tests.storage.making import accept, claim, failed, finish, outcomes_of, wanted
+from tests.storage.making import accept, claim, failed, finish, outcomes_of, passed_over, wanted
 
 
 def finished(store: Store, lines: int, *graders: Wanted) -> str:
@@ -70,6 +70,40 @@ def test_values_and_threads_without_a_completion_stay_in_the_summary(store: Stor
     assert [after] == before
     assert (after.values["format"].count, after.values["format"].maximum) == (100, 0.99)
     assert "no_completion" in after.warning_kinds
+
+
+def test_what_is_not_applicable_and_what_was_spent_stay_apart(store: Store) -> None:
+    batch = accept(store, 10, wanted(store, "a"), wanted(store, "b"))
+    while lease := store.leases.claim():
+        made = [
+            passed_over(one.index, one.grader)
+            if one.index < 4
+            else msgspec.structs.replace(one, spent=Spent(2, 1, 30, 3, 0.5))
+            for one in outcomes_of(store, lease)
+        ]
+        if made[0].grader == "b@1":
+            made = [failed(one.index, one.grader) if one.index == 9 else one for one in outcomes_of(store, lease)]
+        finish(store, lease, made)
+    before = store.batches.get("default", batch)
+    assert (before.done, before.scored, before.errors, before.not_applicable) == (20, 15, {"exception": 1}, 4)
+    assert [one.not_applicable for one in before.summary] == [4, 0]
+    assert before.summary[0].spent == SpentSummary(asks=12, kept=6, input_tokens=180, output_tokens=18, cost=3.0)
+    assert before.summary[1].spent is None
+    store.freezer.freeze(batch)
+    assert store.batches.get("default", batch) == before
+    assert store.batches.newest("default", 10)[0].not_applicable == 4
+
+
+def test_a_record_of_an_earlier_release_is_read() -> None:
+    # Frozen before graders asked: 10 outcomes of one grader, of which 9 have a score.
+    packed = (
+        "433889ebc0b5ff99a13b1990c989771804172632c2cde7e2440a41a0f0cd996070dafe425bc8a22bdf6e2179e4"
+        "255866d65424a1931021983620e3b13118c055cf620402061081b073c28406860300"
+    )
+    kept = b"default:100:1-0\n" + bytes.fromhex(packed)
+    found = frozen_batch.Frozen(kept).batch("b", summary=True)
+    assert (found.scored, found.errors, found.not_applicable) == (9, {"exception": 1}, 0)
+    assert (found.summary[0].count, found.summary[0].spent) == (10, None)
 
 
 def test_a_large_batch_of_sixteen_graders_keeps_little_in_redis(store: Store, redis: Redis) -> None:

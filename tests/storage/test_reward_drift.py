@@ -8,7 +8,7 @@ from storage.connection import text
 from storage.reward_drift import Concern, Past, concerns
 from storage.statistics import tally
 from storage.store import Store
-from tests.storage.making import accept, claim, complete_again, failed, finish, outcomes_of, wanted
+from tests.storage.making import accept, claim, complete_again, failed, finish, outcomes_of, passed_over, wanted
 
 
 def kinds(*scores: float, errors: int = 0, past: list[Past] | None = None) -> list[str]:
@@ -41,6 +41,14 @@ def test_ten_equal_scores_are_warned_of_and_nine_are_not() -> None:
 def test_mostly_errors_are_warned_of() -> None:
     assert "3 of 5 completions have no score (3 exception)" in found(0.0, 1.0, errors=3)[0].message
     assert kinds(0.0, 1.0, errors=2) == []
+
+
+def test_threads_that_a_grader_does_not_apply_to_are_no_errors() -> None:
+    passed = [passed_over(index, "g@2") for index in range(7)]
+    outcomes = [Outcome(0, "g@2", 0.0, 2.0), Outcome(1, "g@2", 1.0, 2.0), failed(2, "g@2"), *passed]
+    assert concerns("g@2", tally(outcomes)) == []
+    (concern,) = concerns("g@2", tally([*outcomes, failed(3, "g@2"), failed(4, "g@2")]))
+    assert "3 of 5 completions have no score (3 exception)" in concern.message
 
 
 def test_a_mean_that_jumps_is_warned_of_with_both_numbers() -> None:

@@ -3,9 +3,9 @@ import statistics
 import msgspec
 import pytest
 
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, Spent
 from storage.statistics import MOST_NAMES, merged, pack, tally, unpack
-from tests.storage.making import failed
+from tests.storage.making import failed, passed_over
 
 
 def scored(*scores: float) -> list[Outcome]:
@@ -64,7 +64,23 @@ def test_threads_without_a_completion_are_counted() -> None:
     assert merged([tally(outcomes), tally(outcomes)]).unanswered == 2
 
 
+def test_what_a_grader_does_not_apply_to_is_counted_apart() -> None:
+    outcomes = [*scored(1.0), passed_over(1, "g@1"), passed_over(2, "g@1"), failed(3, "g@1")]
+    for counted in (tally(outcomes), merged([unpack(pack(tally(outcomes[:2]))), tally(outcomes[2:])])):
+        assert (counted.count, counted.scored, counted.not_applicable) == (4, 1, 2)
+        assert counted.errors == {"exception": 1}
+
+
+def test_what_asks_came_to_is_summed_whichever_way_it_is_merged() -> None:
+    spent = [Spent(2, 1, 100, 10, 0.25), Spent(1, 0, 50, 5, 0.5)]
+    asked = [msgspec.structs.replace(failed(0, "g@1"), spent=spent[0]), *scored(1.0)]
+    asked += [Outcome(2, "g@1", 0.5, 2.0, spent=spent[1])]
+    for counted in (tally(asked), merged([unpack(pack(tally(asked[:1]))), tally(asked[1:2]), tally(asked[2:])])):
+        assert counted.spent == Spent(3, 1, 150, 15, 0.75)
+    assert tally(scored(1.0)).spent is None
+
+
 def test_a_tally_of_an_earlier_release_is_read() -> None:
     old = msgspec.msgpack.encode([2, 2, 0.5, 0.5, 0.0, 1.0, 4.0, {}, {0.0: 1, 1.0: 1}])
     counted = unpack(old)
-    assert (counted.scored, counted.unanswered, counted.named) == (2, 0, {})
+    assert (counted.scored, counted.unanswered, counted.named, counted.spent) == (2, 0, {}, None)

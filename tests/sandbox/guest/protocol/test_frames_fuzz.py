@@ -55,8 +55,8 @@ def decode(records: Records) -> list[Outcome]:
 
 
 def is_sound(outcome: Outcome) -> bool:
-    """A finite score or a typed error: never both, never neither."""
-    return (outcome.score is None) != (outcome.error is None) and (
+    """A finite score, or a typed error, or that the grader does not apply: one of them."""
+    return [outcome.score, outcome.error, outcome.not_applicable].count(None) == 2 and (
         outcome.score is None or math.isfinite(outcome.score)
     )
 
