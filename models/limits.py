@@ -200,10 +200,12 @@ class Gate:
             demand = self._demand()
             try:
                 share = await self._ask_for(demand)
-            except RedisError as error:
+            except Exception as error:
                 self._fail_waiting(error)
                 self._may_send = 0
                 self._sharing = None
+                if not isinstance(error, RedisError):
+                    raise
                 return
             self._apply(share)
             if not demand.asks and not self._most:

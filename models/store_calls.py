@@ -72,6 +72,11 @@ class StoreCalls:
                     await asyncio.sleep(_AGAIN_S)
                     continue
                 found = [error] * len(calls)
+            except BaseException as error:  # nobody may wait for what is not sent any more
+                self._sending = None
+                for call in calls:
+                    _settle(call.answer, error)
+                raise
             began = monotonic()
             for call, result in zip(calls, found, strict=True):
                 _settle(call.answer, result)
@@ -109,7 +114,7 @@ class StoreCalls:
 def _settle(answer: asyncio.Future[Any], result: Any) -> None:
     if answer.done():
         return
-    if isinstance(result, RedisError):
+    if isinstance(result, BaseException):
         answer.set_exception(result)
         answer.exception()  # nobody has to look
     else:
