@@ -433,6 +433,25 @@ class ProjectBudget(_Schema):
     is_spent: bool = Field(description="whether nothing more is asked")
 
 
+class Spending(_Schema):
+    """What asks came to."""
+
+    asks: int
+    kept: int = Field(description="of them, those that were answered with a kept reply, at no cost")
+    input_tokens: int
+    output_tokens: int
+    costs: dict[str, float] = Field(description="by currency, of models that have a price")
+
+
+class ProjectSpending(_Schema):
+    """What the asks of a project came to."""
+
+    total: Spending
+    by: dict[str, Spending] = Field(
+        description="of each `model:…`, `endpoint:…` and `grader:…`; for all time alone: days and months are not parted"
+    )
+
+
 class AuditLine(_Schema):
     """One change: who did what to which object, when, and from where."""
 

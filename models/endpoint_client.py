@@ -9,7 +9,7 @@ import msgspec
 from models import replies
 from models.addresses import Resolve, look_up, read
 from models.errors import AddressError, ModelError
-from models.pinned_http import HttpAnswer, PinnedHttp
+from models.pinned_http import PinnedHttp
 from models.requests import DEPTH, Thread, is_deeper
 from models.settings import ModelSettings
 from storage.endpoints import EndpointAccess
@@ -27,6 +27,11 @@ class _Response(msgspec.Struct):
     metadata: dict[str, Any]
 
 
+_ADVICE = replies.Advice(
+    "check the URL, which `/score` is put behind",
+    "check the API key of the endpoint",
+    "check the URL, which `/score` is put behind, and that the server takes this thread and its metadata",
+)
 _response = msgspec.json.Decoder(_Response)
 
 
@@ -63,7 +68,7 @@ class EndpointClient:
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
         answer = await self._http.post("/score", msgspec.json.encode(sent), timeout_s or access.timeout_s)
         if answer.status != 200:
-            raise _refusal(answer, access.api_key)
+            raise replies.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
         try:
             found = _response.decode(answer.body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -78,13 +83,3 @@ class EndpointClient:
         if is_deeper(found.metadata, DEPTH):
             raise ModelError("invalid_reply", f"its metadata is nested more than {DEPTH} levels deep: make it flatter")
         return Reward(found.reward, found.metadata)
-
-
-def _refusal(answer: HttpAnswer, api_key: str) -> ModelError:
-    """What an answer of another status than 200 means: that of a model, with other things to look at."""
-    error = replies.refusal(answer.status, answer.headers, answer.body, api_key)
-    if error.fault.retryable or answer.status < 400:
-        return error
-    advice = "check the API key" if answer.status in (401, 403) else "check the URL, which `/score` is put behind"
-    message = f"the server answered {answer.status} ({replies.told(answer.body, api_key)}): {advice}"
-    return ModelError(error.fault.kind, message, status=answer.status, reply=error.reply)

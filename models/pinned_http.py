@@ -88,14 +88,14 @@ class PinnedHttp:
             detail = "the server took no connection in time: check that it runs and can be reached from the service"
             raise ModelError("unreachable", detail, True) from None
         except TimeoutError:
-            detail = f"there was no whole reply within {timeout_s:g} s: ask again, or raise the model's `timeout_s`"
+            detail = f"there was no whole reply within {timeout_s:g} s: ask again, or raise its `timeout_s`"
             raise ModelError("unreachable", detail, True) from None
         except AddressError as error:
             raise ModelError("refused", str(error)) from None
         except ReplyTooLarge as error:
             raise ModelError("invalid_reply", f"the reply is not read, as {error}") from None
         except aiohttp.ClientConnectorError as error:
-            detail = f"the server could not be reached ({_why(error)}): check the base URL, and that it runs"
+            detail = f"the server could not be reached ({_why(error)}): check its URL, and that it runs"
             raise ModelError("unreachable", detail, True) from None
         except (aiohttp.ClientError, OSError):
             detail = "the server broke off, or answered with what is no HTTP: look into its log, and ask again"
@@ -106,7 +106,7 @@ class PinnedHttp:
         try:
             self._checked.addresses = await allowed(place, self._policy, self._resolve)
         except (OSError, UnicodeError):
-            detail = "the server's name has no address: check the base URL"
+            detail = "the server's name has no address: check its URL"
             raise ModelError("unreachable", detail, True) from None
         url = URL.build(scheme=place.scheme, host=place.host, port=place.port, path=f"{self._path}{path}", encoded=True)
         async with self._session.post(url, data=body, headers=self._headers(), allow_redirects=False) as response:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -87,7 +87,24 @@ def read(body: bytes, secret: str) -> Reply:
     return Reply(text, choice.finish_reason or "", has_logprobs, usage)
 
 
-def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str) -> ModelError:
+class Advice(NamedTuple):
+    """What to do about answers of other statuses than 200: 404; 401 and 403; and others that are final."""
+
+    unknown: str
+    key: str
+    other: str
+
+
+_OF_MODEL = Advice(
+    "check the base URL, mostly ending in /v1, and the model's name there",
+    "check the API key of the model",
+    "check the model's name there and its defaults",
+)
+
+
+def refusal(
+    status: int, headers: Mapping[str, str], body: bytes, secret: str, advice: Advice = _OF_MODEL
+) -> ModelError:
     """What an answer of another status than 200 means."""
     said = f"the server answered {status} ({told(body, secret)})"
     pause = _retry_after(headers.get("retry-after", ""))
@@ -103,14 +120,14 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str) -
     if status == 429:
         return meaning("rate_limited", f"{said}: ask later, or raise the limit there", True, pause)
     if status == 404:
-        return meaning("unknown", f"{said}: check the base URL, mostly ending in /v1, and the model's name there")
+        return meaning("unknown", f"{said}: {advice.unknown}")
     if status in (401, 403):
-        return meaning("refused", f"{said}: check the API key of the model")
+        return meaning("refused", f"{said}: {advice.key}")
     if 300 <= status < 400:
         return meaning("refused", f"the server answered {status}, and redirects are not followed: set its own URL")
     if status >= 500 or status in (408, 409, 425):
         return meaning("unreachable", f"{said}: ask again, or look into the server's log", True, pause)
-    return meaning("refused", f"{said}: check the model's name there and its defaults")
+    return meaning("refused", f"{said}: {advice.other}")
 
 
 def told(body: bytes, secret: str, most: int = _TOLD) -> str:

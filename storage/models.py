@@ -115,7 +115,7 @@ class Models(Registry[_Record, ProjectModel]):
 
     def update(self, project: str, key: str, changes: Changes) -> ProjectModel:
         """Changes members of a model. What its server can do is unknown then, until it is tested again, unless only
-        `Limits` other than the concurrency change.
+        `Limits` change.
 
         Raises:
             NotFound: there is no such model.

@@ -44,7 +44,7 @@ class Registry(ABC, Generic[Record, Shown]):
 
     noun: str
     """What audit lines and messages call one."""
-    asked_with = frozenset(("url", "api_key", "timeout_s", "max_concurrency"))
+    asked_with = frozenset(("url", "api_key", "timeout_s"))
     """What a change of makes a new revision. What was found out in a test is unknown then."""
     record: type[Record]
 
@@ -120,6 +120,8 @@ class Registry(ABC, Generic[Record, Shown]):
                 updates["sealed_key"] = self._seal(project, key, url, changes["api_key"])
             if not self.asked_with.isdisjoint(changed_names):
                 updates |= {"revision": _new_revision(), "tested_at": None, **self._untested()}
+            elif "max_concurrency" in changed_names:  # clients have connections for so many
+                updates["revision"] = _new_revision()
             changed = msgspec.structs.replace(record, **updates, updated_at=datetime.now(UTC))
             pipe.multi()
             pipe.hset(self._name(project), key, msgspec.json.encode(changed))

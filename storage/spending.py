@@ -8,8 +8,9 @@ from typing import NamedTuple
 import msgspec
 from redis import Redis
 
+from gradebox import schemas
 from gradebox.outcome import Spent
-from gradebox.schemas import BudgetPeriod, ProjectBudget
+from gradebox.schemas import BudgetPeriod, ProjectBudget, ProjectSpending
 from storage import names
 from storage.audit import Audit
 from storage.connection import script, text
@@ -127,6 +128,21 @@ class Spending:
             is_spent=spent.is_over(budget),
         )
 
+    def told(self, project: str, period: str = "") -> ProjectSpending:
+        """What a project spent in all, or in a day or month, which is named as in `of_project`. What it spent in all is
+        told of each thing that was asked, and of each grader that asked, too.
+        """
+        counts: dict[str, dict[str, int]] = {"": {}}
+        for field, value in self._redis.hgetall(names.spent(project, period)).items():
+            kind, _, rest = text(field).partition(":")
+            key, _, count = rest.partition(":")
+            if kind in ("model", "endpoint", "grader"):
+                counts.setdefault(f"{kind}:{key}", {})[count] = int(value)
+            else:
+                counts[""][text(field)] = int(value)
+        total, by = counts.pop(""), {name: _told(counts[name]) for name in sorted(counts)}
+        return ProjectSpending(total=_told(total), by=by)
+
     def of_project(self, project: str, period: str = "") -> dict[str, Spent]:
         """What a project spent, by currency; of a day, `2026-11-23`, or a month, `2026-11`, where one is named."""
         return _by_currency(self._redis.hgetall(names.spent(project, period)), "")
@@ -199,6 +215,12 @@ def _counts(spent: Spent, currency: str) -> list[str]:
         f"cost:{currency}": round(spent.cost * NANO),
     }
     return [told for name, count in counts.items() if count for told in (name, str(count))]
+
+
+def _told(counts: dict[str, int]) -> schemas.Spending:
+    asks, kept, input_tokens, output_tokens = (counts.get(name, 0) for name in _COUNTED)
+    costs = {name.removeprefix("cost:"): count / NANO for name, count in counts.items() if name.startswith("cost:")}
+    return schemas.Spending(asks=asks, kept=kept, input_tokens=input_tokens, output_tokens=output_tokens, costs=costs)
 
 
 def _by_currency(found: dict[bytes | str, bytes | str], prefix: str) -> dict[str, Spent]:

@@ -8,7 +8,10 @@ from fastapi import FastAPI
 from gradebox.schemas import Problem
 
 _REF = "#/components/schemas/{name}"
-_OURS = {"audit", "batches", "environments", "graders", "health", "keys", "models", "projects"}
+_OURS = {
+    "audit", "batches", "budget", "endpoints", "environments", "graders", "health", "keys", "models", "projects",
+    "spending",
+}  # fmt: skip
 # Any JSON: what it is, is for the sandbox to say, and what is no thread becomes an outcome of kind `bad_input`.
 _THREAD = {
     "description": "what a grader is given: `messages`, `turns`, or `prompt` and `completion`; `id` and `metadata`",

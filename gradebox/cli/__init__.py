@@ -19,6 +19,7 @@ from gradebox.cli import (
     run,
     score,
     server,
+    spending,
     transfer,
     validate,
 )
@@ -32,7 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for part in (server, run, validate, score, audit):
+for part in (server, run, validate, score, audit, spending):
     part.add_to(app)
 transfer.add_to(graders.app)
 app.add_typer(graders.app, name="graders")

@@ -26,6 +26,7 @@ from gradebox.schemas import (
     ProjectBudget,
     ProjectEndpoint,
     ProjectModel,
+    ProjectSpending,
     Report,
     Role,
     Version,
@@ -204,6 +205,12 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
 def delete_model(project: str, key: str) -> Call[None]:
     """Deletes a model with its API key."""
     return Call("DELETE", _path(project, "models", key), nothing, idempotent=False)
+
+
+def get_spending(project: str, period: str) -> Call[ProjectSpending]:
+    """Asks for what the asks of the project came to, in all or in a day or month."""
+    params = [("period", period)] if period else []
+    return Call("GET", _path(project, "spending"), ProjectSpending.model_validate_json, params=params)
 
 
 def get_budget(project: str) -> Call[ProjectBudget]:

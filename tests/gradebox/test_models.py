@@ -76,6 +76,9 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             assert service.run("budget", "set", "--period", "day").returncode == 2
             assert service.run("budget", "delete").returncode == 0
             assert client.budget.get().tokens is None
+            assert client.spending().total.asks == client.spending("2001-01").total.asks == 0
+            assert service.run("spending", "--period", "2001-01").stdout.split()[-1] == "0"
+            assert service.run("spending", "--period", "may").returncode == 1
 
             service.environment["JUDGE_KEY"] = OTHER
             made = service.run(

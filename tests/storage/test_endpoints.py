@@ -1,8 +1,10 @@
 """Endpoints and their API keys, as they are kept."""
 
+import json
+
 import pytest
 
-from gradebox.schemas import EndpointTrial
+from gradebox.schemas import EndpointTrial, ModelDefaults
 from storage import names
 from storage.endpoints import Endpoints
 from storage.errors import Conflict, KeyNeeded, NotFound, QuotaExceeded
@@ -65,6 +67,19 @@ def test_a_test_is_noted_until_the_endpoint_changes(store: Store) -> None:
     store.endpoints.note_trial("default", "reward", revision, EndpointTrial(passed=True, duration_ms=1))
     assert store.endpoints.get("default", "reward").tested_at is None
     assert store.endpoints.access("default", "reward").api_key == "other"
+
+
+def test_a_key_of_an_endpoint_is_none_of_a_model(store: Store) -> None:
+    """Neither can who writes to Redis move it there."""
+    create(store.endpoints)
+    store.models.create("default", "reward", URL, "m", "mine", ModelDefaults(), 5)
+    theirs = json.loads(store.redis.hget(names.endpoints("default"), "reward") or b"")
+    ours = json.loads(store.redis.hget(names.models("default"), "reward") or b"")
+    assert store.models.access("default", "reward").api_key == "mine"
+    ours["sealed_key"] = theirs["sealed_key"]
+    store.redis.hset(names.models("default"), "reward", json.dumps(ours))
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.models.access("default", "reward")
 
 
 def test_the_number_of_endpoints_is_bounded(store: Store, storage_settings: StorageSettings) -> None:

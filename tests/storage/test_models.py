@@ -99,8 +99,10 @@ def test_limits_and_prices_change_no_answer(store: Store) -> None:
     assert (access.revision, access.structured_output, access.key) == (before.revision, True, "judge")
     assert (access.requests_per_minute, access.tokens_per_minute, access.price) == (60, 90_000, price)
     assert store.models.update("default", "judge", {"requests_per_minute": None}).requests_per_minute is None
-    store.models.update("default", "judge", {"max_concurrency": 4})
-    assert store.models.access("default", "judge").revision != before.revision
+    assert store.models.update("default", "judge", {"max_concurrency": 4}).tested_at == shown.tested_at
+    access = store.models.access("default", "judge")
+    assert access.revision != before.revision  # its connections are others
+    assert access.structured_output is True
 
 
 def test_what_is_there_already_is_no_change(store: Store) -> None:

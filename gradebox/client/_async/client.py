@@ -20,7 +20,7 @@ from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
 from gradebox.frame import Outcomes
-from gradebox.schemas import AuditLine, BatchGrader
+from gradebox.schemas import AuditLine, BatchGrader, ProjectSpending
 
 TIMEOUT_S = 30.0
 
@@ -93,6 +93,14 @@ class AsyncClient:
         At most `limit` (1,000), or those older than the line `before`.
         """
         return await self._transport.send(calls.list_audit(None if service else self.project, limit, before))
+
+    async def spending(self, period: str = "") -> ProjectSpending:
+        """What the asks of the project came to: in all, and of each model, endpoint and grader.
+
+        `period` names a day, `2026-11-23`, or a month, `2026-11`, of UTC; of these there is the total alone. Days are
+        kept for 40 days, and months for 400.
+        """
+        return await self._transport.send(calls.get_spending(self.project, period))
 
     async def close(self) -> None:
         """Closes the connections."""

@@ -63,6 +63,14 @@ def test_every_route_of_v1_refuses_unknown_parameters(client: httpx.Client) -> N
         assert "no query parameter 'zz'" in problem(client.request(method, f"{filled}?zz=1"), 422, "invalid-request")
 
 
+def test_the_document_tells_of_problems_of_every_route_of_v1(client: httpx.Client) -> None:
+    paths = client.get("/openapi.json").json()["paths"]
+    told = [(path, one["responses"]) for path in paths if path.startswith("/v1") for one in paths[path].values()]
+    assert len(told) > 30
+    for path, responses in told:
+        assert "application/problem+json" in responses.get("401", {}).get("content", {}), path
+
+
 def test_what_a_body_holds_is_not_left_unread_in_the_query(client: httpx.Client) -> None:
     detail = problem(client.post(f"{PROJECT}/graders?key=a", json={"key": "b", "source": ""}), 422, "invalid-request")
     assert "send key in the body" in detail

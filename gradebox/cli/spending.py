@@ -1,0 +1,33 @@
+"""`gradebox spending`"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.output import as_json, table
+
+if TYPE_CHECKING:
+    from gradebox.schemas import Spending
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    client_command(app)(spending)
+
+
+def spending(
+    invocation: Invocation,
+    period: Annotated[str, typer.Option(help="A day or month of UTC, as 2026-11-23 or 2026-11; else all time.")] = "",
+) -> None:
+    """What graders' asks came to, by model, endpoint and grader."""
+    found = invocation.client.spending(period)
+    if invocation.json:
+        return as_json(found)
+    columns = ["of", "asks", "kept", "input tokens", "output tokens", "cost"]
+    return table(columns, [_row(name, spent) for name, spent in [*found.by.items(), ("all", found.total)]])
+
+
+def _row(name: str, spent: "Spending") -> tuple[object, ...]:
+    cost = ", ".join(f"{cost:,.4f} {currency}" for currency, cost in sorted(spent.costs.items()))
+    return name, spent.asks, spent.kept, spent.input_tokens, spent.output_tokens, cost

@@ -1,0 +1,53 @@
+"""A trial of an endpoint, through real sockets."""
+
+import asyncio
+
+import pytest
+
+from examples.model_server import ModelServer, Script
+from gradebox.schemas import EndpointTrial
+from models.endpoint_trial import trial
+from models.settings import ModelSettings
+from storage.endpoints import EndpointAccess
+
+HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=64, model_connect_s=2)
+SECRET = "secret-of-an-endpoint-0123456789"
+
+
+def tried(script: Script, path: str = "") -> EndpointTrial:
+    with ModelServer(script) as server:
+        return asyncio.run(trial(EndpointAccess("reward", f"{server.base_url}{path}", 2, 1, SECRET), HERE))
+
+
+def test_one_that_answers() -> None:
+    found = tried(Script(reward=-0.5, api_key=SECRET))
+    assert (found.passed, found.reward, found.error) == (True, -0.5, None)
+
+
+@pytest.mark.parametrize(
+    ("script", "kind", "retryable", "said"),
+    [
+        (Script(behave="status", status=404), "unknown", False, "check the URL"),
+        (Script(behave="status", status=403), "refused", False, "check the API key of the endpoint"),
+        (Script(behave="status", status=422), "refused", False, "its metadata"),
+        (Script(behave="status", status=503), "unreachable", True, "ask again"),
+        (Script(behave="status", status=429, retry_after="7"), "rate_limited", True, "ask later"),
+        (Script(reward=float("nan")), "invalid_reply", False, "not as a reward server"),
+    ],
+    ids=["404", "403", "422", "503", "429", "nan"],
+)
+def test_what_to_do_is_said_of_the_endpoint(script: Script, kind: str, retryable: bool, said: str) -> None:
+    found = tried(script)
+    assert (found.passed, found.reward) == (False, None)
+    assert found.error is not None
+    assert (found.error.kind, found.error.retryable) == (kind, retryable), found
+    assert said in found.error.message
+    assert "model" not in found.error.message
+    assert found.error.retry_after_s == (7 if kind == "rate_limited" else None)
+
+
+def test_a_server_that_is_not_there() -> None:
+    found = asyncio.run(trial(EndpointAccess("reward", "http://127.0.0.1:9", 2, 1, ""), HERE))
+    assert found.error is not None
+    assert (found.error.kind, found.error.retryable) == ("unreachable", True)
+    assert "model" not in found.error.message
