@@ -1,5 +1,6 @@
 """The wire schemas: what the API answers and the client reads. Times are ISO 8601 in UTC, durations say their unit."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -151,6 +152,9 @@ class Version(_Schema):
     timeout_s: float
     memory_mb: int
     environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
+    asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
+    pinned: dict[str, str] = Field({}, description="of each `grader:KEY` the version that is asked, as `KEY@NUMBER`")
+    stand_ins: bool = Field(False, description="whether stand-ins answered what it asked in the test run")
     created_at: datetime
     warnings: list[str] = []
 
@@ -171,6 +175,7 @@ class Grader(_Schema):
     memory_mb: int
     test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
     environment: EnvironmentUse | None = Field(None, description="the packages that its newest version may import")
+    asks: list[str] = Field([], description="what its newest version may ask")
     warnings: list[str] = Field([], description="of the checks, for its newest version")
     created_at: datetime
     updated_at: datetime
@@ -333,6 +338,21 @@ class ModelDefaults(_Schema):
     seed: int | None = None
 
 
+@dataclass(frozen=True)
+class Price:
+    """What a million tokens cost.
+
+    Attributes:
+        input: of those that are sent.
+        output: of those that come back.
+        currency: three capitals.
+    """
+
+    input: float
+    output: float
+    currency: str = "USD"
+
+
 class ProjectModel(_Schema):
     """A model of a project, on any server that speaks OpenAI's chat completions. Its API key is never shown."""
 
@@ -343,6 +363,11 @@ class ProjectModel(_Schema):
     has_api_key: bool
     defaults: ModelDefaults
     timeout_s: float = Field(description="for one whole reply")
+    max_concurrency: int = Field(16, description="requests at once, of all workers together")
+    requests_per_minute: int | None = Field(None, description="of all workers together; None: no limit")
+    tokens_per_minute: int | None = Field(None, description="the same of tokens, input and output")
+    price: Price | None = Field(None, description="None: it costs nothing, or nobody said what")
+    keep_replies: bool = Field(True, description="whether a reply is kept for who asks the same again")
     structured_output: bool | None = Field(None, description="whether replies fit a schema; None: not tested")
     logprobs: bool | None = Field(None, description="whether the server tells log probabilities; None: not tested")
     tested_at: datetime | None = Field(None, description="when it last passed a test, since it was changed")
@@ -367,6 +392,30 @@ class ModelTrial(_Schema):
     reply: str = Field("", description="the beginning of what it said")
     structured_output: bool | None = None
     logprobs: bool | None = None
+    duration_ms: float
+
+
+class ProjectEndpoint(_Schema):
+    """An endpoint of a project: a reward server. Its API key is never shown."""
+
+    project: str
+    key: str
+    url: str = Field(description="what `/score` is put behind")
+    has_api_key: bool
+    timeout_s: float = Field(description="for one whole reply")
+    max_concurrency: int = Field(16, description="requests at once, of all workers together")
+    requests_per_minute: int | None = Field(None, description="of all workers together; None: no limit")
+    tested_at: datetime | None = Field(None, description="when it last passed a test, since it was changed")
+    created_at: datetime
+    updated_at: datetime
+
+
+class EndpointTrial(_Schema):
+    """What a test of an endpoint came to."""
+
+    passed: bool
+    error: ModelFault | None = None
+    reward: float | None = Field(None, description="what it gave the thread that was sent")
     duration_ms: float
 
 

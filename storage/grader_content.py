@@ -22,6 +22,10 @@ class Proved(msgspec.Struct, frozen=True):
     memory_mb: int
     report: Report
     environment: EnvironmentUse | None = None
+    pinned: dict[str, str] = {}
+    """Of each `grader:KEY` that it asks the version that is meant."""
+    stand_ins: bool = False
+    """Whether stand-ins answered what it asked."""
     threads: Sequence[bytes] = ()
     """What it was proved on, where they were sent with it: JSON lines, which stay with the grader."""
 
@@ -42,9 +46,9 @@ class Proved(msgspec.Struct, frozen=True):
 
     def is_version(self, version: Version) -> bool:
         """Whether it is this version already."""
-        mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment)
+        mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment, self.pinned)
         its = (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb, version.environment)
-        return mine == its
+        return mine == (*its, version.pinned) and (self.stand_ins or not version.stand_ins)
 
     def version(self, number: int) -> Version:
         """It, as the version of this number."""
@@ -59,6 +63,9 @@ class Proved(msgspec.Struct, frozen=True):
             timeout_s=self.timeout_s,
             memory_mb=self.memory_mb,
             environment=self.environment,
+            asks=self.report.asks,
+            pinned=self.pinned,
+            stand_ins=self.stand_ins,
             created_at=datetime.now(UTC),
             warnings=self.warnings,
         )

@@ -14,6 +14,7 @@ from api.intake.environment import Chosen
 from api.services import Services
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
 from gradebox.schemas import KEY_PATTERN, Isolation, Report
+from models.answering import ProjectAnswering
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
@@ -44,6 +45,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     memory_mb: Memory | None = None
     environment: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     """`key` or `key@build`; empty for none."""
+    ask: Literal["stand-in"] | None = None
+    """Whether the smallest replies that fit stand in for what the grader asks in the test run."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ def prove(
     timeout_s: float,
     memory_mb: int,
     environment: Chosen | None = None,
+    answering: ProjectAnswering | None = None,
 ) -> Report:
     """The five checks. Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises."""
     source = GraderSource(
@@ -127,6 +131,6 @@ def prove(
         environment=environment.use.sha256 if environment else "",
     )
     try:
-        return services.pool.prove(source, sent.threads, caller.wants_no_more)
+        return services.pool.prove(source, sent.threads, caller.wants_no_more, answering)
     except Stopped as stopped:
         raise caller.why("the checks did not come to an end") from stopped

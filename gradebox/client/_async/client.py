@@ -6,6 +6,7 @@ from typing import Self
 
 from gradebox.client import calls
 from gradebox.client._async.batches import AsyncBatches
+from gradebox.client._async.endpoints import AsyncEndpoints
 from gradebox.client._async.environments import AsyncEnvironments
 from gradebox.client._async.graders import AsyncGraders
 from gradebox.client._async.keys import AsyncKeys, AsyncProjects
@@ -30,7 +31,7 @@ class AsyncClient:
 
     Attributes:
         url: of the service.
-        graders, batches, environments, models: of the client's project.
+        graders, batches, environments, models, endpoints: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
 
@@ -54,6 +55,7 @@ class AsyncClient:
         self.batches = AsyncBatches(self._transport, project)
         self.environments = AsyncEnvironments(self._transport, project)
         self.models = AsyncModels(self._transport, project)
+        self.endpoints = AsyncEndpoints(self._transport, project)
         self.keys = AsyncKeys(self._transport)
         self.projects = AsyncProjects(self._transport)
 
