@@ -26,11 +26,22 @@ def list_batches(
     batches = [batch.status for batch in invocation.client.batches.list(limit, before)]
     if invocation.json:
         return as_json(batches)
+    has_passed_over = any(batch.not_applicable for batch in batches)
     rows = [
-        (b.id, b.state, _graders(b), b.done, b.total, errors(b.errors), b.not_applicable, b.created_at) for b in batches
+        (
+            b.id,
+            b.state,
+            _graders(b),
+            b.done,
+            b.total,
+            errors(b.errors),
+            *[b.not_applicable] * has_passed_over,
+            b.created_at,
+        )
+        for b in batches
     ]
-    columns = ["id", "state", "graders", "done", "total", "errors", "not applicable", "created (UTC)"]
-    return table(columns, rows)
+    passed_over = ["not applicable"] * has_passed_over
+    return table(["id", "state", "graders", "done", "total", "errors", *passed_over, "created (UTC)"], rows)
 
 
 @client_command(app)

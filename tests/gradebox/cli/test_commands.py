@@ -145,6 +145,9 @@ def test_what_a_grader_does_not_apply_to_is_told_apart(service: Service, tmp_pat
     assert "has a score: 2 of 2 outcomes are not applicable" in none.stderr
     batch = json.loads(service.run("batches", "list", "--limit", "1", "--json").stdout)[0]
     assert (batch["errors"], batch["not_applicable"]) == ({}, 2)
+    listed = service.run("batches", "list", "--limit", "1").stdout
+    assert re.search(r"errors +not applicable +created", listed), listed
+    assert re.search(r" none +2 +20\d\d-", listed), listed
     shown = service.run("batches", "show", batch["id"]).stdout
     assert "2 of 2 outcomes  errors: none  not applicable: 2" in shown
     scored = [json.loads(line) for line in service.run("batches", "outcomes", batch["id"]).stdout.splitlines()]
