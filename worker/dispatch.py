@@ -61,6 +61,24 @@ class Dispatch:
         _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)
         return batch
 
+    def retry(self, project: str, batch_id: str) -> Batch:
+        """Has the retryable outcomes of a finished batch scored again, and calls workers for them. A call that is lost
+        is made by the next heartbeat.
+
+        As `Retries.begin`, and it may raise the same.
+        """
+
+        def call(_wanted: Sequence[Wanted], units: int) -> None:
+            workers = max(1, len(self._store.processes.workers()))
+            with self._store.redis.pipeline() as pipe:
+                for _ in range(min(units, workers)):
+                    self._enqueue(pipe)
+                pipe.eval(lua("calm"), 0, self._queue.key, workers, Job.key_for(""))
+                pipe.execute()
+            _log.info("batch is retried", batch=batch_id, project=project, chunks=units)
+
+        return self._store.retries.begin(project, batch_id, call)
+
     def call(self) -> None:
         """Calls one worker, unless one is called already."""
         if not len(self._queue):
