@@ -34,8 +34,9 @@ RUN (command -v bwrap && ls /usr/lib/*/libseccomp.so.2) >/dev/null 2>&1 \
     || (apt-get update && apt-get install -y --no-install-recommends bubblewrap libseccomp2 && rm -rf /var/lib/apt/lists/*)
 RUN echo 'gradebox:x:10001:10001::/home/gradebox:/bin/false' >>/etc/passwd \
     && echo 'gradebox:x:10001:' >>/etc/group \
-    && mkdir -p /home/gradebox /data /spool /environments \
-    && chown 10001:10001 /home/gradebox /data /spool /environments && chmod 700 /data /spool && chmod 755 /environments
+    && mkdir -p /home/gradebox /data /keys /spool /environments \
+    && chown 10001:10001 /home/gradebox /data /keys /spool /environments \
+    && chmod 700 /data /keys /spool && chmod 755 /environments
 COPY --from=build /opt/gradebox /opt/gradebox
 ENV PATH=/opt/gradebox/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 \
     GRADEBOX_DATA_DIR=/data GRADEBOX_HOST=0.0.0.0 GRADEBOX_IMAGE_DIR=/home/gradebox/image

@@ -11,7 +11,9 @@ from api.http.unfinished import Unfinished
 from api.routes import (
     audit,
     batches,
+    budget,
     docs,
+    endpoints,
     environments,
     graders,
     health,
@@ -33,7 +35,7 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
     app.state.services = services
     # A request tries one route after the other: what is waited for most comes first.
-    for part in (score, batches, validate, graders, environments, models, audit):
+    for part in (score, batches, validate, graders, environments, models, endpoints, budget, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
     spoken = dialects.routers(services.settings.dialects)
     for router in (projects.router, keys.router, audit.of_service):

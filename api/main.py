@@ -57,6 +57,7 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     serving.run(sockets=passed)
     services.requests.refusals.tell()
     services.presence.end()
+    services.asker.close()
     tracing.stop()
 
 

@@ -3,7 +3,7 @@
 from asyncio import get_running_loop
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Concatenate, ParamSpec, TypeVar
+from typing import Annotated, Concatenate, Literal, ParamSpec, TypeVar
 
 from anyio import CapacityLimiter
 from anyio.to_thread import run_sync
@@ -24,6 +24,9 @@ from api.settings import ApiSettings
 from api.telemetry.collector import Stored
 from api.telemetry.exposition import Exposition
 from api.telemetry.requests import Requests
+from models.answering import ProjectAnswering
+from models.asker import Asker
+from models.other_graders import OtherGraders
 from models.settings import ModelSettings
 from runtime.metrics import Metrics
 from runtime.metrics_files import MergedMetrics
@@ -52,6 +55,8 @@ class Services:
         self.store = store
         self.pool = pool
         pool.environments.fetch_from(store.spool.open_archive)
+        self.asker = Asker(store, self.models)
+        self.asker.score_other = OtherGraders(store, pool, self.asker).score
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
         self.strangers = Strangers(self.settings.strangers)
@@ -77,6 +82,10 @@ class Services:
     def line_bytes(self) -> int:
         """How long a thread may be."""
         return self.pool.line_bytes
+
+    def answering(self, project: str, ask: Literal["stand-in"] | None = None) -> ProjectAnswering:
+        """Answers what a grader of this project asks while it is proved."""
+        return ProjectAnswering(self.store, self.asker, project, stand_in=ask == "stand-in")
 
     async def grade(
         self,

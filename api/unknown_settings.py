@@ -24,8 +24,9 @@ CLASSES: tuple[type[BaseSettings], ...] = (
 )
 # What no settings class reads: the client's, those of `gradebox serve` itself, and those of compose.yaml.
 _OTHERS = (
-    "API_KEY", "API_MEMORY", "BASE", "CONTAINER_CPUS", "IMAGE", "LOG_FORMAT", "LOG_LEVEL", "LOG_MB", "MODEL_KEY_",
-    "PROJECT", "REDIS_IMAGE", "REDIS_MAXMEMORY", "REDIS_MEMORY", "SUPERVISED", "URL", "WORKERS", "WORKER_MEMORY",
+    "API_KEY", "API_MEMORY", "BASE", "CONTAINER_CPUS", "ENDPOINT_KEY_", "IMAGE", "LOG_FORMAT", "LOG_LEVEL", "LOG_MB",
+    "MODEL_KEY_", "PROJECT", "REDIS_IMAGE", "REDIS_MAXMEMORY", "REDIS_MEMORY", "SUPERVISED", "URL", "WORKERS",
+    "WORKER_MEMORY",
 )  # fmt: skip
 
 _log = structlog.get_logger(__name__)

@@ -7,6 +7,7 @@ from rich.console import Console
 
 from benchmarks import (
     alternatives,
+    asking,
     backends,
     batches,
     environments,
@@ -28,6 +29,7 @@ PARTS: dict[str, Callable[[Results, Scale], None]] = {
     "alternatives": alternatives.measure,
     "backends": backends.measure,
     "environments": environments.measure,
+    "asking": asking.measure,
 }
 
 

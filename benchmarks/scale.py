@@ -29,6 +29,8 @@ class Scale:
     each: int = 40
     few: int = 10
     cold: int = 20
+    judged: int = 2_000
+    judged_memory: tuple[int, int] = (200, 20_000)
 
 
 FULL = Scale()
@@ -47,5 +49,7 @@ QUICK = Scale(
     each=10,
     few=4,
     cold=0,
+    judged=500,
+    judged_memory=(200, 2_000),
 )
 SCALES = {"quick": QUICK, "full": FULL, "long": LONG}

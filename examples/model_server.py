@@ -4,8 +4,9 @@
     python -m examples.model_server --port 8100 --reply '{"score": 3}' --behave status --status 429 --retry-after 2
 
 It answers `POST /v1/chat/completions`. With `response_format` of a JSON schema, the reply is the smallest value that
-fits the schema. The model's name may choose a behaviour too, as in `behave:hang` or `behave:status:503`, so that one
-server serves all tests. `GET /requests` tells how many requests there were.
+fits the schema. `POST /v1/score` is that of a reward server, which gives each thread `--reward`. The model's name may
+choose a behaviour too, as in `behave:hang` or `behave:status:503`, so that one server serves all tests. `GET /requests`
+tells how many requests there were.
 """
 
 import argparse
@@ -13,7 +14,8 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -32,6 +34,7 @@ class Script:
 
     Attributes:
         reply: the text of replies without a schema.
+        reward: of every thread, where it is asked as a reward server.
         behave: one of BEHAVIOURS.
         status, retry_after, times: of `status`: what it answers with, and to how many of the first requests; 0 is all.
         latency_s: before each answer.
@@ -41,6 +44,7 @@ class Script:
     """
 
     reply: str = '{"answer": "yes"}'
+    reward: float = 0.5
     behave: str = "answer"
     status: int = 500
     retry_after: str = ""
@@ -63,6 +67,8 @@ class ModelServer(ThreadingHTTPServer):
         self.bodies: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.ended = threading.Event()
+        self.at_once = self.most_at_once = 0
+        self._lock = threading.Lock()
         super().__init__((host, port), _Handler)
 
     @property
@@ -78,6 +84,18 @@ class ModelServer(ThreadingHTTPServer):
         self.ended.set()
         self.shutdown()
         self.server_close()
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts how many requests there are at once."""
+        with self._lock:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.at_once -= 1
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that goes in the middle is no fault of the server."""
@@ -95,6 +113,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         """A chat completion, or what the script does instead."""
+        with self.server.counted():
+            self._answer()
+
+    def _answer(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))))
         self.server.bodies.append(body)
         self.server.headers.append(dict(self.headers))
@@ -102,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(script.latency_s)
         if script.api_key and self.headers.get("Authorization") != f"Bearer {script.api_key}":
             return self._error(401, "Incorrect API key provided", "invalid_api_key")
-        if not self.path.endswith("/chat/completions"):
+        if not self.path.endswith(("/chat/completions", "/score")):
             return self._error(404, f"there is nothing at {self.path}", "not_found")
         behave, status = script.behave, script.status
         if str(body.get("model", "")).startswith("behave:"):
@@ -132,6 +154,9 @@ class _Handler(BaseHTTPRequestHandler):
             return self._error(400, f"you sent {self.headers.get('Authorization')}", "echo")
         if behave.startswith("deep"):
             return self._send(200 if behave == "deep" else 400, b'{"choices":' + b"[" * 200_000 + b"]" * 200_000 + b"}")
+        if self.path.endswith("/score"):
+            answer = {"reward": script.reward, "metadata": {"reason": "as the script says"}, "id": body.get("id")}
+            return self._send(200, json.dumps(answer).encode())
         return self._completion(behave, body)
 
     def _completion(self, behave: str, body: Mapping[str, Any]) -> None:
@@ -221,6 +246,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8100, help="0 takes a free one")
     parser.add_argument("--reply", default=Script.reply, help="the text of replies without a schema")
+    parser.add_argument("--reward", type=float, default=Script.reward, help="what `/v1/score` gives every thread")
     parser.add_argument("--behave", choices=BEHAVIOURS, default="answer")
     parser.add_argument("--status", type=int, default=500, help="what `--behave status` answers with")
     parser.add_argument("--times", type=int, default=0, help="to how many of the first requests it does; 0: all")

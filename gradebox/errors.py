@@ -114,7 +114,10 @@ class ScoreMissing(GradeboxError):
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
         error = outcome.error
-        why = f"{error.kind}: {error.message}" if error else "no reason was given"
+        if outcome.not_applicable is not None:
+            why = f"it does not apply: {outcome.not_applicable or 'no reason was given'}"
+        else:
+            why = f"{error.kind}: {error.message}" if error else "no reason was given"
         super().__init__(f"{outcome.grader} gave a completion no score, which is not a score of 0.0: {why}")
 
 

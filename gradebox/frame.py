@@ -4,10 +4,22 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from gradebox.html import table, table_of
-from gradebox.outcome import Outcome
+from gradebox.outcome import Outcome, Spent
 
 SHOWN = 100  # outcomes that a notebook shows
-_COLUMNS = ("index", "id", "grader", "score", "reason", "stdout", "run_ms", "no_completion")
+_COLUMNS = (
+    "index",
+    "id",
+    "grader",
+    "score",
+    "not_applicable",
+    "reason",
+    "details",
+    "stdout",
+    "run_ms",
+    "no_completion",
+)
+_SPENT = Spent.__struct_fields__
 
 _T = TypeVar("_T")
 
@@ -36,8 +48,9 @@ class Outcomes(list[Outcome]):
     def to_pandas(self, threads: Sequence[object] | None = None) -> Any:
         """A `pandas.DataFrame` with a row for each. `error` is the kind of an error, `message` what it says.
 
-        Values of a `Score` have columns of their own, `values.NAME`. `threads`, one for each, are the column `thread`.
-        Needs pandas.
+        Values of a `Score` have columns of their own, `values.NAME`. Where there were asks, so has what they came to,
+        `spent.asks` and the like; where one failed, `cause` says what became of it. `threads`, one for each, are the
+        column `thread`. Needs pandas.
         """
         from pandas import DataFrame
 
@@ -55,9 +68,14 @@ def _row(outcome: Outcome) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(outcome, name) for name in _COLUMNS}
     row["error"] = outcome.error and outcome.error.kind
     row["message"] = outcome.error and outcome.error.message
-    return row | {f"values.{name}": value for name, value in (outcome.values or {}).items()}
+    row["cause"] = outcome.error and outcome.error.cause
+    spent = {f"spent.{name}": getattr(outcome.spent, name) for name in _SPENT} if outcome.spent is not None else {}
+    return row | spent | {f"values.{name}": value for name, value in (outcome.values or {}).items()}
 
 
 def _names(outcomes: Iterable[Outcome]) -> list[str]:
-    values = {f"values.{name}": None for outcome in outcomes for name in outcome.values or {}}
-    return [*_COLUMNS[:4], "error", "message", *_COLUMNS[4:], *values]
+    found = list(outcomes)
+    values = {f"values.{name}": None for outcome in found for name in outcome.values or {}}
+    cause = ["cause"] if any(outcome.error is not None and outcome.error.cause for outcome in found) else []
+    spent = [f"spent.{name}" for name in _SPENT] if any(outcome.spent is not None for outcome in found) else []
+    return [*_COLUMNS[:4], "error", "message", *cause, *_COLUMNS[4:], *values, *spent]

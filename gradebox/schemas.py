@@ -1,5 +1,6 @@
 """The wire schemas: what the API answers and the client reads. Times are ISO 8601 in UTC, durations say their unit."""
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -13,8 +14,10 @@ from gradebox.outcome import Outcome
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
-Kind = Literal["function", "judge", "prebuilt", "external", "custom"]
+Kind = Literal["function", "binary_judge", "external", "judge", "prebuilt", "custom"]
+WrittenKind = Literal["binary_judge", "external"]  # the service writes the source of such a grader, by its config
 BuildState = Literal["building", "ready", "failed"]
+BudgetPeriod = Literal["day", "month", "total"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 Role = Literal["read", "score", "manage"]
@@ -139,18 +142,21 @@ class EnvironmentUse(_Schema):
 
 
 class Version(_Schema):
-    """One immutable source of a grader; of another kind than `function`, one config."""
+    """One immutable source of a grader, with the config that it was written from; or a config that is only kept."""
 
     number: int
     kind: Kind = "function"
-    sha256: str = Field(description="of the source that was validated, as UTF-8; of another kind, of its config")
-    source: str
-    config: dict[str, Any] | None = Field(None, description="of a kind that is kept and not run: as it was sent")
+    sha256: str = Field(description="of the source that was validated, as UTF-8; where there is none, of the config")
+    source: str = Field(description="empty: the grader is kept as it was sent, and cannot be run")
+    config: dict[str, Any] | None = Field(None, description="of another kind than `function`: what it is made from")
     isolation: Literal["batch", "completion"] = Field(description="in force: what `auto` came to")
     isolation_asked: Isolation
     timeout_s: float
     memory_mb: int
     environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
+    asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
+    pinned: dict[str, str] = Field({}, description="of each `grader:KEY` the version that is asked, as `KEY@NUMBER`")
+    stand_ins: bool = Field(False, description="whether stand-ins answered what it asked in the test run")
     created_at: datetime
     warnings: list[str] = []
 
@@ -160,7 +166,7 @@ class Grader(_Schema):
 
     project: str
     key: str
-    kind: Kind = Field("function", description="any other is kept and handed back, and cannot be run")
+    kind: Kind = Field("function", description="`judge`, `prebuilt` and `custom` are kept, and cannot be run")
     name: str
     description: str
     locked: bool
@@ -171,6 +177,7 @@ class Grader(_Schema):
     memory_mb: int
     test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
     environment: EnvironmentUse | None = Field(None, description="the packages that its newest version may import")
+    asks: list[str] = Field([], description="what its newest version may ask")
     warnings: list[str] = Field([], description="of the checks, for its newest version")
     created_at: datetime
     updated_at: datetime
@@ -333,6 +340,21 @@ class ModelDefaults(_Schema):
     seed: int | None = None
 
 
+@dataclass(frozen=True)
+class Price:
+    """What a million tokens cost.
+
+    Attributes:
+        input: of those that are sent.
+        output: of those that come back.
+        currency: three capitals.
+    """
+
+    input: float
+    output: float
+    currency: str = "USD"
+
+
 class ProjectModel(_Schema):
     """A model of a project, on any server that speaks OpenAI's chat completions. Its API key is never shown."""
 
@@ -343,6 +365,11 @@ class ProjectModel(_Schema):
     has_api_key: bool
     defaults: ModelDefaults
     timeout_s: float = Field(description="for one whole reply")
+    max_concurrency: int = Field(16, description="requests at once, of all workers together")
+    requests_per_minute: int | None = Field(None, description="of all workers together; None: no limit")
+    tokens_per_minute: int | None = Field(None, description="the same of tokens, input and output")
+    price: Price | None = Field(None, description="None: it costs nothing, or nobody said what")
+    keep_replies: bool = Field(True, description="whether a reply is kept for who asks the same again")
     structured_output: bool | None = Field(None, description="whether replies fit a schema; None: not tested")
     logprobs: bool | None = Field(None, description="whether the server tells log probabilities; None: not tested")
     tested_at: datetime | None = Field(None, description="when it last passed a test, since it was changed")
@@ -368,6 +395,42 @@ class ModelTrial(_Schema):
     structured_output: bool | None = None
     logprobs: bool | None = None
     duration_ms: float
+
+
+class ProjectEndpoint(_Schema):
+    """An endpoint of a project: a reward server. Its API key is never shown."""
+
+    project: str
+    key: str
+    url: str = Field(description="what `/score` is put behind")
+    has_api_key: bool
+    timeout_s: float = Field(description="for one whole reply")
+    max_concurrency: int = Field(16, description="requests at once, of all workers together")
+    requests_per_minute: int | None = Field(None, description="of all workers together; None: no limit")
+    tested_at: datetime | None = Field(None, description="when it last passed a test, since it was changed")
+    created_at: datetime
+    updated_at: datetime
+
+
+class EndpointTrial(_Schema):
+    """What a test of an endpoint came to."""
+
+    passed: bool
+    error: ModelFault | None = None
+    reward: float | None = Field(None, description="what it gave the thread that was sent")
+    duration_ms: float
+
+
+class ProjectBudget(_Schema):
+    """What a project may spend on asking models, and what it has spent of it."""
+
+    cost: float | None = Field(None, description="in `currency`; None: any")
+    tokens: int | None = Field(None, description="input and output together; None: any")
+    currency: str = "USD"
+    period: BudgetPeriod = Field("total", description="what is spent is counted anew each day or month, UTC")
+    spent_cost: float = Field(description="of this period, by models whose price is in `currency`")
+    spent_tokens: int = Field(description="of this period, by all models")
+    is_spent: bool = Field(description="whether nothing more is asked")
 
 
 class AuditLine(_Schema):

@@ -89,7 +89,7 @@ class Policy:
             private = self._private
         else:
             raise AddressError(
-                f"this service asks no model at {place.label}: its operator names the hosts in GRADEBOX_MODEL_HOSTS"
+                f"this service asks nothing at {place.label}: its operator names the hosts in GRADEBOX_MODEL_HOSTS"
             )
         if (address := _address(place.host)) is not None:
             _check(place, address, private)

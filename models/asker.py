@@ -1,14 +1,51 @@
-"""Stands in until the asker is merged."""
+"""Answers what graders ask: of models, endpoints and other graders. One per process."""
 
+import asyncio
+import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
-from typing import NamedTuple
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
 
 from gradebox.outcome import Spent
+from models import stand_in
+from models.answers import Answer, failed, replied
+from models.requests import (
+    EndpointRequest,
+    GraderRequest,
+    ModelRequest,
+    OnceRequest,
+    RequestError,
+    RequestTooLarge,
+    parse,
+)
+from models.settings import ModelSettings
+from storage.spending import Budget
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from models.asking import Asking
+
+__all__ = ["Answer", "Asker", "Who"]
+
+ASK_S = 120.0
+_NESTED = 4  # graders that are asked by graders that are asked by …
+_GRADERS = 8  # that are asked at once, of each level
+_NOTHING = Spent()
 
 
 class Who(NamedTuple):
-    """Who."""
+    """On whose behalf is asked.
+
+    Attributes:
+        project: of the grader.
+        grader: its key.
+        label: key and version, `polite@3`.
+        batch: its id; "" for what is scored at once and for test runs.
+        asks: what it may ask: `model:small-judge` to "", `grader:has-answer` to the version that is meant.
+        keep: whether kept replies are used, and replies kept.
+        stand_in: whether nobody is asked, and the smallest reply stands in.
+        budget: of the batch; None for any.
+    """
 
     project: str
     grader: str
@@ -17,18 +54,135 @@ class Who(NamedTuple):
     asks: Mapping[str, str] = {}
     keep: bool = True
     stand_in: bool = False
+    budget: Budget | None = None
 
 
-class Answer(NamedTuple):
-    """Answer."""
+Wanted = Callable[[], bool]
+"""Whether an answer is still wanted. It is called on the asker's thread, twice a second: it must not block."""
 
-    body: bytes
-    spent: Spent
+ScoreOther = Callable[[str, bytes, Who, Wanted], Answer]
+"""The score of a grader by its label, of a thread as JSON, on behalf of the one that asks."""
 
 
 class Asker:
-    """Asker."""
+    """Safe to use from several threads. A thread with an event loop begins with the first ask of a server.
 
-    def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
-        """Asks."""
-        raise NotImplementedError
+    Attributes:
+        score_other: answers asks of other graders.
+    """
+
+    def __init__(
+        self, store: Store, settings: ModelSettings, score_other: ScoreOther | None = None, ask_s: float = ASK_S
+    ) -> None:
+        """`ask_s` is how long one ask may take with all its tries, from when it is first sent."""
+        self.score_other = score_other
+        self._store = store
+        self._settings = settings
+        self._ask_s = ask_s
+        self._lock = threading.Lock()
+        self._running: tuple[Asking, asyncio.AbstractEventLoop] | None = None
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+        self._level = threading.local()
+        self._graders: dict[int, ThreadPoolExecutor] = {}
+
+    def ask(self, request: bytes, who: Who, wanted: Wanted) -> Future[Answer]:
+        """The answer to a request, once there is one. A failure is an answer too.
+
+        The future is cancelled when the answer is not wanted any more, and when the asker is closed.
+        """
+        try:
+            parsed = parse(request)
+        except RequestTooLarge as error:
+            return _done(failed("too_much", str(error)))
+        except RequestError as error:
+            return _done(failed("refused", str(error)))
+        if isinstance(parsed, OnceRequest):
+            return _done(Answer(b'{"reply":%b}' % bytes(parsed.value), _NOTHING))
+        asked = f"{parsed.__struct_config__.tag}:{parsed.name}"
+        if asked not in who.asks:
+            message = f"the grader may not ask {asked}: name it at module level, so that the version knows what it asks"
+            return _done(failed("unknown", message))
+        if isinstance(parsed, GraderRequest):
+            return self._ask_grader(who.asks[asked] or parsed.name, parsed, who, wanted)
+        if who.stand_in:
+            return _done(replied(stand_in.reply(parsed), Spent(asks=1)))
+        return self._ask_server(parsed, request, who, wanted)
+
+    def close(self) -> None:
+        """Gives up what is asked, and closes all connections."""
+        with self._lock:
+            self._is_closed = True
+            graders = list(self._graders.values())
+            if self._running is not None:
+                asking, loop = self._running
+                loop.call_soon_threadsafe(asking.end)
+        for each in graders:
+            each.shutdown(wait=False, cancel_futures=True)
+        if self._thread is not None:
+            self._thread.join()
+
+    def _ask_server(
+        self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Wanted
+    ) -> Future[Answer]:
+        with self._lock:  # the loop does not end in between
+            if self._is_closed:
+                return _cancelled()
+            asking, loop = self._running or self._begin()
+            return asyncio.run_coroutine_threadsafe(asking.answer(request, data, who, wanted), loop)
+
+    def _ask_grader(self, label: str, request: GraderRequest, who: Who, wanted: Wanted) -> Future[Answer]:
+        """Each level has threads of its own: graders that wait for other graders leave these their threads."""
+        level = getattr(self._level, "number", 0)
+        if self.score_other is None:
+            return _done(failed("unknown", f"nobody answers for grader {label!r} here"))
+        if level >= _NESTED:
+            return _done(failed("too_much", f"graders ask graders {_NESTED} deep, and {label!r} is one more: ask less"))
+        with self._lock:
+            if self._is_closed:
+                return _cancelled()
+            graders = self._graders.get(level)
+            if graders is None:
+                graders = self._graders[level] = ThreadPoolExecutor(_GRADERS, f"asked-graders-{level}")
+            return graders.submit(self._score_other, level, label, bytes(request.thread), who, wanted)
+
+    def _score_other(self, level: int, label: str, thread: bytes, who: Who, wanted: Wanted) -> Answer:
+        assert self.score_other is not None
+        self._level.number = level + 1
+        if not wanted():
+            return failed("unreachable", f"grader {label!r} was not asked, as its answer was not wanted any more", True)
+        return self.score_other(label, thread, who, wanted)
+
+    def _begin(self) -> "tuple[Asking, asyncio.AbstractEventLoop]":
+        import uvloop
+
+        from models.asking import Asking  # loads an HTTP client: not in a process that asks nothing
+
+        self._running = running = Asking(self._store, self._settings, self._ask_s), uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, args=running, name="asker", daemon=True)
+        self._thread.start()
+        return running
+
+    def _serve(self, asking: "Asking", loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(asking.serve())
+        finally:
+            with self._lock:
+                self._running = None  # should it have failed, another begins with the next ask
+            loop.run_until_complete(asking.close())
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+
+def _done(answer: Answer) -> Future[Answer]:
+    future: Future[Answer] = Future()
+    future.set_result(answer)
+    return future
+
+
+def _cancelled() -> Future[Answer]:
+    future: Future[Answer] = Future()
+    future.cancel()
+    future.set_running_or_notify_cancel()
+    return future

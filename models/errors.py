@@ -5,17 +5,44 @@ AddressError      a base URL is none, or leads where it may not
 ReplyTooLarge     a reply is longer than the operator allows
 """
 
+from typing import NamedTuple
+
 from gradebox.schemas import ModelFailure, ModelFault
 
 
+class Usage(NamedTuple):
+    """Tokens, as the server counted them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
 class ModelError(Exception):
-    """A model was asked and gave no reply that can be used."""
+    """A model was asked and gave no reply that can be used.
+
+    Attributes:
+        fault: what happened, as the API tells it.
+        status: what the server answered with; 0 where it did not answer.
+        reply: the beginning of what it answered.
+        usage: what the reply cost all the same.
+    """
 
     def __init__(
-        self, kind: ModelFailure, message: str, retryable: bool = False, retry_after_s: float | None = None
+        self,
+        kind: ModelFailure,
+        message: str,
+        retryable: bool = False,
+        retry_after_s: float | None = None,
+        *,
+        status: int = 0,
+        reply: str = "",
+        usage: Usage = Usage(),  # noqa: B008 - it is immutable
     ) -> None:
         super().__init__(message)
         self.fault = ModelFault(kind=kind, message=message, retryable=retryable, retry_after_s=retry_after_s)
+        self.status = status
+        self.reply = reply
+        self.usage = usage
 
 
 class AddressError(ValueError):

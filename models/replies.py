@@ -7,11 +7,14 @@ from typing import Any
 
 import msgspec
 
-from models.errors import ModelError
+from gradebox.schemas import ModelFailure
+from models.errors import ModelError, Usage
 
 _LONGEST_PAUSE_S = 3600.0
 _LOOKED_AT = 16_384  # bytes of an answer, of which the first characters are told
 _TOLD = 500
+REPLY_TOLD = 4096
+_MOST_TOKENS = 1 << 40  # what a server may say that a reply cost
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -20,6 +23,7 @@ class Reply(msgspec.Struct, frozen=True):
     text: str
     finish_reason: str
     has_logprobs: bool
+    usage: Usage
 
 
 class _Message(msgspec.Struct):
@@ -33,8 +37,14 @@ class _Choice(msgspec.Struct):
     logprobs: msgspec.Raw = msgspec.Raw(b"null")
 
 
+class _Usage(msgspec.Struct):
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
 class _Completion(msgspec.Struct):
     choices: list[_Choice]
+    usage: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Coded(msgspec.Struct):
@@ -42,6 +52,7 @@ class _Coded(msgspec.Struct):
 
 
 _completion = msgspec.json.Decoder(_Completion)
+_usage = msgspec.json.Decoder(_Usage)
 _coded = msgspec.json.Decoder(_Coded)
 
 
@@ -54,42 +65,55 @@ def read(body: bytes, secret: str) -> Reply:
             "invalid_reply",
             f"the server answered, but with no chat completion ({told(body, secret)}): check that the base URL is that "
             "of an OpenAI-compatible server, mostly ending in /v1",
+            reply=told(body, secret, REPLY_TOLD),
         ) from error
+    usage = _counted(found.usage)
     if not found.choices:
-        raise ModelError("invalid_reply", "the completion has no choices: ask again, or look into the server's log")
+        message = "the completion has no choices: ask again, or look into the server's log"
+        raise ModelError("invalid_reply", message, usage=usage)
     choice = found.choices[0]
+    text = choice.message.content or ""
     if choice.message.refusal or choice.finish_reason == "content_filter":
+        reply = _beginning(text, secret)
         why = told((choice.message.refusal or "content filter").encode("utf-8", "replace"), secret)
-        raise ModelError("refused", f"the model refused ({why}): change the messages, or take another model")
+        message = f"the model refused ({why}): change the messages, or take another model"
+        raise ModelError("refused", message, reply=reply or why, usage=usage)
     if choice.finish_reason == "length":
-        raise ModelError("cut_off", "the reply was cut off at the server's bound of tokens: raise `max_tokens`")
-    if not choice.message.content:
-        raise ModelError("invalid_reply", "the reply is empty: check that the model answers in text")
+        message = "the reply was cut off at the server's bound of tokens: raise `max_tokens`"
+        raise ModelError("cut_off", message, reply=_beginning(text, secret), usage=usage)
+    if not text:
+        raise ModelError("invalid_reply", "the reply is empty: check that the model answers in text", usage=usage)
     has_logprobs = bytes(choice.logprobs).strip() != b"null"
-    return Reply(choice.message.content, choice.finish_reason or "", has_logprobs)
+    return Reply(text, choice.finish_reason or "", has_logprobs, usage)
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str) -> ModelError:
     """What an answer of another status than 200 means."""
     said = f"the server answered {status} ({told(body, secret)})"
+    pause = _retry_after(headers.get("retry-after", ""))
+
+    def meaning(
+        kind: ModelFailure, message: str, retryable: bool = False, retry_after_s: float | None = None
+    ) -> ModelError:
+        reply = told(body, secret, REPLY_TOLD)
+        return ModelError(kind, message, retryable, retry_after_s, status=status, reply=reply)
+
     if status == 429 and _code(body) == "insufficient_quota":
-        return ModelError("refused", f"{said}: the account has no quota left, so pay for more, or take another model")
+        return meaning("refused", f"{said}: the account has no quota left, so pay for more, or take another model")
     if status == 429:
-        pause = _retry_after(headers.get("retry-after", ""))
-        return ModelError("rate_limited", f"{said}: ask later, or raise the limit there", True, pause)
+        return meaning("rate_limited", f"{said}: ask later, or raise the limit there", True, pause)
     if status == 404:
-        return ModelError("unknown", f"{said}: check the base URL, mostly ending in /v1, and the model's name there")
+        return meaning("unknown", f"{said}: check the base URL, mostly ending in /v1, and the model's name there")
     if status in (401, 403):
-        return ModelError("refused", f"{said}: check the API key of the model")
+        return meaning("refused", f"{said}: check the API key of the model")
     if 300 <= status < 400:
-        return ModelError("refused", f"the server answered {status}, and redirects are not followed: set its own URL")
+        return meaning("refused", f"the server answered {status}, and redirects are not followed: set its own URL")
     if status >= 500 or status in (408, 409, 425):
-        pause = _retry_after(headers.get("retry-after", ""))
-        return ModelError("unreachable", f"{said}: ask again, or look into the server's log", True, pause)
-    return ModelError("refused", f"{said}: check the model's name there and its defaults")
+        return meaning("unreachable", f"{said}: ask again, or look into the server's log", True, pause)
+    return meaning("refused", f"{said}: check the model's name there and its defaults")
 
 
-def told(body: bytes, secret: str) -> str:
+def told(body: bytes, secret: str, most: int = _TOLD) -> str:
     """The beginning of an answer, without the secret that it may repeat."""
     text = body[:_LOOKED_AT].decode("utf-8", "replace")
     if secret:
@@ -99,7 +123,21 @@ def told(body: bytes, secret: str) -> str:
             if secret[:size] in text:
                 text = text.replace(secret[:size], "[API key]")
     text = " ".join(text.split())
-    return f"{text[:_TOLD]}…" if len(text) > _TOLD else text or "nothing"
+    return f"{text[:most]}…" if len(text) > most else text or "nothing"
+
+
+def _beginning(text: str, secret: str) -> str:
+    return told(text[:_LOOKED_AT].encode("utf-8", "replace"), secret, REPLY_TOLD) if text else ""
+
+
+def _counted(usage: msgspec.Raw) -> Usage:
+    """What a server says that a reply cost. A reply is one all the same where that is not said, or is no count."""
+    try:
+        found = _usage.decode(usage)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Usage()
+    counts = (found.prompt_tokens, found.completion_tokens)
+    return Usage(*counts) if all(0 <= count < _MOST_TOKENS for count in counts) else Usage()
 
 
 def _code(body: bytes) -> object:

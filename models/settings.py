@@ -33,3 +33,7 @@ class ModelSettings(BaseSettings):
     )
     model_reply_kb: int = Field(default=4096, ge=1, le=65536, description="KiB that one reply may have")
     model_connect_s: float = Field(default=10.0, gt=0, le=600, description="seconds that connecting may take")
+    kept_replies_mb: int = Field(
+        default=128, ge=0, le=65536, description="MiB in Redis for the kept replies of one project; 0 keeps none"
+    )
+    kept_replies_days: float = Field(default=30, gt=0, le=3650, description="how long a reply is kept")

@@ -74,7 +74,7 @@ class Completions:
         self._known: set[tuple[str, str]] = set()
         self._outcomes = Counter(
             "gradebox_completions",
-            "Outcomes by grader: scored, or the kind of error.",
+            "Outcomes by grader: scored, not_applicable, or the kind of error.",
             ["project", "grader", "outcome"],
             registry=registry,
         )
@@ -85,16 +85,19 @@ class Completions:
             registry=registry,
         )
 
-    def add(self, project: str, grader: str, scored: int, errors: Mapping[str, int], run_ms: float) -> None:
-        """Counts outcomes of one grader: those that have a score, and the others by their kind of error."""
+    def add(
+        self, project: str, grader: str, scored: int, not_applicable: int, errors: Mapping[str, int], run_ms: float
+    ) -> None:
+        """Counts outcomes of one grader: those that have a score, those that it does not apply to, and the others by
+        their kind of error.
+        """
         if (project, grader) not in self._known:
             if len(self._known) >= _GRADERS:
                 project = grader = REST
             self._known.add((project, grader))
-        if scored:
-            self._outcomes.labels(project, grader, "scored").inc(scored)
-        for kind, count in errors.items():
-            self._outcomes.labels(project, grader, kind).inc(count)
+        for kind, count in {"scored": scored, "not_applicable": not_applicable, **errors}.items():
+            if count:
+                self._outcomes.labels(project, grader, kind).inc(count)
         self._seconds.labels(project, grader).inc(run_ms / 1000)
 
 

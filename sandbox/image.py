@@ -1,5 +1,5 @@
 """What a sandbox sees as its file system: a copy of the interpreter and its standard library, the time zones, the
-guest's parser of JSON, and the guest.
+guest's parser of JSON, the template engine of judges, and the guest.
 
 A copy rather than binds of the host's folders: it holds nothing else, so that nothing of the host can be read by
 mistake, not even the name of a home; other users can reach it where the interpreter lies in root's home; and it is one
@@ -134,6 +134,16 @@ def _parser() -> Path:
     return modules[0]
 
 
+def _template_engine() -> Path:
+    """The package by which judges fill in templates: pure Python, and lies beside the guest's own modules."""
+    found = importlib.util.find_spec("dotpromptz_handlebars")
+    if found is None or found.origin is None:
+        raise IsolationUnavailable(
+            "the template engine of judges is not there: install it with `pip install dotpromptz-handlebars`."
+        )
+    return Path(found.origin).parent
+
+
 def _zones() -> Path:
     """The time zones of the package tzdata, which is pinned: those of one machine differ from those of another."""
     found = importlib.util.find_spec("tzdata")
@@ -178,8 +188,10 @@ def _guest_files() -> list[tuple[Path, Path]]:
     files.append((_ROOMS / "sandbox" / "__init__.py", Path("sandbox/__init__.py")))
     package = _gradebox_package()
     files += [(package / name, Path("gradebox") / name) for name in _SHOWN]
-    files += [(path, Path("gradebox/asks") / path.name) for path in sorted((package / "asks").glob("*.py"))]
-    return files
+    for room in ("asks", "judges"):
+        files += [(path, Path("gradebox") / room / path.name) for path in sorted((package / room).glob("*.py"))]
+    engine = _template_engine()
+    return files + [(path, Path(engine.name) / path.name) for path in sorted(engine.glob("*.py"))]
 
 
 _SHOWN = ("__init__.py", "score.py", "thread.py", "thread_forms.py")  # of gradebox, to graders

@@ -1,9 +1,15 @@
 """What a batch consists of: the graders that score it, its chunks, and the units of work that they make."""
 
+from collections.abc import Sequence
+from typing import Literal
+
 import msgspec
 
 from gradebox.schemas import Version
 from storage.chunks import Chunk
+
+Lane = Literal["", "asking"]
+"""Which workers score a batch: those of the lane `asking` where a grader of it asks, else those of the other."""
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -17,6 +23,11 @@ class Wanted(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """How outcomes name it."""
         return f"{self.key}@{self.version.number}"
+
+
+def lane_of(wanted: Sequence[Wanted]) -> Lane:
+    """The lane of a batch that these graders score: with one that asks, the others wait for it."""
+    return "asking" if any(one.version.asks for one in wanted) else ""
 
 
 class Scorer(msgspec.Struct, frozen=True, omit_defaults=True):

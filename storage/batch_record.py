@@ -9,7 +9,7 @@ from redis.client import Pipeline
 
 from gradebox.schemas import Batch, BatchGrader, Summary
 from storage import names, tallies
-from storage.batch_plan import Scorer
+from storage.batch_plan import Lane, Scorer
 from storage.chunks import Chunk
 from storage.connection import text
 from storage.frozen_batch import Frozen
@@ -20,7 +20,9 @@ from storage.summary import NOT_MADE, summary_of, weighted_mean
 _log = logging.getLogger(__name__)
 
 
-def new_record(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None, trace: str) -> dict[str, str]:
+def new_record(
+    project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None, trace: str, lane: Lane = ""
+) -> dict[str, str]:
     """The record of a new batch. Values of more than 64 bytes would make Redis keep it in four times the room."""
     threads = _threads(chunks)
     graders = [msgspec.structs.replace(scorer, source="") for scorer in scorers]
@@ -40,6 +42,7 @@ def new_record(project: str, scorers: list[Scorer], chunks: list[Chunk], by: str
         "created_at": datetime.now(UTC).isoformat(),
         **({"created_by": by} if by else {}),
         **({"trace": trace} if trace else {}),
+        **({"lane": lane} if lane else {}),
     }
 
 

@@ -17,7 +17,7 @@ from gradebox.schemas import Batch, Version
 from storage import accepted_answer, batch_record, names
 from storage.audit import Audit
 from storage.backlog import Backlog, ProjectBounds, Usage, Waiting
-from storage.batch_plan import Plan, Scorer, Wanted
+from storage.batch_plan import Plan, Scorer, Wanted, lane_of
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
@@ -97,7 +97,7 @@ class Batches:
             KeyReused: `once` came with another request.
         """
         scorers = [scorer_of(one) for one in wanted]
-        fields = batch_record.new_record(project, scorers, chunks, by, trace)
+        fields = batch_record.new_record(project, scorers, chunks, by, trace, lane_of(wanted))
         batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
             answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)

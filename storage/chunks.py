@@ -9,6 +9,7 @@ from storage.errors import Refused, TooLarge
 
 CHUNK_LINES = 1000
 FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that one of a few hundred threads keeps several workers busy
+ASKING_CHUNK_LINES = 100  # of a batch whose graders ask: each line may wait for a model for minutes
 CHUNK_BYTES = 2 * 1024 * 1024  # a chunk ends with the first line that takes it here
 BATCH_LINES = 1_000_000
 BATCH_BYTES = 4 * 1024**3
@@ -52,14 +53,16 @@ class Cutter:
         max_bytes: int = BATCH_BYTES,
         first_lines: int = FIRST_CHUNK_LINES,
         line_bytes: int = LINE_BYTES,
+        chunk_lines: int = CHUNK_LINES,
     ) -> None:
+        self._chunk_lines = chunk_lines
         self._line_bytes = line_bytes
         self._max_lines = max_lines
         self._max_bytes = max_bytes
         self._chunks: list[Chunk] = []
         self._chunk_offset = self._chunk_first = 0
         self._offset = self._lines = 0  # up to the last line end
-        self._first_lines = self._most_lines = first_lines
+        self._first_lines = self._most_lines = min(first_lines, chunk_lines)
         self._partial = 0  # bytes of the line that has no end yet
         self._blank = True  # whether they are white space
         self._text_end = self._text_lines = 0  # up to the end of the last line that is not blank
@@ -158,4 +161,4 @@ class Cutter:
         if lines:
             self._chunks.append(Chunk(self._chunk_offset, self._offset - self._chunk_offset, self._chunk_first, lines))
         self._chunk_offset, self._chunk_first = self._offset, self._lines
-        self._most_lines = min(CHUNK_LINES, max(self._first_lines, self._lines // 4))
+        self._most_lines = min(self._chunk_lines, max(self._first_lines, self._lines // 4))

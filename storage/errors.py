@@ -5,7 +5,7 @@ StorageError
 ├── Conflict         the key is taken
 │   ├── Locked       the grader is locked
 │   ├── NotRunnable  the grader is of a kind that is kept and not run
-│   └── KeyNeeded    a model's API key was given for another base URL
+│   └── KeyNeeded    the API key of a model or endpoint was given for another URL
 ├── KeyReused        an Idempotency-Key came with another request
 ├── Refused          an upload that is over a limit or has no line in it
 │   ├── TooLarge
@@ -41,7 +41,7 @@ class NotRunnable(Conflict):
 
 
 class KeyNeeded(Conflict):
-    """The API key of a model was given for another base URL: it is to be given again."""
+    """The API key of a model or endpoint was given for another URL: it is to be given again."""
 
 
 class KeyReused(StorageError):

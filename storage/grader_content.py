@@ -24,11 +24,13 @@ class Proved(msgspec.Struct, frozen=True):
     environment: EnvironmentUse | None = None
     threads: Sequence[bytes] = ()
     """What it was proved on, where they were sent with it: JSON lines, which stay with the grader."""
-
-    @property
-    def kind(self) -> Kind:
-        """What has a source is a function."""
-        return "function"
+    kind: Kind = "function"
+    config: dict[str, Any] | None = None
+    """Of another kind than a function: what the source was written from."""
+    pinned: dict[str, str] = {}
+    """Of each `grader:KEY` that it asks the version that is meant."""
+    stand_ins: bool = False
+    """Whether stand-ins answered what it asked."""
 
     @property
     def warnings(self) -> list[str]:
@@ -42,9 +44,12 @@ class Proved(msgspec.Struct, frozen=True):
 
     def is_version(self, version: Version) -> bool:
         """Whether it is this version already."""
-        mine = (self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment)
-        its = (version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb, version.environment)
-        return mine == its
+        mine = (self.kind, self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment, self.pinned)
+        its = (
+            *(version.kind, version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb),
+            *(version.environment, version.pinned),
+        )
+        return mine == its and self.config == version.config and (self.stand_ins or not version.stand_ins)
 
     def version(self, number: int) -> Version:
         """It, as the version of this number."""
@@ -52,13 +57,18 @@ class Proved(msgspec.Struct, frozen=True):
             raise ValueError("a valid report says which isolation is in force")
         return Version(
             number=number,
+            kind=self.kind,
             sha256=self.sha256,
             source=self.source,
+            config=self.config,
             isolation=self.report.isolation,
             isolation_asked=self.isolation,
             timeout_s=self.timeout_s,
             memory_mb=self.memory_mb,
             environment=self.environment,
+            asks=self.report.asks,
+            pinned=self.pinned,
+            stand_ins=self.stand_ins,
             created_at=datetime.now(UTC),
             warnings=self.warnings,
         )

@@ -21,6 +21,18 @@ from storage.quotas import Quotas
 PAGE_BYTES = 4 * 1024 * 1024  # of versions in one answer, and as many more as are read at once
 _AT_ONCE = 16
 _KEPT_NUMBERS = 2000  # of graders that were deleted
+# What a grader may become by its next version: what was written for a user may be edited, and what was kept may run.
+_NEXT_KINDS: dict[Kind, tuple[Kind, ...]] = {
+    "function": ("binary_judge", "external"),
+    "binary_judge": ("function", "external"),
+    "external": ("function", "binary_judge"),
+    "judge": ("binary_judge",),
+}
+# Of kinds that were kept before they could be run.
+_TO_RUN: dict[Kind, str] = {
+    "judge": "To have it run, update it as kind 'binary_judge', with a model of this project",
+    "external": "To have it run, update it with the key of an endpoint of this project",
+}
 _FLOOR = ""  # among the numbers: the highest of those that are no longer kept
 
 _T = TypeVar("_T")
@@ -209,10 +221,10 @@ class Graders:
             NotRunnable: it is of a kind that is only kept.
         """
         version = self.version(project, key, number)
-        if version.kind != "function":
+        if not version.source:
             raise NotRunnable(
-                f"grader {key!r} is of kind {version.kind!r}: such graders are kept and handed back, "
-                "and cannot be run yet. Name a grader of kind 'function'"
+                f"grader {key!r} is of kind {version.kind!r}, and has no source: it is kept and handed back, and "
+                f"cannot be run. {_TO_RUN.get(version.kind, 'Name a grader that has a source')}"
             )
         return version
 
@@ -349,7 +361,7 @@ def _grader(project: str, key: str, name: str, description: str, version: Versio
 
 
 def _of_version(version: Version) -> dict[str, Any]:
-    shown = ("kind", "sha256", "isolation", "timeout_s", "memory_mb", "environment", "warnings")
+    shown = ("kind", "sha256", "isolation", "timeout_s", "memory_mb", "environment", "asks", "warnings")
     return {"version": version.number, **{name: getattr(version, name) for name in shown}}
 
 
@@ -388,7 +400,7 @@ def _require(value: bytes | str | None) -> bytes | str:
 
 
 def _of_kind(grader: Grader, kind: Kind) -> Grader:
-    if grader.kind != kind:
+    if kind != grader.kind and kind not in _NEXT_KINDS.get(grader.kind, ()):
         raise Conflict(
             f"grader {grader.key!r} is of kind {grader.kind!r} and stays so: "
             f"make one of kind {kind!r} under another key, or delete it first"

@@ -9,6 +9,7 @@ import msgspec
 from redis import Redis
 from redis.exceptions import RedisError
 
+from storage.batch_plan import Lane
 from storage.connection import script
 from storage.statistics import Tally, pack
 from storage.tallies import MOST, Tallies
@@ -52,7 +53,7 @@ class Beat(msgspec.Struct, frozen=True):
     returned: int
     """Leases that had run out."""
     waiting: int
-    """Projects that have units no worker has taken."""
+    """Projects that have units in the lane which no worker has taken."""
 
 
 class Standing(IntEnum):
@@ -100,20 +101,20 @@ class Leases:
         self._complete = script(redis, "complete")
         self._tallies = Tallies(redis)
 
-    def claim(self, *, starving: bool = False) -> Lease | None:
-        """The next unit of the project and batch whose turn it is, or None where nothing waits. With `starving`, only
-        projects that have no lease have a turn.
+    def claim(self, *, starving: bool = False, lane: Lane = "") -> Lease | None:
+        """The next unit of the project and batch whose turn it is in the lane, or None where nothing waits. With
+        `starving`, only projects that have no lease have a turn.
         """
-        found = self._claim(args=[self._lease_ms, _now(), int(starving)])
+        found = self._claim(args=[self._lease_ms, _now(), int(starving), lane])
         if not found:
             return None
         batch, unit, attempt, tries, part_attempt, outcomes, earlier = found
         part = Part(part_attempt, outcomes) if outcomes else None
         return Lease(batch.decode(), unit, attempt, tries, part, earlier)
 
-    def beat(self, leases: Iterable[Lease]) -> Beat:
-        """Extends these leases, and gives back all leases that ran out, of any worker."""
-        returned, waiting = self._beat(args=[self._lease_ms, *map(str, leases)])
+    def beat(self, leases: Iterable[Lease], lane: Lane = "") -> Beat:
+        """Extends these leases of a worker of the lane, and gives back all leases that ran out, of any worker."""
+        returned, waiting = self._beat(args=[self._lease_ms, lane, *map(str, leases)])
         return Beat(returned, waiting)
 
     def advance(self, lease: Lease, outcomes: int) -> Standing:

@@ -26,6 +26,7 @@ BUILD_TRIES = "gradebox:build-tries"
 ARCHIVES = "gradebox:archives"
 CONDEMNED_ARCHIVES = "gradebox:condemned-archives"
 ARCHIVES_LOOK = "gradebox:archives-look"
+BUDGETS = "gradebox:budgets"
 ENDINGS = "gradebox:endings"
 """The channel on which the id of each batch that ends is told, and `project/key` of each environment that changes."""
 
@@ -163,3 +164,33 @@ def environment_uses(project: str) -> str:
 def models(project: str) -> str:
     """The models of a project: key to JSON, API keys encrypted."""
     return f"gradebox:models:{project}"
+
+
+def spent(project: str, period: str = "") -> str:
+    """What a project's asks cost, in all or in a day or month."""
+    return f"gradebox:spent:{project}:{period}" if period else f"gradebox:spent:{project}"
+
+
+def spent_by_batch(batch_id: str) -> str:
+    """What a batch's asks cost."""
+    return f"gradebox:spent-batch:{batch_id}"
+
+
+def kept_replies(project: str) -> str:
+    """The replies that a project keeps: digest to time and reply, packed; and how many bytes they take."""
+    return f"gradebox:kept-replies:{project}"
+
+
+def kept_order(project: str) -> str:
+    """The digests of a project's kept replies, the oldest first."""
+    return f"gradebox:kept-order:{project}"
+
+
+def limits(project: str, asked: str) -> str:
+    """Who asks a model or endpoint, and what may be asked of it."""
+    return f"gradebox:limits:{project}:{asked}"
+
+
+def endpoints(project: str) -> str:
+    """The endpoints of a project: key to JSON, API keys encrypted."""
+    return f"gradebox:endpoints:{project}"

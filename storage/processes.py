@@ -13,8 +13,10 @@ from redis.exceptions import RedisError
 
 from runtime import threads
 from storage import names
+from storage.batch_plan import Lane
 
 TELL_S = 5.0  # how often a process tells
+ROLES: dict[Lane, str] = {"": "worker", "asking": "asking-worker"}
 _SILENT_S = 20.0  # a process that said nothing for so long is gone
 
 _log = structlog.get_logger(__name__)
@@ -51,9 +53,9 @@ class Processes:
         records = [msgspec.json.decode(found, type=ProcessRecord) for found in self._redis.hvals(names.PROCESSES)]
         return [record for record in records if _is_heard(record)]
 
-    def workers(self) -> list[ProcessRecord]:
-        """The workers among them."""
-        return [record for record in self.there() if record.role == "worker"]
+    def workers(self, lane: Lane = "") -> list[ProcessRecord]:
+        """The workers of the lane among them."""
+        return [record for record in self.there() if record.role == ROLES[lane]]
 
     def forget_silent(self) -> None:
         """Removes the records of processes that ended without a word."""

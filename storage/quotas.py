@@ -30,6 +30,8 @@ class Quotas(msgspec.Struct, frozen=True):
     """Of a project, which are not over."""
     models: int = 100
     """Of a project."""
+    endpoints: int = 100
+    """Of a project."""
 
     def check_builds(self, project: str, there: int, building: int, deleted: int) -> None:
         """Whether the project may have one more build of an environment; `deleted` ones still take room for a day."""
@@ -64,6 +66,14 @@ class Quotas(msgspec.Struct, frozen=True):
             raise QuotaExceeded(
                 f"project {project!r} has {there} models, and at most {self.models} are kept: delete some, "
                 "or have the operator raise GRADEBOX_PROJECT_MODELS"
+            )
+
+    def check_endpoints(self, project: str, there: int) -> None:
+        """Whether the project may have one more endpoint. Raises QuotaExceeded."""
+        if there >= self.endpoints:
+            raise QuotaExceeded(
+                f"project {project!r} has {there} endpoints, and at most {self.endpoints} are kept: delete some, "
+                "or have the operator raise GRADEBOX_PROJECT_ENDPOINTS"
             )
 
     def check_projects(self, there: int) -> None:

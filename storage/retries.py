@@ -5,7 +5,7 @@ unit count, the earlier ones do wherever the batch ends: a score is never lost. 
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import chain
 from typing import Any
 
@@ -17,7 +17,7 @@ from gradebox.schemas import Batch
 from storage import batch_record, frozen_batch, names
 from storage.audit import Audit
 from storage.backlog import Backlog
-from storage.batch_plan import Plan, Scorer, Wanted
+from storage.batch_plan import Lane, Plan, Scorer, Wanted, lane_of
 from storage.batches import Batches, scorer_of
 from storage.connection import script, text
 from storage.errors import Conflict, NotFound
@@ -97,9 +97,9 @@ class Retries:
         self._audit = audit
         self._retry = script(redis, "retry")
 
-    def begin(self, project: str, batch_id: str, call: Callable[[Sequence[Wanted], int], None]) -> Batch:
-        """Has a finished batch run again where it has retryable outcomes; then `call` calls workers, who are told what
-        scores it and how many units there are. A batch that runs, or has none, stays as it is. All outcomes are read
+    def begin(self, project: str, batch_id: str, call: Callable[[Lane, int], None]) -> Batch:
+        """Has a finished batch run again where it has retryable outcomes; then `call` calls workers of its lane for so
+        many units. A batch that runs, or has none, stays as it is. All outcomes are read
         for it, some megabytes at a time: those of a million threads take seconds.
 
         Raises:
@@ -127,7 +127,7 @@ class Retries:
                 return self._batches.get(project, batch_id)
             units, told = again
             if self._retry(args=told):
-                call(wanted, units)
+                call(lane_of(wanted), units)
                 return self._batches.get(project, batch_id)
         raise Conflict(f"batch {batch_id!r} is being changed by others, or its summary cannot be made: try again later")
 
@@ -159,7 +159,7 @@ class Retries:
             batch.id,
             batch.project,
             len(scorers),
-            list(chain.from_iterable(self._fields(batch, plan, scorers, found, frozen.floor).items())),
+            list(chain.from_iterable(self._fields(batch, plan, scorers, found, frozen.floor, lane_of(wanted)).items())),
             {one.source: of.version.model_dump_json() for one, of in zip(scorers, wanted, strict=True)},
             [one.source for one in scorers],
             self._audit.arguments(batch.project, "batch.retry", batch.id, f"{len(found.units)} chunks"),
@@ -188,9 +188,11 @@ class Retries:
             found.tallies.append(counted)
         return found
 
-    def _fields(self, batch: Batch, plan: Plan, scorers: list[Scorer], found: _Found, floor: int) -> dict[str, str]:
+    def _fields(
+        self, batch: Batch, plan: Plan, scorers: list[Scorer], found: _Found, floor: int, lane: Lane
+    ) -> dict[str, str]:
         """The record of the batch: what counts of it is what its other units have."""
-        fields = batch_record.new_record(batch.project, scorers, plan.chunks, batch.created_by, "")
+        fields = batch_record.new_record(batch.project, scorers, plan.chunks, batch.created_by, "", lane)
         errors: Counter[str] = Counter()
         for one in found.rest:
             errors.update(one.errors)

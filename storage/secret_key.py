@@ -20,7 +20,7 @@ class SecretKeyError(StorageError):
 
 
 class SecretKey:
-    """The key in the file. It is made where there is none, once, whichever process comes first."""
+    """The key in the file. The first secret that is sealed makes it where there is none, in whichever process."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -30,7 +30,7 @@ class SecretKey:
         """Encrypts. What was sealed in one context is opened in no other. Raises SecretKeyError."""
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # loaded where it is first needed
 
-        key, nonce = self._read(), secrets.token_bytes(_NONCE_BYTES)
+        key, nonce = self._read(make=True), secrets.token_bytes(_NONCE_BYTES)
         sealed = nonce + AESGCM(key).encrypt(nonce, secret.encode(), context.encode())
         return f"{_name(key)}:{base64.b64encode(sealed).decode()}"
 
@@ -39,7 +39,7 @@ class SecretKey:
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        key = self._read()
+        key = self._read(make=False)
         name, _, text = sealed.partition(":")
         if name != _name(key):
             raise SecretKeyError(
@@ -52,10 +52,10 @@ class SecretKey:
         except InvalidTag as error:
             raise SecretKeyError("what is kept of this secret was changed: give the secret again") from error
 
-    def _read(self) -> bytes:
+    def _read(self, *, make: bool) -> bytes:
         if self._key is None:
             try:
-                if not self._path.exists():
+                if make and not self._path.exists():
                     _make(self._path)
                 self._key = _decoded(self._path)
             except OSError as error:

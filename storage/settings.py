@@ -17,7 +17,8 @@ class StorageSettings(BaseSettings):
     redis_url: str = Field(default="redis://127.0.0.1:6379/0", description="redis://, rediss:// or unix://")
     data_dir: Path = Field(default=Path(".gradebox"), description="the first API key and, by default, the spool")
     secret_key_file: Path | None = Field(
-        default=None, description="what API keys of models are encrypted under; by default in the data folder"
+        default=None,
+        description="what API keys of models and endpoints lie encrypted under; else in the data folder",
     )
     spool_url: str = Field(default="", description="payloads and outcomes, as fsspec reads it; empty: the data folder")
     waiting_completions: int = Field(
@@ -36,6 +37,7 @@ class StorageSettings(BaseSettings):
         default=100, ge=1, description="of environments that one project may have, failed ones included"
     )
     project_models: int = Field(default=100, ge=1, description="that one project may have")
+    project_endpoints: int = Field(default=100, ge=1, description="that one project may have")
     project_batches: int = Field(default=100_000, ge=1, description="that one project may keep")
     project_spool_gb: int = Field(
         default=0, ge=0, description="GiB of threads and outcomes that one project may keep; 0: half of the disk"

@@ -11,12 +11,14 @@ from storage.backlog import MOST_WAITING, Backlog, Waiting
 from storage.batch_end_events import BatchEndEvents
 from storage.batches import Batches
 from storage.connection import check_format, connect, load_scripts
+from storage.endpoints import Endpoints
 from storage.environment_builds import EnvironmentBuilds
 from storage.environment_data import EnvironmentData
 from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
 from storage.leases import ATTEMPTS, Leases
+from storage.model_limits import ModelLimits
 from storage.models import Models
 from storage.orphan_files import OrphanFiles
 from storage.processes import Processes
@@ -26,6 +28,7 @@ from storage.quotas import GIB, Quotas
 from storage.retries import Retries
 from storage.secret_key import SecretKey
 from storage.settings import StorageSettings
+from storage.spending import Spending
 from storage.spool import MIB, Spool
 from storage.upload_bytes import Underway
 
@@ -53,7 +56,11 @@ class Store:
         self.environments = Environments(redis, self.audit, quotas)
         self.builds = EnvironmentBuilds(redis, quotas)
         self.environment_data = EnvironmentData(redis, spool, quotas)
-        self.models = Models(redis, self.audit, quotas, SecretKey(secret_key or StorageSettings().secret_key))
+        self.model_limits = ModelLimits(redis)
+        self.spending = Spending(redis, self.audit)
+        sealing = SecretKey(secret_key or StorageSettings().secret_key)
+        self.models = Models(redis, self.audit, quotas, sealing)
+        self.endpoints = Endpoints(redis, self.audit, quotas, sealing)
         self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()
@@ -86,6 +93,7 @@ def open_store(settings: StorageSettings) -> Store:
         version_bytes=settings.project_sources_mb * MIB,
         builds=settings.environment_builds,
         models=settings.project_models,
+        endpoints=settings.project_endpoints,
         batches=settings.project_batches,
         spool_bytes=settings.project_spool_gb * GIB or spool.half_of_disk() or Quotas().spool_bytes,
     )

@@ -9,7 +9,8 @@ from typing import IO
 from redis.exceptions import RedisError
 
 from gradebox.limits import LINE_BYTES
-from storage.chunks import Chunk, Cutter
+from storage.batch_plan import Lane
+from storage.chunks import ASKING_CHUNK_LINES, CHUNK_LINES, Chunk, Cutter
 from storage.errors import Refused
 from storage.store import Store
 
@@ -123,10 +124,11 @@ class Upload(SpoolUpload):
         batch_id: what the batch will be called.
     """
 
-    def __init__(self, store: Store, line_bytes: int = LINE_BYTES, project: str = "") -> None:
+    def __init__(self, store: Store, line_bytes: int = LINE_BYTES, project: str = "", lane: Lane = "") -> None:
         super().__init__(store, project, store.spool.writing_payload)
         self.batch_id = self.id
-        self._cutter = Cutter(line_bytes=line_bytes)
+        chunk_lines = ASKING_CHUNK_LINES if lane == "asking" else CHUNK_LINES
+        self._cutter = Cutter(line_bytes=line_bytes, chunk_lines=chunk_lines)
 
     def write(self, *pieces: bytes | bytearray) -> None:
         """As for others.

@@ -29,10 +29,19 @@ def test_each_container_has_limits(name: str) -> None:
 
 def test_workers_do_not_have_the_first_key() -> None:
     services = _services()
-    mounted = {name: {volume.rpartition(":")[2] for volume in services[name]["volumes"]} for name in ("api", "worker")}
-    packages = "-/environments}"
-    assert mounted == {"api": {"/data", "/spool", packages}, "worker": {"/spool", packages}}
+    packages = "${GRADEBOX_ENVIRONMENTS_DIR:-environments}:${GRADEBOX_ENVIRONMENTS_DIR:-/environments}"
+    assert set(services["api"]["volumes"]) == {"data:/data", "spool:/spool", "keys:/keys", packages}
+    assert set(services["worker"]["volumes"]) == {"spool:/spool", "keys:/keys:ro", packages}
     assert services["worker"]["environment"]["GRADEBOX_SPOOL_URL"] == "file:///spool"
+
+
+def test_api_keys_of_models_can_be_read_where_models_are_asked() -> None:
+    services = _services()
+    for name in ("api", "worker"):
+        assert services[name]["environment"]["GRADEBOX_SECRET_KEY_FILE"] == "/keys/secret-key"
+        assert services[name]["environment"]["GRADEBOX_MODEL_HOSTS"] == "${GRADEBOX_MODEL_HOSTS:-}"
+    dockerfile = (ROOT / "Dockerfile").read_text()
+    assert re.search(r"chown 10001:10001 .*/keys .*\n.*chmod 700 /data /keys", dockerfile)
 
 
 @pytest.mark.parametrize("name", ["api", "worker"])
@@ -50,7 +59,7 @@ def test_packages_lie_where_the_service_looks_for_them(name: str, folder: str) -
     assert inside == mounted.rpartition(":")[2]
     assert service["environment"]["GRADEBOX_ENVIRONMENTS"] == "${GRADEBOX_ENVIRONMENTS:-off}"
     dockerfile = (ROOT / "Dockerfile").read_text()
-    assert re.search(r"chown 10001:10001 .*/environments .*chmod 755 /environments", dockerfile)
+    assert re.search(r"chown 10001:10001 .*/environments .*\n.*chmod 755 /environments", dockerfile)
 
 
 def _pins(path: Path) -> dict[str, str]:

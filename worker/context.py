@@ -3,8 +3,10 @@
 import threading
 from dataclasses import dataclass, field
 
+from models.asker import Asker
 from runtime.metrics import Metrics
 from sandbox.pool import Pool
+from storage.batch_plan import Lane
 from storage.store import Store
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
@@ -19,6 +21,7 @@ class WorkerContext:
     Attributes:
         stopping: is set once it has been told to stop.
         stop_s: how many seconds that may take.
+        asker: answers what graders ask; None in a worker whose batches ask nothing.
         starving: is set when a unit takes long while a project waits that has no lease.
     """
 
@@ -30,6 +33,12 @@ class WorkerContext:
     stopping: threading.Event = field(default_factory=threading.Event)
     stop_s: float = 8.0
     starving: threading.Event = field(default_factory=threading.Event)
+    asker: Asker | None = None
+
+    @property
+    def lane(self) -> Lane:
+        """Which batches it scores."""
+        return self.dispatch.lane
 
 
 def use(context: WorkerContext) -> None:

@@ -11,13 +11,13 @@ from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
 from runtime import tracing
-from storage.batch_plan import Wanted
+from storage.batch_plan import Lane, Wanted, lane_of
 from storage.chunks import Chunk
 from storage.connection import lua, text
 from storage.idempotency import Once
 from storage.store import Store
 
-QUEUE = "gradebox"
+QUEUES: dict[Lane, str] = {"": "gradebox", "asking": "gradebox-asking"}
 _DRAIN = "worker.jobs.drain"
 _KEEP_FAILED_S = 3600
 _KEEP_S = 86400  # so that nothing stays of a job whose worker was killed as it took it; heartbeats find its work
@@ -26,11 +26,15 @@ _log = structlog.get_logger(__name__)
 
 
 class Dispatch:
-    """The queue that workers listen on."""
+    """The queues that workers listen on; `lane` is that of the worker that calls and answers."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, lane: Lane = "") -> None:
         self._store = store
-        self._queue = Queue(QUEUE, connection=store.redis, serializer=JSONSerializer)
+        self.lane = lane
+        self._queues = {
+            each: Queue(name, connection=store.redis, serializer=JSONSerializer) for each, name in QUEUES.items()
+        }
+        self._queue = self._queues[lane]
 
     def accept(
         self,
@@ -46,12 +50,10 @@ class Dispatch:
         As `Batches.accept`, and it may raise the same.
         """
         units = len(wanted) * len(chunks)
-        workers = max(1, len(self._store.processes.workers()))
+        lane = lane_of(wanted)
 
         def enqueue(pipe: Pipeline) -> None:
-            for _ in range(min(units, workers)):
-                self._enqueue(pipe)
-            pipe.eval(lua("calm"), 0, self._queue.key, workers, Job.key_for(""))
+            self._call_for(lane, units, pipe)
 
         with tracing.span("accept batch", values={"gradebox.batch": batch_id, "gradebox.project": project}):
             trace = tracing.current()
@@ -68,21 +70,25 @@ class Dispatch:
         As `Retries.begin`, and it may raise the same.
         """
 
-        def call(_wanted: Sequence[Wanted], units: int) -> None:
-            workers = max(1, len(self._store.processes.workers()))
+        def call(lane: Lane, units: int) -> None:
             with self._store.redis.pipeline() as pipe:
-                for _ in range(min(units, workers)):
-                    self._enqueue(pipe)
-                pipe.eval(lua("calm"), 0, self._queue.key, workers, Job.key_for(""))
+                self._call_for(lane, units, pipe)
                 pipe.execute()
             _log.info("batch is retried", batch=batch_id, project=project, chunks=units)
 
         return self._store.retries.begin(project, batch_id, call)
 
+    def _call_for(self, lane: Lane, units: int, pipe: Pipeline) -> None:
+        """Calls as many workers of a lane as there are units for."""
+        workers = max(1, len(self._store.processes.workers(lane)))
+        for _ in range(min(units, workers)):
+            _enqueue(self._queues[lane], pipe)
+        pipe.eval(lua("calm"), 0, self._queues[lane].key, workers, Job.key_for(""))
+
     def call(self) -> None:
         """Calls one worker, unless one is called already."""
         if not len(self._queue):
-            self._enqueue(None)
+            _enqueue(self._queue, None)
 
     def answer(self, wait_s: float) -> str | None:
         """Takes a job off the queue, for a worker that is in such a job already: all of them are alike.
@@ -100,13 +106,14 @@ class Dispatch:
         """Removes what is left of a job that was answered."""
         self._store.redis.unlink(Job.key_for(job_id))
 
-    def _enqueue(self, pipe: Pipeline | None) -> None:
-        job = self._queue.create_job(
-            _DRAIN,
-            timeout=-1,
-            ttl=_KEEP_S,
-            result_ttl=0,
-            failure_ttl=_KEEP_FAILED_S,
-            description="takes units of batches",
-        )
-        self._queue.enqueue_job(job, pipeline=pipe)
+
+def _enqueue(queue: Queue, pipe: Pipeline | None) -> None:
+    job = queue.create_job(
+        _DRAIN,
+        timeout=-1,
+        ttl=_KEEP_S,
+        result_ttl=0,
+        failure_ttl=_KEEP_FAILED_S,
+        description="takes units of batches",
+    )
+    queue.enqueue_job(job, pipeline=pipe)

@@ -9,14 +9,15 @@ import sys
 from redis.exceptions import RedisError
 
 from storage.connection import connect
-from storage.processes import Processes, ProcessRecord
+from storage.processes import ROLES, Processes, ProcessRecord
 from storage.settings import StorageSettings
 
 
 def main() -> int:
     """Asks Redis. Returns the exit code."""
     try:
-        workers = Processes(connect(StorageSettings().redis_url)).workers()
+        processes = Processes(connect(StorageSettings().redis_url))
+        workers = [worker for lane in ROLES for worker in processes.workers(lane)]
     except RedisError as error:
         sys.stderr.write(f"Redis does not answer: {error}\n")
         return 1

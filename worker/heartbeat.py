@@ -17,11 +17,17 @@ _log = structlog.get_logger(__name__)
 
 
 class Heartbeat(threading.Thread):
-    """A thread of every worker process. `leases` are those of the units that the process has at hand."""
+    """A thread of every worker process.
+
+    Attributes:
+        leases: those of the units that the process has at hand.
+        called: is set when units wait.
+    """
 
     def __init__(self, store: Store, dispatch: Dispatch, metrics: Metrics, beat_s: float = BEAT_S) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self.leases: set[Lease] = set()
+        self.called = threading.Event()
         self._store = store
         self._dispatch = dispatch
         self._metrics = metrics
@@ -50,9 +56,10 @@ class Heartbeat(threading.Thread):
 
     def beat(self) -> None:
         """One beat. Work that waits while no job calls for a worker is healed here: jobs can be lost, leases not."""
-        found = self._store.leases.beat(list(self.leases))
+        found = self._store.leases.beat(list(self.leases), self._dispatch.lane)
         self._metrics.given_back.inc(found.returned)
         if found.waiting:
+            self.called.set()
             self._dispatch.call()
 
     def end(self) -> None:

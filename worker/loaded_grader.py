@@ -2,12 +2,17 @@
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Self
 
+from gradebox.schemas import Version
+from models.asker import Asker
+from models.asking_scorer import AskingScorer
+from models.scoring import who
 from sandbox.grader_source import GraderSource
-from sandbox.grading import Grading
 from sandbox.pool import Pool
+from sandbox.proof import Scorer as ThreadScorer
 from storage.batch_plan import Plan, Scorer
 from storage.leases import Lease
 from storage.store import Store
@@ -19,20 +24,22 @@ _PLACE_S = 1.0  # that a sandbox's place is waited for: the worker's other loop 
 
 @dataclass(frozen=True)
 class LoadedGrader:
-    """A grader in a sandbox, with what one batch left in it."""
+    """A grader in a sandbox, with what one batch left in it; one that asks has a sandbox for each step alone."""
 
     batch: str
     source: str
-    grading: Grading
+    grading: ThreadScorer
+    asks: bool = False
     slice_size: SliceSize = field(default_factory=SliceSize)
 
 
 class GraderCache:
     """Keeps the sandbox of the last unit open, because the next one is most often of the same batch and grader."""
 
-    def __init__(self, store: Store, pool: Pool) -> None:
+    def __init__(self, store: Store, pool: Pool, asker: Asker | None = None) -> None:
         self._store = store
         self._pool = pool
+        self._asker = asker
         self._plans: dict[str, Plan] = {}
         self._loaded: LoadedGrader | None = None
         self._open = ExitStack()
@@ -69,10 +76,16 @@ class GraderCache:
         version = self._store.batches.source(scorer)
         if plan is None or version is None:
             return None
-        source = GraderSource.of_version(plan.project, version)
-        grading = self._open.enter_context(self._pool.grading(source, _PLACE_S))
-        self._loaded = LoadedGrader(lease.batch, scorer.source, grading)
+        grading = self._scorer(plan.project, lease.batch, scorer, version)
+        self._loaded = LoadedGrader(lease.batch, scorer.source, grading, bool(version.asks))
         return self._loaded
+
+    def _scorer(self, project: str, batch: str, scorer: Scorer, version: Version) -> ThreadScorer:
+        source = GraderSource.of_version(project, version)
+        if version.asks and self._asker is not None:
+            lend = partial(self._pool.grading, source)
+            return AskingScorer(lend, self._asker, who(project, scorer.key, version, batch))
+        return self._open.enter_context(self._pool.grading(source, _PLACE_S))
 
     def unload(self) -> None:
         """Gives the sandbox back to the pool."""

@@ -18,7 +18,9 @@ def log_chunk(metrics: Metrics, scored: Scored, completed: Completed) -> None:
     metrics.chunk.observe(scored.seconds)
     if completed:
         counted = scored.counted
-        metrics.completions.add(scored.project, scored.grader, counted.scored, counted.errors, counted.run_ms)
+        metrics.completions.add(
+            scored.project, scored.grader, counted.scored, counted.not_applicable, counted.errors, counted.run_ms
+        )
     _log.info(
         "chunk scored",
         batch=scored.lease.batch,
@@ -27,6 +29,7 @@ def log_chunk(metrics: Metrics, scored: Scored, completed: Completed) -> None:
         grader=scored.label,
         completions=scored.counted.count,
         errors=dict(scored.counted.errors),
+        not_applicable=scored.counted.not_applicable,
         counts=bool(completed),
         duration_ms=round(scored.seconds * 1000, 1),
     )
@@ -52,6 +55,7 @@ def log_finished(store: Store, metrics: Metrics, batch_id: str) -> None:
         project=batch.project,
         completions=batch.total,
         errors=batch.errors,
+        not_applicable=batch.not_applicable,
         means={summary.grader: summary.mean for summary in batch.summary},
         wait_s=round(wait_s, 3),
         run_s=round(run_s, 3),

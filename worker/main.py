@@ -5,16 +5,21 @@ from functools import partial
 
 import structlog
 
+from models.asker import Asker
+from models.other_graders import OtherGraders
+from models.settings import ModelSettings
 from runtime import tracing
 from runtime.metrics import Metrics, serve
 from runtime.metrics_files import MetricsFile
 from runtime.starting import start, wait_for
 from sandbox.counts import Counts
 from sandbox.pool import Pool, open_pool
+from storage.batch_plan import Lane
 from storage.janitor import Janitor
-from storage.processes import Presence
+from storage.processes import ROLES, Presence
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
+from worker.asking_threads import AskingThread
 from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
 from worker.environments.builder import EnvironmentBuilder
@@ -46,16 +51,20 @@ def _run() -> None:
 def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Pool, metrics: Metrics) -> None:
     metrics.registry.register(pool.counts.registry)
     pool.environments.fetch_from(store.spool.open_archive)
-    dispatch = Dispatch(store)
+    lane: Lane = "asking" if own.queue == "asking" else ""
+    dispatch = Dispatch(store, lane)
     heartbeat = Heartbeat(store, dispatch, metrics)
     context = WorkerContext(store, pool, dispatch, heartbeat, metrics, stop_s=own.stop_s)
     use(context)
-    presence = Presence(store.processes, "worker", lambda: pool.trouble() or heartbeat.trouble())
+    presence = Presence(store.processes, ROLES[lane], lambda: pool.trouble() or heartbeat.trouble())
+    others = _asking_threads(context, own) if lane == "asking" else []
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
     second_loop = SecondLoop(context)
     builder = EnvironmentBuilder(context, EnvironmentSettings())
     builder.start()
     second_loop.start()
+    for thread in others:
+        thread.start()
     heartbeat.start()
     presence.start()
     if metrics_file is not None:
@@ -69,9 +78,20 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
         context.stopping.set()
         builder.end()
         second_loop.end()
+        for thread in others:
+            thread.end()
+        if context.asker is not None:
+            context.asker.close()
         janitor.end()
         heartbeat.end()
         presence.end()
         if metrics_file is not None:
             metrics_file.end()
         tracing.stop()
+
+
+def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread]:
+    """What has further chunks in flight while the worker's own waits for models."""
+    context.asker = Asker(context.store, ModelSettings())
+    context.asker.score_other = OtherGraders(context.store, context.pool, context.asker).score
+    return [AskingThread(context, number) for number in range(2, own.asking_chunks + 1)]

@@ -20,7 +20,7 @@ from rq.worker_registration import register
 
 from storage.connection import connect
 from worker.context import WorkerContext
-from worker.dispatch import QUEUE
+from worker.dispatch import QUEUES
 
 _REDIS_WAIT_S = 1.0
 _FIRST_S = 2.0
@@ -133,7 +133,8 @@ class WorkerProcess:
 
     def _work(self) -> None:
         redis = connect(self._redis_url, blocking=True)
-        self._worker = LeaseWorker([QUEUE], connection=redis, serializer=JSONSerializer, log_job_description=False)
+        queues = [QUEUES[self._context.lane]]
+        self._worker = LeaseWorker(queues, connection=redis, serializer=JSONSerializer, log_job_description=False)
         self._worker.on_signal = self._on_signal
         try:
             self._worker.work(logging_level="WARNING")

@@ -29,7 +29,7 @@ class ScoringLoop:
 
     def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
         self._context = context
-        self.cache = GraderCache(context.store, context.pool)
+        self.cache = GraderCache(context.store, context.pool, context.asker)
         self._queue = UnitQueue(context, starving=starving)
         self._writer = ResultWriter(context, self._queue)
         self._open = ExitStack()
@@ -56,6 +56,7 @@ class ScoringLoop:
         lease = (self._queue.next(starving=True) if self._made_room else None) or self._queue.next()
         if lease is None:
             return False
+        self._context.heartbeat.called.set()  # there may be more
         if lease.tries > 1:
             self.flush()  # it may end this worker, and then nothing else is to be lost with it, again and again
         with bound_contextvars(batch=lease.batch, chunk=lease.unit, attempt=lease.attempt):

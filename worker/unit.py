@@ -232,7 +232,8 @@ def _slices(loaded: LoadedGrader, payload: bytes, chunk: Chunk, done: int) -> It
     start = _end_of(payload, 0, done)
     while done < chunk.lines:
         began = monotonic()
-        lines = min(loaded.slice_size.lines, chunk.lines - done)
+        most = chunk.lines if loaded.asks else loaded.slice_size.lines  # what asks waits for all of its threads at once
+        lines = min(most, chunk.lines - done)
         end = _end_of(payload, start, lines) if lines < chunk.lines - done else len(payload)
         yield done, lines, payload[start:end]
         loaded.slice_size.took(lines, monotonic() - began)

@@ -29,7 +29,9 @@ class UnitQueue:
     def next(self, *, starving: bool = False) -> Lease | None:
         """A unit, or None where none waits. With `starving`, only of a project that has no lease."""
         starving = starving or self._starving
-        lease = retry_redis(self._context, lambda: self._context.store.leases.claim(starving=starving))
+        lease = retry_redis(
+            self._context, lambda: self._context.store.leases.claim(starving=starving, lane=self._context.lane)
+        )
         if lease is not None:
             self._held.add(lease)
             self._context.heartbeat.leases.add(lease)

@@ -46,7 +46,8 @@ class UnitWatch:
         self.over = standing == Standing.OVER
         if standing == Standing.STARVING and now - self._began > SECOND_LOOP_S:
             self._context.starving.set()
-        if standing >= Standing.SHARED and now - self._began > SLICE_S:
+        # What is asked and given up is paid for: a chunk that waits for models stays, and leaves others the processors.
+        if standing >= Standing.SHARED and now - self._began > SLICE_S and self._context.lane != "asking":
             self._leave(outcomes, now)
 
     def _leave(self, outcomes: int, now: float) -> None:

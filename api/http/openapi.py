@@ -23,6 +23,7 @@ _THREAD = {
 # What structs hold as it was sent, unparsed, as it is meant to be.
 _UNPARSED: dict[str, dict[str, Any]] = {
     "source": {"type": "string", "description": "Python with `async def grade(thread)`, at most 64 KiB"},
+    "config": {"type": "object", "description": "the settings of the `kind`, in place of a source"},
     "threads": {"type": "array", "minItems": 1, "items": {"$ref": _REF.format(name="Thread")}},
 }
 _schemas: dict[str, Any] = {"Thread": _THREAD}
@@ -42,8 +43,6 @@ def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> d
     (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
     for component in components.values():
         properties = component.get("properties", {})
-        if "source" in properties:
-            component["required"] = ["source", *component.get("required", ())]
         for name in _UNPARSED.keys() & properties.keys():
             optional = name not in component.get("required", ())
             properties[name] = {"anyOf": [_UNPARSED[name], {"type": "null"}]} if optional else _UNPARSED[name]
@@ -63,7 +62,8 @@ def bytes_of(media_type: str, description: str) -> dict[str, Any]:
 
 def _options(component: dict[str, Any]) -> list[dict[str, Any]]:
     """What a source file has in its query, which a JSON body holds itself."""
-    named = {name: schema for name, schema in component["properties"].items() if name not in _UNPARSED}
+    in_body = {*_UNPARSED, "kind"}  # a kind stands in place of a source
+    named = {name: schema for name, schema in component["properties"].items() if name not in in_body}
     told = {"in": "query", "required": False, "description": "for a source file alone"}
     return [{"name": name, **told, "schema": schema} for name, schema in named.items()]
 

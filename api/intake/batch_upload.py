@@ -15,7 +15,7 @@ from api.intake.idempotency import Repeat
 from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch
-from storage.batch_plan import Wanted
+from storage.batch_plan import Wanted, lane_of
 from storage.chunks import BATCH_BYTES, BATCH_LINES
 from storage.uploads import Upload
 
@@ -123,7 +123,7 @@ class Arrival(NamedTuple):
     def _begin(self, graders: Sequence[GraderOf]) -> tuple[list[Wanted], Upload]:
         """What scores the batch, and an upload for its threads."""
         wanted = resolve(self.services, self.project, graders)
-        return wanted, Upload(self.services.store, self.services.line_bytes, self.project)
+        return wanted, Upload(self.services.store, self.services.line_bytes, self.project, lane_of(wanted))
 
     def _accept(self, wanted: list[Wanted], upload: Upload) -> Batch:
         chunks = upload.finish()

@@ -1,7 +1,8 @@
 """Has a source proved, in whichever form it was sent."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from fastapi import Request
@@ -12,12 +13,15 @@ from api.http.problems import invalid
 from api.intake import bodies, sources
 from api.intake.environment import Chosen
 from api.services import Services
+from gradebox.judges.source import settled, source_of
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
-from gradebox.schemas import KEY_PATTERN, Isolation, Report
+from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, WrittenKind
+from models.answering import ProjectAnswering
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
 from sandbox.source_bytes import from_bytes
+from storage.grader_content import CONFIG_BYTES
 
 FILE_BYTES = bodies.MIB  # more than any source: what is over 64 KiB still gets a report, not only a refusal
 _TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
@@ -44,6 +48,11 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     memory_mb: Memory | None = None
     environment: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     """`key` or `key@build`; empty for none."""
+    ask: Literal["stand-in"] | None = None
+    """Whether the smallest replies that fit stand in for what the grader asks in the test run."""
+    kind: WrittenKind | None = None
+    """The source is written by this kind's `config`, and is not sent."""
+    config: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
 
 
 @dataclass(frozen=True)
@@ -55,6 +64,9 @@ class Sent:
     threads: list[bytes] | None = None
     are_kept: bool = False
     """Whether the threads are those that stay with the grader, and were not sent now."""
+    kind: Kind = "function"
+    config: dict[str, Any] | None = None
+    """What the source was written from, where it is no function."""
 
     def or_kept(self, kept: list[bytes]) -> "Sent":
         """With the threads that stay with a grader, where none were sent."""
@@ -80,7 +92,7 @@ async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:
         return await bodies.worked_on(len(body), _read, body, options, services.line_bytes)
     if kind in ("text/x-python", "text/plain"):
         file = await bodies.read(request, FILE_BYTES, _TOO_LONG)
-        return Sent(file), bodies.convert(request.query_params, options)
+        return Sent(file), _of_function(bodies.convert(request.query_params, options))
     if kind == "multipart/form-data":
         return await _form(request, options)
     raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")
@@ -88,11 +100,39 @@ async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:
 
 def _read(body: bytes, options: type[_T], longest: int) -> tuple[Sent, _T]:
     found = bodies.parse(body, options)
-    source, threads = bytes(found.source), bytes(found.threads)
-    if not source:
-        raise invalid("there is no source: send it as the member `source`")
+    source, config, threads = bytes(found.source), bytes(found.config), bytes(found.threads)
     lines = None if threads in (b"", b"null") else bodies.lines(threads, REQUEST_THREADS, longest)
-    return Sent(source, is_json=True, threads=lines), found
+    if found.kind is not None:
+        if source not in (b"", b"null"):
+            raise invalid("there are a source and a kind: the source of a kind is written by its `config`, send one")
+        return replace(written(found.kind, _config(config)), threads=lines), found
+    if not source:
+        raise invalid("there is no source: send it as the member `source`, or a `kind` with its `config`")
+    return Sent(source, is_json=True, threads=lines), _of_function(found)
+
+
+def written(kind: WrittenKind, config: Mapping[str, Any]) -> Sent:
+    """The source of a grader of this kind. Raises ProblemError where the config is none of its own."""
+    try:
+        text = source_of(kind, config)
+        return Sent(text.encode("utf-8", "surrogatepass"), kind=kind, config=settled(kind, config))
+    except ValueError as error:
+        raise invalid(str(error)) from error
+
+
+def _config(raw: bytes) -> dict[str, Any]:
+    if len(raw) > CONFIG_BYTES:
+        raise invalid(f"config is {len(raw)} bytes long, and may have {CONFIG_BYTES}: shorten it")
+    try:
+        return msgspec.json.decode(raw or b"{}", type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid(f"`config` must be an object with the settings of the kind: {error}") from error
+
+
+def _of_function(options: _T) -> _T:
+    if options.kind is not None or bytes(options.config):
+        raise invalid("`kind` and `config` belong together, in a JSON body, in place of a source")
+    return options
 
 
 async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
@@ -105,7 +145,7 @@ async def _form(request: Request, options: type[_T]) -> tuple[Sent, _T]:
         source = fields.pop("source").encode()
     else:
         raise invalid("there is no source in the form: send it as a file, or as the field `source`")
-    return Sent(source), bodies.convert(fields, options)
+    return Sent(source), _of_function(bodies.convert(fields, options))
 
 
 def prove(
@@ -116,6 +156,7 @@ def prove(
     timeout_s: float,
     memory_mb: int,
     environment: Chosen | None = None,
+    answering: ProjectAnswering | None = None,
 ) -> Report:
     """The five checks. Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises."""
     source = GraderSource(
@@ -127,6 +168,6 @@ def prove(
         environment=environment.use.sha256 if environment else "",
     )
     try:
-        return services.pool.prove(source, sent.threads, caller.wants_no_more)
+        return services.pool.prove(source, sent.threads, caller.wants_no_more, answering)
     except Stopped as stopped:
         raise caller.why("the checks did not come to an end") from stopped

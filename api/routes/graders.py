@@ -167,6 +167,7 @@ def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrad
         isolation=new.isolation or "auto",
         timeout_s=new.timeout_s or TIMEOUT_S,
         memory_mb=new.memory_mb or default_memory_mb(environment),
+        ask=new.ask,
     )
     proved = _proved(caller, services, sent, options, environment)
     return graders.create(project, new.key, new.name or new.key, new.description or "", proved, once)
@@ -179,14 +180,15 @@ def update_function(
     graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
         return answered
-    graders.check_update(project, key, "function")
+    graders.check_update(project, key, sent.kind)
     newest = graders.version(project, key)
     named = new.environment if new.environment is not None else newest.environment and newest.environment.label
     environment = choose(services.store.environments, project, named or "")
     options = Options(
         isolation=new.isolation or newest.isolation_asked,
-        timeout_s=new.timeout_s or newest.timeout_s,
+        timeout_s=new.timeout_s or newest.timeout_s or TIMEOUT_S,  # what was only kept has none
         memory_mb=new.memory_mb or _memory_mb(newest, environment),
+        ask=new.ask,
     )
     texts = {"name": new.name, "description": new.description}
     given = {name: text for name, text in texts.items() if text is not None}
@@ -196,20 +198,25 @@ def update_function(
 
 def _memory_mb(newest: Version, environment: Chosen | None) -> int:
     """As before, unless packages come to a grader that asked for nothing."""
-    asked_nothing = newest.environment is None and newest.memory_mb == MEMORY_MB
+    asked_nothing = newest.environment is None and newest.memory_mb in (0, MEMORY_MB)
     return default_memory_mb(environment) if asked_nothing else newest.memory_mb
 
 
 def _proved(caller: Caller, services: Services, sent: Sent, options: Options, environment: Chosen | None) -> Proved:
     """Raises ProblemError with the report where a check fails."""
     assert options.isolation and options.timeout_s and options.memory_mb
+    answering = services.answering(caller.project, options.ask)
     try:
         source = sent.text()
-        report = prove(caller, services, sent, options.isolation, options.timeout_s, options.memory_mb, environment)
+        report = prove(
+            caller, services, sent, options.isolation, options.timeout_s, options.memory_mb, environment, answering
+        )
     except SourceRefused as refused:
         raise validation_failed(refused.report) from refused
     if not report.valid:
         raise validation_failed(report)
     use = environment.use if environment else None
     threads = () if sent.threads is None or sent.are_kept else sent.threads
-    return Proved(source, options.isolation, options.timeout_s, options.memory_mb, report, use, threads)
+    limits = options.isolation, options.timeout_s, options.memory_mb
+    stand_ins = options.ask == "stand-in" and bool(report.asks)
+    return Proved(source, *limits, report, use, threads, sent.kind, sent.config, answering.pinned, stand_ins)

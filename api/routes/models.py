@@ -1,5 +1,6 @@
 """Models of a project: servers of chat completions, with their keys."""
 
+from functools import partial
 from importlib import import_module
 from typing import Annotated
 
@@ -10,22 +11,16 @@ from fastapi import APIRouter, Request
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
-from api.http.problems import ProblemError, invalid
 from api.intake import bodies
+from api.routes.registered import Currency, NewServer, PerMinute, ServerChanges, Url, allowed
 from api.services import Served, Services
-from gradebox.schemas import KEY_PATTERN, ModelDefaults, ModelTrial, ProjectModel
-from models.addresses import Policy, read
-from models.errors import AddressError, ModelError
+from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
+from models.errors import ModelError
 from models.trial import trial
-from storage.models import Changes, ModelAccess
+from storage.models import Changes, Limits, ModelAccess
 
-TIMEOUT_S = 120.0
-
-Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
-BaseUrl = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
-Secret = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[!-~]*(?!\n)$")]
-Timeout = Annotated[float, msgspec.Meta(ge=1, le=600)]
+Money = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
 
 router = APIRouter(prefix="/models", tags=["models"])
 
@@ -39,36 +34,46 @@ class NewDefaults(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
     seed: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
 
 
-class NewModel(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A model to be kept: where it is, its name there, and the key to send."""
+class NewPrice(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a million tokens cost."""
 
-    key: Key
-    base_url: BaseUrl
+    input: Money
+    output: Money
+    currency: Currency = "USD"
+
+
+class NewModel(NewServer, kw_only=True, forbid_unknown_fields=True):
+    """A model to be kept: where it is, its name there, the key to send, and how much it may be asked."""
+
+    base_url: Url
     model: Name
-    api_key: Secret = ""
     defaults: NewDefaults = msgspec.field(default_factory=NewDefaults)
-    timeout_s: Timeout = TIMEOUT_S
+    tokens_per_minute: PerMinute = 0
+    price: NewPrice | None = None
+    keep_replies: bool = True
 
 
-class ModelChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+class ModelChanges(ServerChanges, kw_only=True, forbid_unknown_fields=True):
     """What is to be changed of a model. An empty `api_key` removes the key; `defaults` are replaced as a whole."""
 
-    base_url: BaseUrl | None = None
+    base_url: Url | None = None
     model: Name | None = None
-    api_key: Secret | None = None
     defaults: NewDefaults | None = None
-    timeout_s: Timeout | None = None
+    tokens_per_minute: PerMinute | None = None
+    price: NewPrice | None = None
+    keep_replies: bool | None = None
 
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewModel))
 async def create(request: Request, services: Served, project: ManagesIn) -> ProjectModel:
     """Keeps a model. Nothing is asked of it yet: test it. Its API key is encrypted, and never shown again."""
     new = await bodies.read_json(request, NewModel)
-    base_url = await run_sync(_allowed, services, new.base_url)
+    base_url = await run_sync(allowed, services, new.base_url)
     defaults = _defaults(new.defaults)
-    return await run_sync(
-        services.store.models.create, project, new.key, base_url, new.model, new.api_key, defaults, new.timeout_s
-    )
+    sent = (new.key, base_url, new.model, new.api_key, defaults, new.timeout_s)
+    limits = Limits()
+    _note_limits(limits, new)
+    return await run_sync(partial(services.store.models.create, project, *sent, **limits))
 
 
 @router.get("")
@@ -89,8 +94,9 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
     new = await bodies.read_json(request, ModelChanges)
     await run_sync(services.store.models.get, project, key)  # one that is not there is not there for anybody
     changes = Changes()
+    _note_limits(changes, new)
     if new.base_url is not None:
-        changes["base_url"] = await run_sync(_allowed, services, new.base_url)
+        changes["base_url"] = await run_sync(allowed, services, new.base_url)
     if new.model is not None:
         changes["model"] = new.model
     if new.api_key is not None:
@@ -131,17 +137,18 @@ async def _tried(services: Services, access: ModelAccess) -> ModelTrial:
         return ModelTrial(passed=False, error=error.fault, duration_ms=0)
 
 
-def _allowed(services: Services, base_url: str) -> str:
-    """The base URL in one form. Raises ProblemError where it is none, or the operator does not allow its host."""
-    try:
-        place = read(base_url)
-    except AddressError as error:
-        raise invalid(str(error)) from None
-    try:
-        Policy(services.models).check(place)
-    except AddressError as error:
-        raise ProblemError(403, "forbidden", str(error)) from None
-    return place.url
+def _note_limits(limits: Limits, new: NewModel | ModelChanges) -> None:
+    """Adds the limits that are given."""
+    if new.max_concurrency is not None:
+        limits["max_concurrency"] = new.max_concurrency
+    if new.requests_per_minute is not None:
+        limits["requests_per_minute"] = new.requests_per_minute or None
+    if new.tokens_per_minute is not None:
+        limits["tokens_per_minute"] = new.tokens_per_minute or None
+    if new.price is not None:
+        limits["price"] = Price(new.price.input, new.price.output, new.price.currency)
+    if new.keep_replies is not None:
+        limits["keep_replies"] = new.keep_replies
 
 
 def _defaults(new: NewDefaults) -> ModelDefaults:

@@ -58,6 +58,7 @@ def report_on(caller: Caller, services: Services, sent: Sent, options: Options) 
             options.timeout_s or TIMEOUT_S,
             options.memory_mb or default_memory_mb(environment),
             environment,
+            services.answering(caller.project, options.ask),
         )
     except SourceRefused as refused:
         return refused.report

@@ -12,7 +12,7 @@ from storage.processes import ProcessRecord
 from storage.queue_depth import Depth
 from storage.store import Store
 
-_ROLES = ("api", "worker")
+_ROLES = ("api", "worker", "asking-worker")
 _PROJECTS = 100
 
 

@@ -9,6 +9,8 @@ import typer
 from gradebox.cli import (
     audit,
     batches,
+    budget,
+    endpoints,
     environments,
     graders,
     keys,
@@ -37,6 +39,8 @@ app.add_typer(graders.app, name="graders")
 app.add_typer(batches.app, name="batches")
 app.add_typer(environments.app, name="environments")
 app.add_typer(models.app, name="models")
+app.add_typer(endpoints.app, name="endpoints")
+app.add_typer(budget.app, name="budget")
 app.add_typer(keys.app, name="keys")
 app.add_typer(projects.app, name="projects")
 

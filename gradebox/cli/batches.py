@@ -26,8 +26,11 @@ def list_batches(
     batches = [batch.status for batch in invocation.client.batches.list(limit, before)]
     if invocation.json:
         return as_json(batches)
-    rows = [(b.id, b.state, _graders(b), b.done, b.total, errors(b.errors), b.created_at) for b in batches]
-    return table(["id", "state", "graders", "done", "total", "errors", "created (UTC)"], rows)
+    rows = [
+        (b.id, b.state, _graders(b), b.done, b.total, errors(b.errors), b.not_applicable, b.created_at) for b in batches
+    ]
+    columns = ["id", "state", "graders", "done", "total", "errors", "not applicable", "created (UTC)"]
+    return table(columns, rows)
 
 
 @client_command(app)
@@ -130,7 +133,8 @@ def _show(invocation: Invocation, batch: "Batch") -> None:
         return as_json(batch)
     kept = "  kept" if batch.kept else ""
     counts = f"{cell(batch.done)} of {cell(batch.total)} outcomes  errors: {errors(batch.errors)}"
-    say(f"{batch.id}  {batch.state}{kept}  {counts}")
+    passed_over = f"  not applicable: {cell(batch.not_applicable)}" if batch.not_applicable else ""
+    say(f"{batch.id}  {batch.state}{kept}  {counts}{passed_over}")
     return summary(batch)
 
 

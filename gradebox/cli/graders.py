@@ -1,17 +1,21 @@
 """`gradebox graders`"""
 
+import inspect
+import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from gradebox.cli.command import Invocation, client_command
-from gradebox.cli.files import Contract, ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
+from gradebox.cli.files import Contract, ContractChoice, ThreadsFile, read_source, read_threads
 from gradebox.cli.output import as_json, fail, note, say, table
 
 if TYPE_CHECKING:
     from gradebox.client.threads import Thread
+    from gradebox.client.versions import GraderOptions
     from gradebox.schemas import Grader, Version
 
 app = typer.Typer(help="Manages graders.", no_args_is_help=True)
@@ -21,6 +25,19 @@ Name = Annotated[str | None, typer.Option(help="A name for people to read.")]
 Description = Annotated[str | None, typer.Option(help="What the grader looks for.")]
 Isolation = Literal["auto", "batch", "completion"]  # as in the schemas, which take too long to import for `--help`
 IsolationChoice = Annotated[Isolation | None, typer.Option("--isolation", help="Between completions.")]
+OptionalFile = Annotated[
+    Path | None, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The grader's source.")
+]
+KindChoice = Annotated[
+    Literal["binary_judge", "external"] | None, typer.Option("--kind", help="A kind whose source is written for you.")
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE.json", exists=True, dir_okay=False, help="The settings of the kind."),
+]
+Criteria = Annotated[str | None, typer.Option("--criteria", help="Of a binary_judge: what a completion must be.")]
+ModelKey = Annotated[str | None, typer.Option("--model", metavar="KEY", help="Of a binary_judge: who judges.")]
+EndpointKey = Annotated[str | None, typer.Option("--endpoint", metavar="KEY", help="Of an external: who scores.")]
 TimeoutS = Annotated[float | None, typer.Option("--timeout-s", help="Seconds for one completion.")]
 EnvironmentKey = Annotated[
     str | None, typer.Option("--environment", metavar="KEY[@BUILD]", help="Packages that it may import.")
@@ -57,7 +74,7 @@ def show(
     if invocation.json:
         return as_json({"grader": grader, "versions": versions})
     _describe(grader)
-    if grader.kind != "function":
+    if not versions[-1].source:
         return as_json(versions[-1].config or {})
     rows = [
         (
@@ -79,7 +96,12 @@ def show(
 def create(
     invocation: Invocation,
     key: Key,
-    file: GraderFile,
+    file: OptionalFile = None,
+    kind: KindChoice = None,
+    config: ConfigFile = None,
+    criteria: Criteria = None,
+    model: ModelKey = None,
+    endpoint: EndpointKey = None,
     name: Name = None,
     description: Description = None,
     isolation: IsolationChoice = None,
@@ -92,20 +114,28 @@ def create(
         bool, typer.Option("--replace", help="Where there is a grader of this key, give it a new version.")
     ] = False,
 ) -> None:
-    """Proves a grader and keeps it as its first version."""
-    keep = invocation.client.graders.put if replace else invocation.client.graders.create.function
+    """Proves a grader and keeps it as its first version: that of FILE, or one of a --kind, which needs no source."""
     tried_on = read_threads(threads) if threads else None
-    grader = keep(
-        key=key,
-        fn=_source(file, contract),
-        name=name,
-        description=description,
-        isolation=isolation,
-        timeout_s=timeout_s,
-        memory_mb=memory_mb,
-        threads=tried_on,
-        environment=environment,
-    )
+    options: GraderOptions = {
+        "name": name,
+        "description": description,
+        "isolation": isolation,
+        "timeout_s": timeout_s,
+        "memory_mb": memory_mb,
+        "threads": tried_on,
+        "environment": environment,
+    }
+    settings = {"criteria": criteria, "model": model, "endpoint": endpoint}
+    given = {setting: value for setting, value in settings.items() if value is not None}
+    if kind is not None:
+        if file is not None or replace:
+            raise typer.BadParameter("--kind stands for a source: give no FILE, and no --replace")
+        grader = _create_of_kind(invocation, key, kind, (_config(config) if config else {}) | given, options)
+    elif file is None or config is not None or given:
+        raise typer.BadParameter("name the FILE of a source; or a --kind, with its --config or its own options")
+    else:
+        keep = invocation.client.graders.put if replace else invocation.client.graders.create.function
+        grader = keep(key=key, fn=_source(file, contract), **options)
     _report(invocation, grader, "kept" if replace else "created")
     _note_proof(grader, tried_on)
 
@@ -209,6 +239,30 @@ def _source(file: Path, contract: Contract) -> str:
         fail(str(error), 1)
 
 
+def _create_of_kind(
+    invocation: Invocation, key: str, kind: str, config: dict[str, Any], options: "GraderOptions"
+) -> "Grader":
+    create = invocation.client.graders.create
+    make: Callable[..., Grader] = create.binary_judge if kind == "binary_judge" else create.external
+    if "model" in config:
+        config["judge_model"] = config.pop("model")
+    try:
+        inspect.signature(make).bind(key=key, **config)
+    except TypeError as error:
+        raise typer.BadParameter(f"a grader of kind {kind} is made from other settings: {error}") from error
+    return make(key=key, **config, **options)
+
+
+def _config(file: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        fail(f"{file} cannot be read as JSON: {error}", 1)
+    if not isinstance(config, dict):
+        fail(f"{file} holds no JSON object with settings of the kind", 1)
+    return config
+
+
 def _report(invocation: Invocation, grader: "Grader", what: str) -> None:
     as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
 
@@ -228,7 +282,7 @@ def _note_proof(grader: "Grader", tried_on: "list[Thread] | None") -> None:
 
 
 def _describe(grader: "Grader") -> None:
-    kind = f"  ({grader.kind}: kept, cannot be run yet)" if grader.kind != "function" else ""
+    kind = f"  ({grader.kind})" if grader.kind != "function" else ""
     name = f"  {grader.name}" if grader.name != grader.key else ""
     say(f"{grader.key}@{grader.version}{name}{kind}{'  (locked)' if grader.locked else ''}")
     if grader.description:

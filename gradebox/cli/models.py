@@ -1,31 +1,32 @@
 """`gradebox models`"""
 
-import os
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.output import as_json, say, table
+from gradebox.cli.registered import Concurrency, KeyEnv, Requests, Timeout, Yes, confirm_deletion, secret
 
 if TYPE_CHECKING:
-    from gradebox.schemas import ModelDefaults, ProjectModel
+    from gradebox.schemas import ModelDefaults, Price, ProjectModel
 
 app = typer.Typer(help="Manages models: servers of chat completions.", no_args_is_help=True)
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="The model's key.")]
 BaseUrl = Annotated[str, typer.Option(help="Of any OpenAI-compatible server, such as https://api.openai.com/v1.")]
 Name = Annotated[str, typer.Option("--model", help="Its name there.")]
-KeyEnv = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="The environment variable with the API key to send; empty removes the key."),
-]
 Temperature = Annotated[float | None, typer.Option(min=0, max=2, help="Sent with each request.")]
 TopP = Annotated[float | None, typer.Option(min=0, max=1, help="Sent with each request.")]
 MaxTokens = Annotated[int | None, typer.Option(min=1, help="Sent with each request.")]
 Seed = Annotated[int | None, typer.Option(help="Sent with each request.")]
-Timeout = Annotated[float | None, typer.Option(min=1, max=600, help="Seconds for one whole reply; 120 by default.")]
+Tokens = Annotated[int | None, typer.Option(min=0, help="At most so many a minute; 0 takes the limit away.")]
+InputPrice = Annotated[float | None, typer.Option(min=0, help="Of a million tokens that are sent.")]
+OutputPrice = Annotated[float | None, typer.Option(min=0, help="Of a million tokens that come back.")]
+Currency = Annotated[str | None, typer.Option(help="Of the prices: three capitals; USD by default.")]
+KeepReplies = Annotated[
+    bool | None, typer.Option("--keep-replies/--no-keep-replies", help="For who asks the same again; kept by default.")
+]
 
 
 @client_command(app)
@@ -40,15 +41,27 @@ def create(
     max_tokens: MaxTokens = None,
     seed: Seed = None,
     timeout_s: Timeout = None,
+    max_concurrency: Concurrency = None,
+    requests_per_minute: Requests = None,
+    tokens_per_minute: Tokens = None,
+    input_price: InputPrice = None,
+    output_price: OutputPrice = None,
+    currency: Currency = None,
+    keep_replies: KeepReplies = None,
 ) -> None:
     """Keeps a model. Test it then."""
     created = invocation.client.models.create(
         key,
         base_url=base_url,
         model=model,
-        api_key=_secret(key_env),
+        api_key=secret(key_env),
         defaults=_defaults(temperature, top_p, max_tokens, seed),
         timeout_s=timeout_s,
+        max_concurrency=max_concurrency,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        price=_price(input_price, output_price, currency),
+        keep_replies=keep_replies,
     )
     as_json(created) if invocation.json else say(f"{key} is kept: test it with gradebox models test {key}")
 
@@ -65,15 +78,27 @@ def update(
     max_tokens: MaxTokens = None,
     seed: Seed = None,
     timeout_s: Timeout = None,
+    max_concurrency: Concurrency = None,
+    requests_per_minute: Requests = None,
+    tokens_per_minute: Tokens = None,
+    input_price: InputPrice = None,
+    output_price: OutputPrice = None,
+    currency: Currency = None,
+    keep_replies: KeepReplies = None,
 ) -> None:
     """Changes what is given; of what is sent with each request, all together."""
     changed = invocation.client.models.update(
         key,
         base_url=base_url,
         model=model,
-        api_key=_secret(key_env),
+        api_key=secret(key_env),
         defaults=_defaults(temperature, top_p, max_tokens, seed),
         timeout_s=timeout_s,
+        max_concurrency=max_concurrency,
+        requests_per_minute=requests_per_minute,
+        tokens_per_minute=tokens_per_minute,
+        price=_price(input_price, output_price, currency),
+        keep_replies=keep_replies,
     )
     as_json(changed) if invocation.json else say(f"{key} is changed: test it with gradebox models test {key}")
 
@@ -109,26 +134,21 @@ def show(invocation: Invocation, key: Key) -> None:
 
 
 @client_command(app)
-def delete(
-    invocation: Invocation,
-    key: Key,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask on a terminal.")] = False,
-) -> None:
+def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
     """Deletes a model with its API key."""
-    if not yes and sys.stdin.isatty():
-        typer.confirm(f"delete {key} with its API key?", abort=True, err=True)
+    confirm_deletion(key, yes)
     invocation.client.models.delete(key)
     as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
 
 
-def _secret(variable: str | None) -> str | None:
-    """The API key. It is never an argument: every user of a machine sees those."""
-    if not variable:
-        return variable
-    value = os.environ.get(variable)
-    if not value:
-        raise typer.BadParameter(f"the environment variable {variable} is not set", param_hint="--key-env")
-    return value
+def _price(input_price: float | None, output_price: float | None, currency: str | None) -> "Price | None":
+    from gradebox.schemas import Price
+
+    if input_price is None and output_price is None and currency is None:
+        return None
+    if input_price is None or output_price is None:
+        raise typer.BadParameter("a price is --input-price and --output-price together")
+    return Price(input_price, output_price, currency or "USD")
 
 
 def _defaults(

@@ -90,14 +90,21 @@ def summary(batch: "Batch", stderr: bool = False) -> None:
     """Prints what the scores of a batch look like, and what is odd about them."""
     summaries(batch.summary, stderr)
     if len(batch.graders) > 1 and batch.weighted_mean is not None:
-        of = " (each mean is of the completions that its grader scored)" if batch.errors else ""
+        is_whole = not batch.errors and not batch.not_applicable
+        of = "" if is_whole else " (each mean is of the completions that its grader scored)"
         say(f"weighted mean: {cell(batch.weighted_mean)}{of}", stderr)
 
 
 def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
-    """Prints what the scores of graders look like, the values that they carry, and what is odd about them."""
+    """Prints what the scores of graders look like, the values that they carry, what their asks came to, and what is odd
+    about them.
+    """
     columns = ["grader", "count", "mean", "deviation", "min", *QUANTILES, "max", "errors"]
-    table(columns, [_summary_row(each) for each in found], stderr)
+    rows = [_summary_row(each) for each in found]
+    if any(each.not_applicable for each in found):
+        columns.append("not applicable")
+        rows = [[*row, each.not_applicable] for row, each in zip(rows, found, strict=True)]
+    table(columns, rows, stderr)
     values = [
         (each.grader, name, one.count, one.mean, one.minimum, one.maximum)
         for each in found
@@ -105,6 +112,9 @@ def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
     ]
     if values:
         table(["grader", "value", "count", "mean", "min", "max"], values, stderr)
+    spent = [(each.grader, *each.spent.model_dump().values()) for each in found if each.spent is not None]
+    if spent:
+        table(["grader", "asks", "kept", "input tokens", "output tokens", "cost"], spent, stderr)
     for each in found:
         for warning in each.warnings:
             say(f"warning: {each.grader}: {warning}", stderr)

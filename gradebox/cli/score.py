@@ -80,12 +80,14 @@ def score(
     if batch.status.errors:
         note_errors(batch)
     if not batch.status.scored:
-        fail(f"no completion of batch {batch.id} has a score{_how_it_begins(batch, file)}", 1)
+        fail(f"no completion of batch {batch.id} has a score{_why_none(batch, file)}", 1)
     return None
 
 
-def _how_it_begins(batch: "BatchHandle", path: Path) -> str:
-    """What a file looks like none of whose lines is a thread."""
+def _why_none(batch: "BatchHandle", path: Path) -> str:
+    """To how many outcomes no grader applies; or what a file looks like none of whose lines is a thread."""
+    if passed_over := batch.status.not_applicable:
+        return f": {passed_over:,} of {batch.status.done:,} outcomes are not applicable"
     if set(batch.status.errors) != {"bad_input"} or not path.is_file():
         return ""
     with path.open("rb") as file:

@@ -45,18 +45,27 @@ def serve(
             "GRADEBOX_MODEL_KEY_SMALL_JUDGE of small-judge. May be repeated.",
         ),
     ] = None,
+    endpoint: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=URL",
+            help="An endpoint of project `default`; its API key is in GRADEBOX_ENDPOINT_KEY_ and its key in capitals. "
+            "May be repeated.",
+        ),
+    ] = None,
 ) -> None:
     """Runs the whole service on this machine: the API, workers and a Redis."""
     from gradebox.access import data_dir as usual_data_dir
     from gradebox.service import server_programs
 
     server_programs.environment({})  # says what is not installed, before anything of it is imported
-    from gradebox.service.models import read
+    from gradebox.service.models import ServedEndpoint, ServedModel, read, read_endpoint
     from gradebox.service.serve import ServeOptions
     from gradebox.service.serve import serve as run
 
-    models = [read(text, os.environ) for text in model or []]
-    run(ServeOptions(host, port, data_dir or usual_data_dir(), workers, backend, redis_url, stop_s, models))
+    registered: list[ServedModel | ServedEndpoint] = [read(text, os.environ) for text in model or []]
+    registered += [read_endpoint(text, os.environ) for text in endpoint or []]
+    run(ServeOptions(host, port, data_dir or usual_data_dir(), workers, backend, redis_url, stop_s, registered))
 
 
 def api(
@@ -72,9 +81,17 @@ def api(
     _become("api", host=host, port=port, **_common(data_dir, backend, redis_url))
 
 
-def worker(data_dir: DataDir = None, backend: RoleBackend = None, redis_url: RoleRedisUrl = None) -> None:
+def worker(
+    data_dir: DataDir = None,
+    backend: RoleBackend = None,
+    redis_url: RoleRedisUrl = None,
+    queue: Annotated[
+        Literal["plain", "asking"] | None,
+        typer.Option(help="The batches to score: of graders that ask, or of the others. [GRADEBOX_QUEUE, or plain]"),
+    ] = None,
+) -> None:
     """Runs one worker alone, for deployments."""
-    _become("worker", **_common(data_dir, backend, redis_url))
+    _become("worker", queue=queue, **_common(data_dir, backend, redis_url))
 
 
 def doctor(

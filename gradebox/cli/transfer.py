@@ -15,6 +15,7 @@ from gradebox.errors import ApiError, ValidationError
 
 if TYPE_CHECKING:
     from gradebox.client import Client, GraderHandle
+    from gradebox.schemas import Version
 
 _LIMITS = ("isolation", "timeout_s", "memory_mb", "environment")
 
@@ -41,10 +42,12 @@ def export(
     found = [graders.get(key) for key in keys] if keys else graders.list()
     with opened(output) as out:
         for grader in found:
-            if grader.kind != "function":
-                note(f"{grader.key} is of kind {grader.kind}, which cannot be run, and is left out")
+            versions = [version for version in grader.versions() if version.source]
+            if not versions:
+                note(f"{grader.key} is of kind {grader.kind}, has no source, and is left out")
                 continue
-            out.write(json.dumps(_line(invocation.client, grader, all_versions)).encode() + b"\n")
+            wanted = versions if all_versions else versions[-1:]
+            out.write(json.dumps(_line(invocation.client, grader, wanted)).encode() + b"\n")
 
 
 def import_(
@@ -76,8 +79,7 @@ def import_(
         fail(f"{len(failed)} of {len(lines)} graders could not be made: {', '.join(failed)}", 1)
 
 
-def _line(client: "Client", grader: "GraderHandle", all_versions: bool) -> dict[str, Any]:
-    versions = grader.versions()
+def _line(client: "Client", grader: "GraderHandle", versions: "list[Version]") -> dict[str, Any]:
     told = [
         {
             "source": version.source,
@@ -86,7 +88,7 @@ def _line(client: "Client", grader: "GraderHandle", all_versions: bool) -> dict[
             "memory_mb": version.memory_mb,
             "environment": version.environment.key if version.environment else None,
         }
-        for version in (versions if all_versions else versions[-1:])
+        for version in versions
     ]
     threads = client.graders.test_threads(grader.key) if grader.test_threads else []
     return {

@@ -72,4 +72,6 @@ def show(report: "Report", stderr: bool = False) -> None:
 def _result(outcome: "Outcome") -> str:
     if outcome.error is not None:
         return f"{outcome.error.kind}: {outcome.error.message}"
+    if outcome.not_applicable is not None:
+        return f"does not apply: {outcome.not_applicable}"
     return cell(outcome.score) + (f" ({outcome.reason})" if outcome.reason else "")

@@ -68,13 +68,20 @@ class _ProgressBar:
             TextColumn("{task.fields[rate]}"),
             TimeRemainingColumn(compact=True),
             TextColumn("[red]{task.fields[errors]}"),
+            TextColumn("{task.fields[passed_over]}"),
             console=console,
         )
-        self._task = self._progress.add_task(_label(batch), total=batch.total, rate="", errors="")
+        self._task = self._progress.add_task(_label(batch), total=batch.total, rate="", errors="", passed_over="")
         self._progress.start()
 
     def show(self, batch: Batch, rate: float) -> None:
-        self._progress.update(self._task, completed=_scored(batch), rate=_per_second(rate), errors=_errors(batch))
+        self._progress.update(
+            self._task,
+            completed=_scored(batch),
+            rate=_per_second(rate),
+            errors=_errors(batch),
+            passed_over=_passed_over(batch),
+        )
 
     def close(self) -> None:
         self._progress.stop()
@@ -92,7 +99,8 @@ class _ProgressLines:
         if now < self._next and batch.state not in ENDED:
             return
         self._next = now + LINE_EVERY_S
-        parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", _per_second(rate), _errors(batch)]
+        told = _per_second(rate), _errors(batch), _passed_over(batch)
+        parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", *told]
         self._console.print(", ".join(filter(None, parts)), highlight=False, markup=False, soft_wrap=True)
 
     def close(self) -> None:
@@ -118,6 +126,10 @@ def _per_second(rate: float) -> str:
 def _errors(batch: Batch) -> str:
     count = sum(batch.errors.values())
     return f"{count:,} errors" if count > 1 else f"{count} error" if count else ""
+
+
+def _passed_over(batch: Batch) -> str:
+    return f"{batch.not_applicable:,} not applicable" if batch.not_applicable else ""
 
 
 def _scored(batch: Batch) -> int:

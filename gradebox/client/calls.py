@@ -16,12 +16,15 @@ from gradebox.schemas import (
     ApiKey,
     AuditLine,
     Batch,
+    EndpointTrial,
     Environment,
     EnvironmentData,
     Grader,
     Isolation,
     ModelTrial,
     Project,
+    ProjectBudget,
+    ProjectEndpoint,
     ProjectModel,
     Report,
     Role,
@@ -30,7 +33,7 @@ from gradebox.schemas import (
 
 PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
 DATA_S = 60.0  # the most that looking through a zip file may take, behind others
-_MODEL_WAIT_S = 60.0  # that a test of a model may wait for others to end
+_MODEL_WAIT_S = 60.0  # that a test of a model or endpoint may wait for others to end
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
 
 GraderChoice = str | Mapping[str, float] | Iterable[str]
@@ -40,6 +43,7 @@ _graders = TypeAdapter(list[Grader]).validate_json
 _versions = TypeAdapter(list[Version]).validate_json
 _environments = TypeAdapter(list[Environment]).validate_json
 _models = TypeAdapter(list[ProjectModel]).validate_json
+_endpoints = TypeAdapter(list[ProjectEndpoint]).validate_json
 _batches = TypeAdapter(list[Batch]).validate_json
 _audit = TypeAdapter(list[AuditLine]).validate_json
 _keys = TypeAdapter(list[ApiKey]).validate_json
@@ -198,6 +202,53 @@ def test_model(project: str, key: str, timeout_s: float) -> Call[ModelTrial]:
 def delete_model(project: str, key: str) -> Call[None]:
     """Deletes a model with its API key."""
     return Call("DELETE", _path(project, "models", key), nothing, idempotent=False)
+
+
+def get_budget(project: str) -> Call[ProjectBudget]:
+    """Asks for the budget of the project."""
+    return Call("GET", _path(project, "budget"), ProjectBudget.model_validate_json)
+
+
+def put_budget(project: str, fields: Mapping[str, Any]) -> Call[ProjectBudget]:
+    """Sets the budget of the project."""
+    return Call("PUT", _path(project, "budget"), ProjectBudget.model_validate_json, body=encode(fields))
+
+
+def delete_budget(project: str) -> Call[None]:
+    """Takes the budget of the project away."""
+    return Call("DELETE", _path(project, "budget"), nothing)
+
+
+def create_endpoint(project: str, fields: Mapping[str, Any]) -> Call[ProjectEndpoint]:
+    """Keeps an endpoint."""
+    path = _path(project, "endpoints")
+    return Call("POST", path, ProjectEndpoint.model_validate_json, body=encode(fields), idempotent=False)
+
+
+def patch_endpoint(project: str, key: str, fields: Mapping[str, Any]) -> Call[ProjectEndpoint]:
+    """Changes members of an endpoint."""
+    return Call("PATCH", _path(project, "endpoints", key), ProjectEndpoint.model_validate_json, body=encode(fields))
+
+
+def list_endpoints(project: str) -> Call[list[ProjectEndpoint]]:
+    """Asks for the endpoints of the project."""
+    return Call("GET", _path(project, "endpoints"), _endpoints)
+
+
+def get_endpoint(project: str, key: str) -> Call[ProjectEndpoint]:
+    """Asks for one endpoint."""
+    return Call("GET", _path(project, "endpoints", key), ProjectEndpoint.model_validate_json)
+
+
+def test_endpoint(project: str, key: str, timeout_s: float) -> Call[EndpointTrial]:
+    """Has the service ask an endpoint once, for at most `timeout_s` seconds."""
+    path, work_s = _path(project, "endpoints", key, "test"), _MODEL_WAIT_S + timeout_s
+    return Call("POST", path, EndpointTrial.model_validate_json, idempotent=False, work_s=work_s)
+
+
+def delete_endpoint(project: str, key: str) -> Call[None]:
+    """Deletes an endpoint with its API key."""
+    return Call("DELETE", _path(project, "endpoints", key), nothing, idempotent=False)
 
 
 def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -> Call[list[Outcome]]:

@@ -10,7 +10,7 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
 from gradebox.client.threads import Thread, each_of
 from gradebox.frame import Outcomes
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import Outcome, OutcomeError, sum_of
 from gradebox.schemas import BatchGrader
 
 
@@ -30,7 +30,8 @@ class Reward(RewardFunctions):
     def score(self, threads: Iterable[Thread]) -> Outcomes:
         """An outcome for each thread, in order: the combined score, with the graders' scores as its `values`.
 
-        Where a grader gave no score there is none, and the error is that of the first such grader.
+        Where a grader gave no score there is none, and the error is that of the first grader that has one. Where none
+        has an error and one does not apply, the outcome is not applicable.
         """
         same = list(each_of(threads))
         with ThreadPoolExecutor(len(self.graders)) as pool:
@@ -74,6 +75,8 @@ def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outc
     values: dict[str, float] = {}
     scored: list[float] = []
     missing: list[tuple[str, OutcomeError]] = []
+    passed_over = [f"{one.grader}: {one.not_applicable}" for one in outcomes if one.not_applicable is not None]
+    spent = [one.spent for one in outcomes if one.spent is not None]
     for one, outcome in zip(graders, outcomes, strict=True):
         values |= {f"{one.key}/{part}": value for part, value in (outcome.values or {}).items()}
         if outcome.score is not None:
@@ -84,7 +87,8 @@ def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outc
     error = None
     if missing:
         grader, first = missing[0]
-        error = OutcomeError(first.kind, f"{grader}: {first.message}", all(each.retryable for _, each in missing))
+        retryable = all(each.retryable for _, each in missing) and not passed_over
+        error = OutcomeError(first.kind, f"{grader}: {first.message}", retryable, first.cause, first.reply)
     said = [f"{one.key}: {outcome.reason}" for one, outcome in zip(graders, outcomes, strict=True) if outcome.reason]
     return Outcome(
         outcomes[0].index,
@@ -97,4 +101,6 @@ def _combined(name: str, graders: Sequence[BatchGrader], outcomes: Sequence[Outc
         None,
         values or None,
         outcomes[0].no_completion,
+        "\n".join(passed_over) if passed_over and error is None else None,
+        spent=sum_of(spent) if spent else None,
     )

@@ -42,10 +42,11 @@ class RewardFunctions(_Named):
         """A function for `reward_funcs` of TRL's trainers. The columns of the dataset become metadata of the threads.
 
         Args:
-            missing: what a completion without a score has: "raise" raises ScoreMissing, "none" gives None, a number is
+            missing: what a completion with an error has: "raise" raises ScoreMissing, "none" gives None, a number is
                 taken as it is. By default None where the trainer is known to leave it out (TRL 1.6 and newer, GRPO or
                 RLOO, no other reward function), and an exception where it would count as 0.0. Where all of a step have
-                none, ScoreMissing is raised.
+                none, ScoreMissing is raised. A completion that the grader does not apply to has None with GRPO or RLOO
+                of TRL 1.6 and newer, also beside other reward functions; elsewhere it has what one with an error has.
             columns: those of the dataset that are sent; by default all of them.
         """
         policy = trl.RewardPolicy(self._reward_name(), missing, self._reward_parts())

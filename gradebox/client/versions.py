@@ -1,14 +1,14 @@
 """What a grader's version is made of."""
 
 import re
-from collections.abc import Callable, Sequence
-from typing import TypedDict, get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypedDict, get_args
 
 from gradebox.client import calls
 from gradebox.client.call import Call
 from gradebox.client.threads import Thread
 from gradebox.errors import GradeboxError, SourceError
-from gradebox.schemas import KEY_PATTERN, Grader, Isolation
+from gradebox.schemas import KEY_PATTERN, Grader, Isolation, WrittenKind
 
 Function = Callable[..., object] | str
 """A grader function, which is uploaded with what it uses from its module; or source as a string."""
@@ -59,6 +59,18 @@ def version_of(
         "memory_mb": memory_mb,
         "environment": environment,
     }
+
+
+def kind_of(kind: WrittenKind, config: Mapping[str, Any], options: GraderOptions) -> dict[str, object]:
+    """What a version of a kind is made of, as the service takes it: it writes the source. The test run's threads are
+    not among it.
+
+    Raises:
+        GradeboxError: there is no such isolation.
+    """
+    check_isolation(options.get("isolation"))
+    own = {name: value for name, value in options.items() if name != "threads"}
+    return {**own, "kind": kind, "config": config}
 
 
 def check_isolation(isolation: str | None) -> None:

@@ -34,15 +34,21 @@ def usual_missing(log_metric: Callable[[str, float], object] | None) -> Missing:
     """What suits the TRL that is installed, and the trainer whose method `log_metric` is: an exception, unless None is
     known to be left out.
     """
-    installed = _installed()
-    if installed is None:  # another caller, which sees each None
+    if _installed() is None:  # another caller, which sees each None
         return "none"
-    trainer = getattr(log_metric, "__self__", None)
-    classes = type(trainer).__mro__
+    return "none" if _leaves_out(log_metric) and _is_alone(log_metric) else "raise"  # beside others, None is 0.0
+
+
+def _leaves_out(log_metric: Callable[[str, float], object] | None) -> bool:
+    """Whether the trainer whose method it is leaves out a completion to which every reward function gave None."""
+    classes = type(getattr(log_metric, "__self__", None)).__mro__
     is_known = any(one.__name__ in _LEAVING_OUT and one.__module__.startswith("trl.trainer") for one in classes)
     is_experimental = any(one.__module__.startswith("trl.experimental") for one in classes)
-    is_alone = len(getattr(trainer, "reward_funcs", ())) == 1  # beside others its None counts as 0.0
-    return "none" if installed >= _LEAVES_OUT and is_known and is_alone and not is_experimental else "raise"
+    return (_installed() or ()) >= _LEAVES_OUT and is_known and not is_experimental
+
+
+def _is_alone(log_metric: Callable[[str, float], object] | None) -> bool:
+    return len(getattr(getattr(log_metric, "__self__", None), "reward_funcs", ())) == 1
 
 
 def _installed() -> tuple[int, ...] | None:
@@ -95,15 +101,16 @@ class RewardPolicy:
         self._told: set[str] = set()
 
     def rewards(self, outcomes: Sequence[Outcome], trainer: Mapping[str, Any]) -> list[float | None]:
-        """A reward for each outcome. `trainer` is what the trainer hands over: its `log_metric` and `log_extra` are
-        used, where it has them.
+        """A reward for each outcome. Where the grader does not apply, it is None; or, if the trainer may take None for
+        0.0, what a completion with an error has. `trainer` is what the trainer hands over: its `log_metric` and
+        `log_extra` are used, where it has them.
 
         Raises:
-            ScoreMissing: a score is missing and `missing` says so, or all of them are.
+            ScoreMissing: a score is missing and `missing` says so, or all of them are. Where the grader applies to none
+                of them, that is raised if it is the trainer's only reward function.
         """
         log_metric, log_extra = trainer.get("log_metric"), trainer.get("log_extra")
-        failed = [outcome for outcome in outcomes if outcome.score is None]
-        for outcome in failed:
+        for outcome in outcomes:
             self._tell(outcome)
         if callable(log_metric) and outcomes:
             for name, value in self._metrics(outcomes):
@@ -111,21 +118,29 @@ class RewardPolicy:
         if callable(log_extra):
             log_extra(f"{self._key}/reason", [_reason(outcome) for outcome in outcomes])
         missing = usual_missing(log_metric) if self._missing is None else self._missing
-        if failed and (missing == "raise" or len(failed) == len(outcomes)):
-            raise ScoreMissing(failed[0])
-        instead = None if isinstance(missing, str) else float(missing)
-        return [instead if outcome.score is None else outcome.score for outcome in outcomes]
+        passed_over = "none" if _installed() is None or _leaves_out(log_metric) else missing
+        rewards = [_reward(one, missing if one.not_applicable is None else passed_over) for one in outcomes]
+        if outcomes and all(outcome.score is None for outcome in outcomes):
+            failed = next((outcome for outcome in outcomes if outcome.not_applicable is None), None)
+            if failed is not None or _is_alone(log_metric):
+                raise ScoreMissing(failed or outcomes[0])
+        return rewards
 
     def _metrics(self, outcomes: Sequence[Outcome]) -> Iterator[tuple[str, float]]:
-        """The share of errors, also by part, and the means of values by name."""
-        yield "error_rate", sum(outcome.score is None for outcome in outcomes) / len(outcomes)
+        """The shares of errors, also by part, and of completions that the grader does not apply to, and the means of
+        values by name. The shares are told always: a mean over steps of what is told at times would be wrong.
+        """
+        yield "error_rate", sum(outcome.error is not None for outcome in outcomes) / len(outcomes)
+        applies = [outcome for outcome in outcomes if outcome.not_applicable is None]
+        yield "not_applicable_rate", 1 - len(applies) / len(outcomes)
         found: dict[str, list[float]] = {part: [] for part in self._parts}
         for outcome in outcomes:
             for name, value in (outcome.values or {}).items():
                 if name in found or (_installed() or _OWN_METRICS) >= _OWN_METRICS:
                     found.setdefault(name, []).append(value)
         for part in self._parts:
-            yield f"{part}/error_rate", 1 - len(found[part]) / len(outcomes)
+            missing = sum(part not in (outcome.values or {}) for outcome in applies)
+            yield f"{part}/error_rate", missing / len(outcomes)
         for name, values in found.items():
             if values:
                 yield name, sum(values) / len(values)
@@ -142,7 +157,15 @@ class RewardPolicy:
             )
 
 
+def _reward(outcome: Outcome, missing: Missing) -> float | None:
+    if outcome.score is None and missing == "raise":
+        raise ScoreMissing(outcome)
+    return outcome.score if outcome.score is not None or isinstance(missing, str) else float(missing)
+
+
 def _reason(outcome: Outcome) -> str:
+    if outcome.not_applicable is not None:
+        return f"not applicable: {outcome.not_applicable}"
     return f"{outcome.error.kind}: {outcome.error.message}" if outcome.error else outcome.reason or ""
 
 

@@ -117,6 +117,8 @@ def _finished(event: Event) -> Text:
     errors = [f"{count:,} {kind}" for kind, count in event["errors"].items()]
     parts = [f"in {seconds:.1f} s, {event['completions'] / seconds:,.0f}/s"]
     parts += [f"mean {', '.join(means)}"] * bool(means) + [f"errors: {', '.join(errors)}"] * bool(errors)
+    if passed_over := event.get("not_applicable"):
+        parts.append(f"not applicable: {passed_over:,}")
     return Text(f"batch {event['batch']} finished {'; '.join(parts)}", "green" if not errors else "")
 
 

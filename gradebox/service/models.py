@@ -1,4 +1,4 @@
-"""The models that `gradebox serve` is told of, in project `default`."""
+"""The models and endpoints that `gradebox serve` is told of, in project `default`."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -9,8 +9,11 @@ from gradebox.client import Client
 from gradebox.errors import CannotServe, Conflict, GradeboxError
 from gradebox.key_file import KEY_FILE
 
-SECRETS = "GRADEBOX_MODEL_KEY_"
-_FORM = re.compile(r"(?P<key>[^=@]+)=(?P<name>.+)@(?P<url>https?://[^@]+)", re.IGNORECASE)
+MODEL_SECRETS = "GRADEBOX_MODEL_KEY_"
+ENDPOINT_SECRETS = "GRADEBOX_ENDPOINT_KEY_"
+SECRETS = (MODEL_SECRETS, ENDPOINT_SECRETS)
+_MODEL = re.compile(r"(?P<key>[^=@]+)=(?P<name>.+)@(?P<url>https?://[^@]+)", re.IGNORECASE)
+_ENDPOINT = re.compile(r"(?P<key>[^=@]+)=(?P<url>https?://[^@]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -22,33 +25,67 @@ class ServedModel:
     base_url: str
     api_key: str = field(repr=False)
 
+    def register(self, client: Client) -> None:
+        """Makes it, or changes what is there of its key."""
+        try:
+            client.models.create(self.key, base_url=self.base_url, model=self.name, api_key=self.api_key)
+        except Conflict:
+            client.models.update(self.key, base_url=self.base_url, model=self.name, api_key=self.api_key)
+
+
+@dataclass(frozen=True)
+class ServedEndpoint:
+    """One endpoint, as the command line names it."""
+
+    key: str
+    url: str
+    api_key: str = field(repr=False)
+
+    def register(self, client: Client) -> None:
+        """Makes it, or changes what is there of its key."""
+        try:
+            client.endpoints.create(self.key, url=self.url, api_key=self.api_key)
+        except Conflict:
+            client.endpoints.update(self.key, url=self.url, api_key=self.api_key)
+
 
 def read(text: str, environment: Mapping[str, str]) -> ServedModel:
     """`KEY=NAME@BASE_URL`, with the API key that the environment has for it. Raises CannotServe."""
-    match = _FORM.fullmatch(text)
+    match = _MODEL.fullmatch(text)
     if match is None:
         raise CannotServe("--model is KEY=NAME@BASE_URL, as in small-judge=qwen3:8b@http://127.0.0.1:11434/v1")
-    variable = SECRETS + re.sub(r"[^A-Z0-9]", "_", match["key"].upper())
-    return ServedModel(match["key"], match["name"], match["url"], environment.get(variable, ""))
+    api_key = environment.get(MODEL_SECRETS + _capitals(match["key"]), "")
+    return ServedModel(match["key"], match["name"], match["url"], api_key)
 
 
-def register(models: Sequence[ServedModel], url: str, data_dir: Path) -> None:
+def read_endpoint(text: str, environment: Mapping[str, str]) -> ServedEndpoint:
+    """`KEY=URL`, with the API key that the environment has for it. Raises CannotServe."""
+    match = _ENDPOINT.fullmatch(text)
+    if match is None:
+        raise CannotServe("--endpoint is KEY=URL, as in my-reward=http://127.0.0.1:9000")
+    api_key = environment.get(ENDPOINT_SECRETS + _capitals(match["key"]), "")
+    return ServedEndpoint(match["key"], match["url"], api_key)
+
+
+def register(served: Sequence[ServedModel | ServedEndpoint], url: str, data_dir: Path) -> None:
     """Makes each, or changes what is there of its key. Raises CannotServe where the service refuses one."""
-    if not models:
+    if not served:
         return
     try:
         own_key = (data_dir / KEY_FILE).read_text("ascii").strip()
     except OSError as error:
         raise CannotServe(
-            f"--model needs the API key in {data_dir / KEY_FILE}, which cannot be read ({error.strerror}): "
-            "register models with gradebox models create"
+            f"--model and --endpoint need the API key in {data_dir / KEY_FILE}, which cannot be read "
+            f"({error.strerror}): register with gradebox models create or gradebox endpoints create"
         ) from error
     with Client(url, own_key) as client:
-        for model in models:
+        for one in served:
             try:
-                try:
-                    client.models.create(model.key, base_url=model.base_url, model=model.name, api_key=model.api_key)
-                except Conflict:
-                    client.models.update(model.key, base_url=model.base_url, model=model.name, api_key=model.api_key)
+                one.register(client)
             except (GradeboxError, ValueError) as error:
-                raise CannotServe(f"model {model.key!r} cannot be used: {error}") from error
+                kind = "model" if isinstance(one, ServedModel) else "endpoint"
+                raise CannotServe(f"{kind} {one.key!r} cannot be used: {error}") from error
+
+
+def _capitals(key: str) -> str:
+    return re.sub(r"[^A-Z0-9]", "_", key.upper())

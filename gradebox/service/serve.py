@@ -24,7 +24,7 @@ from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
 from gradebox.service.machine import memory_bytes
-from gradebox.service.models import SECRETS, ServedModel, register
+from gradebox.service.models import SECRETS, ServedEndpoint, ServedModel, register
 from gradebox.service.process import ServiceProcess
 from gradebox.service.redis import redis_answers, redis_is_occupied, redis_process, redis_url
 from gradebox.service.settings import fault_of
@@ -52,7 +52,7 @@ class ServeOptions:
     backend: str
     redis_url: str | None
     stop_s: float = 8.0
-    models: Sequence[ServedModel] = ()
+    registered: Sequence[ServedModel | ServedEndpoint] = ()
 
 
 class Signals:
@@ -98,9 +98,9 @@ def serve(options: ServeOptions) -> None:
             start(redis, lambda: redis_answers(folder))
             start(servers, lambda: _ready(options.host, port))
             if not signals.count:
-                register(options.models, _url(options.host, port), folder.path)
+                register(options.registered, _url(options.host, port), folder.path)
                 with _announced(Note(_url(options.host, port), folder.path), port):
-                    console.show(_good_to_know(_url(options.host, port), folder.path, len(servers) - 1))
+                    console.show(_good_to_know(_url(options.host, port), folder.path, len(servers) - 2))
                     _watch([*redis, *servers], signals, console)
             console.tell("stopping: chunks that are not done are kept for the next start")
         finally:
@@ -144,13 +144,25 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
         "api", server_programs.command("api"), environment, folder.log("api"), stop_s, pass_fds=(listener.fileno(),)
     )
     number = options.workers or len(os.sched_getaffinity(0))
-    environment = {"GRADEBOX_SANDBOXES_MEMORY_MB": str(_worker_memory_mb(number)), **environment}
+    environment = {"GRADEBOX_SANDBOXES_MEMORY_MB": str(_worker_memory_mb(number + 1)), **environment}
     command = server_programs.command("worker")
     workers = []
     for name in (f"worker-{one}" for one in range(1, number + 1)):
         own = {**environment, "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom")}
         workers.append(ServiceProcess(name, command, own, folder.log(name), stop_s))
-    return [api, *workers]
+    return [api, *workers, _asking_worker(environment, folder, stop_s)]
+
+
+def _asking_worker(environment: dict[str, str], folder: DataFolder, stop_s: float) -> ServiceProcess:
+    """It waits for models most of the time, so one is enough, which keeps no sandboxes ready."""
+    name = "asking-worker"
+    own = {
+        "GRADEBOX_QUEUE": "asking",
+        "GRADEBOX_WARM_SANDBOXES": "0",
+        "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom"),
+    }
+    command = server_programs.command("worker")
+    return ServiceProcess(name, command, {**environment, **own}, folder.log(name), stop_s)
 
 
 def _worker_memory_mb(workers: int) -> int:

@@ -5,8 +5,12 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
-_GIVEN = {"gradebox", "gradebox.score", "gradebox.thread", "adaptive_harmony"}
-_GIVEN_NAMES = {"Score", "StringThread", "StringTurn", "score", "thread"}
+_GIVEN = {"gradebox", "gradebox.asks", "gradebox.judges", "gradebox.score", "gradebox.thread", "adaptive_harmony"}
+_GIVEN_NAMES = {
+    *("NotApplicable", "Score", "StringThread", "StringTurn", "asks", "judges", "score", "thread"),
+    *("Endpoint", "Grader", "Model", "ModelError", "Reply", "Verdict", "once"),
+}
+_LISTED = "StringThread, Score, NotApplicable, and what gradebox.asks and gradebox.judges have"
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 # Calls that change how a module of the standard library works, so they belong to whatever uses that module.
 _SETTINGS = {
@@ -70,7 +74,7 @@ def explain(name: str) -> str:
     """Why `name` cannot be imported in a sandbox, and what to do."""
     top = name.partition(".")[0]
     if top == "gradebox":
-        return f"{name} is not there in the sandbox: of gradebox, graders are given StringThread and Score alone"
+        return f"{name} is not there in the sandbox: of gradebox, graders are given {_LISTED} alone"
     if _is_installed(top):
         return (
             f"the package {top} is not there in the sandbox, which has the standard library alone: write the grader "

@@ -107,7 +107,7 @@ class Case:
     def _faults_of(self, number: int, outcome: Outcome) -> list[str]:
         expect = self.row["expect"]
         name = f"completion {number}" if outcome.id is None else f"completion {number} ({outcome.id})"
-        came_to = outcome.error.kind if outcome.error else "scored"
+        came_to = _came_to(outcome)
         said = outcome.error.message if outcome.error else outcome.reason or ""
         allowed = expect.get("outcomes")
         if allowed and number < len(allowed) and came_to not in allowed[number]:
@@ -120,6 +120,12 @@ class Case:
             told = said or outcome.stdout or ""
             return [f"{name} was scored {outcome.score}, not {right} and never {wrong}. {told}".strip()]
         return []
+
+
+def _came_to(outcome: Outcome) -> str:
+    if outcome.error is not None:
+        return outcome.error.kind
+    return "scored" if outcome.score is not None else "not_applicable"
 
 
 def _excess(number: int, outcome: Outcome) -> list[str]:

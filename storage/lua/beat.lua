@@ -1,11 +1,11 @@
--- Extends one worker's leases and gives back those that ran out. ARGV: lease in ms, the leases.
--- Returns {how many were given back, how many projects wait for a worker}.
+-- Extends one worker's leases and gives back those that ran out. ARGV: lease in ms, its lane, the leases.
+-- Returns {how many were given back, how many projects wait for a worker of the lane}.
 local now, returned = now_ms(), 0
-for i = 2, #ARGV do redis.call('ZADD', LEASES, 'XX', now + ARGV[1], ARGV[i]) end
+for i = 3, #ARGV do redis.call('ZADD', LEASES, 'XX', now + ARGV[1], ARGV[i]) end
 for _, lease in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, 1000)) do
   redis.call('ZREM', LEASES, lease)
   local id, unit = string.match(lease, '^(.-):(%d+):%d+$')
   give_back(id, unit)
   returned = returned + 1
 end
-return {returned, redis.call('LLEN', TURNS)}
+return {returned, redis.call('LLEN', turns_of(ARGV[2]))}

@@ -1,8 +1,11 @@
 -- Leases the next unit of the batch whose turn it is, of the project whose turn it is.
--- ARGV: lease in ms, the time now as text, 1 where only projects that have no lease may have a turn.
+-- ARGV: lease in ms, the time now as text, 1 where only projects that have no lease may have a turn, the lane.
 -- Returns batch, unit, attempt, tries, and attempt and outcomes of the part that is kept (0 for none), and the
--- attempt whose outcomes are to be scored again where they have none (0: the unit has no outcomes); or nothing where no
--- unit is pending.
+-- attempt whose outcomes count until these do (0 where the unit is scored for the first time); or nothing where no unit
+-- is pending.
+local lane = ARGV[4]
+local TURNS = turns_of(lane)
+
 local function next_batch(turns)
   for _ = 1, redis.call('LLEN', turns) do
     local id = redis.call('LPOP', turns)
@@ -34,7 +37,7 @@ end
 
 local function whose_turn()
   if ARGV[3] ~= '1' then return redis.call('LINDEX', TURNS, 0) end
-  local held, holders = leases_by_project()
+  local held, holders = leases_by_project(lane)
   for _, project in ipairs(redis.call('LRANGE', TURNS, 0, holders)) do
     if not held[project] then return project end
   end
@@ -42,7 +45,7 @@ end
 
 local function take_turn(project)
   redis.call('LREM', TURNS, 1, project)
-  local turns = turns_key(project)
+  local turns = turns_key(lane, project)
   local id, batch = next_batch(turns)
   local lease = id and lend(id, batch)
   if id and has_pending(batch) then

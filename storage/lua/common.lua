@@ -1,5 +1,5 @@
 -- What the scripts share. Names of keys are those of storage/names.py.
-local TURNS, LEASES, GARBAGE = 'gradebox:turns', 'gradebox:leases', 'gradebox:garbage'
+local LEASES, GARBAGE = 'gradebox:leases', 'gradebox:garbage'
 local UPLOADS, UNTIDY = 'gradebox:uploads', 'gradebox:untidy'
 local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'
 local STORED, UNFROZEN, FROZEN = 'gradebox:stored', 'gradebox:unfrozen', 'gradebox:frozen'
@@ -10,7 +10,10 @@ local OPEN = 'gradebox:open'
 local function batch_key(id) return 'gradebox:batch:' .. id end
 local function tallies_key(id, grader) return batch_key(id) .. ':tallies:' .. grader end
 local function batches_key(project) return 'gradebox:batches:' .. project end
-local function turns_key(project) return 'gradebox:turns:' .. project end
+-- Batches of graders that ask are in a lane of their own, `asking`; of the others the lane is empty.
+local function lane_of(batch) return redis.call('HGET', batch, 'lane') or '' end
+local function turns_of(lane) return lane == '' and 'gradebox:turns' or 'gradebox:turns-' .. lane end
+local function turns_key(lane, project) return turns_of(lane) .. ':' .. project end
 
 local function now_ms()
   local time = redis.call('TIME')
@@ -28,17 +31,20 @@ local function has_pending(batch)
 end
 
 -- Projects take turns, and within each its batches do. A batch is in its project's list at most once, which its field
--- `rotating` says, and a project is in TURNS exactly while its list is not empty.
+-- `rotating` says, and a project is in the turns of a lane exactly while its list there is
+-- not empty.
 local function rotate(id, batch)
   if redis.call('HSETNX', batch, 'rotating', 1) == 0 then return end
-  local project = redis.call('HGET', batch, 'project')
-  if redis.call('RPUSH', turns_key(project), id) == 1 then redis.call('RPUSH', TURNS, project) end
+  local project, lane = redis.call('HGET', batch, 'project'), lane_of(batch)
+  if redis.call('RPUSH', turns_key(lane, project), id) == 1 then redis.call('RPUSH', turns_of(lane), project) end
 end
 
 local function leave_rotation(id, batch, project)
   redis.call('HDEL', batch, 'rotating')
-  redis.call('LREM', turns_key(project), 0, id)
-  if redis.call('EXISTS', turns_key(project)) == 0 then redis.call('LREM', TURNS, 0, project) end
+  local lane = lane_of(batch)
+  local turns = turns_key(lane, project)
+  redis.call('LREM', turns, 0, id)
+  if redis.call('EXISTS', turns) == 0 then redis.call('LREM', turns_of(lane), 0, project) end
 end
 
 -- How much a project has waiting: completions without an outcome, and batches that are not over.
@@ -58,15 +64,21 @@ local function part_of(batch, unit)
   return tonumber(attempt), tonumber(outcomes)
 end
 
--- How many leases each project has, and how many projects have any. There are few leases: some for each worker.
-local function leases_by_project()
+-- How many leases each project has in a lane, and how many projects have any. There are few leases: some for each
+-- worker.
+local function leases_by_project(lane)
   local projects, held, holders = {}, {}, 0
   for _, lease in ipairs(redis.call('ZRANGE', LEASES, 0, -1)) do
     local id = string.match(lease, '^[^:]+')
-    projects[id] = projects[id] or redis.call('HGET', batch_key(id), 'project') or ''
+    if projects[id] == nil then
+      local found = redis.call('HMGET', batch_key(id), 'project', 'lane')
+      projects[id] = (found[2] or '') == lane and (found[1] or '')
+    end
     local project = projects[id]
-    if not held[project] then holders = holders + 1 end
-    held[project] = (held[project] or 0) + 1
+    if project then
+      if not held[project] then holders = holders + 1 end
+      held[project] = (held[project] or 0) + 1
+    end
   end
   return held, holders
 end

@@ -26,6 +26,9 @@ BODIES: dict[str, dict[str, Any]] = {
     "PUT /environments/{key}": {"requirements": ["mine"]},
     "/models": {"key": "mine", "base_url": "http://127.0.0.1:9/v1", "model": "m"},
     "PATCH /models/{key}": {"model": "other"},
+    "PUT /budget": {"cost": 5},
+    "/endpoints": {"key": "mine", "url": "http://127.0.0.1:9/mine"},
+    "PATCH /endpoints/{key}": {"timeout_s": 5},
     "/graders/{key}/score": {"threads": [{"turns": [["assistant", "4"]]}]},
     "PATCH /batches/{batch_id}": {"kept": True},
     "/batches": {"graders": [{"key": "very-secret-grader"}], "threads": [{"turns": [["assistant", "4"]]}]},
@@ -77,6 +80,8 @@ def filled(client: httpx.Client, allowed: None) -> dict[str, str]:
     client.post(f"{PROJECT}/graders", json=grader).raise_for_status()
     model = {"key": key, "base_url": "http://127.0.0.1:9/v1", "model": words, "api_key": source}
     client.post(f"{PROJECT}/models", json=model).raise_for_status()
+    endpoint = {"key": key, "url": "http://127.0.0.1:9", "api_key": source}
+    client.post(f"{PROJECT}/endpoints", json=endpoint).raise_for_status()
     batch = client.post(f"{PROJECT}/batches?grader={key}", content=LINE, headers=LINES).json()["id"]
     client.post("/v1/projects", json={"key": "other"}).raise_for_status()
     made = client.post("/v1/keys", json={"name": "spare", "projects": ["default"]}).json()["id"]
@@ -105,6 +110,8 @@ def kept(service: Service) -> Iterator[tuple[bytes, bytes | None]]:
         "grader*",
         "environment*",
         "models:*",
+        "endpoints:*",
+        "budgets",
         "versions:*",
         "numbers:*",
         "batches:*",

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from gradebox.frame import SHOWN, Listing, Outcomes
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import BATCH_COLUMNS, Batch, BatchGrader, Check, Grader, Report
 from storage.statistics import tally
 from storage.summary import summarise
@@ -26,6 +26,27 @@ def test_a_frame_has_a_row_for_each_and_a_column_for_each_value() -> None:
     assert frame["values.length"][0] == 2.0
     assert list(frame["thread"]) == [{"completion": "4"}, "no thread"]
     assert list(Outcomes().to_pandas().columns)[:6] == ["index", "id", "grader", "score", "error", "message"]
+
+
+def test_a_frame_says_what_is_not_applicable_and_what_asks_came_to() -> None:
+    away = OutcomeError("model", "the server is away", True, "unreachable")
+    asked = Outcomes(
+        [
+            Outcome(0, "g@1", 0.5, 1.0, details={"votes": [1, 0]}, spent=Spent(2, 1, 30, 3, 0.5)),
+            Outcome(1, "g@1", None, 1.0, not_applicable=EVIL),
+            Outcome(2, "g@1", None, 1.0, error=away, spent=Spent(1)),
+        ]
+    )
+    frame = asked.to_pandas()
+    assert list(frame["not_applicable"].fillna("")) == ["", EVIL, ""]
+    assert frame["details"][0] == {"votes": [1, 0]}
+    assert list(frame["cause"].fillna("")) == ["", "", "unreachable"]
+    assert [frame[f"spent.{name}"][0] for name in ("asks", "kept", "cost")] == [2, 1, 0.5]
+    assert frame["spent.asks"].isna()[1]
+    assert not {"cause", "spent.asks"} & set(OUTCOMES.to_pandas().columns)
+    told = asked._repr_html_()
+    assert "<script>" not in told
+    assert "<th>not_applicable</th>" in told
 
 
 def test_a_table_of_outcomes_is_escaped_and_short() -> None:
@@ -79,4 +100,14 @@ def test_graders_reports_and_batches_are_escaped_tables() -> None:
         assert "<script>" not in shown
         assert "&lt;script&gt;" in shown
     assert "1 exception" in batch._repr_html_()
+    assert "<th>asks</th>" not in batch._repr_html_()
+    outcomes = [
+        Outcome(0, "g@1", 0.5, 1.0, spent=Spent(7, 3, 30, 3, 0.5)),
+        Outcome(1, "g@1", None, 1.0, not_applicable=""),
+    ]
+    asked = batch.model_copy(update={"summary": [summarise("g@1", 1.0, tally(outcomes))]})._repr_html_()
+    assert "<th>asks</th>" in asked
+    assert "<td>g@1</td><td>7</td><td>3</td><td>30</td><td>3</td><td>0.5</td>" in asked
+    assert "<th>not applicable</th>" in asked
+    assert "<td>1</td><td></td></tr>" in asked
     assert "✗" in report._repr_html_()

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from examples.model_server import ModelServer, Script
-from gradebox import ModelDefaults
+from gradebox import ModelDefaults, Price
 from gradebox.errors import CannotServe, Conflict, NotAllowed
-from gradebox.service.models import read
+from gradebox.service.models import read, read_endpoint
 from tests.gradebox.conftest import serving
 
 SECRET = "sk-very-secret-of-a-model-0123456789"
@@ -18,8 +18,9 @@ OTHER = "sk-another-secret-of-a-model-9876543210"
 def test_models_of_a_service(tmp_path: Path) -> None:
     with ModelServer(Script(api_key=SECRET)) as server, ModelServer(Script(behave="echo-key")) as echo:
         named = f"small-judge=qwen3:8b@{server.base_url}"
-        settings = {"model_key_small_judge": SECRET, "log_level": "debug"}
-        with serving(tmp_path, "--workers", "1", "--model", named, **settings) as service:
+        reward = f"my-reward={server.base_url}"
+        settings = {"model_key_small_judge": SECRET, "endpoint_key_my_reward": SECRET, "log_level": "debug"}
+        with serving(tmp_path, "--workers", "1", "--model", named, "--endpoint", reward, **settings) as service:
             client = service.client()
             model = client.models.get("small-judge")
             assert (model.model, model.base_url, model.has_api_key) == ("qwen3:8b", server.base_url, True)
@@ -39,6 +40,43 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             with pytest.raises(NotAllowed):
                 client.models.create("meta", base_url="http://169.254.169.254/v1", model="m")
 
+            priced = client.models.update("echo", price=Price(0.15, 0.6), requests_per_minute=60, keep_replies=False)
+            assert (priced.price, priced.requests_per_minute, priced.keep_replies) == (Price(0.15, 0.6), 60, False)
+            assert client.models.update("echo", requests_per_minute=0, max_concurrency=2).requests_per_minute is None
+
+            endpoint = client.endpoints.get("my-reward")
+            assert (endpoint.url, endpoint.has_api_key, endpoint.max_concurrency) == (server.base_url, True, 16)
+            assert client.endpoints.test("my-reward").reward == 0.5
+            refused = client.endpoints.create("echo", url=echo.base_url, api_key=OTHER, requests_per_minute=60)
+            assert refused.requests_per_minute == 60
+            fault = client.endpoints.test("echo").error
+            assert fault is not None
+            assert OTHER not in fault.message
+            with pytest.raises(Conflict):
+                client.endpoints.update("echo", url=server.base_url)
+            assert [one.key for one in client.endpoints.list()] == ["echo", "my-reward"]
+            client.endpoints.delete("echo")
+
+            service.environment["JUDGE_KEY"] = SECRET
+            url = ("--endpoint-url", server.base_url)
+            kept = service.run("endpoints", "create", "cli", *url, "--key-env", "JUDGE_KEY", "--max-concurrency", "3")
+            assert kept.returncode == 0, kept.stderr
+            assert "its reward is 0.5" in service.run("endpoints", "test", "cli").stdout
+            assert service.run("endpoints", "update", "cli", "--key-env", "").returncode == 0
+            assert service.run("endpoints", "test", "cli").returncode == 1
+            assert '"max_concurrency": 3' in service.run("endpoints", "show", "cli").stdout
+            assert all(key in service.run("endpoints", "list").stdout for key in ("cli", "my-reward"))
+            assert service.run("endpoints", "delete", "cli", "--yes").returncode == 0
+
+            assert client.budget.set(cost=20, currency="EUR", period="day").is_spent is False
+            assert "20 EUR each day; 0 EUR and 0 tokens are spent" in service.run("budget", "show").stdout
+            none = service.run("budget", "set", "--tokens", "0")
+            assert "0 tokens each month; 0 USD and 0 tokens are spent\nnothing more is asked" in none.stdout
+            assert client.budget.get().is_spent
+            assert service.run("budget", "set", "--period", "day").returncode == 2
+            assert service.run("budget", "delete").returncode == 0
+            assert client.budget.get().tokens is None
+
             service.environment["JUDGE_KEY"] = OTHER
             made = service.run(
                 "models", "create", "cli", "--base-url", server.base_url, "--model", "m", "--key-env", "JUDGE_KEY"
@@ -46,7 +84,11 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             assert made.returncode == 0, made.stderr
             assert service.run("models", "test", "cli").returncode == 1
             service.environment["JUDGE_KEY"] = SECRET
-            assert service.run("models", "update", "cli", "--key-env", "JUDGE_KEY").returncode == 0
+            prices = ("--input-price", "0.15", "--output-price", "0.6", "--no-keep-replies")
+            assert service.run("models", "update", "cli", "--key-env", "JUDGE_KEY", *prices).returncode == 0
+            assert client.models.get("cli").price == Price(0.15, 0.6)
+            assert client.models.get("cli").keep_replies is False
+            assert "together" in service.run("models", "update", "cli", "--input-price", "1").stderr
             tested = service.run("models", "test", "cli")
             assert tested.returncode == 0, tested.stderr
             assert "structured output: yes, log probabilities: yes" in tested.stdout
@@ -60,7 +102,7 @@ def test_models_of_a_service(tmp_path: Path) -> None:
             assert service.run("models", "delete", "cli", "--yes").returncode == 0
             assert [one.key for one in client.models.list()] == ["echo", "small-judge"]
             client.models.delete("echo")
-            said = "".join(part for run in (made, tested, listed, shown) for part in (run.stdout, run.stderr))
+            said = "".join(part for run in (kept, made, tested, listed, shown) for part in (run.stdout, run.stderr))
             assert SECRET not in said
             assert OTHER not in said
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
@@ -84,4 +126,16 @@ def test_how_serve_is_told_of_a_model() -> None:
     for text in ("judge", "judge=m", "judge=m@127.0.0.1", "judge=m@http://user:pw@127.0.0.1/v1"):
         with pytest.raises(CannotServe, match="KEY=NAME@BASE_URL") as error:
             read(text, {})
+        assert "pw" not in str(error.value)
+
+
+def test_how_serve_is_told_of_an_endpoint() -> None:
+    environment = {"GRADEBOX_ENDPOINT_KEY_MY_REWARD": SECRET, "GRADEBOX_MODEL_KEY_OTHER": SECRET}
+    found = read_endpoint("my-reward=http://127.0.0.1:9000/mine", environment)
+    assert (found.key, found.url, found.api_key) == ("my-reward", "http://127.0.0.1:9000/mine", SECRET)
+    assert SECRET not in repr(found)
+    assert read_endpoint("other=http://127.0.0.1:9000", environment).api_key == ""
+    for text in ("my-reward", "my-reward=127.0.0.1", "my-reward=http://user:pw@127.0.0.1"):
+        with pytest.raises(CannotServe, match="KEY=URL") as error:
+            read_endpoint(text, {})
         assert "pw" not in str(error.value)

@@ -26,7 +26,7 @@ import typer
 import yaml
 
 from api.settings import ApiSettings
-from gradebox import Client, StringThread
+from gradebox import Client, Price, StringThread
 from gradebox.cli import app
 from gradebox.errors import EnvironmentFailed
 from models.settings import ModelSettings
@@ -142,7 +142,12 @@ def _of_environments(_: Names, client: Client) -> None:
 def _of_models(names: Names, client: Client) -> None:
     assert names["trial"].passed or names["trial"].error.kind == "unreachable"
     assert client.models.get("small-judge").has_api_key
+    assert client.models.get("small-judge").price == Price(0.15, 0.6)
     client.models.delete("small-judge")
+    assert names["endpoint_trial"].passed or names["endpoint_trial"].error.kind == "unreachable"
+    client.endpoints.delete("my-reward")
+    assert client.budget.get() == names["budget"]
+    client.budget.delete()
 
 
 def _of_graders(_: Names, client: Client) -> None:
@@ -284,7 +289,7 @@ INLINE = [
     pytest.param(span, id=f"{page}: {span}")
     for page, span in SPANS
     if re.match(r"(\.venv/bin/)?(gradebox |python -m |make [a-z])", span)
-    or re.match(r"(graders|batches|environments|keys|models|projects) [a-z]+\b", span)
+    or re.match(r"(graders|batches|environments|keys|models|endpoints|budget|projects) [a-z]+\b", span)
 ]
 
 
@@ -326,7 +331,7 @@ def check(words: list[str]) -> None:
     """Fails unless this is a command that there is."""
     if words[0] in OURS:
         parse(words[1:])
-    elif words[0] in ("graders", "batches", "environments", "keys", "models", "projects"):
+    elif words[0] in ("graders", "batches", "environments", "keys", "models", "endpoints", "budget", "projects"):
         parse(words)
     elif words[1:2] == ["-m"]:
         _check_module(*words[2:])

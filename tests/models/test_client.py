@@ -15,7 +15,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial
 from models.client import ModelClient
-from models.errors import ModelError
+from models.errors import ModelError, Usage
 from models.replies import Reply, told
 from models.settings import ModelSettings
 from models.trial import trial
@@ -64,7 +64,7 @@ def test_a_reply(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-operator")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    assert chat(access(server)) == Reply('{"answer": "yes"}', "stop", False)
+    assert chat(access(server)) == Reply('{"answer": "yes"}', "stop", False, Usage(10, 5))
     assert server.bodies == [{"model": "m", "messages": QUESTION, "temperature": 0}]
     sent = {name.lower(): value for name, value in server.headers[0].items()}
     assert sent["authorization"] == f"Bearer {KEY}"
@@ -218,7 +218,7 @@ def test_a_part_of_the_key_at_an_end_is_not_told() -> None:
 
 def test_the_api_starts_without_what_asks_models() -> None:
     """It would make each start a second longer."""
-    look = "import sys, api.main, worker.main; print({'openai', 'httpx2'} & set(sys.modules))"
+    look = "import sys, api.main, worker.main; print({'aiohttp'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
 

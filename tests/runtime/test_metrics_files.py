@@ -16,7 +16,7 @@ from runtime.metrics_files import MergedMetrics, MetricsFile
 def written(folder: Path, name: str, batches: int) -> None:
     counted = Metrics("worker")
     counted.ended.labels("finished").inc(batches)
-    counted.completions.add('p"\\', "ü\n", batches, {}, 1.0)
+    counted.completions.add('p"\\', "ü\n", batches, 0, {}, 1.0)
     MetricsFile(counted.registry, folder / f"{name}.prom").write()
 
 

@@ -95,3 +95,15 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(IsolationUnavailable, match="GRADEBOX_IMAGE_DIR"):
         image.build(tmp_path / "file" / "below")
+
+
+def test_the_template_engine_of_judges_is_beside_the_guest(built: image.Image) -> None:
+    script = f"""
+import sys
+sys.path.insert(0, {str(built.guest)!r})
+from gradebox.judges.templates import Template
+print(Template("{{{{#each a}}}}{{{{this}}}} of {{{{../a.length}}}} {{{{/each}}}}").render({{"a": [1, 2]}}))
+"""
+    python = built.root / "usr/bin/python3"
+    done = subprocess.run([python, "-I", "-S", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("1 of 2 2 of 2 \n", "")

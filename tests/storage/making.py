@@ -1,7 +1,8 @@
 """Graders and batches made without a sandbox: storage keeps what it is given."""
 
 import time
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 import msgspec
 from redis import Redis
@@ -20,16 +21,17 @@ from storage.store import Store
 SOURCE = "async def grade(thread):\n    return 1.0\n"
 
 
-def proved(source: str = SOURCE, timeout_s: float = 5.0) -> Proved:
+def proved(source: str = SOURCE, timeout_s: float = 5.0, asks: Sequence[str] = ()) -> Proved:
     """A source as if the five checks had passed it."""
     check = Check(name="syntax", passed=True, message="compiles", duration_ms=0.1)
-    report = Report(valid=True, checks=[check], isolation="batch", outcomes=[])
+    isolation: Literal["batch", "completion"] = "completion" if asks else "batch"
+    report = Report(valid=True, checks=[check], isolation=isolation, asks=list(asks), outcomes=[])
     return Proved(source=source, isolation="auto", timeout_s=timeout_s, memory_mb=256, report=report)
 
 
-def wanted(store: Store, key: str, weight: float = 1.0) -> Wanted:
+def wanted(store: Store, key: str, weight: float = 1.0, asks: Sequence[str] = ()) -> Wanted:
     """A new grader of the default project, as a batch wants it."""
-    store.graders.create("default", key, key, "", proved(f"# {key}\n{SOURCE}"))
+    store.graders.create("default", key, key, "", proved(f"# {key}\n{SOURCE}", asks=asks))
     return Wanted(key, store.graders.version("default", key), weight)
 
 

@@ -98,9 +98,9 @@ def test_chunks_end_where_lines_or_bytes_are_enough(parts: list[bytes], lines: i
     payload = b"x" + b"".join(parts)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(chunks, "CHUNK_BYTES", size)
-        patch.setattr(chunks, "CHUNK_LINES", lines)
-        found = cut(payload, cutter=Cutter(first_lines=lines))
-        assert found == cut(*[bytes([byte]) for byte in payload], cutter=Cutter(first_lines=lines))
+        found = cut(payload, cutter=Cutter(first_lines=lines, chunk_lines=lines))
+        bytewise = [bytes([byte]) for byte in payload]
+        assert found == cut(*bytewise, cutter=Cutter(first_lines=lines, chunk_lines=lines))
     for chunk, following in itertools.pairwise(found):
         held = payload[chunk.offset : following.offset]
         assert held.count(b"\n") == chunk.lines <= lines

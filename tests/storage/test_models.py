@@ -1,14 +1,15 @@
 """Models and their API keys, as they are kept."""
 
+import json
 import threading
 from pathlib import Path
 
 import pytest
 
-from gradebox.schemas import ModelDefaults, ModelTrial
+from gradebox.schemas import ModelDefaults, ModelTrial, Price
 from storage import names
 from storage.errors import Conflict, KeyNeeded, NotFound, QuotaExceeded
-from storage.models import Models
+from storage.models import Changes, Models
 from storage.quotas import Quotas
 from storage.secret_key import SecretKey, SecretKeyError
 from storage.settings import StorageSettings
@@ -83,6 +84,62 @@ def test_what_was_found_out_is_kept_until_the_model_changes(store: Store) -> Non
     assert store.models.all("default") == []
 
 
+def test_limits_and_prices_change_no_answer(store: Store) -> None:
+    create(store.models)
+    before = store.models.access("default", "judge")
+    assert (before.max_concurrency, before.requests_per_minute, before.price, before.keep_replies) == (
+        16, None, None, True
+    )  # fmt: skip
+    store.models.note_trial("default", "judge", before.revision, PASSED)
+    price = Price(0.15, 0.6, "EUR")
+    limits: Changes = {"requests_per_minute": 60, "tokens_per_minute": 90_000, "price": price, "keep_replies": False}
+    shown = store.models.update("default", "judge", limits)
+    assert (shown.price, shown.keep_replies, shown.structured_output) == (price, False, True)
+    access = store.models.access("default", "judge")
+    assert (access.revision, access.structured_output, access.key) == (before.revision, True, "judge")
+    assert (access.requests_per_minute, access.tokens_per_minute, access.price) == (60, 90_000, price)
+    assert store.models.update("default", "judge", {"requests_per_minute": None}).requests_per_minute is None
+    store.models.update("default", "judge", {"max_concurrency": 4})
+    assert store.models.access("default", "judge").revision != before.revision
+
+
+def test_what_is_there_already_is_no_change(store: Store) -> None:
+    create(store.models)
+    revision = store.models.access("default", "judge").revision
+    store.models.note_trial("default", "judge", revision, PASSED)
+    same: Changes = {"base_url": URL, "model": "small", "api_key": SECRET, "defaults": ModelDefaults(temperature=0)}
+    assert store.models.update("default", "judge", same).structured_output is True
+    assert store.models.access("default", "judge").revision == revision
+    assert store.models.update("default", "judge", {**same, "api_key": "other"}).structured_output is None
+    assert store.models.access("default", "judge").api_key == "other"
+
+
+def test_a_key_takes_the_place_of_one_that_cannot_be_read(store: Store, tmp_path: Path) -> None:
+    create(store.models)
+    moved = Models(store.redis, store.audit, Quotas(), SecretKey(tmp_path / "another"))
+    assert moved.update("default", "judge", {"api_key": SECRET}).has_api_key
+    assert moved.access("default", "judge").api_key == SECRET
+
+
+def test_a_model_made_again_is_another(store: Store) -> None:
+    create(store.models)
+    before = store.models.access("default", "judge").revision
+    store.models.delete("default", "judge")
+    create(store.models)
+    assert store.models.access("default", "judge").revision != before
+
+
+def test_a_model_of_an_older_service_can_be_asked(store: Store) -> None:
+    create(store.models)
+    record = json.loads(store.redis.hget(names.models("default"), "judge") or b"")
+    assert record["base_url"] == URL
+    for later in ("max_concurrency", "requests_per_minute", "tokens_per_minute", "price", "keep_replies"):
+        del record[later]
+    store.redis.hset(names.models("default"), "judge", json.dumps(record))
+    access = store.models.access("default", "judge")
+    assert (access.base_url, access.api_key, access.max_concurrency, access.price) == (URL, SECRET, 16, None)
+
+
 def test_the_number_of_models_is_bounded(store: Store, storage_settings: StorageSettings) -> None:
     models = Models(store.redis, store.audit, Quotas(models=1), SecretKey(storage_settings.secret_key))
     create(models)
@@ -106,8 +163,11 @@ def test_the_key_file_is_made_once_and_closed(tmp_path: Path) -> None:
 
 def test_a_key_file_that_does_not_fit_is_told(tmp_path: Path) -> None:
     sealed = SecretKey(tmp_path / "a").seal(SECRET, "c")
-    with pytest.raises(SecretKeyError, match="GRADEBOX_SECRET_KEY_FILE"):
-        SecretKey(tmp_path / "b").open(sealed, "c")
+    SecretKey(tmp_path / "b").seal(SECRET, "c")
+    for path in (tmp_path / "b", tmp_path / "none"):
+        with pytest.raises(SecretKeyError, match="GRADEBOX_SECRET_KEY_FILE"):
+            SecretKey(path).open(sealed, "c")
+    assert not (tmp_path / "none").exists(), "a key that was never used opens nothing"
     (tmp_path / "c").write_text("not a key")
     with pytest.raises(SecretKeyError, match="holds no key"):
         SecretKey(tmp_path / "c").open(sealed, "c")

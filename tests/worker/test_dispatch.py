@@ -6,7 +6,7 @@ from storage.processes import ProcessRecord
 from storage.store import Store
 from storage.uploads import Upload
 from tests.storage.making import wanted
-from worker.dispatch import QUEUE, Dispatch
+from worker.dispatch import QUEUES, Dispatch
 
 
 def accept(store: Store, dispatch: Dispatch) -> None:
@@ -16,7 +16,7 @@ def accept(store: Store, dispatch: Dispatch) -> None:
 
 
 def queue(redis: Redis) -> Queue:
-    return Queue(QUEUE, connection=redis, serializer=JSONSerializer)
+    return Queue(QUEUES[""], connection=redis, serializer=JSONSerializer)
 
 
 def test_a_batch_and_its_job_come_together(store: Store, redis: Redis) -> None:

@@ -21,7 +21,7 @@ from storage.store import Store
 from tests.worker.conftest import ROOT, wait_until
 from tests.worker.conftest import Worker as Started
 from worker import process
-from worker.dispatch import QUEUE
+from worker.dispatch import QUEUES
 
 HERE = f"{socket.gethostname()}:1"
 
@@ -80,9 +80,9 @@ def test_rq_knows_a_worker_whose_job_outlives_its_record(
     monkeypatch.setattr(rq.worker.worker_classes, "DEFAULT_WORKER_TTL", 2)
     monkeypatch.setattr(process, "_FIRST_S", 0.2)
     monkeypatch.setattr(process, "_RENEW_S", 0.5)
-    queue = Queue(QUEUE, connection=redis, serializer=JSONSerializer)
+    queue = Queue(QUEUES[""], connection=redis, serializer=JSONSerializer)
     queue.enqueue_job(queue.create_job("tests.worker.test_health.long_job", timeout=-1, result_ttl=0))
-    worker = process.LeaseWorker([QUEUE], connection=redis, serializer=JSONSerializer)
+    worker = process.LeaseWorker([QUEUES[""]], connection=redis, serializer=JSONSerializer)
     known: list[int] = []
     counts.append(lambda: known.append(Worker.count(queue=queue)))
     counts.append(lambda: clean_worker_registry(queue))
@@ -110,7 +110,7 @@ def long_job() -> None:
 
 def test_a_failed_renewal_ends_nothing(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_FIRST_S", 0.01)
-    worker = process.LeaseWorker([QUEUE], connection=redis, serializer=JSONSerializer)
+    worker = process.LeaseWorker([QUEUES[""]], connection=redis, serializer=JSONSerializer)
     away = Redis.from_url("unix:///nowhere.sock")
     registration = process.Registration(worker, Job.create("builtins.int", connection=redis))
     monkeypatch.setattr(worker, "maintain_heartbeats", lambda job: away.ping())

@@ -15,7 +15,7 @@ from storage.leases import Part
 from storage.store import Store
 from tests.storage.making import claim
 from tests.worker.conftest import ROOT, Worker, over, scores, submit, wait_until
-from worker.dispatch import QUEUE, Dispatch
+from worker.dispatch import QUEUES, Dispatch
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.001)\n    return float(thread.completion())\n"
@@ -199,7 +199,7 @@ def test_a_job_that_fails_is_logged_without_the_words_of_what_it_raised(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker], capfd: pytest.CaptureFixture[str]
 ) -> None:
     start()
-    Queue(QUEUE, connection=store.redis, serializer=JSONSerializer).enqueue("builtins.int", "tenants words")
+    Queue(QUEUES[""], connection=store.redis, serializer=JSONSerializer).enqueue("builtins.int", "tenants words")
     logged = ""
 
     def has_failed() -> bool:

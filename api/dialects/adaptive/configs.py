@@ -88,7 +88,7 @@ def _output(kept: Grader, source: str, config: dict[str, Any]) -> config_types.G
             return config_types.RemoteConfigOutput(url=config["url"])
         case "prebuilt":
             return config_types.PrebuiltConfigOutput(criteria=_criteria(config["criteria"]), model=_model(kept, config))
-        case "judge":
+        case "judge" | "binary_judge":
             return config_types.JudgeConfigOutput(
                 criteria=config["criteria"],
                 examples=[_example(example) for example in config["examples"]],

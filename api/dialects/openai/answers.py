@@ -2,6 +2,8 @@
 
 import msgspec
 
+from gradebox.outcome import OutcomeError
+
 
 class Errors(msgspec.Struct):
     """Why a reward is none."""
@@ -20,6 +22,20 @@ class Errors(msgspec.Struct):
     model_grader_refusal_error: bool = False
     model_grader_parse_error: bool = False
     model_grader_server_error_details: str | None = None
+
+    def add(self, error: OutcomeError) -> None:
+        """Says what became of a grader in a sandbox."""
+        if error.kind != "model":
+            self.python_grader_runtime_error = True
+            self.python_grader_runtime_error_details = f"{error.kind}: {error.message}"
+            return
+        if error.cause == "refused":
+            self.model_grader_refusal_error = True
+        elif error.cause in ("cut_off", "invalid_reply"):
+            self.model_grader_parse_error = True
+        else:
+            self.model_grader_server_error = True
+        self.model_grader_server_error_details = f"{error.cause}: {error.message}"
 
 
 class Metadata(msgspec.Struct):

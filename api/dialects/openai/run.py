@@ -85,6 +85,10 @@ def _python(
     services: Services, caller: Caller, grader: Python, sample: Sample, errors: Errors, param: str, timeout_s: float
 ) -> float | None:
     outcome = source.run(services, caller, grader.source, sample.line, param, timeout_s)
+    if outcome.not_applicable is not None:
+        errors.other_error = True
+        errors.python_grader_runtime_error_details = f"not_applicable: {outcome.not_applicable}"
+        return None
     if outcome.error is None:
         return outcome.score
     if outcome.error.retryable:
@@ -93,6 +97,5 @@ def _python(
         raise OpenAIProblem(
             f"the sample and the item make no thread: {outcome.error.message}", "item", "invalid-request"
         )
-    errors.python_grader_runtime_error = True
-    errors.python_grader_runtime_error_details = f"{outcome.error.kind}: {outcome.error.message}"
+    errors.add(outcome.error)
     return None

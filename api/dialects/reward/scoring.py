@@ -1,6 +1,7 @@
 """Scores requests on the path of `POST /score`. A completion without a score fails the whole call."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from gradebox.limits import REQUEST_THREADS
 from gradebox.outcome import Outcome
 
 ERRORS = 100  # that a problem tells of
+NOT_APPLICABLE = "not_applicable"  # in the place of a kind of error
 
 
 def score_one(caller: Caller, services: Services, target: Target, body: bytes) -> bytes:
@@ -44,13 +46,13 @@ def info(services: Services, target: Target) -> ServerInfo:
 def _scored(caller: Caller, services: Services, target: Target, requests: Sequence[Request]) -> list[Outcome]:
     lines = [line_of(request, services.line_bytes) for request in requests]
     _, outcomes = score_lines(caller, services, target.key, None, lines)
-    if failed := [outcome for outcome in outcomes if outcome.error is not None]:
+    if failed := [outcome for outcome in outcomes if outcome.score is None]:
         raise _not_scored(failed, len(requests))
     return outcomes
 
 
 def _not_scored(failed: Sequence[Outcome], requests: int) -> ProblemError:
-    errors = [{"index": one.index, **msgspec.to_builtins(one.error)} for one in failed[:ERRORS]]
+    errors = [_why(one) for one in failed[:ERRORS]]
     first = errors[0]
     detail = f"request {first['index']} of {requests} has no score: {first['kind']}: {first['message']}"
     if len(failed) > 1:
@@ -58,3 +60,11 @@ def _not_scored(failed: Sequence[Outcome], requests: int) -> ProblemError:
     if all(one["retryable"] for one in errors):
         return ProblemError(503, "not-scored", detail, RETRY, errors=errors)
     return ProblemError(422, "not-scored", detail, errors=errors)
+
+
+def _why(outcome: Outcome) -> dict[str, Any]:
+    if outcome.error is None:
+        told = {"kind": NOT_APPLICABLE, "message": outcome.not_applicable or "", "retryable": False}
+    else:
+        told = msgspec.to_builtins(outcome.error)
+    return {"index": outcome.index, **told}

@@ -62,9 +62,11 @@ def line_of(request: Request, longest: int) -> bytes:
 
 
 def response(outcome: Outcome, request_id: int | None) -> Response:
-    """An outcome as a response; one without a score has no reward, and its error in `metadata`."""
+    """An outcome as a response; one without a score has no reward, and in `metadata` its error, or `not_applicable`."""
     told: dict[str, Any] = {"grader": outcome.grader, "run_ms": outcome.run_ms}
-    told |= {name: text for name in ("reason", "stdout") if (text := getattr(outcome, name)) is not None}
+    told |= {name: said for name in ("reason", "stdout", "details") if (said := getattr(outcome, name)) is not None}
+    if outcome.not_applicable is not None:
+        return Response(NO_SCORE, {**told, "not_applicable": outcome.not_applicable}, request_id)
     if outcome.score is None:
         return Response(NO_SCORE, {**told, "error": msgspec.to_builtins(outcome.error)}, request_id)
     return Response(outcome.score, told, request_id)

@@ -6,6 +6,8 @@ from typing import Self
 
 from gradebox.client import calls
 from gradebox.client._async.batches import AsyncBatches
+from gradebox.client._async.budget import AsyncBudget
+from gradebox.client._async.endpoints import AsyncEndpoints
 from gradebox.client._async.environments import AsyncEnvironments
 from gradebox.client._async.graders import AsyncGraders
 from gradebox.client._async.keys import AsyncKeys, AsyncProjects
@@ -30,7 +32,7 @@ class AsyncClient:
 
     Attributes:
         url: of the service.
-        graders, batches, environments, models: of the client's project.
+        graders, batches, environments, models, endpoints, budget: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
 
@@ -54,6 +56,8 @@ class AsyncClient:
         self.batches = AsyncBatches(self._transport, project)
         self.environments = AsyncEnvironments(self._transport, project)
         self.models = AsyncModels(self._transport, project)
+        self.endpoints = AsyncEndpoints(self._transport, project)
+        self.budget = AsyncBudget(self._transport, project)
         self.keys = AsyncKeys(self._transport)
         self.projects = AsyncProjects(self._transport)
 

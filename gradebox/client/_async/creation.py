@@ -1,7 +1,9 @@
 """The ways to make a grader."""
 
-from collections.abc import Callable, Sequence
-from typing import Unpack
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 from gradebox._openai import openai_grader
 from gradebox.client import calls
@@ -9,12 +11,15 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, GraderOptions, check_key, one_of, version_of
-from gradebox.schemas import Isolation
+from gradebox.client.versions import Function, GraderOptions, check_key, kind_of, one_of, version_of
+from gradebox.schemas import Isolation, WrittenKind
+
+if TYPE_CHECKING:
+    from gradebox.judges import Example
 
 
 class AsyncCreation:
-    """The ways to make a grader: `create.function`, `create.python`."""
+    """The ways to make a grader: `create.function`, `create.python`, `create.binary_judge`, `create.external`."""
 
     def __init__(self, transport: AsyncTransport, project: str, scoring: AsyncScoring) -> None:
         self._transport = transport
@@ -69,3 +74,55 @@ class AsyncCreation:
         """
         grader = openai_grader(one_of(fn, source), packages=bool(options.get("environment")))
         return await self.function(key=key, fn=grader, **options)
+
+    async def binary_judge(
+        self,
+        *,
+        key: str,
+        criteria: str,
+        judge_model: str,
+        examples: Sequence[Example] = (),
+        system_template: str | None = None,
+        user_template: str | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> AsyncGraderHandle:
+        """Makes a grader by which a model of the project says whether a completion meets the criteria.
+
+        The settings are those of `gradebox.judges.BinaryJudge`. The source that makes one is written by the service,
+        proved like any other, and can be read, copied and edited.
+
+        Raises:
+            ValidationError: a check failed, and nothing was saved: the project has no such model, for one.
+            Conflict: the key is taken.
+        """
+        config = {
+            "criteria": criteria,
+            "model": judge_model,
+            "examples": list(examples) or None,
+            "system_template": system_template,
+            "user_template": user_template,
+            "template_variables": template_variables,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "seed": seed,
+        }
+        return await self._of_kind(key, "binary_judge", config, options)
+
+    async def external(self, *, key: str, endpoint: str, **options: Unpack[GraderOptions]) -> AsyncGraderHandle:
+        """Makes a grader by which an endpoint of the project, a reward server, scores.
+
+        Raises as `binary_judge` does.
+        """
+        return await self._of_kind(key, "external", {"endpoint": endpoint}, options)
+
+    async def _of_kind(
+        self, key: str, kind: WrittenKind, config: Mapping[str, Any], options: GraderOptions
+    ) -> AsyncGraderHandle:
+        check_key(key)
+        fields = {"key": key, **kind_of(kind, config, options)}
+        grader = await self._transport.send(calls.create_grader(self._project, fields, options.get("threads")))
+        return AsyncGraderHandle.of(grader, self._scoring)

@@ -7,6 +7,8 @@ from typing import Self
 
 from gradebox.client import calls
 from gradebox.client._sync.batches import Batches
+from gradebox.client._sync.budget import Budget
+from gradebox.client._sync.endpoints import Endpoints
 from gradebox.client._sync.environments import Environments
 from gradebox.client._sync.graders import Graders
 from gradebox.client._sync.keys import Keys, Projects
@@ -31,7 +33,7 @@ class Client:
 
     Attributes:
         url: of the service.
-        graders, batches, environments, models: of the client's project.
+        graders, batches, environments, models, endpoints, budget: of the client's project.
         keys, projects: of the service; for API keys that manage every project.
     """
 
@@ -55,6 +57,8 @@ class Client:
         self.batches = Batches(self._transport, project)
         self.environments = Environments(self._transport, project)
         self.models = Models(self._transport, project)
+        self.endpoints = Endpoints(self._transport, project)
+        self.budget = Budget(self._transport, project)
         self.keys = Keys(self._transport)
         self.projects = Projects(self._transport)
 

@@ -1,10 +1,12 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
 """Models, as a user registers them: servers of chat completions."""
 
+from dataclasses import asdict
+
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.versions import check_key
-from gradebox.schemas import ModelDefaults, ModelTrial, ProjectModel
+from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 
 
 class Models:
@@ -23,17 +25,24 @@ class Models:
         api_key: str | None = None,
         defaults: ModelDefaults | None = None,
         timeout_s: float | None = None,
+        max_concurrency: int | None = None,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        price: Price | None = None,
+        keep_replies: bool | None = None,
     ) -> ProjectModel:
         """Keeps a model of any OpenAI-compatible server; nothing is asked of it yet.
 
-        `model` is its name there. The service keeps `api_key` encrypted and never shows it again.
+        `model` is its name there. The service keeps `api_key` encrypted and never shows it again. At most
+        `max_concurrency` requests are under way at once, 16 by default. `price` is for a million tokens.
 
         Raises:
             Conflict: the key is taken.
             NotAllowed: the operator does not allow this host.
         """
         check_key(key)
-        fields = {"key": key, **_fields(base_url, model, api_key, defaults, timeout_s)}
+        limits = _limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {"key": key, **_fields(base_url, model, api_key, defaults, timeout_s), **limits}
         return self._transport.send(calls.create_model(self._project, fields))
 
     def update(
@@ -45,12 +54,19 @@ class Models:
         api_key: str | None = None,
         defaults: ModelDefaults | None = None,
         timeout_s: float | None = None,
+        max_concurrency: int | None = None,
+        requests_per_minute: int | None = None,
+        tokens_per_minute: int | None = None,
+        price: Price | None = None,
+        keep_replies: bool | None = None,
     ) -> ProjectModel:
-        """Changes what is given. An empty `api_key` removes the key; `defaults` are replaced as a whole.
+        """Changes what is given. An empty `api_key` removes the key, a rate of 0 the limit; `defaults` are replaced as
+        a whole.
 
         Another base URL needs the API key again: Conflict without it.
         """
-        fields = _fields(base_url, model, api_key, defaults, timeout_s)
+        limits = _limits(max_concurrency, requests_per_minute, tokens_per_minute, price, keep_replies)
+        fields = {**_fields(base_url, model, api_key, defaults, timeout_s), **limits}
         return self._transport.send(calls.patch_model(self._project, key, fields))
 
     def test(self, key: str) -> ModelTrial:
@@ -87,4 +103,20 @@ def _fields(
         "api_key": api_key,
         "defaults": None if defaults is None else defaults.model_dump(exclude_none=True),
         "timeout_s": timeout_s,
+    }
+
+
+def _limits(
+    max_concurrency: int | None,
+    requests_per_minute: int | None,
+    tokens_per_minute: int | None,
+    price: Price | None,
+    keep_replies: bool | None,
+) -> dict[str, object]:
+    return {
+        "max_concurrency": max_concurrency,
+        "requests_per_minute": requests_per_minute,
+        "tokens_per_minute": tokens_per_minute,
+        "price": None if price is None else asdict(price),
+        "keep_replies": keep_replies,
     }

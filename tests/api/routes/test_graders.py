@@ -103,7 +103,7 @@ def test_a_judge_is_listed_and_cannot_be_run(client: httpx.Client, service: Serv
     batch = {"graders": [{"key": "kind"}], "threads": [{"completion": "x"}]}
     for path, body in [("batches", batch), ("graders/kind/score", {"threads": batch["threads"]})]:
         detail = problem(client.post(f"{PROJECT}/{path}", json=body), 409, "not-runnable")
-        assert "cannot be run yet" in detail
+        assert "cannot be run" in detail
     refused = client.put(f"{PROJECT}/graders/kind", json={"source": GOOD})
     assert "of kind 'judge' and stays so" in problem(refused, 409, "conflict")
 

@@ -58,6 +58,25 @@ def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: Mo
 
 
 @pytest.mark.usefixtures("here")
+def test_how_much_it_is_asked_and_what_that_costs(client: httpx.Client, server: ModelServer) -> None:
+    price = {"input": 0.15, "output": 0.6, "currency": "EUR"}
+    limits = {"max_concurrency": 4, "requests_per_minute": 60, "tokens_per_minute": 90_000}
+    body = {"key": "judge", "base_url": server.base_url, "model": "m", "api_key": SECRET}
+    made = client.post(PATH, json={**body, **limits, "price": price, "keep_replies": False}).json()
+    assert {name: made[name] for name in limits} == limits
+    assert (made["price"], made["keep_replies"]) == (price, False)
+    client.post(f"{PATH}/judge/test").raise_for_status()
+    no_limits = {"requests_per_minute": 0, "tokens_per_minute": 0, "price": {"input": 0, "output": 1}}
+    changed = client.patch(f"{PATH}/judge", json={**no_limits, "keep_replies": True}).json()
+    assert (changed["requests_per_minute"], changed["tokens_per_minute"], changed["keep_replies"]) == (None, None, True)
+    assert changed["price"] == {"input": 0, "output": 1, "currency": "USD"}
+    assert changed["structured_output"] is True, "no answer of its server changes with these"
+    plain = client.post(PATH, json={**body, "key": "plain"}).json()
+    assert (plain["max_concurrency"], plain["requests_per_minute"], plain["tokens_per_minute"]) == (16, None, None)
+    assert (plain["price"], plain["keep_replies"]) == (None, True)
+
+
+@pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     "change",
     [
@@ -76,6 +95,13 @@ def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: Mo
         {"defaults": {"stop": "x"}},
         {"timeout_s": 601},
         {"extra_headers": {}},
+        {"max_concurrency": 0},
+        {"requests_per_minute": -1},
+        {"tokens_per_minute": 1.5},
+        {"price": {"input": 1}},
+        {"price": {"input": -1, "output": 1}},
+        {"price": {"input": 1, "output": 1, "currency": "dollars"}},
+        {"keep_replies": "no"},
     ],
 )
 def test_what_is_no_model(client: httpx.Client, change: dict[str, object]) -> None:

@@ -115,6 +115,42 @@ def test_values_of_scores_are_a_table_and_missing_completions_a_warning(service:
     assert "1 of 2 threads do not end with a turn of the assistant" in done.stdout
 
 
+OFF = """
+from gradebox import NotApplicable
+
+async def grade(thread):
+    if thread.completion() == "off":
+        raise NotApplicable("no documents")
+    return 0.5
+"""
+
+
+def test_what_a_grader_does_not_apply_to_is_told_apart(service: Service, tmp_path: Path) -> None:
+    (tmp_path / "off.py").write_text(OFF)
+    (tmp_path / "some.jsonl").write_bytes(b'{"completion": "a"}\n{"completion": "off"}\n' * 2)
+    (tmp_path / "none.jsonl").write_bytes(b'{"completion": "off"}\n' * 2)
+    key = f"off-{uuid4().hex[:8]}"
+    validated = service.run("validate", str(tmp_path / "off.py"), "--threads", str(tmp_path / "some.jsonl"))
+    assert "thread 1: does not apply: no documents" in validated.stdout
+    assert service.run("graders", "create", key, str(tmp_path / "off.py")).returncode == 0
+
+    some = service.run("score", key, str(tmp_path / "some.jsonl"))
+    none = service.run("score", key, str(tmp_path / "none.jsonl"))
+
+    assert some.returncode == 0, some.stderr
+    assert "not applicable" in some.stdout
+    assert re.search(rf"{key}@1 .* none +2 *$", some.stdout, re.M), some.stdout
+    assert "warning" not in some.stdout
+    assert none.returncode == 1
+    assert "has a score: 2 of 2 outcomes are not applicable" in none.stderr
+    batch = json.loads(service.run("batches", "list", "--limit", "1", "--json").stdout)[0]
+    assert (batch["errors"], batch["not_applicable"]) == ({}, 2)
+    shown = service.run("batches", "show", batch["id"]).stdout
+    assert "2 of 2 outcomes  errors: none  not applicable: 2" in shown
+    scored = [json.loads(line) for line in service.run("batches", "outcomes", batch["id"]).stdout.splitlines()]
+    assert [(one["score"], one["not_applicable"]) for one in scored] == [(None, "no documents")] * 2
+
+
 def test_what_could_not_be_asked_exits_2(service: Service, half: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.jsonl").write_text("{}\n{")
     nobody = service.run("validate", str(half), "--url", "http://127.0.0.1:1")

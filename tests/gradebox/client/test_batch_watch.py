@@ -82,6 +82,20 @@ def test_where_there_is_no_terminal_a_line_now_and_then_is_shown(
     assert lines[-1] == "exact-match: 1,000 of 1,000, 40/s, 2 errors"
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_what_is_not_applicable_is_no_error(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", str(int(is_terminal)))
+    monkeypatch.setenv("COLUMNS", "120")
+    over = batch(1_000, "finished").model_copy(update={"scored": 600, "not_applicable": 400})
+    with BatchWatch(batch(0), progress=True, timeout=None) as watch:
+        watch.saw(over)
+    shown = capsys.readouterr().err
+    assert "400 not applicable" in shown
+    assert "error" not in shown
+
+
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     monkeypatch.setenv("COLUMNS", "120")

@@ -8,9 +8,14 @@ from gradebox import Client, GraderHandle
 from tests.gradebox.conftest import Service
 
 SAME = """
+from gradebox import NotApplicable
+
+
 async def grade(thread):
     if thread.completion() == "bad":
         raise ValueError("no answer at all")
+    if thread.completion() == "off":
+        raise NotApplicable("nothing to compare")
     return float(thread.metadata["answer"] == thread.completion())
 """
 
@@ -23,7 +28,7 @@ def client(service: Service) -> Iterator[Client]:
 
 @pytest.fixture
 def grader(client: Client) -> GraderHandle:
-    """1.0 where the completion is the answer, no score for "bad"."""
+    """1.0 where the completion is the answer, no score for "bad"; it does not apply to "off"."""
     key = f"same-{uuid4().hex[:8]}"
     client.graders.create.function(key=key, fn=SAME, threads=[{"completion": "4", "metadata": {"answer": "4"}}])
     return client.graders.get(key)

@@ -9,11 +9,15 @@ import pytest
 
 import gradebox
 from gradebox import Client, GraderHandle, Reward
+from gradebox.client.combined import combined
+from gradebox.outcome import Outcome, OutcomeError, Spent
+from gradebox.schemas import BatchGrader
 from tests.gradebox.conftest import Service
 from tests.gradebox.rewards.conftest import awaiting
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
+_AWAY = OutcomeError("model", "the server is away", True, "unreachable")
 SHORT = """
 from gradebox import Score
 
@@ -56,6 +60,39 @@ def test_it_is_the_weighted_sum_and_a_missing_part_is_an_error_of_the_whole(
     assert missing.values == {short.key: 0.0, f"{short.key}/length": 3.0}
 
 
+def test_what_a_part_does_not_apply_to_has_no_number_and_an_error_comes_first(
+    client: Client, grader: GraderHandle, short: GraderHandle, reward: Reward
+) -> None:
+    (off,) = reward.score(threads("off"))
+    assert (off.score, off.error, off.not_applicable) == (None, None, f"{grader.key}@1: nothing to compare")
+    assert off.values == {short.key: 0.0, f"{short.key}/length": 3.0}
+    assert client.batches.create({grader.key: 0.75, short.key: 0.25}, threads("off", "4")).rewards() == [None, 1.0]
+    metrics: dict[str, float] = {}
+    rewards = reward.as_trl_reward(missing="none")(
+        prompts=["?"] * 4, completions=["4", "off", "off", "bad"], answer=["4"] * 4, log_metric=metrics.__setitem__
+    )
+    assert rewards == [1.0, None, None, None]
+    rates = {name.removeprefix("reward/"): value for name, value in metrics.items() if name.endswith("_rate")}
+    assert rates == {
+        "error_rate": 0.25,
+        "not_applicable_rate": 0.5,
+        f"{grader.key}/error_rate": 0.25,
+        f"{short.key}/error_rate": 0.0,
+    }
+
+
+def test_an_error_of_a_part_hides_that_another_does_not_apply() -> None:
+    parts = [
+        [Outcome(0, "a@1", None, 1.0, not_applicable="no documents", spent=Spent(1, 0, 10, 1, 0.5))],
+        [Outcome(0, "b@1", None, 1.0, error=_AWAY, spent=Spent(1, 1))],
+    ]
+    (whole,) = combined("reward", [BatchGrader(key="a", version=1), BatchGrader(key="b", version=1)], parts)
+    assert whole.error is not None
+    assert (whole.error.kind, whole.error.cause, whole.not_applicable) == ("model", "unreachable", None)
+    assert not whole.error.retryable  # another try gives no number either
+    assert whole.spent == Spent(2, 1, 10, 1, 0.5)
+
+
 def test_it_is_that_of_a_batch(client: Client, grader: GraderHandle, short: GraderHandle, reward: Reward) -> None:
     said = threads("4", "5", "bad", "four")
     rewards = client.batches.create({grader.key: 0.75, short.key: 0.25}, said).rewards()
@@ -70,6 +107,7 @@ def test_trl_gets_one_number_and_metrics_by_grader(grader: GraderHandle, short: 
     assert rewards == [1.0, None]
     assert metrics == {
         "reward/error_rate": 0.5,
+        "reward/not_applicable_rate": 0.0,
         f"reward/{grader.key}/error_rate": 0.5,
         f"reward/{short.key}/error_rate": 0.0,
         f"reward/{grader.key}": 1.0,

@@ -127,16 +127,63 @@ def test_a_step_without_any_score_is_raised_and_its_reason_is_in_the_log(
     metrics: dict[str, float] = {}
     columns: dict[str, list[str]] = {}
     ask(reward, "4", "bad", "bad", "5", log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
-    assert metrics == {f"{grader.key}/error_rate": 0.5}
-    why = "exception: ValueError: no answer at all (line 4)"
+    assert metrics == {f"{grader.key}/error_rate": 0.5, f"{grader.key}/not_applicable_rate": 0.0}
+    why = "exception: ValueError: no answer at all (line 7)"
     assert columns == {f"{grader.key}/reason": ["", why, why, ""]}
     ask(reward, "4", "bad")
     assert [record.getMessage() for record in caplog.records if record.name == "gradebox"] == [
-        f"grader {grader.key}@1 gave no score (exception): ValueError: no answer at all (line 4). "
+        f"grader {grader.key}@1 gave no score (exception): ValueError: no answer at all (line 7). "
         "Further errors of this kind are not logged"
     ]
     with pytest.raises(gradebox.ScoreMissing):
         ask(reward, "bad", "bad")
+
+
+@pytest.mark.parametrize(
+    ("installed", "asked_by", "is_none"),
+    [
+        ("1.16.0", trainer("trl.trainer.grpo_trainer", 1), True),
+        ("1.16.0", trainer("trl.trainer.grpo_trainer", 2), True),  # the others' rewards are what it has
+        ("1.5.1", trainer("trl.trainer.grpo_trainer", 1), False),  # None counts as 0.0
+        ("1.16.0", trainer("trl.experimental.online_dpo", 1, "OnlineDPOTrainer"), False),
+        ("1.16.0", None, False),
+    ],
+)
+def test_what_a_grader_does_not_apply_to_has_the_reward_none_where_that_is_no_zero(
+    monkeypatch: pytest.MonkeyPatch, grader: GraderHandle, installed: str, asked_by: Any, is_none: bool
+) -> None:
+    monkeypatch.setattr(trl, "version", lambda _name: installed)
+    named = {} if asked_by is None else {"log_metric": asked_by.log_metric}
+    assert ask(grader.as_trl_reward(missing="none"), "4", "off", **named) == [1.0, None]
+    numbered = grader.as_trl_reward(missing=-1.0)
+    assert ask(numbered, "4", "off", "bad", **named) == [1.0, None if is_none else -1.0, -1.0]
+    for missing in (None, "raise"):
+        if is_none:
+            assert ask(grader.as_trl_reward(missing=missing), "4", "off", **named) == [1.0, None]
+        else:
+            with pytest.raises(gradebox.ScoreMissing, match="it does not apply: nothing to compare"):
+                ask(grader.as_trl_reward(missing=missing), "4", "off", **named)
+
+
+def test_a_step_that_a_grader_does_not_apply_to_is_left_to_the_other_rewards(
+    monkeypatch: pytest.MonkeyPatch, grader: GraderHandle
+) -> None:
+    monkeypatch.setattr(trl, "version", lambda _name: "1.16.0")
+    alone, beside = (trainer("trl.trainer.grpo_trainer", number).log_metric for number in (1, 2))
+    assert ask(grader.as_trl_reward(), "off", "off", log_metric=beside) == [None, None]
+    with pytest.raises(gradebox.ScoreMissing, match="it does not apply: nothing to compare"):
+        ask(grader.as_trl_reward(), "off", "off", log_metric=alone)
+    with pytest.raises(gradebox.ScoreMissing, match="no answer at all"):
+        ask(grader.as_trl_reward(missing="none"), "off", "bad", log_metric=beside)
+
+
+def test_what_a_grader_does_not_apply_to_is_no_error_in_the_metrics(grader: GraderHandle) -> None:
+    metrics: dict[str, float] = {}
+    columns: dict[str, list[str]] = {}
+    reward = grader.as_trl_reward(missing="none")
+    ask(reward, "4", "off", "off", "bad", log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
+    assert metrics == {f"{grader.key}/error_rate": 0.25, f"{grader.key}/not_applicable_rate": 0.5}
+    assert columns[f"{grader.key}/reason"][1] == "not applicable: nothing to compare"
 
 
 def test_token_ids_are_not_sent() -> None:
@@ -205,7 +252,8 @@ def test_means_of_values_are_metrics(
     metrics: dict[str, float] = {}
     columns: dict[str, list[str]] = {}
     ask(reward, "4", "four", log_metric=metrics.__setitem__, log_extra=columns.__setitem__)
-    assert metrics == {"with-values/error_rate": 0.0} | ({"with-values/length": 2.5} if logged else {})
+    shares = {"with-values/error_rate": 0.0, "with-values/not_applicable_rate": 0.0}
+    assert metrics == shares | ({"with-values/length": 2.5} if logged else {})
     assert columns == {"with-values/reason": ["why", "why"]}
 
 

@@ -70,6 +70,14 @@ def test_no_score_is_raised(grader: GraderHandle) -> None:
         grader.as_verl_compute_score(batched=True)(["a", "a"], ["4", "bad"], ["4", "4"], [EXTRA, EXTRA])
 
 
+def test_what_a_grader_does_not_apply_to_is_raised(grader: GraderHandle) -> None:
+    with pytest.raises(ScoreMissing, match="it does not apply: nothing to compare") as missing:
+        grader.as_verl_compute_score()("gsm8k", "off", "4", {"answer": "4"})
+    assert missing.value.outcome.not_applicable == "nothing to compare"
+    with pytest.raises(ScoreMissing):
+        grader.as_verl_compute_score(batched=True)(["a", "a"], ["4", "off"], ["4", "4"], [EXTRA, EXTRA])
+
+
 def test_what_else_verl_says_is_the_metadata(client: Client, grader: GraderHandle) -> None:
     told = {"answer": "4", "index": 7, "num_turns": None, "rollout_reward_scores": {}, "data_source": "gsm8k"}
     source = f"async def grade(thread):\n    return float(thread.metadata == {told | {'ground_truth': [4.5]}})\n"

@@ -102,7 +102,7 @@ REFUSED = {
     ),
     "too much of gradebox": (
         "from gradebox import errors\nasync def g(t): return errors.SourceError",
-        "gradebox.errors is not there in the sandbox: .* StringThread and Score alone",
+        "gradebox.errors is not there in the sandbox: .* StringThread, Score, NotApplicable, and what .* alone",
     ),
     "a star": ("from my_own_utils import *\nasync def g(t): return normalise(t)", "copy what you use"),
     "another grade": (

@@ -1,11 +1,14 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from openai import AsyncOpenAI, BadRequestError
 from openai.resources.fine_tuning.alpha import Graders
 from openai.types.fine_tuning.alpha import GraderRunResponse
 
+from api.dialects.openai.answers import Errors
+from gradebox.outcome import AskFailure, OutcomeError
 from tests.api.dialects.openai.conftest import check, multi, python, similar
 from tests.gradebox.conftest import Service
 
@@ -84,6 +87,30 @@ def test_a_sample_without_a_score_is_told_apart_from_a_zero(graders: Graders, so
     errors = answer.metadata.errors
     assert has_none(answer) and errors.python_grader_runtime_error
     assert (errors.python_grader_runtime_error_details or "").startswith(told)
+
+
+def test_a_sample_that_a_grader_does_not_apply_to_has_no_reward(graders: Graders) -> None:
+    source = "from gradebox import NotApplicable\ndef grade(sample, item):\n    raise NotApplicable('no documents')\n"
+    answer = graders.run(grader=python(source), model_sample="4", item={})
+    errors = answer.metadata.errors
+    assert has_none(answer) and errors.other_error and not errors.python_grader_runtime_error
+    assert errors.python_grader_runtime_error_details == "not_applicable: no documents"
+
+
+@pytest.mark.parametrize(
+    ("cause", "flag"),
+    [
+        ("unreachable", "model_grader_server_error"),
+        ("refused", "model_grader_refusal_error"),
+        ("invalid_reply", "model_grader_parse_error"),
+        ("cut_off", "model_grader_parse_error"),
+    ],
+)
+def test_what_became_of_an_ask_has_a_flag(cause: AskFailure, flag: str) -> None:
+    errors = Errors()
+    errors.add(OutcomeError("model", "what happened", cause=cause))
+    flags = {name for name, value in msgspec.structs.asdict(errors).items() if value is True}
+    assert (flags, errors.model_grader_server_error_details) == ({flag}, f"{cause}: what happened")
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ def test_a_reason_and_what_was_printed_are_in_the_metadata(reward: Reward) -> No
     metadata = asked(reward.url, lambda client: client.score(request("reason"))).metadata
     assert metadata["reason"].startswith("half half")
     assert metadata["stdout"].startswith("xxx")
+    assert asked(reward.url, lambda client: client.score(request("details"))).metadata["details"] == {"votes": [1, 0]}
 
 
 def test_a_batch_keeps_its_order(reward: Reward) -> None:
@@ -73,6 +74,16 @@ def test_a_completion_without_a_score_fails_its_call(reward: Reward, text: str, 
     problem = refused(reward.url, lambda client: client.score(request(text)))
     assert (problem["status"], problem["type"]) == (422, "urn:gradebox:problem:not-scored")
     assert problem["errors"][0]["kind"] == kind
+
+
+def test_a_completion_that_the_grader_does_not_apply_to_fails_its_call(reward: Reward) -> None:
+    problem = refused(reward.url, lambda client: client.batch_score([request("a"), request("off"), request("boom")]))
+    assert (problem["status"], problem["type"]) == (422, "urn:gradebox:problem:not-scored")
+    assert problem["errors"][0] == {
+        "index": 1, "kind": "not_applicable", "message": "no documents", "retryable": False,
+    }  # fmt: skip
+    assert [error["kind"] for error in problem["errors"]] == ["not_applicable", "exception"]
+    assert "request 1 of 3 has no score: not_applicable: no documents (2 have none)" in problem["detail"]
 
 
 def test_one_without_a_score_fails_its_whole_batch_and_is_named(reward: Reward) -> None:

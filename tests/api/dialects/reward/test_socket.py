@@ -68,6 +68,16 @@ def test_a_completion_without_a_score_is_no_number_and_costs_no_other(reward: Re
     assert failed.metadata["error"]["kind"] == kind
 
 
+def test_a_completion_that_the_grader_does_not_apply_to_is_no_number(reward: Reward) -> None:
+    async def ask(client: Any) -> Any:
+        return await asyncio.gather(*(client.score(request(one)) for one in ["a", "off"]))
+
+    first, off = over_socket(reward.url, ask)
+    assert (first.reward, math.isnan(off.reward)) == (1.0, True)
+    assert off.metadata["not_applicable"] == "no documents"
+    assert "error" not in off.metadata
+
+
 def test_what_has_no_score_is_refused_by_whoever_reads_strictly(reward: Reward) -> None:
     async def ask(client: Any) -> str:
         await client.send(json.dumps({"turns": [{"role": "assistant", "content": "boom"}], "metadata": None, "id": 7}))

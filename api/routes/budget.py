@@ -1,0 +1,50 @@
+"""What a project may spend on asking models."""
+
+from typing import Annotated
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request
+
+from api.access.auth import InProject, ManagesIn
+from api.http import openapi
+from api.http.problems import invalid
+from api.intake import bodies
+from api.routes.registered import Currency
+from api.services import Served
+from gradebox.schemas import BudgetPeriod, ProjectBudget
+from storage.spending import Budget
+
+router = APIRouter(prefix="/budget", tags=["budget"])
+
+
+class NewBudget(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What may be spent in each period: money, tokens or both. What is named neither way is not bounded."""
+
+    cost: Annotated[float, msgspec.Meta(ge=0, le=1_000_000_000)] | None = None
+    tokens: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000_000_000)] | None = None
+    currency: Currency = "USD"
+    period: BudgetPeriod = "month"
+
+
+@router.get("")
+def get(services: Served, project: InProject) -> ProjectBudget:
+    """The budget, and what was spent in its period so far. Without one, what was spent in all."""
+    return services.store.spending.standing_of(project)
+
+
+@router.put("", openapi_extra=openapi.body(NewBudget))
+async def put(request: Request, services: Served, project: ManagesIn) -> ProjectBudget:
+    """Sets the budget in place of what there is."""
+    new = await bodies.read_json(request, NewBudget)
+    if new.cost is None and new.tokens is None:
+        raise invalid("a budget names `cost`, `tokens` or both; DELETE takes the budget away")
+    budget = Budget(new.cost, new.tokens, new.currency, new.period)
+    await run_sync(services.store.spending.set_budget, project, budget)
+    return await run_sync(services.store.spending.standing_of, project)
+
+
+@router.delete("", status_code=204)
+def delete(services: Served, project: ManagesIn) -> None:
+    """Takes the budget away. What was spent is counted all the same."""
+    services.store.spending.set_budget(project, None)

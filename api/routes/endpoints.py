@@ -1,0 +1,95 @@
+"""Endpoints of a project: reward servers, with their keys."""
+
+from importlib import import_module
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Request
+
+from api.access.auth import InProject, ManagesIn
+from api.access.callers import watched
+from api.http import openapi
+from api.intake import bodies
+from api.routes.registered import NewServer, ServerChanges, Url, allowed
+from api.services import Served, Services
+from gradebox.schemas import EndpointTrial, ProjectEndpoint
+from storage.endpoints import EndpointAccess, EndpointChanges
+
+router = APIRouter(prefix="/endpoints", tags=["endpoints"])
+
+
+class NewEndpoint(NewServer, kw_only=True, forbid_unknown_fields=True):
+    """An endpoint to be kept: where it is, and the key to send."""
+
+    url: Url
+
+
+class ChangesOfEndpoint(ServerChanges, kw_only=True, forbid_unknown_fields=True):
+    """What is to be changed of an endpoint. An empty `api_key` removes the key."""
+
+    url: Url | None = None
+
+
+@router.post("", status_code=201, openapi_extra=openapi.body(NewEndpoint))
+async def create(request: Request, services: Served, project: ManagesIn) -> ProjectEndpoint:
+    """Keeps an endpoint. Nothing is asked of it yet: test it. Its API key is encrypted, and never shown again."""
+    new = await bodies.read_json(request, NewEndpoint)
+    url = await run_sync(allowed, services, new.url)
+    per_minute = new.requests_per_minute or None
+    sent = (new.key, url, new.api_key, new.timeout_s, new.max_concurrency, per_minute)
+    return await run_sync(services.store.endpoints.create, project, *sent)
+
+
+@router.get("")
+def list_all(services: Served, project: InProject) -> list[ProjectEndpoint]:
+    """The endpoints of the project, by key."""
+    return services.store.endpoints.all(project)
+
+
+@router.get("/{key}")
+def get(services: Served, project: InProject, key: str) -> ProjectEndpoint:
+    """One endpoint."""
+    return services.store.endpoints.get(project, key)
+
+
+@router.patch("/{key}", openapi_extra=openapi.body(ChangesOfEndpoint))
+async def update(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectEndpoint:
+    """Changes what is given. Another URL needs the API key again: it was given for the former."""
+    new = await bodies.read_json(request, ChangesOfEndpoint)
+    await run_sync(services.store.endpoints.get, project, key)  # one that is not there is not there for anybody
+    changes = EndpointChanges()
+    if new.url is not None:
+        changes["url"] = await run_sync(allowed, services, new.url)
+    if new.api_key is not None:
+        changes["api_key"] = new.api_key
+    if new.timeout_s is not None:
+        changes["timeout_s"] = new.timeout_s
+    if new.max_concurrency is not None:
+        changes["max_concurrency"] = new.max_concurrency
+    if new.requests_per_minute is not None:
+        changes["requests_per_minute"] = new.requests_per_minute or None
+    return await run_sync(services.store.endpoints.update, project, key, changes)
+
+
+@router.post("/{key}/test")
+async def test(request: Request, services: Served, project: ManagesIn, key: str) -> EndpointTrial:
+    """Has the endpoint score one thread. One that does not answer is no problem of this request: `error` says what
+    happened and what to do.
+    """
+    access = await run_sync(services.store.endpoints.access, project, key)
+    async with watched(request) as client, client.place(services.trials, project):
+        found = await _tried(services, access)
+    await run_sync(services.store.endpoints.note_trial, project, key, access.revision, found)
+    return found
+
+
+@router.delete("/{key}", status_code=204)
+def delete(services: Served, project: ManagesIn, key: str) -> None:
+    """Forgets an endpoint and its API key."""
+    services.store.endpoints.delete(project, key)
+
+
+async def _tried(services: Services, access: EndpointAccess) -> EndpointTrial:
+    await run_sync(import_module, "models.endpoint_trial")  # takes a while: other requests do not wait for it
+    from models.endpoint_trial import trial
+
+    return await trial(access, services.models)

@@ -1,0 +1,54 @@
+"""What the routes of models and of endpoints have in common: servers that a project registers."""
+
+from typing import Annotated
+
+import msgspec
+
+from api.http.problems import ProblemError, invalid
+from api.services import Services
+from gradebox.schemas import KEY_PATTERN
+from models.addresses import Policy, read
+from models.errors import AddressError
+from storage.registry import MAX_CONCURRENCY
+
+TIMEOUT_S = 120.0
+
+Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
+Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
+Secret = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[!-~]*(?!\n)$")]
+Timeout = Annotated[float, msgspec.Meta(ge=1, le=600)]
+Currency = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}(?!\n)$")]
+Concurrency = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
+PerMinute = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000, description="0: no limit")]
+
+
+class NewServer(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A server to be kept, with the key to send."""
+
+    key: Key
+    api_key: Secret = ""
+    timeout_s: Timeout = TIMEOUT_S
+    max_concurrency: Concurrency = MAX_CONCURRENCY
+    requests_per_minute: PerMinute = 0
+
+
+class ServerChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What is to be changed of a server. An empty `api_key` removes the key."""
+
+    api_key: Secret | None = None
+    timeout_s: Timeout | None = None
+    max_concurrency: Concurrency | None = None
+    requests_per_minute: PerMinute | None = None
+
+
+def allowed(services: Services, url: str) -> str:
+    """The URL in one form. Raises ProblemError where it is none, or the operator does not allow its host."""
+    try:
+        place = read(url)
+    except AddressError as error:
+        raise invalid(str(error)) from None
+    try:
+        Policy(services.models).check(place)
+    except AddressError as error:
+        raise ProblemError(403, "forbidden", str(error)) from None
+    return place.url

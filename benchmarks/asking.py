@@ -1,0 +1,143 @@
+"""A judge that asks a model which answers after 200 ms, against the rate that so many asks at once can have at best."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks import processes, threads, timing
+from benchmarks.results import MILLIS, RATE, TIMES, Results
+from benchmarks.scale import Scale
+from benchmarks.service import Service, running
+
+ASKING = "a judge"
+LATENCY_S = 0.2
+AT_ONCE = 64
+_IDEAL = AT_ONCE / LATENCY_S
+_PROMPT_BYTES = 8 << 10
+_WARM = 128
+_PLAIN = """
+import asyncio, json, resource, sys, time
+from openai import AsyncOpenAI
+
+async def main(url, path, at_once):
+    client, slots = AsyncOpenAI(api_key="-", base_url=url), asyncio.Semaphore(at_once)
+    async def ask(line):
+        text = json.loads(line)["completion"]
+        message = {"role": "user", "content": "Is this answer polite?\\n\\n" + text}
+        async with slots:
+            return await client.chat.completions.create(model="m", messages=[message])
+    lines = open(path).read().splitlines()
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    began = time.perf_counter()
+    await asyncio.gather(*map(ask, lines))
+    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    print(json.dumps({"seconds": seconds, "cpu": used}))
+
+asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
+"""
+
+
+def measure(results: Results, scale: Scale) -> None:
+    """One worker on one core; the model's server is on another."""
+    if len(os.sched_getaffinity(0)) < 2:
+        results.skipped.append("a judge: there is one core, and its model's server needs another")
+        return
+    with _server() as url, timing.pinned(1):
+        _plain(results, scale, url)
+        with running(graders=["regex"]) as service:
+            service.client.models.create("small-judge", base_url=url, model="m", max_concurrency=AT_ONCE)
+            service.client.graders.create.function(key="judge", fn=threads.source("judge"))
+            service.score("judge", _prompts(_WARM, 500, "warm"), _WARM)
+            _rate(results, scale, service)
+            _memory(results, scale, service)
+    with _server() as url, timing.pinned(2), running(graders=["regex"]) as service:
+        service.client.models.create("small-judge", base_url=url, model="m", max_concurrency=AT_ONCE)
+        service.client.graders.create.function(key="judge", fn=threads.source("judge"))
+        _beside(results, scale, service)
+
+
+def _rate(results: Results, scale: Scale, service: Service) -> None:
+    count = scale.judged
+    before = processes.cpu_seconds(service.pid)
+    seconds = service.score("judge", _prompts(count, 500, "rate"), count)
+    used = (processes.cpu_seconds(service.pid) - before) / count
+    note = f"{count:,} completions, {AT_ONCE} at once, {LATENCY_S * 1000:g} ms each: at best {_IDEAL:g}/s"
+    results.add(ASKING, "rate, of the best there can be", count / seconds / _IDEAL, TIMES, target=0.9, note=note)
+    results.add(ASKING, "CPU an ask, all processes", used * 1000, MILLIS, target=3.0, at_most=True, note=note)
+
+
+def _plain(results: Results, scale: Scale, url: str) -> None:
+    path = _prompts(scale.judged, 500, "plain")
+    said = subprocess.run(
+        [sys.executable, "-c", _PLAIN, url, str(path), str(AT_ONCE)], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout
+    told = json.loads(said)
+    note = "asyncio.gather over AsyncOpenAI, no sandbox, nothing kept"
+    results.add(ASKING, "the same asks bare: rate", scale.judged / told["seconds"], RATE, note=note)
+    results.add(ASKING, "the same asks bare: CPU an ask", told["cpu"] / scale.judged * 1000, MILLIS, note=note)
+
+
+def _memory(results: Results, scale: Scale, service: Service) -> None:
+    """The most that API and worker have, with a hundred times as many asks."""
+    few, many = scale.judged_memory
+    roles = [pid for pid in processes.family(service.pid) if _is_python(pid)]
+    peaks = []
+    for count in (few, many):
+        for pid in roles:
+            processes.forget_peak(pid)
+        service.score("judge", _prompts(count, _PROMPT_BYTES, f"memory-{count}"), count)
+        peaks.append(sum(processes.peak_rss(pid) for pid in roles))
+    note = f"API and workers, prompts of {_PROMPT_BYTES >> 10} KiB"
+    name = f"memory, {many:,} asked over {few:,}"
+    results.add(ASKING, name, peaks[1] / peaks[0], TIMES, target=1.1, at_most=True, note=note)
+
+
+def _is_python(pid: int) -> bool:
+    return any(f"-m {role}" in processes.command(pid) for role in ("api", "worker"))
+
+
+def _beside(results: Results, scale: Scale, service: Service) -> None:
+    """A batch of a grader that does not ask, alone and beside a judged batch that is under way."""
+    count = scale.threads
+    path = threads.file(count)
+    service.score("regex", path, count)
+    alone = [service.score("regex", path, count) for _ in range(3)]
+    judged = service.client.batches.create("judge", _prompts(scale.judged * 4, 500, "beside"))
+    while not service.client.batches.get(judged.id).status.done:
+        pass
+    beside = [service.score("regex", path, count) for _ in range(3)]
+    judged.cancel()
+    note = f"{count:,} threads, regex, two cores; over the same alone"
+    found = timing.ratio(beside, alone)
+    results.add(ASKING, "a plain batch beside a judged one", found, TIMES, target=1.3, at_most=True, note=note)
+
+
+def _prompts(count: int, size: int, name: str) -> Path:
+    """A file of threads, no two alike, so that no reply is kept of another."""
+    path = threads.folder() / f"prompts-{name}-{count}.jsonl"
+    with path.open("w") as lines:
+        for number in range(count):
+            text = f"{name} {number}: " + "You are quite right, and thank you for asking. " * (size // 47)
+            lines.write(json.dumps({"id": f"{name}-{number}", "prompt": "May I?", "completion": text}) + "\n")
+    return path
+
+
+@contextmanager
+def _server() -> Iterator[str]:
+    """`examples.model_server`, on the cores that are not measured."""
+    command = [sys.executable, "-m", "examples.model_server", "--port", "0", "--latency-s", str(LATENCY_S)]
+    first = sorted(os.sched_getaffinity(0))[0]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, preexec_fn=lambda: os.sched_setaffinity(0, [first])
+    )
+    assert process.stdout is not None
+    try:
+        yield process.stdout.readline().split()[-1]
+    finally:
+        process.terminate()
+        process.wait()

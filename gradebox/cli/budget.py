@@ -1,0 +1,55 @@
+"""`gradebox budget`"""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.output import as_json, say
+
+if TYPE_CHECKING:
+    from gradebox.schemas import ProjectBudget
+
+app = typer.Typer(help="Bounds what the project spends on asking models.", no_args_is_help=True)
+
+
+@client_command(app)
+def show(invocation: Invocation) -> None:
+    """The budget, and what is spent of it."""
+    _tell(invocation, invocation.client.budget.get())
+
+
+@client_command(app, "set")
+def set_budget(
+    invocation: Invocation,
+    cost: Annotated[float | None, typer.Option(min=0, help="Money, as the prices of models count it.")] = None,
+    tokens: Annotated[int | None, typer.Option(min=0, help="Input and output together.")] = None,
+    currency: Annotated[str | None, typer.Option(help="Of --cost: three capitals; USD by default.")] = None,
+    period: Annotated[Literal["day", "month", "total"] | None, typer.Option(help="Of UTC; a month by default.")] = None,
+) -> None:
+    """Sets the budget in place of what there is."""
+    if cost is None and tokens is None:
+        raise typer.BadParameter("a budget is --cost, --tokens or both")
+    _tell(invocation, invocation.client.budget.set(cost=cost, tokens=tokens, currency=currency, period=period))
+
+
+@client_command(app)
+def delete(invocation: Invocation) -> None:
+    """Takes the budget away."""
+    invocation.client.budget.delete()
+    as_json({"deleted": "budget"}) if invocation.json else say("there is no budget any more")
+
+
+def _tell(invocation: Invocation, budget: "ProjectBudget") -> None:
+    if invocation.json:
+        return as_json(budget)
+    spent = f"{budget.spent_cost:g} {budget.currency} and {budget.spent_tokens} tokens"
+    if budget.cost is None and budget.tokens is None:
+        return say(f"there is no budget; {spent} are spent in all")
+    bounds = [f"{budget.cost:g} {budget.currency}"] if budget.cost is not None else []
+    bounds += [f"{budget.tokens} tokens"] if budget.tokens is not None else []
+    each = "in all" if budget.period == "total" else f"each {budget.period}"
+    say(f"{' and '.join(bounds)} {each}; {spent} are spent")
+    if budget.is_spent:
+        say("nothing more is asked: raise the budget, or wait for the next period")
+    return None

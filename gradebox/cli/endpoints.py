@@ -1,0 +1,102 @@
+"""`gradebox endpoints`"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.output import as_json, say, table
+from gradebox.cli.registered import Concurrency, KeyEnv, Requests, Timeout, Yes, confirm_deletion, secret
+
+if TYPE_CHECKING:
+    from gradebox.schemas import ProjectEndpoint
+
+app = typer.Typer(help="Manages endpoints: reward servers.", no_args_is_help=True)
+
+Key = Annotated[str, typer.Argument(metavar="KEY", help="The endpoint's key.")]
+
+
+@client_command(app)
+def create(
+    invocation: Invocation,
+    key: Key,
+    endpoint_url: Annotated[str, typer.Option(help="Of a reward server: it answers POST ENDPOINT_URL/score.")],
+    key_env: KeyEnv = None,
+    timeout_s: Timeout = None,
+    max_concurrency: Concurrency = None,
+    requests_per_minute: Requests = None,
+) -> None:
+    """Keeps an endpoint. Test it then."""
+    created = invocation.client.endpoints.create(
+        key,
+        url=endpoint_url,
+        api_key=secret(key_env),
+        timeout_s=timeout_s,
+        max_concurrency=max_concurrency,
+        requests_per_minute=requests_per_minute,
+    )
+    as_json(created) if invocation.json else say(f"{key} is kept: test it with gradebox endpoints test {key}")
+
+
+@client_command(app)
+def update(
+    invocation: Invocation,
+    key: Key,
+    endpoint_url: Annotated[str | None, typer.Option(help="Another one; it needs --key-env again.")] = None,
+    key_env: KeyEnv = None,
+    timeout_s: Timeout = None,
+    max_concurrency: Concurrency = None,
+    requests_per_minute: Requests = None,
+) -> None:
+    """Changes what is given."""
+    changed = invocation.client.endpoints.update(
+        key,
+        url=endpoint_url,
+        api_key=secret(key_env),
+        timeout_s=timeout_s,
+        max_concurrency=max_concurrency,
+        requests_per_minute=requests_per_minute,
+    )
+    as_json(changed) if invocation.json else say(f"{key} is changed: test it with gradebox endpoints test {key}")
+
+
+@client_command(app)
+def test(invocation: Invocation, key: Key) -> None:
+    """Has an endpoint score one small thread. Exits 1 when it gives no reward."""
+    trial = invocation.client.endpoints.test(key)
+    if invocation.json:
+        as_json(trial)
+    elif trial.error is not None:
+        say(f"{key} gave no reward ({trial.error.kind}): {trial.error.message}")
+    else:
+        say(f"{key} answers ({trial.duration_ms:.0f} ms): its reward is {trial.reward}")
+    if not trial.passed:
+        raise typer.Exit(1)
+
+
+@client_command(app, "list")
+def list_endpoints(invocation: Invocation) -> None:
+    """The endpoints of the project."""
+    endpoints = invocation.client.endpoints.list()
+    if invocation.json:
+        return as_json(endpoints)
+    return table(["key", "URL", "API key", "tested (UTC)"], map(_row, endpoints))
+
+
+@client_command(app)
+def show(invocation: Invocation, key: Key) -> None:
+    """One endpoint. Its API key is never shown."""
+    as_json(invocation.client.endpoints.get(key))
+
+
+@client_command(app)
+def delete(invocation: Invocation, key: Key, yes: Yes = False) -> None:
+    """Deletes an endpoint with its API key."""
+    confirm_deletion(key, yes)
+    invocation.client.endpoints.delete(key)
+    as_json({"deleted": key}) if invocation.json else say(f"deleted {key}")
+
+
+def _row(endpoint: "ProjectEndpoint") -> tuple[object, ...]:
+    tested = f"{endpoint.tested_at:%F %T}" if endpoint.tested_at else "no"
+    return endpoint.key, endpoint.url, "yes" if endpoint.has_api_key else "no", tested

@@ -1,0 +1,91 @@
+# Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
+"""Endpoints, as a user registers them: reward servers."""
+
+from gradebox.client import calls
+from gradebox.client._sync.transport import Transport
+from gradebox.client.versions import check_key
+from gradebox.schemas import EndpointTrial, ProjectEndpoint
+
+
+class Endpoints:
+    """The endpoints of the client's project."""
+
+    def __init__(self, transport: Transport, project: str) -> None:
+        self._transport = transport
+        self._project = project
+
+    def create(
+        self,
+        key: str,
+        *,
+        url: str,
+        api_key: str | None = None,
+        timeout_s: float | None = None,
+        max_concurrency: int | None = None,
+        requests_per_minute: int | None = None,
+    ) -> ProjectEndpoint:
+        """Keeps a reward server, which answers `POST {url}/score`; nothing is asked of it yet.
+
+        The service keeps `api_key` encrypted and never shows it again. At most `max_concurrency` requests are under way
+        at once, 16 by default.
+
+        Raises:
+            Conflict: the key is taken.
+            NotAllowed: the operator does not allow this host.
+        """
+        check_key(key)
+        fields = {"key": key, **_fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)}
+        return self._transport.send(calls.create_endpoint(self._project, fields))
+
+    def update(
+        self,
+        key: str,
+        *,
+        url: str | None = None,
+        api_key: str | None = None,
+        timeout_s: float | None = None,
+        max_concurrency: int | None = None,
+        requests_per_minute: int | None = None,
+    ) -> ProjectEndpoint:
+        """Changes what is given. An empty `api_key` removes the key, a rate of 0 the limit.
+
+        Another URL needs the API key again: Conflict without it.
+        """
+        fields = _fields(url, api_key, timeout_s, max_concurrency, requests_per_minute)
+        return self._transport.send(calls.patch_endpoint(self._project, key, fields))
+
+    def test(self, key: str) -> EndpointTrial:
+        """Has the endpoint score one small thread.
+
+        One that does not answer raises nothing: `error` says what happened and what to do.
+        """
+        endpoint = self.get(key)
+        return self._transport.send(calls.test_endpoint(self._project, key, endpoint.timeout_s))
+
+    def get(self, key: str) -> ProjectEndpoint:
+        """One endpoint. Raises NotFound."""
+        return self._transport.send(calls.get_endpoint(self._project, key))
+
+    def list(self) -> list[ProjectEndpoint]:
+        """All endpoints of the project."""
+        return self._transport.send(calls.list_endpoints(self._project))
+
+    def delete(self, key: str) -> None:
+        """Deletes an endpoint with its API key."""
+        self._transport.send(calls.delete_endpoint(self._project, key))
+
+
+def _fields(
+    url: str | None,
+    api_key: str | None,
+    timeout_s: float | None,
+    max_concurrency: int | None,
+    requests_per_minute: int | None,
+) -> dict[str, object]:
+    return {
+        "url": url,
+        "api_key": api_key,
+        "timeout_s": timeout_s,
+        "max_concurrency": max_concurrency,
+        "requests_per_minute": requests_per_minute,
+    }

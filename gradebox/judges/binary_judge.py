@@ -1,0 +1,161 @@
+"""A judge that says whether a completion meets a criterion."""
+
+from collections.abc import Mapping, Sequence
+from json import JSONEncoder
+from typing import Any, NotRequired, TypedDict
+
+from gradebox.asks.model import Model
+from gradebox.judges import prompts
+from gradebox.judges.templates import Template
+from gradebox.score import NotApplicable, Score
+from gradebox.thread import StringThread
+
+SCORES = {"PASS": 1.0, "FAIL": 0.0}
+_NOT_APPLICABLE = "NA"
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "reasoning": {"type": "string"},
+        "score": {"type": "string", "enum": [*SCORES, _NOT_APPLICABLE]},
+    },
+    "required": ["reasoning", "score"],
+    "additionalProperties": False,
+}
+_UNSAID = {True: "The answer meets the criterion.", False: "The answer does not meet the criterion."}
+_encode = JSONEncoder(ensure_ascii=False).encode
+
+
+class ExampleTurn(TypedDict):
+    """One turn of an example."""
+
+    role: str
+    content: str
+
+
+class Example(TypedDict):
+    """A case that was decided: the turns before the answer, of which the last is the question, the answer, and whether
+    it passes.
+    """
+
+    input: Sequence[ExampleTurn]
+    output: str
+    passes: bool
+    reasoning: NotRequired[str | None]
+
+
+class BinaryJudge:
+    """Asks a model whether a completion meets a criterion: `await judge(thread)`. Make it at module level.
+
+    The score is 1.0 or 0.0, with the model's reasoning as its reason. Where the model says that the criterion does not
+    apply, the outcome is that, and no score.
+    """
+
+    def __init__(
+        self,
+        criteria: str,
+        model: str,
+        examples: Sequence[Example] = (),
+        system_template: str | None = None,
+        user_template: str | None = None,
+        template_variables: Mapping[str, Any] | None = None,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """A judge.
+
+        Args:
+            criteria: what a completion must be, in words.
+            model: the model's key in the project.
+            examples: cases that were decided, which the model is to follow.
+            system_template: the system message in Handlebars, with the variables of docs/judges.md; "" for none.
+            user_template: the user message.
+            template_variables: further variables; one of a name that is there already takes its place.
+            temperature: None for what the model is registered with. So are the two that follow.
+            max_tokens: of the reply.
+            seed: for servers that take one.
+
+        Raises:
+            ValueError: a template is none, or an example is not as `Example` says.
+        """
+        if not isinstance(criteria, str) or not criteria.strip():
+            raise ValueError("criteria= is a text that says what a completion must be")
+        self._criteria = criteria
+        self._model = Model(model)
+        self._examples = [_shown(example, number) for number, example in enumerate(examples)]
+        self._system = Template(prompts.SYSTEM if system_template is None else system_template, "system_template")
+        self._user = Template(prompts.USER if user_template is None else user_template, "user_template")
+        self._own = dict(template_variables or {})
+        self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+
+    async def __call__(self, thread: StringThread) -> Score:
+        """The score of a thread.
+
+        Raises:
+            NotApplicable: the model says so.
+            ModelError: there is no verdict.
+            ValueError: the thread does not end with a turn of the assistant, or a template prints what is not there.
+        """
+        values = self._values(thread)
+        system, user = self._system.render(values), self._user.render(values)
+        messages = [{"role": "system", "content": system}] if system.strip() else []
+        reply = await self._model.chat([*messages, {"role": "user", "content": user}], _SCHEMA, **self._options)
+        verdict, reasoning = reply.data["score"], reply.data["reasoning"]
+        if verdict == _NOT_APPLICABLE:
+            raise NotApplicable(reasoning)
+        return Score(SCORES[verdict], reasoning, details={"verdict": verdict})
+
+    def _values(self, thread: StringThread) -> dict[str, Any]:
+        turns = [{"role": role, "content": content} for role, content in thread.get_turns()]
+        if not turns or turns[-1]["role"] != "assistant":
+            raise ValueError("the thread does not end with a turn of the assistant, so there is nothing to judge")
+        context = turns[:-1]
+        last = next((number for number in reversed(range(len(context))) if context[number]["role"] == "user"), None)
+        without = context if last is None else context[:last] + context[last + 1 :]
+        return {
+            "criteria": self._criteria,
+            "examples": self._examples,
+            "completion": turns[-1]["content"],
+            "last_user_turn_content": None if last is None else context[last]["content"],
+            "context_str": _listed(context),
+            "context_str_without_last_user": _listed(without),
+            "turns": turns,
+            "context_turns": context,
+            "context_turns_without_last_user": without,
+            "metadata": thread.metadata,
+            "output_schema": _encode(_SCHEMA),
+            **self._own,
+        }
+
+    def __repr__(self) -> str:
+        return f"BinaryJudge({self._criteria!r:.80}, model={self._model.key!r})"
+
+
+def _listed(turns: list[dict[str, str]]) -> str:
+    return "\n\n".join(f"[{turn['role']}]\n{turn['content']}" for turn in turns)
+
+
+def _shown(example: Example, number: int) -> dict[str, str]:
+    """An example as templates see it."""
+    try:
+        turns = [(turn["role"], turn["content"]) for turn in example["input"]]
+        output, passes, reasoning = example["output"], example["passes"], example.get("reasoning")
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"examples[{number}] is not as it should be ({error!r:.80}): {_FORM}") from None
+    texts = [output, reasoning or "", *(text for turn in turns for text in turn)]
+    if not turns or not isinstance(passes, bool) or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"examples[{number}] is not as it should be: {_FORM}")
+    *before, (_, question) = turns
+    verdict = {"reasoning": reasoning or _UNSAID[passes], "score": "PASS" if passes else "FAIL"}
+    return {
+        "context_str": "\n\n".join(f"{role}:\n{content}" for role, content in before),
+        "user_question": question,
+        "completion": output,
+        "output_json": _encode(verdict),
+    }
+
+
+_FORM = (
+    'write {"input": [{"role": "user", "content": "…"}], "output": "…", "passes": True, "reasoning": "…"}, where the '
+    "reasoning may be left out"
+)

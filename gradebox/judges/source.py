@@ -1,0 +1,123 @@
+"""The source of a grader of a kind: a few lines that make one, for people to read, copy and edit.
+
+It is written without making one: what a class refuses, it refuses when the source is proved.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+_WIDTH = 100
+_DEEPEST = 20
+_INDENT = "    "
+_NUMBER = (int, float)
+
+
+class _Setting(NamedTuple):
+    """A setting: of which types it is, in words and as types, and whether it must be there. Where None is a value of
+    its own, `is_nullable` says so; else it stands for the default.
+    """
+
+    said: str
+    types: tuple[type, ...]
+    is_needed: bool = False
+    is_nullable: bool = False
+
+
+class _Kind(NamedTuple):
+    made: str  # the class
+    name: str  # of the object, in the source
+    settings: dict[str, _Setting]
+
+
+_TEXT = "a text"
+_KINDS = {
+    "binary_judge": _Kind(
+        "BinaryJudge",
+        "judge",
+        {
+            "criteria": _Setting(_TEXT, (str,), True),
+            "model": _Setting("the key of a model", (str,), True),
+            "examples": _Setting("a list of examples", (list, tuple)),
+            "system_template": _Setting(_TEXT, (str,)),
+            "user_template": _Setting(_TEXT, (str,)),
+            "template_variables": _Setting("an object", (dict,)),
+            "temperature": _Setting("a number", _NUMBER, is_nullable=True),
+            "max_tokens": _Setting("an integer", (int,)),
+            "seed": _Setting("an integer", (int,)),
+        },
+    ),
+    "external": _Kind(
+        "ExternalEndpoint", "external", {"endpoint": _Setting("the key of an endpoint", (str,), is_needed=True)}
+    ),
+}
+KINDS = tuple(_KINDS)
+
+
+def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a grader of this kind, without those that stand for a default.
+
+    Raises:
+        ValueError: there is no such kind, or the settings are not its own; the message says what is wrong.
+    """
+    if kind not in _KINDS:
+        raise ValueError(f"there is no kind {kind!r:.80}: there are {', '.join(KINDS)}")
+    known = _KINDS[kind].settings
+    if unknown := sorted(set(config) - set(known)):
+        raise ValueError(f"config has the member {unknown[0]!r:.80}, and a {kind} takes {', '.join(known)}")
+    found = {
+        name: config[name]
+        for name, setting in known.items()
+        if name in config and (config[name] is not None or setting.is_nullable)
+    }
+    for name, setting in known.items():
+        if setting.is_needed and not found.get(name):
+            raise ValueError(f"config.{name} is missing: it is {setting.said}")
+        value = found.get(name)
+        if value is not None and (not isinstance(value, setting.types) or isinstance(value, bool)):
+            raise ValueError(f"config.{name} is {setting.said}, and this is {value!r:.80}")
+    return found
+
+
+def source_of(kind: str, config: Mapping[str, Any]) -> str:
+    """The source of a grader of this kind.
+
+    Raises:
+        ValueError: as `settled`, or a value is nested more than 20 levels deep.
+    """
+    found, made = settled(kind, config), _KINDS[kind]
+    settings = "".join(f"{_INDENT}{name}={_literal(value, 1)},\n" for name, value in found.items())
+    return (
+        "from gradebox import StringThread\n"
+        f"from gradebox.judges import {made.made}\n\n"
+        f"{made.name} = {made.made}(\n{settings})\n\n\n"
+        "async def grade(thread: StringThread) -> float:\n"
+        f"{_INDENT}return await {made.name}(thread)\n"
+    )
+
+
+def _literal(value: object, depth: int) -> str:
+    """A value of JSON as Python: in one line where it is short."""
+    if depth > _DEEPEST:
+        raise ValueError(f"config is nested more than {_DEEPEST} levels deep")
+    if isinstance(value, str):
+        return _text(value)
+    if not isinstance(value, dict | list | tuple):
+        return repr(value)
+    if isinstance(value, dict):
+        parts = [f"{str(name)!r}: {_literal(member, depth + 1)}" for name, member in value.items()]
+    else:
+        parts = [_literal(member, depth + 1) for member in value]
+    left, right = ("{", "}") if isinstance(value, dict) else ("[", "]")
+    short = f"{left}{', '.join(parts)}{right}"
+    if len(short) <= _WIDTH and "\n" not in short:
+        return short
+    indent = _INDENT * (depth + 1)
+    return left + "".join(f"\n{indent}{part}," for part in parts) + f"\n{_INDENT * depth}{right}"
+
+
+def _text(text: str) -> str:
+    """Several lines stand as such, unless something in them would read as something else."""
+    lines = text.split("\n")
+    if len(lines) == 1 or '"""' in text or "\\" in text or text.endswith('"') or not all(map(str.isprintable, lines)):
+        return repr(text)
+    return f'"""\\\n{text}"""'

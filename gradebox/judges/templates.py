@@ -1,0 +1,83 @@
+"""Templates of prompts, in Handlebars.
+
+Beside what the engine does, lists have a `length`. A prompt is no HTML: `{{name}}` puts a value in as it is, as
+`{{{name}}}` does. A value that is printed and not there is an error: a prompt that lacks the completion would be judged
+all the same.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from dotpromptz_handlebars import Handlebars, StrictModeError
+
+TEMPLATE_CHARACTERS = 65_536
+RENDERED_CHARACTERS = 1 << 20
+_NESTED = 32  # blocks in blocks
+
+
+class TemplateError(ValueError):
+    """A template that is none, or that cannot be filled in with these values."""
+
+
+class _List(list[Any]):
+    """A list that answers `length`. To the engine it is a mapping that has this member, and a sequence."""
+
+    def __contains__(self, name: object) -> bool:
+        return name == "length"
+
+    def __getitem__(self, key: Any) -> Any:
+        return len(self) if key == "length" else super().__getitem__(key)
+
+    def items(self) -> Iterator[tuple[int, Any]]:
+        """What `#each` goes through."""
+        return enumerate(self)
+
+
+Mapping.register(_List)
+
+
+class Template:
+    """A template that is read once and filled in many times."""
+
+    def __init__(self, text: str, name: str = "template") -> None:
+        """Raises TemplateError, which calls it by its `name`."""
+        if not isinstance(text, str) or len(text) > TEMPLATE_CHARACTERS:
+            raise TemplateError(f"{name} is a text of at most {TEMPLATE_CHARACTERS:,} characters")
+        self.name = name
+        engine = Handlebars(escape_html=False, strict=True, max_depth=_NESTED)
+        engine.unregister_helper("log")
+        try:
+            self._render = engine.compile(text)
+        except RecursionError:  # before ValueError: the engine's own is both
+            raise TemplateError(f"{name} is nested too deep: at most {_NESTED} levels") from None
+        except ValueError as error:
+            raise TemplateError(f"{name} is no template: {error}") from None
+
+    def render(self, values: Mapping[str, Any]) -> str:
+        """The text with these values filled in.
+
+        Raises:
+            TemplateError: it prints a value that is not there, calls what is no helper, or comes to more than 2^20
+                characters.
+        """
+        try:
+            text = self._render(_with_lengths(values))
+        except StrictModeError as error:
+            there = ", ".join(sorted(map(str, values)))
+            raise TemplateError(
+                f"{self.name} prints {error.path}, which is not there: there are {there:.1000}. What may be missing "
+                f"stands inside {{{{#if {error.path}}}}}"
+            ) from None
+        except RecursionError:
+            raise TemplateError(f"{self.name} is nested too deep") from None
+        except ValueError as error:
+            raise TemplateError(f"{self.name} cannot be filled in: {error}") from None
+        if len(text) > RENDERED_CHARACTERS:
+            raise TemplateError(f"{self.name} comes to more than {RENDERED_CHARACTERS:,} characters: print less")
+        return text
+
+
+def _with_lengths(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _with_lengths(member) for name, member in value.items()}
+    return _List(map(_with_lengths, value)) if isinstance(value, list | tuple) else value

@@ -1,0 +1,115 @@
+"""Tests of graders that ask, without a service: models, endpoints and graders that answer what a test says.
+
+with gradebox.testing.model("small-judge", replies=['{"reasoning": "it is", "score": "PASS"}']) as asked:
+    score = asyncio.run(grade(StringThread([("user", "Hi"), ("assistant", "Hello!")])))
+assert "Hello!" in asked[0]["messages"][-1]["content"]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from gradebox.asks.asking import Answer, Asker, Request, asker_of, using
+from gradebox.asks.errors import ModelError
+from gradebox.score import NotApplicable
+
+Said = str | float | dict[str, Any] | Exception
+Replies = Sequence[Said] | Callable[[Request], Said]
+"""Replies in the order in which they are asked for, or what makes one of a request."""
+
+
+@contextmanager
+def model(key: str, replies: Replies) -> Iterator[list[Request]]:
+    """Has the model of this key answer so inside the block. Gives the list of what it is asked.
+
+    A reply is a text; a dict, which is sent as JSON; or a `ModelError`, with which the ask fails.
+    """
+
+    def answered(said: Said) -> Answer:
+        text = said if isinstance(said, str) else json.dumps(said)
+        return {"reply": {"text": text, "finish_reason": "stop", "usage": {"input_tokens": 0, "output_tokens": 0}}}
+
+    with _answering("model", key, replies, answered) as asked:
+        yield asked
+
+
+@contextmanager
+def endpoint(key: str, replies: Replies) -> Iterator[list[Request]]:
+    """As `model`, for a reward server. A reply is a number; or a dict with `reward` and perhaps `metadata`."""
+
+    def answered(said: Said) -> Answer:
+        return {"reply": said if isinstance(said, dict) else {"reward": float(said)}}  # type: ignore[arg-type]
+
+    with _answering("endpoint", key, replies, answered) as asked:
+        yield asked
+
+
+@contextmanager
+def grader(key: str, replies: Replies) -> Iterator[list[Request]]:
+    """As `model`, for another grader of the project. A reply is a number; a dict with `score` and perhaps `reason`,
+    `values` and `details`; or a `NotApplicable`.
+    """
+
+    def answered(said: Said) -> Answer:
+        if isinstance(said, NotApplicable):
+            return {"reply": {"not_applicable": said.reason}}
+        return {"reply": said if isinstance(said, dict) else {"score": float(said)}}  # type: ignore[arg-type]
+
+    with _answering("grader", key, replies, answered) as asked:
+        yield asked
+
+
+class _Scripted:
+    """Answers what is asked of one key. What is asked of another, it hands on."""
+
+    def __init__(self, kind: str, key: str, replies: Replies, answered: Callable[[Said], Answer]) -> None:
+        self.requests: list[Request] = []
+        self._kind = kind
+        self._key = key
+        self._replies = replies
+        self._answered = answered
+        self._others: Asker | None = asker_of()
+
+    async def answer(self, request: bytes) -> Answer:
+        """As an `Asker`. Raises AssertionError where the script has no reply left."""
+        asked: Request = json.loads(request)
+        if (asked["ask"], asked["name"]) != (self._kind, self._key):
+            if self._others is not None:
+                return await self._others.answer(request)
+            message = f"the test scripts no {asked['ask']} {asked['name']!r}: write gradebox.testing.{asked['ask']}"
+            return {"error": {"kind": "unknown", "message": message}}
+        self.requests.append(asked)
+        said = self._said(asked)
+        if isinstance(said, ModelError):
+            told = {"kind": said.kind, "message": said.message, "retryable": said.retryable, "reply": said.reply}
+            return {"error": told}
+        if isinstance(said, Exception) and not isinstance(said, NotApplicable):
+            raise said
+        return self._answered(said)
+
+    def _said(self, asked: Request) -> Said:
+        if callable(self._replies):
+            return self._replies(asked)
+        if len(self.requests) > len(self._replies):
+            raise AssertionError(
+                f"the {self._kind} {self._key!r} is asked once more than the {len(self._replies)} times that it has "
+                "replies for"
+            )
+        return self._replies[len(self.requests) - 1]
+
+    def remembered(self, name: str) -> tuple[bool, Any]:
+        """Nothing: there is one run."""
+        return False, None
+
+    def remember(self, request: bytes) -> None:
+        """Is not needed: there is one run."""
+
+
+@contextmanager
+def _answering(kind: str, key: str, replies: Replies, answered: Callable[[Said], Answer]) -> Iterator[list[Request]]:
+    scripted = _Scripted(kind, key, replies, answered)
+    with using(scripted):
+        yield scripted.requests

@@ -1,0 +1,71 @@
+"""What a grader asks while it is proved: whether its project has it, and who answers."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from models.asker import Asker, Who
+from models.asking_scorer import AskingScorer
+from sandbox.grading import Grading
+from storage.errors import NotFound, NotRunnable
+from storage.store import Store
+
+_LABEL = "test-run"
+
+
+class ProjectAnswering:
+    """Answers in the name of one project.
+
+    Attributes:
+        pinned: of each `grader:KEY` that was found, the version that is meant.
+    """
+
+    def __init__(self, store: Store, asker: Asker, project: str, *, stand_in: bool = False) -> None:
+        """With `stand_in`, models and endpoints need not be there: nobody asks them."""
+        self._store = store
+        self._asker = asker
+        self._project = project
+        self._stand_in = stand_in
+        self.pinned: dict[str, str] = {}
+
+    def missing(self, asks: Sequence[str]) -> str | None:
+        """What of this the project lacks, and what it has, in words; None where it has all."""
+        lacking = [why for ask in asks if (why := self._lacks(ask))]
+        return "; ".join(lacking) if lacking else None
+
+    def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
+        """Scores with a sandbox that is held, and answers what is asked."""
+        allowed = {ask: self.pinned.get(ask, "") for ask in asks}
+        who = Who(self._project, "", _LABEL, asks=allowed, stand_in=self._stand_in)
+        return AskingScorer(lambda: nullcontext(grading), self._asker, who)
+
+    def _lacks(self, ask: str) -> str | None:
+        kind, _, key = ask.partition(":")
+        if kind == "grader":
+            return self._pin(key, ask)
+        if self._stand_in:
+            return None
+        there = self._models() if kind == "model" else self._endpoints()
+        if key in there:
+            return None
+        has = f"it has {', '.join(there)}" if there else "it has none"
+        return (
+            f"the project has no {kind} {key!r} ({has}): register it (`gradebox {kind}s create {key} …`), or name "
+            'another, or have stand-ins answer (`ask: "stand-in"`)'
+        )
+
+    def _models(self) -> list[str]:
+        return [model.key for model in self._store.models.all(self._project)]
+
+    def _endpoints(self) -> list[str]:
+        return [endpoint.key for endpoint in self._store.endpoints.all(self._project)]
+
+    def _pin(self, key: str, ask: str) -> str | None:
+        name, _, number = key.partition("@")
+        if number and not (number.isascii() and number.isdigit() and len(number) < 10):
+            return f"{key!r} names no version of a grader: write it as {name}@3, or {name} for the newest"
+        try:
+            version = self._store.graders.runnable(self._project, name, int(number) if number else None)
+        except (NotFound, NotRunnable) as error:
+            return str(error)
+        self.pinned[ask] = f"{name}@{version.number}"
+        return None

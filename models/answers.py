@@ -1,0 +1,81 @@
+"""What goes back into a sandbox: a reply or an error, as one JSON object, without secrets, URLs and addresses."""
+
+import ipaddress
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from gradebox.asks.asking import REQUEST_BYTES
+from gradebox.outcome import AskFailure, Spent
+from models.errors import ModelError
+
+ANSWER_BYTES = REQUEST_BYTES
+_MESSAGE_CHARACTERS = 1000
+_REPLY_BYTES = 4096
+_URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[^\s\"'<>)\]]*")
+_MAYBE_ADDRESS = re.compile(r"\[?[0-9a-fA-F]*[.:][0-9a-fA-F.:]*[0-9a-fA-F:]\]?(?::[0-9]+)?")
+
+
+class Answer(NamedTuple):
+    """What an ask came to. `body` is `{"reply": …}` or `{"error": …}`."""
+
+    body: bytes
+    spent: Spent
+
+    @property
+    def is_error(self) -> bool:
+        """Whether there is no reply."""
+        return self.body.startswith(b'{"error"')
+
+
+def replied(reply: Any, spent: Spent, secret: str = "") -> Answer:
+    """A reply, without the secret that a server may repeat. One that is too long for a sandbox is an error."""
+    body = msgspec.json.encode({"reply": reply})
+    if secret:
+        body = body.replace(msgspec.json.encode(secret)[1:-1], b"[API key]")
+    if len(body) > ANSWER_BYTES:
+        message = f"the reply has {len(body)} bytes, and one may have {ANSWER_BYTES}: ask for less, or set `max_tokens`"
+        return failed("invalid_reply", message, spent=spent)
+    return Answer(body, spent)
+
+
+def failed(
+    kind: AskFailure,
+    message: str,
+    retryable: bool = False,
+    reply: str = "",
+    spent: Spent = Spent(asks=1),  # noqa: B008
+) -> Answer:
+    """An error."""
+    told = reply.encode("utf-8", "replace")[:_REPLY_BYTES].decode("utf-8", "ignore")
+    error = {"kind": kind, "message": message[:_MESSAGE_CHARACTERS], "retryable": retryable, "reply": told}
+    return Answer(msgspec.json.encode({"error": error}), spent)
+
+
+def failed_by(error: ModelError, host: str, secret: str, spent: Spent) -> Answer:
+    """What an error of a server's comes to. `host` and `secret` are not told."""
+    fault = error.fault
+    message, reply = (cleaned(text, host, secret) for text in (fault.message, error.reply))
+    return failed(fault.kind, message, fault.retryable, reply, spent)
+
+
+def cleaned(text: str, host: str, secret: str) -> str:
+    """A text without this host and secret, and without URLs and addresses."""
+    if secret:
+        text = text.replace(secret, "[API key]")
+    text = _URL.sub("[URL]", text)
+    if host:
+        text = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])(:[0-9]+)?", "[address]", text, flags=re.IGNORECASE)
+    return _MAYBE_ADDRESS.sub(lambda found: "[address]" if _is_address(found[0]) else found[0], text)
+
+
+def _is_address(text: str) -> bool:
+    bare = text.strip("[]")
+    for maybe in (bare, bare.rpartition(":")[0].strip("[]")):
+        try:
+            ipaddress.ip_address(maybe)
+        except ValueError:
+            continue
+        return True
+    return False

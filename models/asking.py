@@ -1,0 +1,319 @@
+"""Asks of servers, on one event loop: from a request to an answer."""
+
+import asyncio
+import os
+import random
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from itertools import count
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from redis.exceptions import RedisError
+
+from gradebox.outcome import Spent
+from gradebox.schemas import Price
+from models.answers import Answer, failed, failed_by, replied
+from models.chat import chat
+from models.client import ModelClient
+from models.clients import Clients, Names, Used
+from models.endpoint_client import EndpointClient
+from models.errors import ModelError, Usage
+from models.flights import Flights
+from models.limits import Gate, Gates
+from models.requests import EndpointRequest, ModelRequest
+from models.settings import ModelSettings
+from models.store_calls import StoreCalls
+from storage import spending
+from storage.connection import is_away
+from storage.endpoints import EndpointAccess
+from storage.errors import NotFound
+from storage.model_limits import Limits
+from storage.models import ModelAccess
+from storage.secret_key import SecretKeyError
+from storage.spending import Asked, Budget, Keeping, Standing
+from storage.store import Store
+
+if TYPE_CHECKING:
+    from models.asker import Who
+
+_LOOK_S = 0.5
+_LOOKS_TO_IDLE = 20
+_MOST_KNOWN = 10_000  # batches of which is known what they have spent
+_LONGEST_PAUSE_S = 15.0
+_KNOWN_S = 2.0  # for so long it is taken for what is spent
+
+
+class _OverBudget(Exception):
+    pass
+
+
+class Asking:
+    """All that is asked of servers in one process."""
+
+    def __init__(self, store: Store, settings: ModelSettings, ask_s: float) -> None:
+        names = Names()
+        self._calls = StoreCalls(store.redis)
+        self._spending = store.spending
+        self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
+        process = f"{os.getpid()}-{secrets.token_hex(6)}"
+        self._gates = Gates(self._calls, store.model_limits, process, ask_s)
+        self._models = Clients(store.models.access, _model_client, settings, names)
+        self._flights: Flights[Answer] = Flights()
+        self._known: dict[tuple[str, str], tuple[float, Standing]] = {}
+        self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
+        self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
+        self._ended = asyncio.Event()
+        self._is_closed = False
+
+    async def serve(self) -> None:
+        """Gives up what is not wanted any more, and closes what is not used, until it is ended."""
+        looks = 0
+        while not self._ended.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), _LOOK_S)
+            self._give_up_unwanted()
+            looks += 1
+            if looks % _LOOKS_TO_IDLE == 0:
+                await self._close_idle()
+
+    def end(self) -> None:
+        """Ends `serve`."""
+        self._ended.set()
+
+    async def answer(
+        self, request: ModelRequest | EndpointRequest, data: bytes, who: "Who", wanted: Callable[[], bool]
+    ) -> Answer:
+        """The answer to a request, which may be that it failed."""
+        task = asyncio.current_task()
+        assert task is not None
+        if self._is_closed:  # it was on its way
+            raise asyncio.CancelledError
+        self._tasks[task] = wanted
+        try:
+            if isinstance(request, ModelRequest):
+                return await self._ask_model(request, data, who)
+            return await self._ask_endpoint(request, who)
+        except NotFound:
+            kind = "model" if isinstance(request, ModelRequest) else "endpoint"
+            return failed("unknown", f"the project has no {kind} {request.name!r}: register it, or name another")
+        except SecretKeyError:
+            return failed("unreachable", f"the API key of {request.name!r} cannot be decrypted: give it again", True)
+        except RedisError as error:
+            if not is_away(error):
+                raise
+            return failed("unreachable", "the service's store does not answer: score it again later", True)
+        finally:
+            del self._tasks[task]
+
+    async def _ask_model(self, request: ModelRequest, data: bytes, who: "Who") -> Answer:
+        try:
+            used = await self._models.get(who.project, request.name)
+        except ModelError as error:
+            return failed_by(error, "", "", Spent(asks=1))
+        access = used.access
+        asked = Asked(who.project, f"model:{request.name}", who.grader, who.batch, _currency(who.budget))
+        if not (who.keep and access.keep_replies and self._keeping.bytes):
+            return await self._pay_model(request, who, used, asked, b"")
+        defaults = access.defaults.model_dump_json(exclude_none=True)
+        digest = spending.digest(access.base_url, access.model, defaults, request=data)
+        flight = who.batch, who.grader, who.project, digest
+        answer, is_first = await self._flights.join(
+            flight, lambda: self._find_or_pay(request, who, used, asked, digest)
+        )
+        if is_first:
+            return answer
+        spent = Spent(asks=1, kept=0 if answer.is_error else 1)
+        await self._count(asked, spent)
+        return Answer(answer.body, spent)
+
+    async def _find_or_pay(
+        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: Asked, digest: bytes
+    ) -> Answer:
+        found = await self._look(asked, digest)
+        if found.reply is not None:
+            return Answer(found.reply, Spent(asks=1, kept=1))
+        return await self._pay_model(request, who, used, asked, digest)
+
+    async def _pay_model(
+        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: Asked, digest: bytes
+    ) -> Answer:
+        access = used.access
+        limits = Limits(access.max_concurrency, access.requests_per_minute, access.tokens_per_minute)
+        gate = self._gates.get(asked.project, asked.asked, limits)
+
+        async def send(timeout_s: float) -> Answer:
+            reply = await chat(used.client, access, request, min(timeout_s, access.timeout_s))
+            gate.note_reply(sum(reply.usage))
+            usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
+            told = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
+            return replied(told, _spent(access.price, reply.usage), access.api_key)
+
+        return await self._ask(send, used, gate, asked, who, access.price, digest)
+
+    async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
+        try:
+            used = await self._endpoints.get(who.project, request.name)
+        except ModelError as error:
+            return failed_by(error, "", "", Spent(asks=1))
+        access = used.access
+        asked = Asked(who.project, f"endpoint:{request.name}", who.grader, who.batch, _currency(who.budget))
+        gate = self._gates.get(asked.project, asked.asked, Limits(access.max_concurrency, access.requests_per_minute))
+
+        async def send(timeout_s: float) -> Answer:
+            found = await used.client.score(request.thread, min(timeout_s, access.timeout_s))
+            gate.note_answer()
+            return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), access.api_key)
+
+        return await self._ask(send, used, gate, asked, who)
+
+    async def _ask(
+        self,
+        send: Callable[[float], Awaitable[Answer]],
+        used: Used[Any, Any],
+        gate: Gate,
+        asked: Asked,
+        who: "Who",
+        price: Price | None = None,
+        digest: bytes = b"",
+    ) -> Answer:
+        """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it. Where there is a budget,
+        only then another ask has this one's place: it knows what is spent.
+        """
+        host, secret = used.host, used.access.api_key
+        used.asks += 1
+        try:
+            async with gate.place():
+                has_budget = await self._check_budget(asked, who)
+                try:
+                    answer = await _retried(send, gate)
+                except ModelError as error:
+                    answer = failed_by(error, host, secret, _spent(price, error.usage))
+                keep = b"" if answer.is_error else digest
+                counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
+                if has_budget:
+                    await counted
+            await counted
+            return answer
+        except _OverBudget:
+            message = "what may be spent is spent: raise the budget of the batch or project, and score the rest again"
+            return failed("over_budget", message, spent=Spent())
+        except ModelError as error:
+            return failed_by(error, host, secret, Spent(asks=1))
+        finally:
+            used.asks -= 1
+
+    async def _check_budget(self, asked: Asked, who: "Who") -> bool:
+        """Whether there is a budget. Raises _OverBudget where it is spent. What others spend becomes known with each own
+        answer.
+        """
+        at, known = self._known.get((asked.project, asked.batch), (0.0, None))
+        if known is None or monotonic() - at > _KNOWN_S:
+            known = await self._look(asked)
+        if who.budget is not None and known.batch.is_over(who.budget):
+            raise _OverBudget
+        if known.budget is not None and known.project.is_over(known.budget):
+            raise _OverBudget
+        return who.budget is not None or known.budget is not None
+
+    async def _look(self, asked: Asked, digest: bytes = b"") -> Standing:
+        """What is kept under a digest, and what is spent."""
+        arguments = spending.arguments(asked, self._keeping, find=digest)
+        return self._learn(asked, await self._calls.call(self._spending.count, arguments, urgent=not digest))
+
+    def _count(
+        self, asked: Asked, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
+    ) -> asyncio.Future[Any]:
+        """Counts what was spent, and keeps a reply under its digest. It is done whether or not anybody waits for it."""
+        arguments = spending.arguments(asked, self._keeping, spent, currency, keep=digest, reply=reply)
+        call = self._calls.call(self._spending.count, arguments)
+        call.add_done_callback(
+            lambda done: None if done.cancelled() or done.exception() else self._learn(asked, done.result())
+        )
+        return call
+
+    def _learn(self, asked: Asked, found: list[Any]) -> Standing:
+        standing = spending.standing(found)
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        self._known[asked.project, asked.batch] = monotonic(), standing
+        return standing
+
+    def _give_up_unwanted(self) -> None:
+        answers: dict[Callable[[], bool], bool] = {}
+        for task, wanted in list(self._tasks.items()):
+            if wanted not in answers:
+                answers[wanted] = wanted()
+            if not answers[wanted]:
+                task.cancel()
+
+    async def close(self) -> None:
+        """Gives up all asks, and closes all connections."""
+        self._is_closed = True
+        self._calls.end()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._flights.close()
+        await self._gates.close()
+        await self._close_idle(0)
+        await self._calls.close()
+
+    async def _close_idle(self, *idle_s: float) -> None:
+        await self._models.close_idle(*idle_s)
+        await self._endpoints.close_idle(*idle_s)
+        self._gates.forget_idle()
+
+
+async def _retried(send: Callable[[float], Awaitable[Answer]], gate: Gate) -> Answer:
+    """What the server answers in the end, to an ask that has its place. Raises ModelError."""
+    end = monotonic() + gate.ask_s
+    for tries in count(1):
+        await gate.pause_over(end)
+        try:
+            return await send(max(end - monotonic(), 1.0))
+        except ModelError as error:
+            _note(error, gate)
+            pause_s = _pause(error, tries)
+            is_late = monotonic() + pause_s > end or gate.paused_until > end
+            if not error.fault.retryable or gate.is_away or is_late:
+                raise
+        gate.note_request()
+        await asyncio.sleep(pause_s)
+    raise AssertionError
+
+
+def _note(error: ModelError, gate: Gate) -> None:
+    """Tells the gate what an answer says of the server."""
+    fault = error.fault
+    if fault.kind == "rate_limited" or fault.retry_after_s is not None:
+        gate.note_pause(fault.retry_after_s)
+    if fault.kind == "unreachable":
+        gate.note_unreachable()
+    else:
+        gate.note_answer()
+
+
+def _pause(error: ModelError, tries: int) -> float:
+    """Seconds until the next try. The gate waits for a pause of all: after it, not all come at the same moment."""
+    longest = 1.0 if error.fault.kind == "rate_limited" else min(2.0 ** (tries - 1), _LONGEST_PAUSE_S)
+    return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
+
+
+def _model_client(access: ModelAccess, settings: ModelSettings, names: Names) -> ModelClient:
+    return ModelClient(access, settings, names.resolve, access.max_concurrency)
+
+
+def _endpoint_client(access: EndpointAccess, settings: ModelSettings, names: Names) -> EndpointClient:
+    return EndpointClient(access, settings, names.resolve, access.max_concurrency)
+
+
+def _currency(budget: Budget | None) -> str:
+    return "" if budget is None else budget.currency
+
+
+def _spent(price: Price | None, usage: Usage) -> Spent:
+    """What one ask cost."""
+    cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
+    return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)

@@ -1,0 +1,52 @@
+"""A grader's ask of a model, as a chat completion."""
+
+from typing import Any
+
+from models.client import ModelClient
+from models.errors import ModelError
+from models.replies import Reply
+from models.requests import ModelRequest
+from storage.models import ModelAccess
+
+_NAMES_OF_FORMAT = ("response_format", "json_schema", "schema", "structured", "guided")
+
+
+async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, timeout_s: float) -> Reply:
+    """The reply. A schema is sent unless the server was found to take none; one that it refuses, it is asked without,
+    and gets no other from this client: the grader checks what comes back.
+
+    Raises:
+        ModelError: there is none.
+    """
+    options: dict[str, Any] = {
+        name: value for name in ("temperature", "max_tokens", "seed") if (value := getattr(request, name)) is not None
+    }
+    if request.schema is None or access.structured_output is False or not client.takes_schemas:
+        return await client.chat(request.messages, timeout_s, **options)
+    try:
+        return await client.chat(request.messages, timeout_s, response_format=_format(request.schema), **options)
+    except ModelError as error:
+        if error.status not in (400, 422) or not any(name in error.reply.lower() for name in _NAMES_OF_FORMAT):
+            raise
+    client.takes_schemas = bool(access.structured_output)  # where it takes others, this one is what it does not take
+    return await client.chat(request.messages, timeout_s, **options)
+
+
+def _format(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": _is_strict(schema), "schema": schema}}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether OpenAI's strict mode takes a schema: each object has exactly the members that are required."""
+    if isinstance(schema, list):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, dict):
+        return True
+    properties = schema.get("properties")
+    if schema.get("type") == "object" or isinstance(properties, dict):
+        members = properties if isinstance(properties, dict) else {}
+        if schema.get("additionalProperties") is not False or set(schema.get("required") or ()) != set(members):
+            return False
+        if not all(map(_is_strict, members.values())):
+            return False
+    return _is_strict(schema.get("items")) and _is_strict(schema.get("anyOf"))

@@ -1,0 +1,120 @@
+"""What is asked, with its connections: a client for each model and endpoint of a project, kept while it is used."""
+
+import asyncio
+from collections.abc import Callable
+from time import monotonic
+from typing import Generic, TypeVar
+
+from models.addresses import look_up
+from models.client import ModelClient
+from models.endpoint_client import EndpointClient
+from models.settings import ModelSettings
+from storage.endpoints import EndpointAccess
+from storage.models import ModelAccess
+
+_FRESH_S = 2.0  # how long a change of a model may go unseen
+_IDLE_S = 60.0
+_NAME_S = 10.0  # how long the addresses of a name are used; each is checked each time
+
+Access = TypeVar("Access", ModelAccess, EndpointAccess)
+Client = TypeVar("Client", ModelClient, EndpointClient)
+
+
+class Names:
+    """The addresses of names, looked up once for all asks of some seconds: the threads that do it are few."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, int], tuple[float, asyncio.Task[list[str]]]] = {}
+
+    async def resolve(self, host: str, port: int) -> list[str]:
+        """The addresses of a name. Raises OSError."""
+        now = monotonic()
+        at, task = self._found.get((host, port), (0.0, None))
+        if task is None or now - at > _NAME_S or (task.done() and (task.cancelled() or task.exception())):
+            self._found = {key: found for key, found in self._found.items() if now - found[0] <= _NAME_S}
+            task = asyncio.create_task(self._look_up(host, port))
+            self._found[host, port] = now, task
+        return await asyncio.shield(task)
+
+    async def _look_up(self, host: str, port: int) -> list[str]:
+        return list(await look_up(host, port))
+
+
+class Used(Generic[Access, Client]):
+    """One model or endpoint that is asked."""
+
+    def __init__(self, access: Access, client: Client) -> None:
+        self.access: Access = access
+        self.client: Client = client
+        self.asks = 0
+        self.used_at = monotonic()
+
+    @property
+    def host(self) -> str:
+        """Where it is asked: not to be told to a grader."""
+        host: str = self.client.host
+        return host
+
+
+class Clients(Generic[Access, Client]):
+    """The clients of one kind. For one event loop."""
+
+    def __init__(
+        self,
+        access: Callable[[str, str], Access],
+        make: Callable[[Access, ModelSettings, Names], Client],
+        settings: ModelSettings,
+        names: Names,
+    ) -> None:
+        self._access: Callable[[str, str], Access] = access
+        self._make: Callable[[Access, ModelSettings, Names], Client] = make
+        self._settings = settings
+        self._names = names
+        self._looked_up: dict[tuple[str, str], tuple[float, asyncio.Task[Access]]] = {}
+        self._used: dict[tuple[str, str, int, str], asyncio.Task[Used[Access, Client]]] = {}
+
+    async def get(self, project: str, key: str) -> Used[Access, Client]:
+        """The client of a model or endpoint as it is registered now.
+
+        Raises:
+            NotFound: there is none of this key.
+            SecretKeyError: its API key cannot be decrypted.
+            ModelError: its URL is none.
+            RedisError: Redis does not answer.
+        """
+        access = await self._current(project, key)
+        url = access.url if isinstance(access, EndpointAccess) else access.base_url
+        name = project, key, access.revision, url  # revisions begin anew when it is deleted and made again
+        task = self._used.get(name)
+        if task is None or (task.done() and (task.cancelled() or task.exception())):
+            task = self._used[name] = asyncio.create_task(self._open(access))
+        used = await asyncio.shield(task)
+        used.access = access
+        used.used_at = monotonic()
+        return used
+
+    async def close_idle(self, idle_s: float = _IDLE_S) -> None:
+        """Closes what nobody has used for so long."""
+        now = monotonic()
+        self._looked_up = {key: found for key, found in self._looked_up.items() if now - found[0] <= _FRESH_S}
+        for name, task in list(self._used.items()):
+            if not task.done():
+                continue
+            if task.cancelled() or task.exception():
+                del self._used[name]
+            elif not (used := task.result()).asks and now - used.used_at >= idle_s:
+                del self._used[name]
+                await used.client.__aexit__(None, None, None)
+
+    async def _current(self, project: str, key: str) -> Access:
+        now = monotonic()
+        at, task = self._looked_up.get((project, key), (0.0, None))
+        if task is None or now - at > _FRESH_S or (task.done() and (task.cancelled() or task.exception())):
+            task = asyncio.create_task(asyncio.to_thread(self._access, project, key))
+            self._looked_up[project, key] = now, task
+        return await asyncio.shield(task)
+
+    async def _open(self, access: Access) -> Used[Access, Client]:
+        client = self._make(access, self._settings, self._names)
+        await client.__aenter__()
+        return Used(access, client)

@@ -1,0 +1,27 @@
+"""A trial of an endpoint: whether it gives a thread a reward."""
+
+from time import monotonic
+
+from gradebox.schemas import EndpointTrial
+from models.endpoint_client import EndpointClient
+from models.errors import ModelError
+from models.requests import Message, Thread
+from models.settings import ModelSettings
+from storage.endpoints import EndpointAccess
+
+_THREAD = Thread([Message("user", "What is 2+2?"), Message("assistant", "4")])
+
+
+async def trial(access: EndpointAccess, settings: ModelSettings) -> EndpointTrial:
+    """Has one thread scored. Nothing is raised for what the server does: a trial that failed says why."""
+    began = monotonic()
+    try:
+        async with EndpointClient(access, settings) as client:
+            found = await client.score(_THREAD)
+    except ModelError as error:
+        return EndpointTrial(passed=False, error=error.fault, duration_ms=_since(began))
+    return EndpointTrial(passed=True, reward=found.reward, duration_ms=_since(began))
+
+
+def _since(began: float) -> float:
+    return round((monotonic() - began) * 1000, 1)

@@ -1,0 +1,291 @@
+"""How many asks of a model are sent at once and in a minute, shared with all other processes through Redis.
+
+Within a process a place goes from one ask to the next. Redis is asked for a share twice a second while there are asks.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from time import monotonic
+
+from redis.exceptions import RedisError
+
+from models.errors import ModelError
+from models.store_calls import StoreCalls
+from storage.model_limits import Demand, Limits, ModelLimits, Share, arguments
+
+_TICK_S = 0.5
+_SOON_S = 0.02  # asks that come one after another ask for a larger share together
+_GUESS = 512  # tokens of a request, until some are known
+_GUESSES = 20  # the last so many replies make the guess
+
+
+class Gate:
+    """The limits of one model or endpoint, for one event loop."""
+
+    def __init__(
+        self,
+        project: str,
+        asked: str,
+        process: str,
+        limits: Limits,
+        calls: StoreCalls,
+        shared: ModelLimits,
+        ask_s: float,
+    ) -> None:
+        self.limits = limits
+        self.ask_s = ask_s
+        self._project = project
+        self._asked = asked
+        self._process = process
+        self._calls = calls
+        self._shared = shared
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._sent = 0
+        self._most = 0  # asks at one time since the share was asked for
+        self._may_send = 0
+        self._may_begin = 0
+        self._told = 0  # how many asks there were when the share was asked for
+        self._paused_until = 0.0
+        self._later_at = 0.0
+        self._pause_ms: int | None = None
+        self._guess = _GUESS
+        self._missed = 0
+        self._failing_since: float | None = None
+        self._is_tried = False
+        self._sharing: asyncio.Task[None] | None = None
+        self._wants_more = asyncio.Event()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody asks, and no share is held."""
+        return self._sharing is None
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the server has answered nobody for as long as an ask may take."""
+        return self._failing_since is not None and monotonic() - self._failing_since > self.ask_s
+
+    @property
+    def paused_until(self) -> float:
+        """The moment before which nobody may ask."""
+        return self._paused_until
+
+    @asynccontextmanager
+    async def place(self) -> AsyncIterator[None]:
+        """A place among the asks that are sent at once, waited for as long as it takes.
+
+        Raises:
+            ModelError: the server wants a longer pause than an ask may take, or has not answered any ask for so long.
+            RedisError: Redis does not answer.
+        """
+        await self._enter()
+        is_trial = False
+        try:
+            is_trial = self._check_away()
+            yield
+        finally:
+            if is_trial:
+                self._is_tried = False
+            self._sent -= 1
+            self._hand_on()
+
+    async def pause_over(self, until: float) -> None:
+        """Waits until the server may be asked again. Raises ModelError where that is after a moment `until`."""
+        while (left := self._paused_until - monotonic()) > 0:
+            if monotonic() + left > until:
+                raise _paused(self.ask_s)
+            await asyncio.sleep(left)
+
+    def note_request(self) -> None:
+        """One more request is sent than there are asks."""
+        if self._is_by_minute:
+            self._may_begin -= 1
+
+    def note_reply(self, tokens: int) -> None:
+        """The server gave a reply: so much was the whole ask."""
+        self.note_answer()
+        self._missed += tokens - self._guess
+        self._guess += round((tokens - self._guess) / _GUESSES)
+
+    def note_answer(self) -> None:
+        """The server answered."""
+        self._failing_since = None
+
+    def note_unreachable(self) -> None:
+        """The server did not answer."""
+        if self._failing_since is None:
+            self._failing_since = monotonic()
+
+    def note_pause(self, seconds: float | None) -> None:
+        """The server wants fewer requests, and none for so long: nobody asks it meanwhile, in any process."""
+        asked = -1 if seconds is None else round(seconds * 1000)
+        self._pause_ms = asked if self._pause_ms is None else max(self._pause_ms, asked)
+        self._paused_until = max(self._paused_until, monotonic() + (0.5 if seconds is None else seconds))
+        self._wants_more.set()
+
+    async def close(self) -> None:
+        """Gives the share back."""
+        if self._sharing is None:
+            return
+        self._sharing.cancel()
+        with suppress(RedisError, asyncio.CancelledError):
+            await self._sharing
+        self._sharing = None
+        with suppress(RedisError):  # others have it once this process has told nothing for a while
+            nothing = Demand(0, 0, 0, self._guess, self._missed)
+            await self._ask_for(nothing)
+
+    async def _enter(self) -> None:
+        self._most = max(self._most, self._sent + len(self._waiting) + 1)
+        if self._sharing is None:
+            self._sharing = asyncio.create_task(self._share_until_idle())
+        if not self._waiting and self._is_free():
+            self._take()
+            return
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        self._wants_more.set()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and not place.exception():
+                self._sent -= 1
+                self._may_begin += 1 if self._is_by_minute else 0
+                self._hand_on()
+            else:
+                with suppress(ValueError):
+                    self._waiting.remove(place)
+            raise
+
+    @property
+    def _is_by_minute(self) -> bool:
+        return bool(self.limits.requests_per_minute or self.limits.tokens_per_minute)
+
+    def _is_free(self) -> bool:
+        return (
+            self._sent < self._may_send
+            and (not self._is_by_minute or self._may_begin > 0)
+            and monotonic() >= self._paused_until
+        )
+
+    def _take(self) -> None:
+        self._sent += 1
+        self.note_request()
+
+    def _hand_on(self) -> None:
+        while self._waiting and self._is_free():
+            place = self._waiting.popleft()
+            if not place.done():
+                self._take()
+                place.set_result(None)
+        if self._is_worth_asking():
+            self._wants_more.set()
+
+    def _check_away(self) -> bool:
+        """Whether this ask is the one that tries a server which is away. Raises ModelError for all others."""
+        if not self.is_away:
+            return False
+        if self._is_tried:
+            message = f"the server has not answered for {self.ask_s:g} s and more: score it again once it is back"
+            raise ModelError("unreachable", message, True)
+        self._is_tried = True
+        return True
+
+    async def _share_until_idle(self) -> None:
+        """Keeps this process's share up to date while there are asks, and then gives it back."""
+        while True:
+            self._wants_more.clear()
+            demand = self._demand()
+            try:
+                share = await self._ask_for(demand)
+            except RedisError as error:
+                self._fail_waiting(error)
+                self._may_send = 0
+                self._sharing = None
+                return
+            self._apply(share)
+            if not demand.asks and not self._most:
+                self._sharing = None
+                return
+            await self._until_next()
+
+    async def _ask_for(self, demand: Demand) -> Share:
+        told = arguments(self._project, self._asked, self._process, self.limits, demand)
+        return Share(*await self._calls.call(self._shared.share, told))
+
+    async def _until_next(self) -> None:
+        """The next moment at which a share is asked for: soon, where more are wanted, and could be had."""
+        await asyncio.sleep(_SOON_S)
+        end = monotonic() + _TICK_S
+        while (left := end - monotonic()) > 0 and not self._is_worth_asking():
+            self._wants_more.clear()
+            closed = max(self._later_at, self._paused_until) - monotonic()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._wants_more.wait(), min(left, closed) if closed > 0 else left)
+
+    def _is_worth_asking(self) -> bool:
+        """Whether a share may be larger now than the one that is held."""
+        if self._pause_ms is not None:
+            return True
+        if not self._waiting or monotonic() < max(self._later_at, self._paused_until):
+            return False
+        return self._sent < self._may_send or self._may_send >= self._told
+
+    def _demand(self) -> Demand:
+        asks, self._most = max(self._most, self._sent + len(self._waiting)), 0
+        pause_ms, self._pause_ms = self._pause_ms, None
+        missed, self._missed = self._missed, 0
+        waiting = max(len(self._waiting) - self._may_begin, 0)
+        self._told = asks
+        return Demand(asks, self._sent, waiting, self._guess, missed, pause_ms)
+
+    def _apply(self, share: Share) -> None:
+        now = monotonic()
+        self._may_send = share.at_once
+        self._may_begin += share.begun if self._is_by_minute else 0
+        self._paused_until = now + share.paused_ms / 1000
+        self._later_at = now + share.later_ms / 1000
+        if share.paused_ms / 1000 > self.ask_s:
+            self._fail_waiting(_paused(self.ask_s))
+        self._hand_on()
+
+    def _fail_waiting(self, error: Exception) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for place in waiting:
+            if not place.done():
+                place.set_exception(error)
+
+
+class Gates:
+    """The gates of one process."""
+
+    def __init__(self, calls: StoreCalls, shared: ModelLimits, process: str, ask_s: float) -> None:
+        self._ask_s = ask_s
+        self._calls = calls
+        self._shared = shared
+        self._process = process
+        self._gates: dict[tuple[str, str], Gate] = {}
+
+    def get(self, project: str, asked: str, limits: Limits) -> Gate:
+        """The gate of a model or endpoint, with these limits from now on."""
+        gate = self._gates.get((project, asked))
+        if gate is None:
+            gate = Gate(project, asked, self._process, limits, self._calls, self._shared, self._ask_s)
+            self._gates[project, asked] = gate
+        gate.limits = limits
+        return gate
+
+    async def close(self) -> None:
+        """Gives all shares back."""
+        await asyncio.gather(*(gate.close() for gate in self._gates.values()))
+
+    def forget_idle(self) -> None:
+        """Forgets those that nobody uses."""
+        self._gates = {name: gate for name, gate in self._gates.items() if not gate.is_idle}
+
+
+def _paused(ask_s: float) -> ModelError:
+    message = f"the server wants no request for longer than the {ask_s:g} s that an ask may take: score it again later"
+    return ModelError("rate_limited", message, True)

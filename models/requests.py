@@ -1,0 +1,114 @@
+"""What a grader asks, parsed. It comes out of a sandbox, so each bound is checked here too."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from gradebox.asks.asking import NAME_CHARACTERS, REQUEST_BYTES
+
+MESSAGES = 10_000
+DEPTH = 24  # of a schema, of a thread's metadata
+
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS)]
+
+
+class RequestError(ValueError):
+    """What was sent is no request."""
+
+
+class RequestTooLarge(RequestError):
+    """A request is larger, or nested deeper, than one may be."""
+
+
+class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One turn."""
+
+    role: Annotated[str, msgspec.Meta(max_length=100)]
+    content: str
+
+
+class _ModelMessage(Message, frozen=True, forbid_unknown_fields=True):
+    role: Literal["system", "user", "assistant"]
+
+
+class Thread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an endpoint or a grader scores."""
+
+    messages: Annotated[list[Message], msgspec.Meta(max_length=MESSAGES)]
+    metadata: dict[str, Any] = {}
+
+
+class ModelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="model"):
+    """A chat completion."""
+
+    name: _Name
+    messages: Annotated[list[_ModelMessage], msgspec.Meta(min_length=1, max_length=MESSAGES)]
+    schema: dict[str, Any] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    max_tokens: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    seed: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
+    sample: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 0
+
+
+class EndpointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="endpoint"):
+    """The reward of a thread."""
+
+    name: _Name
+    thread: Thread
+
+
+class GraderRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="grader"):
+    """Another grader's score of a thread, which is handed on as it is."""
+
+    name: _Name
+    thread: msgspec.Raw
+
+
+class OnceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="once"):
+    """A value to be remembered."""
+
+    name: Annotated[str, msgspec.Meta(max_length=300)]
+    value: msgspec.Raw
+
+
+Request = ModelRequest | EndpointRequest | GraderRequest | OnceRequest
+
+_request = msgspec.json.Decoder(Request)
+
+
+def parse(data: bytes) -> Request:
+    """The request that these bytes are.
+
+    Raises:
+        RequestTooLarge: it is larger, or nested deeper, than one may be.
+        RequestError: they are none.
+    """
+    if len(data) > REQUEST_BYTES:
+        raise RequestTooLarge(f"an ask of {len(data)} bytes, and one may have {REQUEST_BYTES}: ask for less")
+    try:
+        request: Request = _request.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RequestError(
+            f"this is no ask that can be answered ({error}): use what the package gradebox has"
+        ) from None
+    except RecursionError:
+        raise RequestTooLarge(_too_deep()) from None
+    nested: Any = request.schema if isinstance(request, ModelRequest) else None
+    if isinstance(request, EndpointRequest):
+        nested = request.thread.metadata
+    if is_deeper(nested, DEPTH):
+        raise RequestTooLarge(_too_deep())
+    return request
+
+
+def _too_deep() -> str:
+    return f"an ask that is nested more than {DEPTH} levels deep: make it flatter"
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether arrays and objects are nested in more levels than these."""
+    if not isinstance(value, dict | list):
+        return False
+    if not levels:
+        return True
+    return any(is_deeper(member, levels - 1) for member in (value.values() if isinstance(value, dict) else value))

@@ -1,0 +1,59 @@
+"""What stands in for a reply where nobody is asked: the smallest that fits."""
+
+from typing import Any
+
+import msgspec
+
+from models.requests import EndpointRequest, ModelRequest
+
+TEXT = "stand-in"
+
+
+def reply(request: ModelRequest | EndpointRequest) -> dict[str, Any]:
+    """The smallest reply to a request."""
+    if isinstance(request, EndpointRequest):
+        return {"reward": 0.0, "metadata": {}}
+    text = TEXT if request.schema is None else msgspec.json.encode(smallest(request.schema)).decode()
+    return {"text": text, "finish_reason": "stop", "usage": {"input_tokens": 0, "output_tokens": 0}}
+
+
+def smallest(schema: Any) -> Any:
+    """The smallest value that fits a JSON Schema of the keywords that `gradebox.asks.schema` knows."""
+    if not isinstance(schema, dict):
+        return None
+    for keyword in ("enum", "anyOf"):
+        options = schema.get(keyword)
+        if isinstance(options, list) and options:
+            return options[0] if keyword == "enum" else smallest(options[0])
+    if "const" in schema:
+        return schema["const"]
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    if kind == "object":
+        return _object(schema)
+    if kind == "array":
+        return [smallest(schema.get("items", {})) for _ in range(_count(schema.get("minItems")))]
+    if kind in ("integer", "number"):
+        return _number(schema)
+    if kind == "string":
+        return "x" * _count(schema.get("minLength"))
+    return {"boolean": False}.get(str(kind))
+
+
+def _object(schema: dict[str, Any]) -> dict[str, Any]:
+    properties, required = schema.get("properties"), schema.get("required")
+    properties = properties if isinstance(properties, dict) else {}
+    names = required if isinstance(required, list) else []
+    return {name: smallest(properties.get(name, {})) for name in names if isinstance(name, str)}
+
+
+def _number(schema: dict[str, Any]) -> float | int:
+    least, most = schema.get("minimum"), schema.get("maximum")
+    if isinstance(least, int | float) and least > 0:
+        return least
+    return most if isinstance(most, int | float) and most < 0 else 0
+
+
+def _count(least: Any) -> int:
+    """How many characters or items there are at least; a schema that wants very many gets fewer."""
+    return min(max(least, 0), 1000) if isinstance(least, int) else 0

@@ -1,0 +1,133 @@
+"""The endpoints of projects: reward servers, and their API keys, encrypted."""
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+from redis import Redis
+
+from gradebox.schemas import EndpointTrial, ProjectEndpoint
+from storage import names
+from storage.audit import Audit
+from storage.quotas import Quotas
+from storage.registry import MAX_CONCURRENCY, Registered, Registry
+from storage.secret_key import SecretKey
+
+
+class EndpointChanges(TypedDict, total=False):
+    """What may be changed of an endpoint. An empty `api_key` is none, and so is a limit of None."""
+
+    url: str
+    api_key: str
+    timeout_s: float
+    max_concurrency: int
+    requests_per_minute: int | None
+
+
+@dataclass(frozen=True)
+class EndpointAccess:
+    """What is needed to ask an endpoint. The API key is in no text of it."""
+
+    key: str
+    url: str
+    timeout_s: float
+    revision: int
+    api_key: str = field(repr=False)
+    max_concurrency: int = MAX_CONCURRENCY
+    requests_per_minute: int | None = None
+
+
+class Endpoints(Registry[Registered, ProjectEndpoint]):
+    """The endpoints of all projects."""
+
+    noun = "endpoint"
+    record = Registered
+
+    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, secret_key: SecretKey) -> None:
+        super().__init__(redis, audit, secret_key)
+        self._quotas = quotas
+
+    def create(
+        self,
+        project: str,
+        key: str,
+        url: str,
+        api_key: str,
+        timeout_s: float,
+        max_concurrency: int = MAX_CONCURRENCY,
+        requests_per_minute: int | None = None,
+    ) -> ProjectEndpoint:
+        """Keeps a new endpoint.
+
+        Raises:
+            Conflict: the key is taken.
+            QuotaExceeded: the project has as many as it may.
+            SecretKeyError: the API key cannot be encrypted.
+        """
+        now = datetime.now(UTC)
+        record = Registered(
+            key=key,
+            url=url,
+            timeout_s=timeout_s,
+            created_at=now,
+            updated_at=now,
+            max_concurrency=max_concurrency,
+            requests_per_minute=requests_per_minute,
+        )
+        return self._create(project, record, api_key, url)
+
+    def update(self, project: str, key: str, changes: EndpointChanges) -> ProjectEndpoint:
+        """Changes members of an endpoint.
+
+        Raises:
+            NotFound: there is no such endpoint.
+            KeyNeeded: the URL changes, and the API key does not: it would go to a server that it was not for.
+            SecretKeyError: the API key cannot be encrypted.
+        """
+        updates: dict[str, Any] = {**changes}
+        return self._update(project, key, updates)
+
+    def access(self, project: str, key: str) -> EndpointAccess:
+        """What is needed to ask an endpoint.
+
+        Raises:
+            NotFound: there is no such endpoint.
+            SecretKeyError: its API key cannot be decrypted.
+        """
+        record, api_key = self._opened(project, key)
+        return EndpointAccess(
+            key=key,
+            url=record.url,
+            timeout_s=record.timeout_s,
+            revision=record.revision,
+            api_key=api_key,
+            max_concurrency=record.max_concurrency,
+            requests_per_minute=record.requests_per_minute,
+        )
+
+    def note_trial(self, project: str, key: str, revision: int, trial: EndpointTrial) -> None:
+        """Keeps when a test was passed, unless the endpoint was changed meanwhile."""
+        self._note_trial(project, key, revision, trial.passed, {})
+
+    def _name(self, project: str) -> str:
+        return names.endpoints(project)
+
+    def _context(self, project: str, key: str, url: str) -> str:
+        return f"endpoint {project} {key} {url}"
+
+    def _check_quota(self, project: str, there: int) -> None:
+        self._quotas.check_endpoints(project, there)
+
+    def _shown(self, project: str, record: Registered) -> ProjectEndpoint:
+        return ProjectEndpoint(
+            project=project,
+            key=record.key,
+            url=record.url,
+            has_api_key=bool(record.sealed_key),
+            timeout_s=record.timeout_s,
+            max_concurrency=record.max_concurrency,
+            requests_per_minute=record.requests_per_minute,
+            tested_at=record.tested_at,
+            created_at=record.created_at,
+            updated_at=record.updated_at,
+        )

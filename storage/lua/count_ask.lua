@@ -1,0 +1,80 @@
+-- Looks for a kept reply, or keeps one, and counts what an ask cost. ARGV: what is asked (storage/spending.py), packed; the
+-- digest to look for; the digest to keep a reply under, and the reply; '' for none.
+-- Returns the reply that was found, or ''; input tokens, output tokens and cost of the batch; the budget of the project,
+-- or '', and the same three of its period.
+local ask = cmsgpack.unpack(ARGV[1])
+local kept, order = 'gradebox:kept-replies:' .. ask.project, 'gradebox:kept-order:' .. ask.project
+local spent = 'gradebox:spent:' .. ask.project
+local of_batch = ask.batch ~= '' and 'gradebox:spent-batch:' .. ask.batch
+local now = math.floor(now_ms() / 1000)
+
+local function drop_oldest()
+  local oldest = redis.call('LPOP', order)
+  local _, size = struct.unpack('>I4I4', oldest)
+  redis.call('HDEL', kept, string.sub(oldest, 9))
+  return redis.call('HINCRBY', kept, 'bytes', -size)
+end
+
+-- At most so many at once: others wait meanwhile.
+local function drop_old()
+  for _ = 1, 1000 do
+    local oldest = redis.call('LINDEX', order, 0)
+    if not oldest or struct.unpack('>I4', oldest) + ask.keep_s >= now then return end
+    drop_oldest()
+  end
+end
+
+local function keep(digest, reply)
+  local size = #reply + 150 -- with what Redis needs for each
+  if size > ask.keep_bytes then return end
+  drop_old()
+  if redis.call('HSETNX', kept, digest, struct.pack('>I4', now) .. reply) == 0 then return end
+  redis.call('RPUSH', order, struct.pack('>I4I4', now, size) .. digest)
+  local bytes = redis.call('HINCRBY', kept, 'bytes', size)
+  for _ = 1, 1000 do
+    if bytes <= ask.keep_bytes then break end
+    bytes = drop_oldest()
+  end
+  redis.call('EXPIRE', kept, ask.keep_s)
+  redis.call('EXPIRE', order, ask.keep_s)
+end
+
+local function find(digest)
+  local value = redis.call('HGET', kept, digest)
+  if value and struct.unpack('>I4', value) + ask.keep_s >= now then return string.sub(value, 5) end
+end
+
+local function count_in(name, prefix, counts)
+  for i = 1, #counts, 2 do redis.call('HINCRBY', name, prefix .. counts[i], counts[i + 1]) end
+end
+
+local function count(counts)
+  for _, prefix in ipairs({'', ask.asked .. ':', 'grader:' .. ask.grader .. ':'}) do count_in(spent, prefix, counts) end
+  for _, period in ipairs({{ask.day, 40}, {ask.month, 400}}) do
+    count_in(spent .. ':' .. period[1], '', counts)
+    redis.call('EXPIRE', spent .. ':' .. period[1], period[2] * 86400)
+  end
+  if of_batch then
+    count_in(of_batch, '', counts)
+    redis.call('EXPIRE', of_batch, 60 * 86400)
+  end
+end
+
+local function totals(name, currency)
+  local found = name and redis.call('HMGET', name, 'input_tokens', 'output_tokens', 'cost:' .. currency) or {}
+  return tonumber(found[1] or 0), tonumber(found[2] or 0), found[3] or '0'
+end
+
+local found = ARGV[2] ~= '' and find(ARGV[2])
+if found then
+  count({'asks', 1, 'kept', 1})
+else
+  if ARGV[3] ~= '' then keep(ARGV[3], ARGV[4]) end
+  if #ask.counts > 0 then count(ask.counts) end
+end
+local batch_input, batch_output, batch_cost = totals(of_batch, ask.currency)
+local budget = redis.call('HGET', 'gradebox:budgets', ask.project)
+if not budget then return {found or '', batch_input, batch_output, batch_cost, '', 0, 0, '0'} end
+local limit = cjson.decode(budget)
+local period = {total = spent, day = spent .. ':' .. ask.day, month = spent .. ':' .. ask.month}
+return {found or '', batch_input, batch_output, batch_cost, budget, totals(period[limit.period], limit.currency)}

@@ -1,0 +1,213 @@
+"""What asks cost, the budgets that end them, and the replies that are kept so that nothing is paid for twice."""
+
+import hashlib
+import zlib
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import msgspec
+from redis import Redis
+
+from gradebox.outcome import Spent
+from gradebox.schemas import BudgetPeriod, ProjectBudget
+from storage import names
+from storage.audit import Audit
+from storage.connection import script, text
+
+NANO = 1_000_000_000
+"""Money is counted in billionths, as whole numbers: sums of floats drift."""
+
+_COUNTED = ("asks", "kept", "input_tokens", "output_tokens")
+_LONGEST_REPLY = 8 << 20  # of one that is kept, unpacked
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """What asks may cost. A batch's has no period.
+
+    Attributes:
+        cost: in `currency`; None for any.
+        tokens: input and output together; None for any.
+        period: of a project's budget: what is counted begins anew each day or month, UTC.
+    """
+
+    cost: float | None = None
+    tokens: int | None = None
+    currency: str = "USD"
+    period: BudgetPeriod = "total"
+
+
+class Totals(NamedTuple):
+    """What was spent so far."""
+
+    tokens: int
+    cost: float
+
+    def is_over(self, budget: Budget) -> bool:
+        """Whether nothing more may be asked."""
+        return (budget.cost is not None and self.cost >= budget.cost) or (
+            budget.tokens is not None and self.tokens >= budget.tokens
+        )
+
+
+class Standing(NamedTuple):
+    """What was found, and what is spent.
+
+    Attributes:
+        reply: the kept reply, or None.
+        batch: what the batch has spent.
+        budget: of the project, or None.
+        project: what the project has spent in the period of its budget.
+    """
+
+    reply: bytes | None
+    batch: Totals
+    budget: Budget | None
+    project: Totals
+
+
+class Asked(NamedTuple):
+    """What is counted where. `asked` is `model:small-judge`, and `currency` that of the batch's budget."""
+
+    project: str
+    asked: str
+    grader: str
+    batch: str
+    currency: str = "USD"
+
+
+class Keeping(NamedTuple):
+    """How much is kept of each project, and for how long."""
+
+    bytes: int
+    seconds: int
+
+
+class Spending:
+    """The counts of all projects, their budgets and their kept replies."""
+
+    def __init__(self, redis: Redis, audit: Audit) -> None:
+        self._redis = redis
+        self._audit = audit
+        self.count = script(redis, "count_ask")
+        """To be called with `arguments`; `standing` reads what it returns."""
+
+    def set_budget(self, project: str, budget: Budget | None) -> None:
+        """Sets what a project may spend; None: any."""
+        with self._redis.pipeline() as pipe:
+            if budget is None:
+                pipe.hdel(names.BUDGETS, project)
+                self._audit.write(pipe, project, "budget.delete", project)
+            else:
+                told = msgspec.json.encode(budget)
+                pipe.hset(names.BUDGETS, project, told)
+                self._audit.write(pipe, project, "budget.update", project, told.decode())
+            pipe.execute()
+
+    def budget(self, project: str) -> Budget | None:
+        """What a project may spend; None: any."""
+        found = self._redis.hget(names.BUDGETS, project)
+        return None if found is None else msgspec.json.decode(found, type=Budget)
+
+    def standing_of(self, project: str) -> ProjectBudget:
+        """A project's budget and what was spent in its period; without a budget, what was spent in all."""
+        budget = self.budget(project) or Budget()
+        today = datetime.now(UTC).date()
+        period = {"total": "", "day": f"{today:%Y-%m-%d}", "month": f"{today:%Y-%m}"}[budget.period]
+        counts = ["input_tokens", "output_tokens", f"cost:{budget.currency}"]
+        found = self._redis.hmget(names.spent(project, period), counts)
+        input_tokens, output_tokens, cost = (int(count or 0) for count in found)
+        spent = Totals(input_tokens + output_tokens, cost / NANO)
+        return ProjectBudget(
+            cost=budget.cost,
+            tokens=budget.tokens,
+            currency=budget.currency,
+            period=budget.period,
+            spent_cost=spent.cost,
+            spent_tokens=spent.tokens,
+            is_spent=spent.is_over(budget),
+        )
+
+    def of_project(self, project: str, period: str = "") -> dict[str, Spent]:
+        """What a project spent, by currency; of a day, `2026-11-23`, or a month, `2026-11`, where one is named."""
+        return _by_currency(self._redis.hgetall(names.spent(project, period)), "")
+
+    def of_model(self, project: str, key: str) -> dict[str, Spent]:
+        """What a model's asks cost, by currency."""
+        return _by_currency(self._redis.hgetall(names.spent(project)), f"model:{key}:")
+
+    def of_grader(self, project: str, key: str) -> dict[str, Spent]:
+        """What a grader's asks cost, by currency."""
+        return _by_currency(self._redis.hgetall(names.spent(project)), f"grader:{key}:")
+
+    def of_batch(self, batch: str) -> dict[str, Spent]:
+        """What a batch's asks cost, by currency."""
+        return _by_currency(self._redis.hgetall(names.spent_by_batch(batch)), "")
+
+
+def arguments(
+    asked: Asked,
+    keeping: Keeping,
+    spent: Spent | None = None,
+    currency: str = "",
+    find: bytes = b"",
+    keep: bytes = b"",
+    reply: bytes = b"",
+) -> list[bytes]:
+    """What the script is called with: it looks for the reply of a digest, keeps one under a digest, and counts."""
+    today = datetime.now(UTC).date().isoformat()
+    told = {
+        **asked._asdict(),
+        "day": today,
+        "month": today[:7],
+        "keep_s": keeping.seconds,
+        "keep_bytes": keeping.bytes,
+        "counts": _counts(spent, currency) if spent else [],
+    }
+    return [msgspec.msgpack.encode(told), find, keep, zlib.compress(reply, 1) if keep else b""]
+
+
+def standing(found: list[bytes | int]) -> Standing:
+    """What the script returned."""
+    reply, batch_input, batch_output, batch_cost, budget, input_tokens, output_tokens, cost = found
+    assert isinstance(reply, bytes)
+    assert isinstance(budget, bytes)
+    return Standing(
+        _unpacked(reply) if reply else None,
+        Totals(int(batch_input) + int(batch_output), int(batch_cost) / NANO),
+        msgspec.json.decode(budget, type=Budget) if budget else None,
+        Totals(int(input_tokens) + int(output_tokens), int(cost) / NANO),
+    )
+
+
+def digest(*settings: str, request: bytes) -> bytes:
+    """Under which a reply is kept: of what is asked with these settings."""
+    hashed = hashlib.sha256(msgspec.msgpack.encode(settings))
+    hashed.update(request)
+    return hashed.digest()[:20]
+
+
+def _unpacked(reply: bytes) -> bytes:
+    return zlib.decompressobj().decompress(reply, _LONGEST_REPLY)
+
+
+def _counts(spent: Spent, currency: str) -> list[str]:
+    counts = {
+        "asks": spent.asks,
+        "kept": spent.kept,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        f"cost:{currency}": round(spent.cost * NANO),
+    }
+    return [told for name, count in counts.items() if count for told in (name, str(count))]
+
+
+def _by_currency(found: dict[bytes | str, bytes | str], prefix: str) -> dict[str, Spent]:
+    """Counts stand with each currency; without a price there is one, the empty."""
+    named = {text(name): int(value) for name, value in found.items()}
+    counts = {name.removeprefix(prefix): count for name, count in named.items() if name.startswith(prefix)}
+    asks, kept, input_tokens, output_tokens = (counts.get(name, 0) for name in _COUNTED)
+    costs = {name.removeprefix("cost:"): count / NANO for name, count in counts.items() if name.startswith("cost:")}
+    return {
+        currency: Spent(asks, kept, input_tokens, output_tokens, cost)
+        for currency, cost in (costs or {"": 0.0}).items()
+    }

@@ -1,0 +1,64 @@
+"""What a project may spend, over HTTP."""
+
+import httpx
+import pytest
+
+from gradebox.outcome import Spent
+from storage.spending import Asked, Keeping, Standing, arguments, standing
+from tests.api.conftest import PROJECT, Service, problem
+
+PATH = f"{PROJECT}/budget"
+NONE = {"cost": None, "tokens": None, "currency": "USD", "period": "total"}
+
+
+def spend(service: Service, cost: float, currency: str, project: str = "default") -> Standing:
+    asked = Asked(project, "model:judge", "polite", "", "USD")
+    counted = arguments(asked, Keeping(0, 1), Spent(1, 0, 100, 20, cost), currency)
+    return standing(service.store.spending.count(args=counted))
+
+
+@pytest.mark.parametrize("period", ["day", "month", "total"])
+def test_a_budget_is_shown_with_what_is_spent(client: httpx.Client, service: Service, period: str) -> None:
+    assert client.get(PATH).json() == {**NONE, "spent_cost": 0, "spent_tokens": 0, "is_spent": False}
+    budget = {"cost": 1.5, "tokens": 1000, "currency": "EUR", "period": period}
+    unspent = {**budget, "spent_cost": 0, "spent_tokens": 0, "is_spent": False}
+    assert client.put(PATH, json=budget).json() == unspent
+    spend(service, 5, "USD")
+    spend(service, 1, "EUR")
+    spend(service, 1, "EUR", "other")
+    assert client.get(PATH).json() == {**budget, "spent_cost": 1, "spent_tokens": 240, "is_spent": False}
+    last = spend(service, 0.5, "EUR")
+    assert last.budget is not None
+    assert last.project.is_over(last.budget), "what asks read says the same"
+    assert client.get(PATH).json() == {**budget, "spent_cost": 1.5, "spent_tokens": 360, "is_spent": True}
+    more = {**NONE, "tokens": 361, "period": period}
+    assert client.put(PATH, json=more).json() == {**more, "spent_cost": 5, "spent_tokens": 360, "is_spent": False}
+    assert client.delete(PATH).status_code == 204
+    assert client.get(PATH).json() == {**NONE, "spent_cost": 5, "spent_tokens": 360, "is_spent": False}
+    actions = [(line["action"], line["object"]) for line in client.get(f"{PROJECT}/audit").json()]
+    assert actions == [("budget.delete", "default"), ("budget.update", "default"), ("budget.update", "default")]
+
+
+def test_what_was_spent_before_the_period_is_not_counted(client: httpx.Client, service: Service) -> None:
+    client.put(PATH, json={"cost": 1}).raise_for_status()
+    service.store.redis.hset("gradebox:spent:default:2001-01", "cost:USD", 10**12)
+    service.store.redis.hset("gradebox:spent:default", "cost:USD", 10**12)
+    found = client.get(PATH).json()
+    assert (found["period"], found["spent_cost"], found["is_spent"]) == ("month", 0, False)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"period": "month"},
+        {"cost": -1},
+        {"tokens": 1.5},
+        {"cost": 1, "currency": "usd"},
+        {"cost": 1, "period": "week"},
+        {"cost": 1, "spent_cost": 0},
+    ],
+)
+def test_what_is_no_budget(client: httpx.Client, body: dict[str, object]) -> None:
+    problem(client.put(PATH, json=body), 422, "invalid-request")
+    assert client.get(PATH).json()["cost"] is None

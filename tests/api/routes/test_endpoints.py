@@ -1,0 +1,149 @@
+"""Endpoints over HTTP."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from examples.model_server import ModelServer, Script
+from models.settings import ModelSettings
+from tests.api.conftest import GOOD, PROJECT, Service, problem
+
+PATH = f"{PROJECT}/endpoints"
+SECRET = "secret-of-an-endpoint-0123456789"
+
+
+@pytest.fixture
+def here(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator lets endpoints be on this machine."""
+    settings = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=64)
+    monkeypatch.setattr(service.services, "models", settings)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(Script(api_key=SECRET, reward=0.25)) as server:
+        yield server
+
+
+@pytest.mark.usefixtures("here")
+def test_one_is_made_tested_changed_and_removed(client: httpx.Client, server: ModelServer) -> None:
+    body = {"key": "reward", "url": f"{server.base_url}/", "api_key": SECRET, "requests_per_minute": 60}
+    made = client.post(PATH, json=body)
+    assert made.status_code == 201, made.text
+    assert (made.json()["url"], made.json()["has_api_key"]) == (server.base_url, True)
+    assert (made.json()["max_concurrency"], made.json()["requests_per_minute"]) == (16, 60)
+    assert server.bodies == []
+    problem(client.post(PATH, json=body), 409, "conflict")
+
+    trial = client.post(f"{PATH}/reward/test").json()
+    assert (trial["passed"], trial["reward"], trial["error"]) == (True, 0.25, None)
+    assert [turn["role"] for turn in server.bodies[0]["turns"]] == ["user", "assistant"]
+    found = client.get(f"{PATH}/reward").json()
+    assert found["tested_at"] is not None
+    assert client.get(PATH).json() == [found]
+
+    moved = client.patch(f"{PATH}/reward", json={"url": "http://127.0.0.1:9"})
+    assert "give the key again" in problem(moved, 409, "api-key-needed")
+    changed = client.patch(f"{PATH}/reward", json={"api_key": "wrong", "timeout_s": 5, "requests_per_minute": 0}).json()
+    assert (changed["tested_at"], changed["timeout_s"], changed["requests_per_minute"]) == (None, 5, None)
+    assert client.patch(f"{PATH}/reward", json={"max_concurrency": 2}).json()["max_concurrency"] == 2
+    refused = client.post(f"{PATH}/reward/test").json()
+    assert (refused["passed"], refused["error"]["kind"]) == (False, "refused")
+
+    assert client.delete(f"{PATH}/reward").status_code == 204
+    problem(client.get(f"{PATH}/reward"), 404, "not-found")
+    problem(client.post(f"{PATH}/reward/test"), 404, "not-found")
+    audit = client.get(f"{PROJECT}/audit").text
+    for action in ("endpoint.create", "endpoint.test", "endpoint.update", "endpoint.delete"):
+        assert action in audit
+    assert SECRET not in audit
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("behave", "kind"),
+    [
+        ("status", "unreachable"),
+        ("redirect", "refused"),
+        ("huge", "invalid_reply"),
+        ("half", "unreachable"),
+        ("gzip", "invalid_reply"),
+        ("deep", "invalid_reply"),
+        ("hang", "unreachable"),
+        ("echo-key", "refused"),
+    ],
+)
+def test_one_that_gives_no_reward(client: httpx.Client, behave: str, kind: str) -> None:
+    with ModelServer(Script(behave=behave)) as server:
+        body = {"key": "reward", "url": server.base_url, "api_key": SECRET, "timeout_s": 1}
+        client.post(PATH, json=body).raise_for_status()
+        answer = client.post(f"{PATH}/reward/test")
+    trial = answer.json()
+    assert (trial["passed"], trial["reward"], trial["error"]["kind"]) == (False, None, kind)
+    assert SECRET not in answer.text
+    assert client.get(f"{PATH}/reward").json()["tested_at"] is None
+    assert len(server.bodies) == 1, "nothing is followed, and nothing is tried twice"
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("status", "kind", "advice"),
+    [(404, "unknown", "check the URL"), (422, "refused", "check the URL"), (403, "refused", "check the API key")],
+)
+def test_an_endpoint_is_not_told_of_as_a_model(client: httpx.Client, status: int, kind: str, advice: str) -> None:
+    with ModelServer(Script(behave="status", status=status)) as server:
+        client.post(PATH, json={"key": "reward", "url": server.base_url}).raise_for_status()
+        error = client.post(f"{PATH}/reward/test").json()["error"]
+    assert (error["kind"], error["retryable"]) == (kind, False)
+    assert advice in error["message"]
+    assert "model" not in error["message"]
+
+
+@pytest.mark.sandbox
+@pytest.mark.usefixtures("here")
+def test_a_grader_of_gradebox_is_an_endpoint(client: httpx.Client, service: Service) -> None:
+    client.post(f"{PROJECT}/graders", json={"key": "good", "source": GOOD}).raise_for_status()
+    key = client.headers["Authorization"].removeprefix("Bearer ")
+    body = {"key": "own", "url": f"{service.url}/reward/default/good", "api_key": key}
+    client.post(PATH, json=body).raise_for_status()
+    trial = client.post(f"{PATH}/own/test").json()
+    assert trial["passed"], trial
+    assert isinstance(trial["reward"], float)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"url": "http://user:pw@127.0.0.1"},
+        {"url": "ws://127.0.0.1"},
+        {"url": "http://127.0.0.1/?a=b"},
+        {"url": ""},
+        {"key": "Reward"},
+        {"api_key": "a\r\nX-Evil: 1"},
+        {"timeout_s": 0},
+        {"max_concurrency": 0},
+        {"requests_per_minute": -1},
+        {"tokens_per_minute": 1},
+    ],
+)
+def test_what_is_no_endpoint(client: httpx.Client, change: dict[str, object]) -> None:
+    body = {"key": "reward", "url": "http://127.0.0.1:9", **change}
+    assert "pw" not in problem(client.post(PATH, json=body), 422, "invalid-request")
+    assert client.get(PATH).json() == []
+
+
+def test_the_operator_says_where(client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    body = {"key": "reward", "url": "https://rewards.example.com"}
+    assert "GRADEBOX_MODEL_HOSTS" in problem(client.post(PATH, json=body), 403, "forbidden")
+    public = ModelSettings(model_hosts=("*",), model_private="off")
+    monkeypatch.setattr(service.services, "models", public)
+    for host in ("127.0.0.1:8000", "10.1.2.3", "169.254.169.254", "[::1]", "0.0.0.0"):
+        problem(client.post(PATH, json={**body, "url": f"http://{host}"}), 403, "forbidden")
+    client.post(PATH, json=body).raise_for_status()
+    problem(client.patch(f"{PATH}/reward", json={"url": "http://169.254.169.254"}), 403, "forbidden")
+    client.patch(f"{PATH}/reward", json={"url": "http://localhost:9"}).raise_for_status()  # looked up when it is asked
+    error = client.post(f"{PATH}/reward/test").json()["error"]
+    assert error["kind"] == "refused"
+    assert "is private" in error["message"]

@@ -1,0 +1,69 @@
+"""What docs/judges.md shows is what happens."""
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gradebox.client._sync.creation import Creation
+from gradebox.judges.source import source_of
+from gradebox.judges.templates import RENDERED_CHARACTERS, TEMPLATE_CHARACTERS
+from models.asking_scorer import AskingScorer
+from sandbox.grader_source import GraderSource
+from sandbox.pool import Pool
+from tests.models.test_asking_scorer import WHO, Scripted, text
+from tests.models.test_kinds import Answering
+
+PAGE = (Path(__file__).parents[2] / "docs" / "judges.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CALLS = [block for block in BLOCKS if block.startswith("client.")]
+GRADERS = [block for block in BLOCKS if "async def grade" in block]
+SCRIPTS = [block for block in BLOCKS if "testing.model" in block]
+PASS = '{"reasoning": "so it is", "score": "PASS"}'
+
+
+def test_every_block_is_tried() -> None:
+    assert (len(CALLS), len(GRADERS), len(SCRIPTS)) == (2, 3, 1)
+    assert len(BLOCKS) == 6
+
+
+@pytest.mark.parametrize("block", CALLS)
+def test_a_call_is_as_the_client_takes_it(block: str) -> None:
+    class Create:
+        def __getattr__(self, name: str) -> Any:
+            signature = inspect.signature(getattr(Creation, name))
+            return lambda **given: signature.bind(None, **given)
+
+    create = Create()
+    client = type("Client", (), {"graders": type("Graders", (), {"create": create})})
+    exec(block, {"client": client})
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("block", GRADERS, ids=["written", "part", "template"])
+def test_a_grader_is_valid_and_scores(block: str, pool: Pool) -> None:
+    line = b'{"prompt": "How far?", "completion": "5 km", "metadata": {"answer": "5"}}'
+    asker = Scripted(lambda _: text(PASS))
+    source = GraderSource(block, project="p")
+    report = pool.prove(source, [line], answering=Answering(asker))
+    assert report.valid, report.checks
+    (outcome,) = AskingScorer(lambda: pool.grading(source), asker, WHO).score(line, 0, "g@1")
+    assert (outcome.score, outcome.reason) == (1.0, "so it is")
+    if "TEMPLATE" in block:
+        prompt = asker.requests[-1]["messages"][-1]["content"]
+        assert "Reference: 5\nAnswer: 5 km\nCase 0: 5 -> {" in prompt
+
+
+def test_what_is_printed_as_written_is() -> None:
+    assert source_of("binary_judge", {"criteria": "The answer is polite", "model": "small-judge"}) == GRADERS[0]
+
+
+def test_a_test_without_a_service_passes() -> None:
+    exec(SCRIPTS[0], {})
+
+
+def test_bounds_are_those_of_the_code() -> None:
+    assert f"{TEMPLATE_CHARACTERS:,} characters" in PAGE
+    assert RENDERED_CHARACTERS == 2**20

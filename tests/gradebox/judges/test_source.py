@@ -1,0 +1,96 @@
+"""The source of a kind says what its settings are, and nothing else."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradebox.judges import source
+
+FULL: dict[str, Any] = {
+    "criteria": "The answer is polite",
+    "model": "small-judge",
+    "examples": [{"input": [{"role": "user", "content": "Why?"}], "output": "Go away.", "passes": False}],
+    "user_template": "# Answer\n{{{completion}}}\n",
+    "template_variables": {"tone": "warm", "most": 3, "parts": [1.5, None, True]},
+    "temperature": None,
+    "seed": 7,
+}
+
+
+def settings_in(text: str) -> dict[str, Any]:
+    """What a source hands to its class."""
+    given: dict[str, Any] = {}
+    lines = text.replace("from gradebox", "# from gradebox")
+    names = dict.fromkeys(("BinaryJudge", "ExternalEndpoint"), given.update)
+    exec(compile(lines, "grader", "exec"), names | {"StringThread": object})
+    return given
+
+
+def test_it_is_a_few_lines_that_can_be_read() -> None:
+    config = {"criteria": "The answer is polite", "model": "small-judge", "user_template": "{{{completion}}}\nPolite?"}
+    assert source.source_of("binary_judge", config) == (
+        "from gradebox import StringThread\n"
+        "from gradebox.judges import BinaryJudge\n"
+        "\n"
+        "judge = BinaryJudge(\n"
+        "    criteria='The answer is polite',\n"
+        "    model='small-judge',\n"
+        '    user_template="""\\\n'
+        '{{{completion}}}\nPolite?""",\n'
+        ")\n"
+        "\n"
+        "\n"
+        "async def grade(thread: StringThread) -> float:\n"
+        "    return await judge(thread)\n"
+    )
+    assert "ExternalEndpoint(\n    endpoint='my-reward',\n)" in source.source_of("external", {"endpoint": "my-reward"})
+
+
+def test_it_holds_every_setting() -> None:
+    assert settings_in(source.source_of("binary_judge", FULL)) == FULL
+    defaults = FULL | {"examples": None, "user_template": None}
+    kept = {name: value for name, value in FULL.items() if name not in ("examples", "user_template")}
+    assert source.settled("binary_judge", defaults) == kept
+
+
+@given(st.text(), st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists, max_leaves=8))
+def test_no_text_gets_out_of_its_quotes(text: str, value: object) -> None:
+    config = {"criteria": f"x{text}", "model": "m", "system_template": text, "template_variables": {text: [value]}}
+    assert settings_in(source.source_of("binary_judge", config)) == config
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"""', 'a\n"""\nimport os', "a\nb\\", 'a\nb"', "a\r\nb", "a\n\x00", "a\n\u2028b", "'\n\"", "\n", "a\n\ud800"],
+)
+def test_what_looks_like_code_stays_a_text(text: str) -> None:
+    config = {"criteria": f"x{text}", "model": "m", "system_template": text}
+    assert settings_in(source.source_of("binary_judge", config)) == config
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "told"),
+    [
+        ("judge", {}, "no kind 'judge': there are binary_judge, external"),
+        ("binary_judge", {"criteria": "c"}, "config.model is missing"),
+        ("binary_judge", {"criteria": "", "model": "m"}, "config.criteria is missing"),
+        ("binary_judge", {"criteria": ["c"], "model": "m"}, "config.criteria is a text"),
+        ("binary_judge", {"criteria": "c", "model": "m", "seed": True}, "config.seed is an integer"),
+        ("binary_judge", {"criteria": "c", "model": "m", "judge": 1}, "the member 'judge'"),
+        ("external", {"url": "http://x"}, "the member 'url'"),
+        ("external", {}, "config.endpoint is missing"),
+    ],
+)
+def test_settings_that_are_not_its_own_are_named(kind: str, config: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        source.source_of(kind, config)
+
+
+def test_depth_is_bounded() -> None:
+    deep: Any = 1
+    for _ in range(5000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="nested more than 20"):
+        source.source_of("binary_judge", {"criteria": "c", "model": "m", "template_variables": {"x": deep}})

@@ -1,0 +1,48 @@
+"""What goes into a sandbox has no secret, URL or address in it."""
+
+import json
+
+import pytest
+
+from gradebox.outcome import Spent
+from models.answers import ANSWER_BYTES, cleaned, failed, replied
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see http://models.internal:8000/v1/chat?x=1, please",
+        "no route to 10.1.2.3",
+        "no route to 10.1.2.3:8000",
+        "at [fd00::1]:80 or fd00::1",
+        "models.internal refused, Models.Internal:8000 too",
+        "key sk-0123456789",
+    ],
+)
+def test_secrets_are_left_out(text: str) -> None:
+    told = cleaned(text, "models.internal", "sk-0123456789")
+    for secret in ("models.internal", "10.1.2.3", "fd00", "8000", "sk-0123456789"):
+        assert secret not in told.lower()
+
+
+def test_what_is_no_address_stays() -> None:
+    text = "answered 503 after 1.5 s at 12:30: version 3.2, model qwen3:8b, see amodels.internals"
+    assert cleaned(text, "models.internal", "") == text
+
+
+def test_a_key_in_a_reply_is_not_told() -> None:
+    answer = replied({"text": 'you sent sk-"012345'}, Spent(), 'sk-"012345')
+    assert json.loads(answer.body) == {"reply": {"text": "you sent [API key]"}}
+
+
+def test_a_long_reply_is_an_error() -> None:
+    answer = replied({"text": "x" * ANSWER_BYTES}, Spent(1, 0, 5, 5, 1.0))
+    assert json.loads(answer.body)["error"]["kind"] == "invalid_reply"
+    assert answer.is_error
+    assert answer.spent.cost == 1.0
+
+
+def test_what_is_told_of_a_failure_is_bounded() -> None:
+    error = json.loads(failed("refused", "m" * 9999, reply="é" * 9999).body)["error"]
+    assert len(error["message"]) == 1000
+    assert error["reply"] == "é" * 2048

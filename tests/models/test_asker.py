@@ -1,0 +1,535 @@
+"""What graders ask is answered, through real sockets and a real Redis."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Unpack
+
+import pytest
+
+from examples.model_server import ModelServer, Script
+from gradebox.outcome import Spent
+from gradebox.schemas import ModelDefaults, ModelTrial, Price
+from models.asker import Answer, Asker, Who
+from models.settings import ModelSettings
+from storage.connection import check_format, connect
+from storage.models import Limits
+from storage.spending import Budget
+from storage.spool import Spool
+from storage.store import Store
+from tests.conftest import redis_server
+
+HERE = ModelSettings(model_hosts=("*",), model_private="on", model_reply_kb=1024, model_connect_s=2)
+KEY = "sk-very-secret-of-a-model-0123456789"
+ASKS = {"model:judge": "", "model:none": "", "endpoint:reward": "", "grader:other": "other@3"}
+WHO = Who("default", "polite", "polite@1", asks=ASKS)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as server:
+        yield server
+
+
+@pytest.fixture
+def asker(store: Store) -> Iterator[Asker]:
+    asker = Asker(store, HERE)
+    yield asker
+    asker.close()
+
+
+@contextmanager
+def asking(store: Store, ask_s: float = 30) -> Iterator[Asker]:
+    """Another asker, as another process has one."""
+    asker = Asker(store, HERE, ask_s=ask_s)
+    try:
+        yield asker
+    finally:
+        asker.close()
+
+
+def register(
+    store: Store, server: ModelServer, model: str = "m", timeout_s: float = 5, **limits: Unpack[Limits]
+) -> None:
+    defaults = ModelDefaults(temperature=0)
+    store.models.create("default", "judge", server.base_url, model, KEY, defaults, timeout_s, **limits)
+
+
+def request(text: str = "?", **members: Any) -> bytes:
+    asked = {"ask": "model", "name": "judge", "messages": [{"role": "user", "content": text}], "sample": 0, **members}
+    return json.dumps(asked, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def told(asker: Asker, sent: bytes, who: Who = WHO) -> tuple[dict[str, Any], Spent]:
+    answer = asker.ask(sent, who, lambda: True).result(30)
+    assert KEY.encode() not in answer.body
+    assert b"127.0.0.1" not in answer.body
+    return json.loads(answer.body), answer.spent
+
+
+def error(asker: Asker, sent: bytes, who: Who = WHO) -> dict[str, Any]:
+    found = told(asker, sent, who)[0]["error"]
+    assert isinstance(found, dict)
+    return found
+
+
+def test_a_model_is_asked(store: Store, server: ModelServer, asker: Asker) -> None:
+    register(store, server)
+    body, spent = told(asker, request(max_tokens=9))
+    reply = {"text": '{"answer": "yes"}', "finish_reason": "stop", "usage": {"input_tokens": 10, "output_tokens": 5}}
+    assert body == {"reply": reply}
+    assert spent == Spent(1, 0, 10, 5, 0.0)
+    messages = [{"role": "user", "content": "?"}]
+    assert server.bodies == [{"model": "m", "messages": messages, "temperature": 0, "max_tokens": 9}]
+
+
+def test_only_what_the_version_names_is_asked(store: Store, server: ModelServer, asker: Asker) -> None:
+    register(store, server)
+    assert error(asker, request(), WHO._replace(asks={}))["kind"] == "unknown"
+    assert error(asker, request(name="none"))["kind"] == "unknown"
+    assert error(asker, b'{"ask":"endpoint","name":"reward","thread":{"messages":[]}}')["kind"] == "unknown"
+    assert server.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "kind"),
+    [
+        (b"", "refused"),
+        (b"[]", "refused"),
+        (b'{"ask":"file","name":"/etc/passwd"}', "refused"),
+        (request(url="http://elsewhere"), "refused"),
+        (request(sample=-1), "refused"),
+        (request(messages=[{"role": "tool", "content": "x"}]), "refused"),
+        (request("x" * 262_144), "too_much"),
+        (request().replace(b'"sample":0', b'"schema":' + b'{"a":' * 100 + b"1" + b"}" * 100), "too_much"),
+        (request().replace(b'"sample":0', b'"schema":' + b'{"a":' * 9000 + b"1" + b"}" * 9000), "too_much"),
+    ],
+)
+def test_what_is_no_request_is_not_answered(asker: Asker, sent: bytes, kind: str) -> None:
+    assert error(asker, sent)["kind"] == kind
+
+
+def test_once_gets_its_value_back(asker: Asker) -> None:
+    body, spent = told(asker, b'{"ask":"once","name":"fn","value":{"a":[1,2.50]}}')
+    assert body == {"reply": {"a": [1, 2.5]}}
+    assert spent == Spent()
+
+
+def test_a_stand_in_asks_nobody(store: Store, server: ModelServer, asker: Asker) -> None:
+    register(store, server)
+    schema = {"type": "object", "properties": {"option": {"enum": ["no", "yes"]}}, "required": ["option"]}
+    who = WHO._replace(stand_in=True)
+    assert told(asker, request(schema=schema), who)[0]["reply"]["text"] == '{"option":"no"}'
+    assert told(asker, request(), who)[0]["reply"]["text"] == "stand-in"
+    endpoint = b'{"ask":"endpoint","name":"reward","thread":{"messages":[]}}'
+    assert told(asker, endpoint, who)[0]["reply"] == {"reward": 0.0, "metadata": {}}
+    assert server.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "kind", "told_reply"),
+    [
+        ("status:401", "refused", "as the script says"),
+        ("status:404", "unknown", "as the script says"),
+        ("status:400", "refused", "as the script says"),
+        ("redirect", "refused", ""),
+        ("cut-off", "cut_off", "answer"),
+        ("refusal", "refused", "I cannot help"),
+        ("empty", "invalid_reply", ""),
+        ("no-choices", "invalid_reply", ""),
+        ("huge", "invalid_reply", ""),
+        ("deep", "invalid_reply", ""),
+        ("gzip", "invalid_reply", ""),
+        ("echo-key", "refused", "[API key]"),
+    ],
+)
+def test_what_ends_an_ask_at_once(
+    store: Store, server: ModelServer, asker: Asker, behaviour: str, kind: str, told_reply: str
+) -> None:
+    register(store, server, f"behave:{behaviour}")
+    found = error(asker, request())
+    assert (found["kind"], found["retryable"]) == (kind, False)
+    assert told_reply in found["reply"]
+    assert len(server.bodies) == 1
+    assert error(asker, request())["kind"] == kind
+    assert len(server.bodies) == 2  # an error is not kept
+
+
+@pytest.mark.parametrize("behaviour", ["status:500", "status:503", "half", "huge-headers", "hang", "drip"])
+def test_what_may_pass_is_asked_again_for_a_while(store: Store, server: ModelServer, behaviour: str) -> None:
+    register(store, server, f"behave:{behaviour}", timeout_s=1)
+    with asking(store, ask_s=3) as asker:
+        began = monotonic()
+        found = error(asker, request())
+    assert (found["kind"], found["retryable"]) == ("unreachable", True)
+    assert len(server.bodies) > 1
+    assert monotonic() - began < 5
+
+
+def test_a_server_that_is_away_is_waited_for(store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    store.models.create("default", "judge", f"http://127.0.0.1:{port}/v1", "m", KEY, ModelDefaults(), 5)
+    with asking(store, ask_s=20) as asker:
+        future = asker.ask(request(), WHO, lambda: True)
+        sleep(0.7)
+        with ModelServer(port=port):
+            assert not future.result(20).is_error
+
+
+def test_asks_fail_at_once_where_a_server_has_been_away_for_long(store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/v1"
+    store.models.create("default", "judge", url, "m", KEY, ModelDefaults(), 5, max_concurrency=2)
+    with asking(store, ask_s=1.5) as asker:
+        assert error(asker, request())["kind"] == "unreachable"
+        sleep(1)
+        began = monotonic()
+        futures = [asker.ask(request(str(number)), WHO, lambda: True) for number in range(50)]
+        kinds = {json.loads(future.result(20).body)["error"]["kind"] for future in futures}
+        assert kinds == {"unreachable"}
+        assert monotonic() - began < 1.5
+        with ModelServer(port=port):
+            assert not asker.ask(request("later"), WHO, lambda: True).result(20).is_error
+
+
+def test_errors_that_pass_are_not_seen(store: Store) -> None:
+    with ModelServer(Script(behave="status", status=500, times=1)) as server, asking(store) as asker:
+        register(store, server)
+        assert "reply" in told(asker, request())[0]
+        assert len(server.bodies) == 2
+
+
+@pytest.mark.parametrize("retry_after", ["", "1"])
+def test_a_server_that_wants_fewer_requests_gets_fewer(store: Store, retry_after: str) -> None:
+    script = Script(behave="status", status=429, times=1, retry_after=retry_after)
+    with ModelServer(script) as server, asking(store) as one, asking(store) as other:
+        register(store, server)
+        began = monotonic()
+        first = one.ask(request("1"), WHO, lambda: True)
+        sleep(0.3)  # the other process begins while nobody may ask
+        later = other.ask(request("2"), WHO, lambda: True)
+        assert not first.result(20).is_error
+        assert not later.result(20).is_error
+        assert monotonic() - began > (1 if retry_after else 0.4)
+        assert len(server.bodies) == 3
+
+
+def test_a_pause_that_is_longer_than_an_ask_ends_it(store: Store) -> None:
+    with ModelServer(Script(behave="status", status=429, retry_after="600")) as server, asking(store) as asker:
+        register(store, server)
+        for text in ("1", "2"):
+            found = error(asker, request(text))
+            assert (found["kind"], found["retryable"]) == ("rate_limited", True)
+        assert len(server.bodies) == 1
+
+
+def test_what_is_not_wanted_any_more_is_given_up(store: Store) -> None:
+    with ModelServer(Script(latency_s=20)) as server, asking(store) as asker:
+        register(store, server)
+        wanted = threading.Event()
+        wanted.set()
+        futures = [asker.ask(request(str(number)), WHO, wanted.is_set) for number in range(20)]
+        other = asker.ask(request("other"), WHO, lambda: True)
+        sleep(0.5)
+        wanted.clear()
+        began = monotonic()
+        for future in futures:
+            with pytest.raises(CancelledError):
+                future.result(5)
+        assert monotonic() - began < 1
+        assert not other.done()
+    assert other.cancelled()  # the asker was closed
+
+
+def test_a_reply_is_paid_for_once(store: Store, server: ModelServer, asker: Asker) -> None:
+    register(store, server)
+    first = told(asker, request())
+    assert told(asker, request()) == (first[0], Spent(asks=1, kept=1))
+    with asking(store) as another_process:
+        assert told(another_process, request(), WHO._replace(grader="g", label="g@7", batch="b"))[1].kept == 1
+        assert len(server.bodies) == 1
+        assert told(another_process, request(sample=1))[1].kept == 0
+        assert told(another_process, request(), WHO._replace(keep=False))[1].kept == 0
+        assert len(server.bodies) == 3
+        store.models.update("default", "judge", {"model": "another"})
+        sleep(2.1)
+        assert told(another_process, request())[1].kept == 0
+        store.models.update("default", "judge", {"keep_replies": False})
+        sleep(2.1)
+        assert told(another_process, request())[1].kept == 0
+        assert len(server.bodies) == 5
+
+
+def test_another_project_pays_for_itself(store: Store, server: ModelServer, asker: Asker) -> None:
+    store.projects.create("other")
+    register(store, server)
+    store.models.create("other", "judge", server.base_url, "m", KEY, ModelDefaults(temperature=0), 5)
+    told(asker, request())
+    assert told(asker, request(), WHO._replace(project="other"))[1].kept == 0
+
+
+def test_scripts_that_redis_lost_are_loaded_again(store: Store, server: ModelServer, asker: Asker) -> None:
+    register(store, server)
+    told(asker, request("1"))
+    store.redis.script_flush()
+    assert "reply" in told(asker, request("2"))[0]
+
+
+def test_equal_asks_at_once_are_sent_once(store: Store) -> None:
+    with ModelServer(Script(latency_s=0.5)) as server, asking(store) as asker:
+        register(store, server)
+        futures = [asker.ask(request(), WHO, lambda: True) for _ in range(10)]
+        answers = [future.result(20) for future in futures]
+        assert len({answer.body for answer in answers}) == 1
+        assert sum(answer.spent.kept for answer in answers) == 9
+        assert len(server.bodies) == 1
+        assert store.spending.of_project("default")[""] == Spent(10, 9, 10, 5)
+        alone = WHO._replace(keep=False)
+        for future in [asker.ask(request(), alone, lambda: True) for _ in range(3)]:
+            assert future.result(20).spent.kept == 0
+        assert len(server.bodies) == 4
+
+
+def test_one_that_is_given_up_does_not_end_its_equals(store: Store) -> None:
+    with ModelServer(Script(latency_s=1)) as server, asking(store) as asker:
+        register(store, server)
+        first = asker.ask(request(), WHO, lambda: True)
+        second = asker.ask(request(), WHO, lambda: True)
+        sleep(0.3)
+        first.cancel()
+        assert not second.result(20).is_error
+        assert len(server.bodies) == 1
+
+
+def test_no_more_are_sent_at_once_than_the_model_may_have(store: Store) -> None:
+    with ModelServer(Script(latency_s=0.1)) as server, asking(store) as one, asking(store) as other:
+        register(store, server, max_concurrency=4)
+        done: list[str] = []
+        futures = []
+        for number in range(40):
+            for name, asker in (("one", one), ("other", other)):
+                future = asker.ask(request(f"{number} {name}"), WHO, lambda: True)
+                future.add_done_callback(lambda _, name=name: done.append(name))  # type: ignore[misc]
+                futures.append(future)
+        assert not any(future.result(60).is_error for future in futures)
+        assert server.most_at_once == 4
+        assert 15 < done[:60].count("one") < 45  # neither waits for the other's last
+
+
+def test_requests_a_minute_are_shared(store: Store) -> None:
+    with ModelServer() as server, asking(store) as one, asking(store) as other:
+        register(store, server, max_concurrency=64, requests_per_minute=120)
+        began = monotonic()
+        futures = [
+            asker.ask(request(f"{n} {asker is one}"), WHO, lambda: True) for n in range(8) for asker in (one, other)
+        ]
+        assert not any(future.result(60).is_error for future in futures)
+        assert monotonic() - began > 2.4  # ten at once, and then two a second
+
+
+def test_tokens_a_minute_are_counted(store: Store) -> None:
+    with ModelServer() as server, asking(store) as asker:
+        register(store, server, tokens_per_minute=600)  # fifteen a request: ten a second, after fifty at once
+        for number in range(4):
+            told(asker, request(str(number)))
+        began = monotonic()
+        for number in range(4, 8):
+            told(asker, request(str(number)))
+        assert monotonic() - began > 2
+
+
+@pytest.mark.parametrize("found", [None, True])
+def test_a_schema_goes_to_a_server_unless_it_takes_none(
+    store: Store, server: ModelServer, asker: Asker, found: bool | None
+) -> None:
+    register(store, server)
+    if found is not None:
+        note(store, found)
+    schema = {"type": "object", "properties": {"a": {"enum": ["x"]}}, "required": ["a"], "additionalProperties": False}
+    assert told(asker, request("1", schema=schema))[0]["reply"]["text"] == '{"a": "x"}'
+    sent = server.bodies[-1]["response_format"]
+    assert sent["type"] == "json_schema"
+    assert (sent["json_schema"]["schema"], sent["json_schema"]["strict"]) == (schema, True)
+
+
+def test_no_schema_goes_to_a_server_that_was_found_to_take_none(
+    store: Store, server: ModelServer, asker: Asker
+) -> None:
+    register(store, server)
+    note(store, False)
+    assert told(asker, request(schema={"type": "object"}))[0]["reply"]["text"] == '{"answer": "yes"}'
+    assert "response_format" not in server.bodies[-1]
+
+
+def note(store: Store, structured_output: bool) -> None:
+    """Keeps what a trial of the model has found."""
+    revision = store.models.access("default", "judge").revision
+    trial = ModelTrial(passed=True, structured_output=structured_output, logprobs=False, duration_ms=1)
+    store.models.note_trial("default", "judge", revision, trial)
+
+
+def test_a_schema_that_a_server_refuses_is_left_out(store: Store) -> None:
+    with ModelServer(Script(schemas=False)) as server, asking(store) as asker:
+        register(store, server)
+        assert told(asker, request(schema={"type": "object"}))[0]["reply"]["text"] == '{"answer": "yes"}'
+        assert len(server.bodies) == 2
+        assert told(asker, request("2", schema={"type": "object"}))[0]["reply"]["text"] == '{"answer": "yes"}'
+        assert len(server.bodies) == 3
+
+
+def test_what_asks_cost_is_counted(store: Store, server: ModelServer, asker: Asker) -> None:
+    register(store, server, price=Price(1000.0, 2000.0))
+    who = WHO._replace(batch="b1")
+    assert told(asker, request("1"), who)[1] == Spent(1, 0, 10, 5, 0.02)
+    told(asker, request("2"), who)
+    told(asker, request("2"), who)
+    expected = {"USD": Spent(3, 1, 20, 10, 0.04)}
+    assert store.spending.of_batch("b1") == expected
+    assert store.spending.of_project("default") == expected
+    assert store.spending.of_model("default", "judge") == expected
+    assert store.spending.of_grader("default", "polite") == expected
+    assert store.spending.of_project("default", f"{datetime.now(UTC):%Y-%m}") == expected
+
+
+def test_a_reply_that_cannot_be_used_costs_all_the_same(store: Store, server: ModelServer, asker: Asker) -> None:
+    register(store, server, "behave:cut-off", price=Price(1000.0, 2000.0))
+    assert told(asker, request())[1] == Spent(1, 0, 10, 5, 0.02)
+    assert store.spending.of_project("default") == {"USD": Spent(1, 0, 10, 5, 0.02)}
+
+
+def test_a_budget_ends_asking(store: Store) -> None:
+    with ModelServer(Script(latency_s=0.05)) as server, asking(store) as asker:
+        register(store, server, price=Price(1000.0, 2000.0), max_concurrency=4)
+        who = WHO._replace(batch="b1", budget=Budget(cost=0.2))  # ten asks
+        futures = [asker.ask(request(str(number)), who, lambda: True) for number in range(60)]
+        failed = [json.loads(future.result(20).body)["error"] for future in futures if future.result(20).is_error]
+        assert {(one["kind"], one["retryable"]) for one in failed} == {("over_budget", False)}
+        assert 10 <= len(server.bodies) <= 14
+        assert "reply" in told(asker, request("0"), who)[0]  # what is kept costs nothing
+        other = who._replace(batch="b2", budget=Budget(tokens=1000))
+        assert "reply" in told(asker, request("another batch"), other)[0]
+
+
+def test_a_budget_of_a_project_ends_asking_until_it_is_raised(store: Store, server: ModelServer, asker: Asker) -> None:
+    register(store, server)
+    store.spending.set_budget("default", Budget(tokens=20, period="day"))
+    assert "reply" in told(asker, request("1"))[0]
+    assert "reply" in told(asker, request("2"))[0]
+    assert error(asker, request("3"))["kind"] == "over_budget"
+    store.spending.set_budget("default", Budget(tokens=2000, period="day"))
+    sleep(2.1)
+    assert "reply" in told(asker, request("3"))[0]
+
+
+def test_a_grader_is_asked_on_threads_of_its_own(store: Store) -> None:
+    thread = b'{"messages":[],"metadata":{"n":1}}'
+    seen: list[tuple[str, bytes, str]] = []
+
+    def score(label: str, data: bytes, who: Who, wanted: Callable[[], bool]) -> Answer:
+        seen.append((label, data, who.label))
+        if len(seen) > 3 * 20:
+            return Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))
+        return asker.ask(asked, who, wanted).result(20)
+
+    asked = b'{"ask":"grader","name":"other","thread":%b}' % thread
+    with asking(store) as asker:
+        asker.score_other = score
+        body, _ = told(asker, asked)
+        assert body["error"]["kind"] == "too_much"  # it asks itself, over and over
+        assert seen == [("other@3", thread, "polite@1")] * 4
+        asker.score_other = lambda *_: Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))
+        futures = [asker.ask(asked, WHO, lambda: True) for _ in range(50)]
+        assert {future.result(20).body for future in futures} == {b'{"reply":{"score":1.0}}'}
+
+
+class _Rewards(BaseHTTPRequestHandler):
+    answer = b'{"reward": 0.5, "metadata": {"reason": "fine"}, "id": null}'
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.seen.append((self.path, body))  # type: ignore[attr-defined]
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(self.server.answer)))  # type: ignore[attr-defined]
+        self.end_headers()
+        self.wfile.write(self.server.answer)  # type: ignore[attr-defined]
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_an_endpoint_is_asked(store: Store, asker: Asker) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Rewards) as server:
+        seen: list[Any] = []
+        server.seen = seen  # type: ignore[attr-defined]
+        server.answer = _Rewards.answer  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        store.endpoints.create("default", "reward", f"http://127.0.0.1:{server.server_port}/r", KEY, 5)
+        turns = [{"role": "user", "content": "?"}]
+        thread = {"messages": turns, "metadata": {"n": 1}}
+        sent = json.dumps({"ask": "endpoint", "name": "reward", "thread": thread}).encode()
+        assert told(asker, sent) == ({"reply": {"reward": 0.5, "metadata": {"reason": "fine"}}}, Spent(asks=1))
+        assert seen == [("/r/score", {"turns": turns, "metadata": {"n": 1}, "id": None})]
+        for answer in (
+            b'{"reward": NaN, "metadata": {}}',
+            b'{"reward": null}',
+            b"[1]",
+            b'{"reward": 1e999, "metadata":{}}',
+        ):
+            server.answer = answer  # type: ignore[attr-defined]
+            assert error(asker, sent)["kind"] == "invalid_reply"
+        server.shutdown()
+
+
+def test_what_asks_nobody_loads_nothing(store: Store) -> None:
+    look = "import sys, models.asker; print({'aiohttp', 'uvloop'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+    with asking(store) as asker:
+        told(asker, b'{"ask":"once","name":"fn","value":1}')
+        assert "asker" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_an_asker_that_fails_begins_anew(store: Store) -> None:
+    def fail() -> bool:
+        raise ZeroDivisionError
+
+    with ModelServer(Script(latency_s=2)) as server, asking(store) as asker:
+        register(store, server)
+        with pytest.raises(CancelledError):
+            asker.ask(request("1"), WHO, fail).result(10)
+        assert "reply" in told(asker, request("2"))[0]
+
+
+def test_an_asker_that_is_closed_cancels(store: Store) -> None:
+    asker = Asker(store, HERE)
+    asker.close()
+    assert asker.ask(request(), WHO, lambda: True).cancelled()
+
+
+def test_a_store_that_is_away_is_told(tmp_path: Path) -> None:
+    with redis_server(tmp_path) as url, ModelServer(Script(latency_s=1)) as server:
+        redis = connect(url)
+        check_format(redis)
+        store = Store(redis, Spool(f"file://{tmp_path}/spool"), secret_key=tmp_path / "key")
+        store.projects.ensure("default")
+        register(store, server)
+        asker = Asker(store, HERE)
+        told(asker, request("1"))
+    sleep(2.1)
+    found = error(asker, request("2"))
+    assert (found["kind"], found["retryable"]) == ("unreachable", True)
+    began = monotonic()
+    asker.close()
+    assert monotonic() - began < 5

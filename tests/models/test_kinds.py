@@ -1,0 +1,117 @@
+"""Graders of each kind, proved and scored in real sandboxes by the source that is written for them."""
+
+import json
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import pytest
+
+from gradebox.judges import source
+from gradebox.outcome import Outcome
+from gradebox.schemas import Report
+from models.asker import Asker
+from models.asking_scorer import AskingScorer
+from sandbox.grader_source import GraderSource
+from sandbox.grading import Grading
+from sandbox.pool import Pool
+from tests.models.test_asking_scorer import WHO, Scripted, lines, text
+
+pytestmark = pytest.mark.sandbox
+
+BINARY = source.source_of(
+    "binary_judge",
+    {
+        "criteria": "The answer is polite",
+        "model": "small-judge",
+        "examples": [{"input": [{"role": "user", "content": "Why?"}], "output": "Go away.", "passes": False}],
+    },
+)
+EXTERNAL = source.source_of("external", {"endpoint": "my-reward"})
+
+
+class Answering:
+    """As the service: the project has one model and one endpoint."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+
+    def missing(self, asks: Sequence[str]) -> str | None:
+        return None if set(asks) <= {"model:small-judge", "endpoint:my-reward"} else f"the project lacks one of {asks}"
+
+    def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
+        return AskingScorer(lambda: nullcontext(grading), self._asker, WHO)
+
+
+def judged(request: dict[str, Any]) -> dict[str, Any]:
+    answer = request["messages"][1]["content"].split("# Answer\n")[1].split("\n", 1)[0]
+    verdicts = {"rude": "FAIL", "unclear": "NA", "odd": "MAYBE"}
+    return text(json.dumps({"reasoning": f"so it is: {answer}", "score": verdicts.get(answer, "PASS")}))
+
+
+def rewarded(request: dict[str, Any]) -> dict[str, Any]:
+    if request["thread"]["messages"][-1]["content"] == "away":
+        return {"error": {"kind": "unreachable", "message": "it is away", "retryable": True, "reply": ""}}
+    return {"reply": {"reward": 0.25, "metadata": {"reason": "a quarter", "rank": 3}}}
+
+
+def proved(pool: Pool, grader: str, asker: Asker) -> Report:
+    return pool.prove(GraderSource(grader, project="p"), answering=Answering(asker))
+
+
+def scored(pool: Pool, grader: str, asker: Asker, *completions: str) -> list[Outcome]:
+    scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), asker, WHO)
+    return scorer.score(lines(*completions), 0, "g@1")
+
+
+def test_a_binary_judge_is_proved_and_scores(pool: Pool) -> None:
+    report = proved(pool, BINARY, Scripted(judged))
+    assert report.valid, report.checks
+    assert report.asks == ["model:small-judge"]
+    assert report.isolation == "completion"
+    kind, rude, unclear, odd = scored(pool, BINARY, Scripted(judged), "kind", "rude", "unclear", "odd")
+    assert [outcome.score for outcome in (kind, rude, unclear, odd)] == [1.0, 0.0, None, None]
+    assert (rude.reason, rude.details) == ("so it is: rude", {"verdict": "FAIL"})
+    assert (unclear.error, unclear.not_applicable) == (None, "so it is: unclear")
+    assert odd.error is not None
+    assert (odd.error.kind, odd.error.cause) == ("model", "invalid_reply")
+    assert odd.error.reply is not None and "MAYBE" in odd.error.reply
+    assert odd.spent is not None and odd.spent.asks == 3
+
+
+def test_an_external_endpoint_is_proved_and_scores(pool: Pool) -> None:
+    report = proved(pool, EXTERNAL, Scripted(rewarded))
+    assert report.valid, report.checks
+    assert report.asks == ["endpoint:my-reward"]
+    there, away = scored(pool, EXTERNAL, Scripted(rewarded), "there", "away")
+    assert (there.score, there.reason, there.details) == (0.25, "a quarter", {"reason": "a quarter", "rank": 3})
+    assert away.error is not None
+    assert (away.score, away.error.kind, away.error.cause, away.error.retryable) == (None, "model", "unreachable", True)
+
+
+def test_what_the_class_refuses_is_said_by_the_proof(pool: Pool) -> None:
+    config = {"criteria": "c", "model": "small-judge", "user_template": "{{#if x}}"}
+    report = proved(pool, source.source_of("binary_judge", config), Scripted(judged))
+    assert not report.valid
+    assert (report.checks[-1].name, report.checks[-1].line) == ("execution", 4)
+    assert "user_template is no template" in report.checks[-1].message
+    typo = proved(pool, source.source_of("binary_judge", config | {"user_template": "{{compl}}"}), Scripted(judged))
+    assert "prints compl, which is not there" in typo.checks[-1].message
+    other = proved(pool, source.source_of("binary_judge", {"criteria": "c", "model": "other"}), Scripted(judged))
+    assert "lacks" in other.checks[-1].message
+
+
+def test_a_judge_serves_inside_a_function(pool: Pool) -> None:
+    grader = """
+from gradebox.judges import BinaryJudge
+
+polite = BinaryJudge(criteria="The answer is polite", model="small-judge")
+
+
+async def grade(thread):
+    return 0.5 if thread.completion() == "" else await polite(thread)
+"""
+    asker = Scripted(judged)
+    assert [outcome.score for outcome in scored(pool, grader, asker, "", "kind", "rude")] == [0.5, 1.0, 0.0]
+    assert len(asker.requests) == 2

@@ -1,0 +1,68 @@
+"""The smallest reply fits its schema, as the grader checks it."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gradebox.asks.schema import checked, problem
+from models.stand_in import smallest
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ({"enum": ["b", "a"]}, "b"),
+        ({"type": "string"}, ""),
+        ({"type": "string", "minLength": 3}, "xxx"),
+        ({"type": "integer"}, 0),
+        ({"type": "number", "minimum": 1, "maximum": 5}, 1),
+        ({"type": "number", "maximum": -2}, -2),
+        ({"type": "boolean"}, False),
+        ({"type": ["null", "string"]}, None),
+        ({"const": 7}, 7),
+        ({"type": "array", "items": {"type": "integer"}, "minItems": 2}, [0, 0]),
+        ({"anyOf": [{"type": "boolean"}, {"type": "null"}]}, False),
+        ({"type": "object", "properties": {"a": {}, "b": {"type": "integer"}}, "required": ["b"]}, {"b": 0}),
+    ],
+)
+def test_the_smallest_value(schema: dict[str, Any], value: Any) -> None:
+    checked(schema)
+    assert smallest(schema) == value
+    assert problem(value, schema) is None
+
+
+_leaves: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{"type": "string"}, {"type": "integer", "minimum": 3}, {"enum": ["x", 1]}, {"type": "boolean"}, {"type": "null"}]
+)
+_schemas: st.SearchStrategy[dict[str, Any]] = st.recursive(
+    _leaves,
+    lambda inner: st.one_of(
+        st.builds(lambda items, n: {"type": "array", "items": items, "minItems": n}, inner, st.integers(0, 3)),
+        st.builds(
+            lambda members: {"type": "object", "properties": members, "required": sorted(members)},
+            st.dictionaries(st.sampled_from("abc"), inner),
+        ),
+        st.builds(lambda options: {"anyOf": options}, st.lists(inner, min_size=1, max_size=3)),
+    ),
+    max_leaves=8,
+)
+
+
+@given(_schemas)
+def test_it_fits_any_schema(schema: dict[str, Any]) -> None:
+    checked(schema)
+    assert problem(smallest(schema), schema) is None
+
+
+def test_what_is_no_schema_has_one_all_the_same() -> None:
+    schemas: list[dict[str, Any]] = [
+        {"type": 7},
+        {"enum": "x"},
+        {"properties": 3},
+        {"type": "array", "minItems": 10**9},
+        {"type": []},
+    ]
+    for schema in schemas:
+        smallest(schema)

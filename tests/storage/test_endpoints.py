@@ -1,0 +1,74 @@
+"""Endpoints and their API keys, as they are kept."""
+
+import pytest
+
+from gradebox.schemas import EndpointTrial
+from storage import names
+from storage.endpoints import Endpoints
+from storage.errors import Conflict, KeyNeeded, NotFound, QuotaExceeded
+from storage.quotas import Quotas
+from storage.secret_key import SecretKey, SecretKeyError
+from storage.settings import StorageSettings
+from storage.store import Store
+
+SECRET = "secret-of-an-endpoint-0123456789"
+URL = "https://rewards.example.com/mine"
+
+
+def create(endpoints: Endpoints, key: str = "reward") -> None:
+    endpoints.create("default", key, URL, SECRET, 30, 4, 600)
+
+
+def test_an_endpoint_is_kept_without_its_key(store: Store) -> None:
+    create(store.endpoints)
+    kept = store.endpoints.get("default", "reward")
+    assert (kept.url, kept.has_api_key, kept.max_concurrency, kept.requests_per_minute) == (URL, True, 4, 600)
+    assert store.endpoints.all("default") == [kept]
+    assert store.models.all("default") == []
+    access = store.endpoints.access("default", "reward")
+    assert (access.key, access.url, access.api_key, access.timeout_s) == ("reward", URL, SECRET, 30)
+    assert SECRET not in kept.model_dump_json() + repr(access)
+    for name in store.redis.scan_iter("*"):
+        assert SECRET.encode() not in (store.redis.dump(name) or b"")
+    with pytest.raises(Conflict, match="has the endpoint 'reward' already"):
+        create(store.endpoints)
+    store.endpoints.delete("default", "reward")
+    for ask in (store.endpoints.get, store.endpoints.access, store.endpoints.delete):
+        with pytest.raises(NotFound, match="no endpoint"):
+            ask("default", "reward")
+
+
+def test_its_key_goes_nowhere_else(store: Store) -> None:
+    create(store.endpoints)
+    with pytest.raises(KeyNeeded, match="endpoint 'reward'"):
+        store.endpoints.update("default", "reward", {"url": "https://evil.example.org"})
+    record = store.redis.hget(names.endpoints("default"), "reward")
+    assert isinstance(record, bytes)
+    store.redis.hset(names.endpoints("default"), "reward", record.replace(URL.encode(), b"https://evil.example.org"))
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.endpoints.access("default", "reward")
+    store.redis.hset(names.models("default"), "reward", record.replace(b'"url"', b'"model":"m","base_url"'))
+    with pytest.raises(SecretKeyError, match="was changed"):
+        store.models.access("default", "reward")
+
+
+def test_a_test_is_noted_until_the_endpoint_changes(store: Store) -> None:
+    create(store.endpoints)
+    revision = store.endpoints.access("default", "reward").revision
+    store.endpoints.note_trial("default", "reward", revision, EndpointTrial(passed=False, duration_ms=1))
+    assert store.endpoints.get("default", "reward").tested_at is None
+    store.endpoints.note_trial("default", "reward", revision, EndpointTrial(passed=True, duration_ms=1))
+    assert store.endpoints.get("default", "reward").tested_at is not None
+    assert store.endpoints.update("default", "reward", {"requests_per_minute": None}).tested_at is not None
+    changed = store.endpoints.update("default", "reward", {"url": "https://b.example.org", "api_key": "other"})
+    assert (changed.tested_at, changed.has_api_key) == (None, True)
+    store.endpoints.note_trial("default", "reward", revision, EndpointTrial(passed=True, duration_ms=1))
+    assert store.endpoints.get("default", "reward").tested_at is None
+    assert store.endpoints.access("default", "reward").api_key == "other"
+
+
+def test_the_number_of_endpoints_is_bounded(store: Store, storage_settings: StorageSettings) -> None:
+    endpoints = Endpoints(store.redis, store.audit, Quotas(endpoints=1), SecretKey(storage_settings.secret_key))
+    create(endpoints)
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_ENDPOINTS"):
+        create(endpoints, "second")

@@ -1,0 +1,81 @@
+"""Batches of graders that ask have workers of their own."""
+
+import pytest
+from redis import Redis
+
+from storage import names
+from storage.chunks import ASKING_CHUNK_LINES
+from storage.leases import Standing
+from storage.store import Store
+from storage.uploads import Upload
+from tests.storage.making import accept, line, wanted
+
+ASKS = ("model:small-judge",)
+
+
+def test_each_lane_is_lent_its_own_units_alone(store: Store) -> None:
+    plain = accept(store, 1500, wanted(store, "plain"))
+    asking = accept(store, 1500, wanted(store, "asking", asks=ASKS))
+    assert [lease.batch for _ in range(2) if (lease := store.leases.claim())] == [plain, plain]
+    assert store.leases.claim() is None
+    assert [lease.batch for _ in range(2) if (lease := store.leases.claim(lane="asking"))] == [asking, asking]
+    assert store.leases.claim(lane="asking") is None
+
+
+def test_a_batch_with_one_grader_that_asks_is_in_the_lane_of_those(store: Store) -> None:
+    batch = accept(store, 10, wanted(store, "plain"), wanted(store, "asking", asks=ASKS))
+    assert store.leases.claim() is None
+    assert [lease.batch for _ in range(2) if (lease := store.leases.claim(lane="asking"))] == [batch, batch]
+
+
+def test_what_waits_is_told_by_lane(store: Store) -> None:
+    accept(store, 10, wanted(store, "asking", asks=ASKS))
+    assert store.leases.beat([]).waiting == 0
+    assert store.leases.beat([], "asking").waiting == 1
+
+
+def test_a_unit_that_comes_back_stays_in_its_lane(store: Store) -> None:
+    batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
+    lease = store.leases.claim(lane="asking")
+    assert lease is not None
+    store.leases.release(lease)
+    assert store.leases.claim() is None
+    again = store.leases.claim(lane="asking")
+    assert again is not None
+    assert again.batch == batch
+
+
+def test_projects_share_a_lane_whatever_they_have_in_the_other(store: Store) -> None:
+    """A project whose batches all wait for models is none that starves among the others."""
+    plain, asking = wanted(store, "plain"), wanted(store, "asking", asks=ASKS)
+    accept(store, 3000, plain, project="both")
+    accept(store, 3000, asking, project="both")
+    mine = store.leases.claim(lane="asking")
+    assert mine is not None
+    assert store.leases.advance(mine, 1) == Standing.ALONE
+    accept(store, 10, plain, project="other")
+    assert store.leases.advance(mine, 1) == Standing.ALONE
+    accept(store, 10, asking, project="other")
+    assert store.leases.advance(mine, 1) == Standing.STARVING
+    starving = store.leases.claim(starving=True)
+    assert starving is not None
+    assert store.batches.get("both", starving.batch).project == "both"
+
+
+@pytest.mark.parametrize("end", ["cancel", "delete"])
+def test_nothing_is_left_of_a_batch_that_ends(store: Store, redis: Redis, end: str) -> None:
+    batch = accept(store, 300, wanted(store, "asking", asks=ASKS))
+    assert redis.exists("gradebox:turns-asking", "gradebox:turns-asking:default") == 2
+    getattr(store.batches, end)("default", batch)
+    assert redis.keys("gradebox:turns*") == []
+    assert not redis.exists(names.WAITING, names.ACTIVE, names.SOURCES)
+
+
+def test_chunks_of_graders_that_ask_are_small(store: Store) -> None:
+    for lane, most in (("asking", ASKING_CHUNK_LINES), ("", 1000)):
+        upload = Upload(store, project="default", lane=lane)  # type: ignore[arg-type]
+        upload.write(b"".join(map(line, range(5000))))
+        chunks = upload.finish()
+        assert max(chunk.lines for chunk in chunks) <= most
+        assert sum(chunk.lines for chunk in chunks) == 5000
+        store.orphan_files.condemn(upload.batch_id)

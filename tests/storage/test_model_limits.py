@@ -1,0 +1,108 @@
+"""The limits of a model are shared between the processes that ask it."""
+
+from time import sleep
+
+from storage import names
+from storage.model_limits import Demand, Limits, Share, arguments
+from storage.store import Store
+
+LIMITS = Limits(16)
+
+
+def share(store: Store, process: str, demand: Demand, limits: Limits = LIMITS, gone_ms: int = 10_000) -> Share:
+    told = arguments("default", "model:judge", process, limits, demand, gone_ms)
+    return Share(*store.model_limits.share(args=told))
+
+
+def wants(asks: int, sent: int = 0, **members: int) -> Demand:
+    return Demand(asks, sent, asks - sent, **members)
+
+
+def test_one_process_has_what_it_wants(store: Store) -> None:
+    assert share(store, "a", wants(3)) == Share(3, 3, 0, 0)
+    assert share(store, "a", wants(100)).at_once == 16
+    assert share(store, "a", wants(0)).at_once == 0
+    assert store.redis.hkeys(names.limits("default", "model:judge")) == []
+
+
+def test_processes_share(store: Store) -> None:
+    assert share(store, "a", wants(100)).at_once == 16
+    assert share(store, "b", wants(100)).at_once == 0  # all are lent
+    assert share(store, "a", wants(100, sent=16)).at_once == 8  # and come back as they are answered
+    assert share(store, "b", wants(100)).at_once == 0
+    assert share(store, "a", wants(100, sent=8)).at_once == 8
+    assert share(store, "b", wants(100)).at_once == 8
+    assert share(store, "c", wants(2)).at_once == 0
+    assert share(store, "a", wants(100, sent=8)).at_once == 7
+    assert share(store, "a", wants(100, sent=7)).at_once == 7
+    assert share(store, "c", wants(2)).at_once == 1
+
+
+def test_no_more_than_the_limit_is_ever_lent(store: Store) -> None:
+    lent = dict.fromkeys("abcde", 0)
+    for turn in range(200):
+        process = "abcde"[turn * 7 % 5]
+        sent = lent[process]
+        lent[process] = share(store, process, wants(turn % 23 + sent, sent=sent)).at_once
+        assert sum(lent.values()) <= 16
+
+
+def test_one_place_goes_round(store: Store) -> None:
+    one = Limits(1)
+    had = {"a": 0, "b": 0, "c": 0}
+    holds = ""
+    for _ in range(60):
+        for process in had:
+            sent = 1 if holds == process else 0
+            if sent:
+                holds = ""  # it is answered before the next time
+            given = share(store, process, wants(5, sent=0), one).at_once
+            if given and not holds:
+                holds = process
+                had[process] += 1
+    assert min(had.values()) > 5
+
+
+def test_what_a_killed_process_held_comes_back(store: Store) -> None:
+    assert share(store, "a", wants(100)).at_once == 16
+    assert share(store, "b", wants(4), gone_ms=100).at_once == 0
+    sleep(0.15)
+    assert share(store, "b", wants(4), gone_ms=100).at_once == 4
+    assert share(store, "b", wants(100, sent=4)).at_once == 16
+
+
+def test_requests_a_minute(store: Store) -> None:
+    limits = Limits(100, requests_per_minute=600)
+    assert share(store, "a", wants(80), limits).begun == 50  # five seconds' worth
+    told = share(store, "a", wants(30), limits)
+    assert told.begun <= 1
+    assert 0 < told.later_ms <= 100
+    sleep(0.5)
+    share(store, "b", wants(50), limits)
+    assert 1 <= share(store, "a", wants(50), limits).begun <= 5
+
+
+def test_tokens_a_minute(store: Store) -> None:
+    limits = Limits(100, tokens_per_minute=12_000)  # 200 a second, 1000 at once
+    assert share(store, "a", wants(80, guess=100), limits).begun == 10
+    assert share(store, "a", wants(80, guess=100), limits).begun <= 1  # what came in meanwhile
+    told = share(store, "a", wants(80, guess=100, missed=2000), limits)  # ten took three times as much
+    assert told.begun == 0
+    assert told.later_ms > 9000
+
+
+def test_a_refusal_slows_all_down(store: Store) -> None:
+    assert share(store, "a", wants(100)).at_once == 16
+    told = share(store, "a", wants(100, sent=16, pause_ms=2000))
+    assert (told.at_once, told.paused_ms) == (8, 2000)
+    assert 1900 < share(store, "b", wants(5)).paused_ms <= 2000
+    told = share(store, "b", wants(5, pause_ms=100))  # one of those that were sent before the pause
+    assert 1900 < told.paused_ms <= 2000
+    assert share(store, "a", wants(100, sent=8)).at_once == 4  # half of eight: it was one refusal
+
+
+def test_a_refusal_without_a_time_waits_longer_each_time(store: Store) -> None:
+    first = share(store, "a", wants(100, pause_ms=-1)).paused_ms
+    assert share(store, "b", wants(100, pause_ms=-1)).paused_ms <= first
+    sleep(first / 1000)
+    assert share(store, "a", wants(100, pause_ms=-1)).paused_ms > first

@@ -1,0 +1,115 @@
+"""What asks cost is counted, and replies are kept within bounds."""
+
+import hashlib
+from typing import Any
+
+from gradebox.outcome import Spent
+from storage import names
+from storage.spending import Asked, Budget, Keeping, Standing, Totals, arguments, digest, standing
+from storage.store import Store
+
+ASKED = Asked("default", "model:judge", "polite", "b1", "USD")
+KEEPING = Keeping(1 << 20, 3600)
+
+
+def count(store: Store, asked: Asked = ASKED, keeping: Keeping = KEEPING, **members: Any) -> Standing:
+    return standing(store.spending.count(args=arguments(asked, keeping, **members)))
+
+
+def keep(store: Store, number: int, reply: bytes, keeping: Keeping = KEEPING) -> None:
+    count(store, keeping=keeping, spent=Spent(asks=1), keep=_digest(number), reply=reply)
+
+
+def _digest(number: int) -> bytes:
+    return digest("settings", request=str(number).encode())
+
+
+def found(store: Store, number: int, keeping: Keeping = KEEPING) -> bytes | None:
+    return count(store, keeping=keeping, find=_digest(number)).reply
+
+
+def test_a_reply_is_kept_for_its_project(store: Store) -> None:
+    assert found(store, 1) is None
+    keep(store, 1, b'{"reply":1}')
+    assert found(store, 1) == b'{"reply":1}'
+    assert count(store, ASKED._replace(project="other"), find=_digest(1)).reply is None
+    keep(store, 1, b'{"reply":2}')  # of two that came at once, the first is the one that others have seen
+    assert found(store, 1) == b'{"reply":1}'
+
+
+def test_what_a_reply_belongs_to_is_told_apart() -> None:
+    assert len({digest("a", "b", request=b"c"), digest("ab", "", request=b"c"), digest("a", request=b"bc")}) == 3
+
+
+def test_the_oldest_are_dropped_where_there_is_no_room(store: Store) -> None:
+    keeping = Keeping(20_000, 3600)
+    for number in range(100):
+        keep(store, number, _noise(1000), keeping)
+    kept = [number for number in range(100) if found(store, number) is not None]
+    assert 10 < len(kept) < 20
+    assert kept == list(range(100 - len(kept), 100))
+    assert int(store.redis.hget(names.kept_replies("default"), "bytes") or 0) <= 20_000
+    assert store.redis.llen(names.kept_order("default")) == len(kept)
+    keep(store, 1000, _noise(30_000), keeping)  # larger than all of them together
+    assert found(store, 1000) is None
+    assert found(store, 99) is not None
+
+
+def test_a_reply_is_kept_for_its_time(store: Store) -> None:
+    keep(store, 1, b"old")
+    assert found(store, 1, Keeping(1 << 20, 0)) == b"old"
+    store.redis.hset(names.kept_replies("default"), _digest(1), _aged(store, 7200))
+    assert found(store, 1) is None
+    assert 0 < store.redis.ttl(names.kept_replies("default")) <= 3600
+    head = store.redis.lpop(names.kept_order("default"))
+    assert isinstance(head, bytes)
+    store.redis.lpush(names.kept_order("default"), (int.from_bytes(head[:4]) - 7200).to_bytes(4) + head[4:])
+    keep(store, 2, b"new")
+    assert store.redis.hget(names.kept_replies("default"), _digest(1)) is None
+    assert store.redis.llen(names.kept_order("default")) == 1
+
+
+def test_costs_are_counted_for_whom_they_are_for(store: Store) -> None:
+    spent = Spent(1, 0, 1000, 200, 0.1)
+    for _ in range(30):
+        count(store, spent=spent, currency="USD")
+    count(store, ASKED._replace(grader="other", batch=""), spent=Spent(1, 0, 5, 5, 0.5), currency="EUR")
+    thirty = Spent(30, 0, 30_000, 6000, 3.0)  # sums are exact
+    assert store.spending.of_batch("b1") == {"USD": thirty}
+    assert store.spending.of_grader("default", "polite") == {"USD": thirty}
+    assert store.spending.of_grader("default", "other") == {"EUR": Spent(1, 0, 5, 5, 0.5)}
+    both = store.spending.of_model("default", "judge")
+    assert both == {"USD": Spent(31, 0, 30_005, 6005, 3.0), "EUR": Spent(31, 0, 30_005, 6005, 0.5)}
+    assert store.spending.of_project("default") == both
+    assert store.spending.of_project("nobody") == {"": Spent()}
+
+
+def test_what_is_spent_is_told_with_each_count(store: Store) -> None:
+    told = count(store, spent=Spent(1, 0, 10, 5, 0.25), currency="USD")
+    assert (told.batch, told.budget, told.project) == (Totals(15, 0.25), None, Totals(0, 0.0))
+    budget = Budget(cost=1.0, period="month")
+    store.spending.set_budget("default", budget)
+    told = count(store, spent=Spent(1, 0, 10, 5, 0.75), currency="USD")
+    assert (told.budget, told.project) == (budget, Totals(30, 1.0))
+    assert told.project.is_over(budget)
+    assert store.spending.budget("default") == budget
+    store.spending.set_budget("default", None)
+    assert store.spending.budget("default") is None
+
+
+def test_a_budget_is_over_when_either_is_spent() -> None:
+    assert not Totals(10**9, 10**9).is_over(Budget())
+    assert Totals(100, 0.0).is_over(Budget(tokens=100))
+    assert not Totals(99, 0.5).is_over(Budget(cost=1.0, tokens=100))
+    assert Totals(1, 1.0).is_over(Budget(cost=1.0, tokens=100))
+
+
+def _noise(size: int) -> bytes:
+    """What cannot be compressed."""
+    return b"".join(hashlib.sha256(bytes([number % 256, number // 256])).digest() for number in range(size // 32))
+
+
+def _aged(store: Store, seconds: int) -> bytes:
+    value = store.redis.hget(names.kept_replies("default"), _digest(1))
+    assert isinstance(value, bytes)
+    return (int.from_bytes(value[:4]) - seconds).to_bytes(4) + value[4:]
