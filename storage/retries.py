@@ -99,8 +99,8 @@ class Retries:
 
     def begin(self, project: str, batch_id: str, call: Callable[[Lane, int], None]) -> Batch:
         """Has a finished batch run again where it has retryable outcomes; then `call` calls workers of its lane for so
-        many units. A batch that runs, or has none, stays as it is. All outcomes are read for it, a chunk at a time: those
-        of a million threads take seconds.
+        many units. A batch that runs, or has none, stays as it is. All outcomes are read for it, a chunk at a time:
+        those of a million threads take seconds.
 
         Raises:
             NotFound: there is none in this project.
