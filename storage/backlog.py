@@ -64,6 +64,13 @@ class Backlog:
         """
         self.refuse(project, self._usage(project), completions, size)
 
+    def check_again(self, project: str, completions: int) -> None:
+        """Whether so many completions of a batch that the project has may wait again. Raises as `check` does, but for
+        what is kept.
+        """
+        usage = self._usage(project)
+        self.refuse(project, Usage(usage.waiting, 0, 0), completions, 0)
+
     @property
     def bounds(self) -> ProjectBounds:
         """What the script `accept` holds a project to."""

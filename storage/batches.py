@@ -96,7 +96,7 @@ class Batches:
             QuotaExceeded: the project keeps as much as it may.
             KeyReused: `once` came with another request.
         """
-        scorers = [_scorer(one) for one in wanted]
+        scorers = [scorer_of(one) for one in wanted]
         fields = batch_record.new_record(project, scorers, chunks, by, trace, lane_of(wanted))
         batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
@@ -240,20 +240,37 @@ class Batches:
 
     def standing(self, batch_id: str) -> tuple[Plan, list[int]] | None:
         """What the batch consists of, and for each unit the attempt whose outcomes count, from one moment: 0, or no
-        entry, where there is none yet. None where the batch is gone.
+        entry, where there is none yet, or the unit is being scored again. None where the batch is gone.
         """
+        found = self._standing(batch_id)
+        return found and found[:2]
+
+    def settled(self, batch_id: str) -> list[int] | None:
+        """For each unit the attempt whose outcomes count; None where the batch is not over, or gone."""
+        found = self._standing(batch_id)
+        return None if found is None or found[2] else found[1]
+
+    def _standing(self, batch_id: str) -> tuple[Plan, list[int], bool] | None:
+        """As `standing`, and whether the batch is still open."""
         with self._redis.pipeline() as pipe:
             pipe.hmget(names.batch(batch_id), "project", "graders", "sources", "trace")
             self._ask_for_tables(pipe, batch_id)
             pipe.hget(names.FROZEN, batch_id)
-            (project, scorers, sources, trace), short, (table, done), frozen = pipe.execute()
+            pipe.hkeys(names.attempts(batch_id))
+            pipe.sismember(names.OPEN, batch_id)
+            (project, scorers, sources, trace), short, (table, done), frozen, lent, is_open = pipe.execute()
         table = short or table
         if frozen is not None:
-            return self._standing_when_over(batch_id, Frozen(frozen))
+            standing = self._standing_when_over(batch_id, Frozen(frozen))
+            return standing and (*standing, False)
         if scorers is None or table is None:
             return None
         graders = batch_record.scorers_of(scorers, text(sources))
-        return Plan(text(project), graders, unpack(table), text(trace or "")), batch_record.attempts_of(done)
+        attempts = batch_record.attempts_of(done)
+        for unit in map(int, lent):
+            if unit < len(attempts):
+                attempts[unit] = 0
+        return Plan(text(project), graders, unpack(table), text(trace or "")), attempts, bool(is_open)
 
     def _standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
         table = frozen.table
@@ -325,7 +342,7 @@ class Batches:
         return batch_record.shown(batch_id, fields, sum(map(int, underway)), made)
 
 
-def _scorer(wanted: Wanted) -> Scorer:
+def scorer_of(wanted: Wanted) -> Scorer:
     """What the grader scores with is kept until the batch is over, also if the grader is deleted before."""
     source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
     return Scorer(wanted.key, wanted.version.number, wanted.weight, source)

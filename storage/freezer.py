@@ -45,7 +45,8 @@ class Freezer:
         is_short = len(table) <= frozen_batch.KEPT_TABLE_BYTES
         if not is_short:
             self._spool.write_table(batch_id, table)
-        record = frozen_batch.freeze(batch, table if is_short else None)
+        floor: Any = self._redis.hget(names.batch(batch_id), "floor")
+        record = frozen_batch.freeze(batch, table if is_short else None, int(floor or 0))
         self._freeze(args=[batch_id, record, *self._batches.rewards(batch)])
 
     def postpone(self, batch_id: str) -> None:

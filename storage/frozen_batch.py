@@ -87,6 +87,7 @@ class _Record(msgspec.Struct, array_like=True):
     finished_at: datetime | None
     graders: list[_Graded]
     table: bytes | None
+    floor: int = 0
 
 
 class Frozen:
@@ -114,6 +115,11 @@ class Frozen:
         """What `join` made, or None where it is in the spool."""
         return self._record.table
 
+    @property
+    def floor(self) -> int:
+        """The highest number of an attempt that was lent in a retry which was cancelled."""
+        return self._record.floor
+
     def batch(self, batch_id: str, *, summary: bool) -> Batch:
         """The batch, as it was when it ended."""
         record = self._record
@@ -139,8 +145,10 @@ class Frozen:
         )
 
 
-def freeze(batch: Batch, table: bytes | None) -> bytes:
-    """The record of a batch with all of its summaries. `table` is what `join` made, where it is short."""
+def freeze(batch: Batch, table: bytes | None, floor: int = 0) -> bytes:
+    """The record of a batch with all of its summaries. `table` is what `join` made, where it is short; `floor` as
+    `Frozen.floor`.
+    """
     record = _Record(
         batch.state,
         batch.threads,
@@ -150,6 +158,7 @@ def freeze(batch: Batch, table: bytes | None) -> bytes:
         batch.finished_at,
         [_graded(one, summary) for one, summary in zip(batch.graders, batch.summary, strict=True)],
         table,
+        floor,
     )
     packer = zlib.compressobj(9, wbits=_RAW, zdict=_COMMON)
     return packer.compress(msgspec.msgpack.encode(record)) + packer.flush()

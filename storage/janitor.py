@@ -103,11 +103,12 @@ class Janitor:
             self._go_on()
 
     def _remove_what_does_not_count(self, batch_id: str) -> None:
-        standing = self._store.batches.standing(batch_id)
-        if standing is None:
-            return  # it is gone, and its files are condemned
-        attempts = dict(enumerate(standing[1]))
-        for unit, attempt in self._store.spool.outcome_files(batch_id):
+        files = self._store.spool.outcome_files(batch_id)  # first: it may run again, and write others
+        settled = self._store.batches.settled(batch_id)
+        if settled is None:
+            return  # it runs again, or it is gone, and its files are condemned
+        attempts = dict(enumerate(settled))
+        for unit, attempt in files:
             if attempts.get(unit) != attempt:
                 self._store.spool.remove_outcomes(batch_id, unit, attempt)
 

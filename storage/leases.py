@@ -40,6 +40,8 @@ class Lease(msgspec.Struct, frozen=True):
     attempt: int
     tries: int = 1
     part: Part | None = None
+    earlier: int = 0
+    """Whose outcomes count, where the unit is scored again: the retryable ones of them are wanted. Else 0."""
 
     def __str__(self) -> str:
         return f"{self.batch}:{self.unit}:{self.attempt}"
@@ -106,9 +108,9 @@ class Leases:
         found = self._claim(args=[self._lease_ms, _now(), int(starving), lane])
         if not found:
             return None
-        batch, unit, attempt, tries, part_attempt, outcomes = found
+        batch, unit, attempt, tries, part_attempt, outcomes, earlier = found
         part = Part(part_attempt, outcomes) if outcomes else None
-        return Lease(batch.decode(), unit, attempt, tries, part)
+        return Lease(batch.decode(), unit, attempt, tries, part, earlier)
 
     def beat(self, leases: Iterable[Lease], lane: Lane = "") -> Beat:
         """Extends these leases of a worker of the lane, and gives back all leases that ran out, of any worker."""

@@ -111,6 +111,11 @@ def tallies(batch_id: str, grader_number: int) -> str:
     return f"gradebox:batch:{batch_id}:tallies:{grader_number}"
 
 
+def attempts(batch_id: str) -> str:
+    """How often units were lent that are not done, or are scored again: unit to count."""
+    return f"gradebox:batch:{batch_id}:attempts"
+
+
 def parts(batch_id: str) -> str:
     """The outcomes that are kept of units that are not done: unit to `attempt:count`."""
     return f"gradebox:batch:{batch_id}:parts"

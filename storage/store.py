@@ -25,6 +25,7 @@ from storage.processes import Processes
 from storage.projects import DEFAULT, Projects
 from storage.queue_depth import Queue
 from storage.quotas import GIB, Quotas
+from storage.retries import Retries
 from storage.secret_key import SecretKey
 from storage.settings import StorageSettings
 from storage.spending import Spending
@@ -66,6 +67,7 @@ class Store:
         self.orphan_files = OrphanFiles(redis)
         self.batches = Batches(redis, spool, self.backlog, self.orphan_files, self.audit)
         self.freezer = Freezer(redis, self.batches, spool)
+        self.retries = Retries(redis, spool, self.batches, self.graders, self.backlog, self.freezer, self.audit)
         self.leases = Leases(redis, attempts)
         self.endings = BatchEndEvents(redis)
         self.processes = Processes(redis)

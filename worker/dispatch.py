@@ -51,12 +51,9 @@ class Dispatch:
         """
         units = len(wanted) * len(chunks)
         lane = lane_of(wanted)
-        workers = max(1, len(self._store.processes.workers(lane)))
 
         def enqueue(pipe: Pipeline) -> None:
-            for _ in range(min(units, workers)):
-                _enqueue(self._queues[lane], pipe)
-            pipe.eval(lua("calm"), 0, self._queues[lane].key, workers, Job.key_for(""))
+            self._call_for(lane, units, pipe)
 
         with tracing.span("accept batch", values={"gradebox.batch": batch_id, "gradebox.project": project}):
             trace = tracing.current()
@@ -65,6 +62,28 @@ class Dispatch:
         known = "batch accepted" if batch.id == batch_id else "batch was accepted before"
         _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)
         return batch
+
+    def retry(self, project: str, batch_id: str) -> Batch:
+        """Has the retryable outcomes of a finished batch scored again, and calls workers for them. A call that is lost
+        is made by the next heartbeat.
+
+        As `Retries.begin`, and it may raise the same.
+        """
+
+        def call(lane: Lane, units: int) -> None:
+            with self._store.redis.pipeline() as pipe:
+                self._call_for(lane, units, pipe)
+                pipe.execute()
+            _log.info("batch is retried", batch=batch_id, project=project, chunks=units)
+
+        return self._store.retries.begin(project, batch_id, call)
+
+    def _call_for(self, lane: Lane, units: int, pipe: Pipeline) -> None:
+        """Calls as many workers of a lane as there are units for."""
+        workers = max(1, len(self._store.processes.workers(lane)))
+        for _ in range(min(units, workers)):
+            _enqueue(self._queues[lane], pipe)
+        pipe.eval(lua("calm"), 0, self._queues[lane].key, workers, Job.key_for(""))
 
     def call(self) -> None:
         """Calls one worker, unless one is called already."""

@@ -54,8 +54,8 @@ class GraderCache:
         """What the batch consists of, or None where it is gone."""
         if batch_id not in self._plans:
             plan = self._store.batches.plan(batch_id)
-            if plan is None:
-                return None
+            if plan is None or not all(scorer.source for scorer in plan.scorers):
+                return plan  # it is over; should it run again, its plan names sources
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
             self._plans[batch_id] = plan

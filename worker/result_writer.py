@@ -182,7 +182,7 @@ class ResultWriter:
             return
         if one.lease.part is not None:
             self._remove(one, one.lease.part.attempt)
-        for attempt in range(max(1, one.lease.attempt - _LAST_ATTEMPTS), one.lease.attempt):
+        for attempt in range(max(one.lease.earlier + 1, one.lease.attempt - _LAST_ATTEMPTS), one.lease.attempt):
             self._remove(one, attempt)
 
     def _remove(self, one: Scored, attempt: int) -> None:

@@ -15,6 +15,7 @@ from storage.batch_plan import Scorer
 from storage.chunks import Chunk
 from storage.errors import PayloadLost
 from storage.leases import Lease
+from storage.retries import is_retryable
 from storage.statistics import Tally, tally
 from storage.store import Store
 from worker.context import WorkerContext
@@ -75,18 +76,85 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
     with tracing.span("score chunk", "consumer", plan.trace, values):
         kept, outcomes = _kept(context.store, lease)
         before = len(outcomes)
-        if lease.tries > context.store.leases.attempts:
-            tried = _TRIED.format(tries=context.store.leases.attempts)
-            outcomes += _given_up(context.store, lease, scorer, chunk, before, tried)
-        elif not context.store.backlog.has_room(plan.project):
-            outcomes += _given_up(context.store, lease, scorer, chunk, before, _NO_ROOM)
-        elif not _score_rest(context, cache, lease, scorer, chunk, watch, outcomes):
-            return None
+        reason = _why_given_up(context.store, lease, plan.project)
+        if lease.earlier:
+            rest = _retried(context, cache, lease, scorer, chunk, watch, before, reason)
+            if rest is None:
+                return None
+            new, again = rest
+            outcomes += again
+        else:
+            if reason is not None:
+                outcomes += _given_up(context.store, lease, scorer, chunk, before, reason)
+            elif not _score_rest(context, cache, lease, scorer, chunk, watch, outcomes):
+                return None
+            new = _encoder.encode_lines(outcomes[before:])
     if len(outcomes) == before < chunk.lines:
         return None
-    lines, counted = kept + _encoder.encode_lines(outcomes[before:]), tally(outcomes)
+    lines, counted = kept + new, tally(outcomes)
     whole = len(outcomes) == chunk.lines
     return Scored(lease, number, plan.project, scorer.key, scorer.label, lines, counted, monotonic() - began, whole)
+
+
+def _why_given_up(store: Store, lease: Lease, project: str) -> str | None:
+    """What the outcomes of a unit say that is not scored; None where it is."""
+    if lease.tries > store.leases.attempts:
+        return _TRIED.format(tries=store.leases.attempts)
+    return None if store.backlog.has_room(project) else _NO_ROOM
+
+
+def _retried(
+    context: WorkerContext,
+    cache: GraderCache,
+    lease: Lease,
+    scorer: Scorer,
+    chunk: Chunk,
+    watch: UnitWatch,
+    before: int,
+    given_up: str | None,
+) -> tuple[bytes, list[Outcome]] | None:
+    """The outcomes of a unit that is scored again, from number `before` on as far as `watch` allows: those that are
+    retryable are new, the others are as they were, to the byte. All are as they were where it is given up. None where
+    they are not wanted.
+    """
+    with context.store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
+        lines = file.read().splitlines(keepends=True)
+    outcomes = [_decoder.decode(line) for line in lines]
+    if len(outcomes) != chunk.lines:
+        raise InfrastructureError(f"the earlier outcomes of a chunk are {len(outcomes)}, and it has {chunk.lines}")
+    places = [place for place in range(before, chunk.lines) if is_retryable(outcomes[place])]
+    if given_up is not None:
+        _log.warning("a chunk is not scored again", lease=str(lease), reason=given_up)
+        places = []
+    again: list[Outcome] = []
+    if places and not _score_places(context, cache, lease, scorer, chunk, watch, places, again):
+        return None
+    for place, outcome in zip(places, again, strict=False):
+        outcomes[place] = msgspec.structs.replace(outcome, index=chunk.first_index + place)
+        lines[place] = _encoder.encode_lines([outcomes[place]])
+    reached = places[len(again)] if len(again) < len(places) else chunk.lines
+    if not again and places:
+        reached = before
+    return b"".join(lines[before:reached]), outcomes[before:reached]
+
+
+def _score_places(
+    context: WorkerContext,
+    cache: GraderCache,
+    lease: Lease,
+    scorer: Scorer,
+    chunk: Chunk,
+    watch: UnitWatch,
+    places: list[int],
+    outcomes: list[Outcome],
+) -> bool:
+    """Adds the outcomes of the lines at these places of a chunk, numbered from 0; False where they are not wanted."""
+    loaded = cache.load(lease, scorer)
+    if loaded is None:
+        return False
+    threads = context.store.spool.read_payload(lease.batch, chunk.offset, chunk.length).split(b"\n")
+    payload = b"".join(threads[place] + b"\n" for place in places)
+    return _score_lines(loaded, scorer, Chunk(0, len(payload), 0, len(places)), payload, watch, outcomes)
 
 
 def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:
@@ -120,6 +188,13 @@ def _score_rest(
     if loaded is None:
         return False
     payload = context.store.spool.read_payload(lease.batch, chunk.offset, chunk.length)
+    return _score_lines(loaded, scorer, chunk, payload, watch, outcomes)
+
+
+def _score_lines(
+    loaded: LoadedGrader, scorer: Scorer, chunk: Chunk, payload: bytes, watch: UnitWatch, outcomes: list[Outcome]
+) -> bool:
+    """Adds the outcomes that are lacking of these lines; False where they are not wanted."""
     done = len(outcomes)
     for first, lines, piece in _slices(loaded, payload, chunk, done):
         stop = partial(_is_enough, watch, first)

@@ -210,6 +210,14 @@ def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
     return now
 
 
+@router.post("/{batch_id}/retry", status_code=202)
+def retry(services: Served, project: ScoresIn, batch: Own) -> Batch:
+    """Scores those outcomes of a finished batch again whose error says `retryable`, and nothing else. No effect on a
+    batch that has none, or runs. Another key's batch needs the role manage.
+    """
+    return services.dispatch.retry(project, batch.id)
+
+
 @router.delete("/{batch_id}", status_code=204)
 def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
     """Forgets a batch with its threads and outcomes."""

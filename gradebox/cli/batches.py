@@ -74,6 +74,17 @@ def cancel(invocation: Invocation, batch: Id) -> None:
 
 
 @client_command(app)
+def retry(invocation: Invocation, batch: Id) -> None:
+    """Scores the outcomes again whose errors are retryable: a server that was away, the service's own faults."""
+    from gradebox.schemas import ENDED
+
+    now = invocation.client.batches.get(batch).retry()
+    if now.state in ENDED:
+        note(f"batch {batch} has no outcome whose error is retryable: nothing is scored again")
+    _show(invocation, now)
+
+
+@client_command(app)
 def keep(invocation: Invocation, batch: Id) -> None:
     """Keeps a batch for longer than others live, until it is deleted."""
     _show(invocation, invocation.client.batches.get(batch).keep())

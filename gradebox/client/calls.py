@@ -292,6 +292,11 @@ def get_batch(project: str, batch: str, wait_s: float = 0) -> Call[Batch]:
     return Call("GET", _path(project, "batches", batch), Batch.model_validate_json, params=params, work_s=wait_s)
 
 
+def retry_batch(project: str, batch: str) -> Call[Batch]:
+    """Scores the retryable outcomes of a batch again."""
+    return Call("POST", _path(project, "batches", batch, "retry"), Batch.model_validate_json)
+
+
 def cancel_batch(project: str, batch: str) -> Call[Batch]:
     """Stops a batch; what it has is kept."""
     return Call("POST", _path(project, "batches", batch, "cancel"), Batch.model_validate_json)

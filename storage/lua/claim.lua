@@ -1,7 +1,8 @@
 -- Leases the next unit of the batch whose turn it is, of the project whose turn it is.
 -- ARGV: lease in ms, the time now as text, 1 where only projects that have no lease may have a turn, the lane.
--- Returns batch, unit, attempt, tries, and attempt and outcomes of the part that is kept (0 for none); or nothing where
--- no unit is pending.
+-- Returns batch, unit, attempt, tries, and attempt and outcomes of the part that is kept (0 for none), and the
+-- attempt whose outcomes count until these do (0 where the unit is scored for the first time); or nothing where no unit
+-- is pending.
 local lane = ARGV[4]
 local TURNS = turns_of(lane)
 
@@ -19,7 +20,10 @@ local function lend_one(id, batch, unit)
   local attempt = redis.call('HINCRBY', batch .. ':attempts', unit, 1)
   local tries = attempt - (redis.call('HGET', batch .. ':untried', unit) or 0)
   redis.call('ZADD', LEASES, now_ms() + ARGV[1], id .. ':' .. unit .. ':' .. attempt)
-  return {id, tonumber(unit), attempt, tries, part_of(batch, unit)}
+  local part_attempt, outcomes = part_of(batch, unit)
+  local mark = redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1)
+  local earlier = #mark == 2 and struct.unpack('>H', mark) or 0
+  return {id, tonumber(unit), attempt, tries, part_attempt, outcomes, earlier}
 end
 
 local function lend(id, batch)

@@ -134,8 +134,36 @@ local function forget_record(batch)
   redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
 end
 
+-- What the outcomes of a unit count for while it is scored again (`retry` keeps it); nothing where it is
+-- scored for the first time, or was scored again by now.
+local function take_before(batch, unit)
+  local kept = redis.call('HGET', batch .. ':before', unit)
+  redis.call('HDEL', batch .. ':before', unit)
+  return kept and cmsgpack.unpack(kept)
+end
+
+-- Lets the outcomes of units count again that were to be scored again and were not. Returns whether there were some. Their
+-- leases end, and no later attempt has the number of one that was lent: it names a file, and who had it may still write.
+local function restore(id, batch)
+  local units = redis.call('HKEYS', batch .. ':before')
+  local floor = tonumber(redis.call('HGET', batch, 'floor') or 0)
+  for _, unit in ipairs(units) do
+    local attempt = redis.call('HGET', batch .. ':attempts', unit)
+    redis.call('ZREM', LEASES, id .. ':' .. unit .. ':' .. attempt)
+    floor = math.max(floor, tonumber(attempt))
+    local before = take_before(batch, unit)
+    redis.call('HINCRBY', batch, 'done', before.outcomes)
+    redis.call('HINCRBY', batch, 'scored', before.scored)
+    for kind, errors in pairs(before.errors) do redis.call('HINCRBY', batch, 'error:' .. kind, errors) end
+    redis.call('RPUSH', tallies_key(id, before.grader), before.tally)
+  end
+  if #units > 0 then redis.call('HSET', batch, 'floor', floor) end
+  return #units > 0
+end
+
 local function end_batch(id, batch, state, at)
   local project, total, done = unpack(redis.call('HMGET', batch, 'project', 'total', 'done'))
+  if restore(id, batch) then state = 'finished' end
   redis.call('HSET', batch, 'state', state, 'finished_at', at)
   if not redis.call('HGET', batch, 'kept') then redis.call('HSET', batch, 'ended', enter_ended(id)) end
   redis.call('ZADD', UNFROZEN, now_ms() / 1000, id)
@@ -143,7 +171,7 @@ local function end_batch(id, batch, state, at)
   if state ~= 'finished' or redis.call('HGET', batch, 'retried') then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
   leave_rotation(id, batch, project)
   count(project, done - total, -1)
-  for _, name in ipairs({'returned', 'attempts', 'untried', 'parts', 'underway'}) do
+  for _, name in ipairs({'returned', 'attempts', 'untried', 'parts', 'underway', 'before'}) do
     redis.call('DEL', batch .. ':' .. name)
   end
   release_sources(batch)

@@ -18,15 +18,17 @@ end
 if not held then return {0, 0} end
 
 local outcomes, scored = tonumber(ARGV[8]), tonumber(ARGV[9])
+local before = take_before(batch, unit)
+local size = ARGV[6] - (before and before.size or 0)
 redis.call('SETRANGE', batch .. ':done', unit * 2, mark)
 for _, name in ipairs({'attempts', 'untried', 'parts', 'underway'}) do redis.call('HDEL', batch .. ':' .. name, unit) end
 redis.call('HINCRBY', batch, 'scored', scored)
-redis.call('HINCRBY', batch, 'bytes', ARGV[6])
+redis.call('HINCRBY', batch, 'bytes', size)
 for i = 10, #ARGV, 2 do redis.call('HINCRBY', batch, 'error:' .. ARGV[i], ARGV[i + 1]) end
 local tallies = redis.call('RPUSH', tallies_key(id, grader), ARGV[7])
 local project = redis.call('HGET', batch, 'project')
 count(project, -outcomes, 0)
-store(project, ARGV[6])
+store(project, size)
 if redis.call('HINCRBY', batch, 'done', outcomes) == tonumber(redis.call('HGET', batch, 'total')) then
   end_batch(id, batch, 'finished', ARGV[5])
   return {2, tallies}

@@ -16,7 +16,7 @@ from worker.environments.settings import EnvironmentSettings
 # What project `default` holds, and no other key may ever see.
 MARKS = ("very-secret-grader", "very secret words", "very-secret-source")
 PUBLIC = {"/healthz", "/readyz", "/metrics"}
-SCORES = {"validate", "score", "cancel"}  # last parts of paths that need the role `score`; and POST /batches
+SCORES = {"validate", "score", "cancel", "retry"}  # last parts of paths that need the role `score`; and POST /batches
 BODIES: dict[str, dict[str, Any]] = {
     "/validate": {"source": GOOD},
     "/graders": {"key": "mine", "source": GOOD},
@@ -204,7 +204,7 @@ def test_a_role_that_suffices_is_let_through(
                 continue
             response = route.ask(key, filled)
             # The batch is another key's: whoever may only score can neither cancel nor keep it.
-            another = role == "score" and (route.path.endswith("/cancel") or route.method == "PATCH")
+            another = role == "score" and (route.path.endswith(("/cancel", "/retry")) or route.method == "PATCH")
             assert response.status_code < 500, f"{route}: {response.text}"
             assert (response.status_code == 403) is another, f"{route}: {response.text}"
             assert response.status_code != 401, route

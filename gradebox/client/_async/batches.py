@@ -123,6 +123,16 @@ class AsyncBatchHandle:
             rewards.add(outcome)
         return rewards.result()
 
+    async def retry(self) -> Batch:
+        """Has the outcomes of a finished batch scored again whose error is `retryable`, and nothing else. Then it runs
+        again: wait for it as for a new one.
+
+        Raises:
+            gradebox.Conflict: it was cancelled, or one of its graders was deleted.
+        """
+        self.status = await self._transport.send(calls.retry_batch(self.status.project, self.id))
+        return self.status
+
     async def cancel(self) -> Batch:
         """Stops the batch. The outcomes it has can be read."""
         self.status = await self._transport.send(calls.cancel_batch(self.status.project, self.id))

@@ -122,6 +122,16 @@ class BatchHandle:
             rewards.add(outcome)
         return rewards.result()
 
+    def retry(self) -> Batch:
+        """Has the outcomes of a finished batch scored again whose error is `retryable`, and nothing else. Then it runs
+        again: wait for it as for a new one.
+
+        Raises:
+            gradebox.Conflict: it was cancelled, or one of its graders was deleted.
+        """
+        self.status = self._transport.send(calls.retry_batch(self.status.project, self.id))
+        return self.status
+
     def cancel(self) -> Batch:
         """Stops the batch. The outcomes it has can be read."""
         self.status = self._transport.send(calls.cancel_batch(self.status.project, self.id))

@@ -279,6 +279,16 @@ def test_a_stream_of_a_batch_that_is_deleted_ends_without_its_end(
     client.post(f"{URL}/{batch}/cancel")
 
 
+def test_a_batch_without_retryable_errors_stays_as_it_is_when_it_is_retried(client: httpx.Client) -> None:
+    create(client, "fails", "async def grade(thread):\n    return 1 / float(thread.completion())\n")
+    batch = submit(client, lines(3), "grader=fails")
+    over = client.get(f"{URL}/{batch}", params={"wait_s": 30}).json()
+    assert over["state"] == "finished"
+    again = client.post(f"{URL}/{batch}/retry")
+    assert again.status_code == 202 and again.json() == over
+    assert client.post(f"{URL}/{'0' * 20}/retry").status_code == 404
+
+
 def test_a_cancelled_batch_keeps_what_it_has(client: httpx.Client) -> None:
     create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(0.002)\n    return 1.0\n")
     batch = submit(client, lines(5000), "grader=slow")
@@ -288,6 +298,8 @@ def test_a_cancelled_batch_keeps_what_it_has(client: httpx.Client) -> None:
     assert cancelled["state"] == "cancelled"
     assert 0 < cancelled["done"] < 5000
     assert len(outcomes(client, batch)) == cancelled["done"]
+    refused = client.post(f"{URL}/{batch}/retry")
+    assert refused.status_code == 409 and "cancelled" in refused.json()["detail"]
     assert client.delete(f"{URL}/{batch}").status_code == 204
     for path in ("", "/outcomes", "/events"):
         problem(client.get(f"{URL}/{batch}{path}"), 404, "not-found")

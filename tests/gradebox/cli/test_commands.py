@@ -360,6 +360,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     assert "KeyError" in service.run("batches", "errors", batch).stdout
     assert json.loads(service.run("batches", "errors", batch, "--kind", "crash", "--json").stdout)["errors"] == []
     assert "was finished already" in service.run("batches", "cancel", batch).stderr
+    assert "nothing is scored again" in service.run("batches", "retry", batch).stderr
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,49 @@
+-- Lets a frozen batch run again, for its units that have outcomes to be scored again. ARGV: the batch (storage/retries.py),
+-- packed; what is frozen of it; its chunk table; what counts of its units; for each grader the tally of its other units; for
+-- each unit its tally.
+-- Returns 1, or 0 where it is no longer frozen so: nothing is changed then.
+local wanted = cmsgpack.unpack(ARGV[1])
+local id, project = wanted.id, wanted.project
+local batch = batch_key(id)
+if redis.call('HGET', FROZEN, id) ~= ARGV[2] then return 0 end
+local _, bytes, ended = head_of(id)
+leave_ended(ended)
+redis.call('HDEL', FROZEN, id)
+-- Files that do not count yet are no longer files that do not count.
+for _, name in ipairs({UNTIDY, UNFROZEN}) do redis.call('ZREM', name, id) end
+
+for source, version in pairs(wanted.sources) do redis.call('HSETNX', SOURCES, source, version) end
+for _, source in ipairs(wanted.holds) do redis.call('HINCRBY', HOLDS, source, 1) end
+redis.call('HSET', batch, unpack(wanted.fields))
+redis.call('HSET', batch, 'bytes', bytes)
+if ended == '' then redis.call('HSET', batch, 'kept', 1) end
+if #ARGV[3] <= 64 then -- as a new batch has it
+  redis.call('HSET', batch, 'chunks', ARGV[3])
+else
+  redis.call('SET', batch .. ':chunks', ARGV[3])
+end
+redis.call('SET', batch .. ':done', ARGV[4])
+for grader = 1, wanted.graders do
+  redis.call('RPUSH', tallies_key(id, grader - 1), ARGV[4 + grader])
+  -- Who read the tallies before the batch was frozen must not replace these.
+  redis.call('HSET', batch, 'merges:' .. (grader - 1), now_ms())
+end
+local waiting = 0
+for i, one in ipairs(wanted.units) do
+  local before = {
+    grader = one.grader, outcomes = one.outcomes, scored = one.scored, size = one.size, errors = one.errors,
+    tally = ARGV[4 + wanted.graders + i]
+  }
+  redis.call('HSET', batch .. ':before', one.unit, cmsgpack.pack(before))
+  -- Attempts go on from the last one, and none of this round was a try.
+  redis.call('HSET', batch .. ':attempts', one.unit, one.last)
+  redis.call('HSET', batch .. ':untried', one.unit, one.last)
+  redis.call('HSET', batch .. ':underway', one.unit, one.kept)
+  redis.call('RPUSH', batch .. ':returned', one.unit)
+  waiting = waiting + one.outcomes
+end
+redis.call('SADD', OPEN, id)
+count(project, waiting, 1)
+rotate(id, batch)
+if #wanted.audit > 0 then redis.call('XADD', unpack(wanted.audit)) end
+return 1

@@ -1,0 +1,220 @@
+"""Has the outcomes of a finished batch scored again whose errors are retryable, and nothing else.
+
+The units that have such outcomes are pending again, and a batch with pending units runs. Until the new outcomes of a
+unit count, the earlier ones do wherever the batch ends: a score is never lost. Workers merge the two (worker/unit.py).
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import chain
+from typing import Any
+
+import msgspec
+from redis import Redis
+
+from gradebox.outcome import ErrorKind, Outcome
+from gradebox.schemas import Batch
+from storage import batch_record, frozen_batch, names
+from storage.audit import Audit
+from storage.backlog import Backlog
+from storage.batch_plan import Lane, Plan, Scorer, Wanted, lane_of
+from storage.batches import Batches, scorer_of
+from storage.connection import script, text
+from storage.errors import Conflict, NotFound
+from storage.freezer import Freezer
+from storage.frozen_batch import Frozen
+from storage.graders import Graders
+from storage.spool import Spool
+from storage.statistics import Tally, merged, pack, tally
+
+_KINDS: tuple[ErrorKind, ...] = ("infrastructure", "timeout", "model")
+"""Of the errors that may be retryable."""
+_ROUNDS = 5
+_decoder = msgspec.json.Decoder(Outcome)
+
+
+def is_retryable(outcome: Outcome) -> bool:
+    """Whether another try may give a score."""
+    return outcome.error is not None and outcome.error.retryable
+
+
+class _Unit(msgspec.Struct):
+    """A unit that is to be scored again, as the script `retry` takes it."""
+
+    unit: int
+    last: int
+    """The highest attempt that there was."""
+    grader: int
+    outcomes: int
+    kept: int
+    """Those that are not scored again."""
+    scored: int
+    size: int
+    errors: dict[str, int]
+
+
+class _Again(msgspec.Struct):
+    """A batch that is to run again, as the script `retry` takes it."""
+
+    id: str
+    project: str
+    graders: int
+    fields: list[str]
+    """Of its record: name, value, name, ...."""
+    sources: dict[str, str]
+    holds: list[str]
+    audit: list[str]
+    units: list[_Unit]
+
+
+class _Found(msgspec.Struct):
+    """What the outcomes of a batch come to: of each grader those of the units that stay, and the units that do not."""
+
+    rest: list[Tally]
+    units: list[_Unit]
+    tallies: list[Tally]
+
+
+class Retries:
+    """Of the batches of all projects."""
+
+    def __init__(
+        self,
+        redis: Redis,
+        spool: Spool,
+        batches: Batches,
+        graders: Graders,
+        backlog: Backlog,
+        freezer: Freezer,
+        audit: Audit,
+    ) -> None:
+        self._redis = redis
+        self._spool = spool
+        self._batches = batches
+        self._graders = graders
+        self._backlog = backlog
+        self._freezer = freezer
+        self._audit = audit
+        self._retry = script(redis, "retry")
+
+    def begin(self, project: str, batch_id: str, call: Callable[[Lane, int], None]) -> Batch:
+        """Has a finished batch run again where it has retryable outcomes; then `call` calls workers of its lane for so
+        many units. A batch that runs, or has none, stays as it is. All outcomes are read for it, a chunk at a time:
+        those of a million threads take seconds.
+
+        Raises:
+            NotFound: there is none in this project.
+            Conflict: it was cancelled, one of its graders is gone, or it cannot be retried now.
+            TooLarge, QueueFull: the project has too much waiting.
+            OSError: the outcomes could not be read.
+        """
+        for _ in range(_ROUNDS):
+            batch = self._batches.get(project, batch_id)
+            if batch.finished_at is None:
+                return batch
+            if batch.state != "finished":
+                raise Conflict(
+                    f"batch {batch_id!r} was {batch.state}, and only a finished one is retried: send its threads again"
+                )
+            if not any(batch.errors.get(kind) for kind in _KINDS):
+                return batch
+            kept = self._frozen(batch_id)
+            if kept is None:
+                continue
+            wanted = self._wanted(batch)
+            standing = self._batches.standing(batch_id)
+            if standing is None or (again := self._again(batch, kept, *standing, wanted)) is None:
+                return self._batches.get(project, batch_id)
+            units, told = again
+            if self._retry(args=told):
+                call(lane_of(wanted), units)
+                return self._batches.get(project, batch_id)
+        raise Conflict(f"batch {batch_id!r} is being changed by others, or its summary cannot be made: try again later")
+
+    def _frozen(self, batch_id: str) -> bytes | None:
+        self._freezer.freeze(batch_id)
+        found: Any = self._redis.hget(names.FROZEN, batch_id)
+        return None if found is None else bytes(found)
+
+    def _wanted(self, batch: Batch) -> list[Wanted]:
+        try:
+            return [
+                Wanted(one.key, self._graders.version(batch.project, one.key, one.version), one.weight)
+                for one in batch.graders
+            ]
+        except NotFound as error:
+            raise Conflict(f"batch {batch.id!r} cannot be retried, what it was scored by is gone: {error}") from error
+
+    def _again(
+        self, batch: Batch, kept: bytes, plan: Plan, attempts: list[int], wanted: list[Wanted]
+    ) -> tuple[int, list[bytes]] | None:
+        """How many units are to be scored again, and what the script is told; None where nothing is retryable."""
+        frozen = Frozen(kept)
+        found = self._found(batch.id, plan, attempts, frozen.floor)
+        if not found.units:
+            return None
+        self._backlog.check_again(batch.project, sum(one.outcomes for one in found.units))
+        scorers = [scorer_of(one) for one in wanted]
+        again = _Again(
+            batch.id,
+            batch.project,
+            len(scorers),
+            list(chain.from_iterable(self._fields(batch, plan, scorers, found, frozen.floor, lane_of(wanted)).items())),
+            {one.source: of.version.model_dump_json() for one, of in zip(scorers, wanted, strict=True)},
+            [one.source for one in scorers],
+            self._audit.arguments(batch.project, "batch.retry", batch.id, f"{len(found.units)} chunks"),
+            found.units,
+        )
+        table = frozen.table
+        chunks, done = frozen_batch.part(self._spool.read_table(batch.id) if table is None else table)
+        tallies = map(pack, [*found.rest, *found.tallies])
+        return len(found.units), [msgspec.msgpack.encode(again), kept, chunks, done, *tallies]
+
+    def _found(self, batch_id: str, plan: Plan, attempts: list[int], floor: int) -> _Found:
+        found = _Found([Tally() for _ in plan.scorers], [], [])
+        for unit, attempt in enumerate(attempts):
+            number, _ = plan.unit(unit)
+            with self._spool.open_outcomes(batch_id, unit, attempt) as file:
+                lines = file.read()
+            outcomes = _decoder.decode_lines(lines)
+            counted, retryable = tally(outcomes), sum(map(is_retryable, outcomes))
+            if not retryable:
+                found.rest[number] = merged([found.rest[number], counted])
+                continue
+            kept = counted.count - retryable
+            last = max(attempt, floor)
+            errors = dict(counted.errors)
+            found.units.append(_Unit(unit, last, number, counted.count, kept, counted.scored, len(lines), errors))
+            found.tallies.append(counted)
+        return found
+
+    def _fields(
+        self, batch: Batch, plan: Plan, scorers: list[Scorer], found: _Found, floor: int, lane: Lane
+    ) -> dict[str, str]:
+        """The record of the batch: what counts of it is what its other units have."""
+        fields = batch_record.new_record(batch.project, scorers, plan.chunks, batch.created_by, "", lane)
+        errors: Counter[str] = Counter()
+        for one in found.rest:
+            errors.update(one.errors)
+        started = batch.started_at or batch.created_at
+        return {
+            **fields,
+            "state": "running",
+            "done": str(sum(one.count for one in found.rest)),
+            "scored": str(sum(one.scored for one in found.rest)),
+            "next": fields["units"],
+            "created_at": batch.created_at.isoformat(),
+            "started_at": started.isoformat(),
+            "retried": "1",  # the files of earlier attempts are to be removed once it is over
+            "floor": str(floor),
+            **{f"error:{kind}": str(count) for kind, count in errors.items()},
+            **{f"past:{number}": self._past(batch, number) for number in range(len(scorers))},
+        }
+
+    def _past(self, batch: Batch, number: int) -> str:
+        """What the scores of a grader are compared with, without what this batch itself came to."""
+        grader, summary = batch.graders[number], batch.summary[number]
+        kept: Any = self._redis.lrange(names.rewards(batch.project, grader.key), 0, -1)
+        past = [text(one) for one in kept]
+        own = [place for place, one in enumerate(past) if one.startswith(f"{grader.version}:{summary.scored}:")]
+        return " ".join(past[: own[-1]] if own else past)

@@ -1,0 +1,181 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import Batch
+from storage import names, outcomes
+from storage.backlog import Waiting
+from storage.chunks import CHUNK_LINES
+from storage.errors import Conflict
+from storage.janitor import Janitor
+from storage.leases import Completed, Lease
+from storage.statistics import tally
+from storage.store import Store
+from tests.storage.making import accept, claim, finish, outcomes_of, wanted
+
+LINES = 2 * CHUNK_LINES
+AWAY = 7  # the thread whose outcome is retryable, in the first chunk
+
+
+def away(index: int, grader: str) -> Outcome:
+    return Outcome(index, grader, None, 0.5, error=OutcomeError("model", "away", True, "unreachable"))
+
+
+def with_error(store: Store, lease: Lease) -> list[Outcome]:
+    found = outcomes_of(store, lease)
+    if lease.unit == 0:
+        found[AWAY] = away(AWAY, found[AWAY].grader)
+    return found
+
+
+def finished(store: Store, *graders: Any) -> str:
+    """A frozen batch of two chunks, with one retryable outcome."""
+    batch = accept(store, LINES, *graders)
+    while (lease := store.leases.claim()) is not None:
+        assert finish(store, lease, with_error(store, lease))
+    store.freezer.freeze(batch)
+    assert store.redis.hexists(names.FROZEN, batch)
+    return batch
+
+
+def retry(store: Store, batch: str) -> Batch:
+    return store.retries.begin("default", batch, lambda wanted, units: None)
+
+
+def lines(store: Store, batch: str) -> list[bytes]:
+    return b"".join(outcomes.read(store.batches, store.spool, batch)).splitlines()
+
+
+def counts(batch: Batch) -> tuple[Any, ...]:
+    return batch.state, batch.done, batch.scored, batch.errors, [(one.count, one.scored) for one in batch.summary]
+
+
+def test_a_finished_batch_runs_again_for_the_units_with_retryable_outcomes(store: Store) -> None:
+    batch = finished(store)
+    before = lines(store, batch)
+    now = retry(store, batch)
+    assert counts(now) == ("running", 1000, 1000, {}, [(1000, 1000)])
+    assert now.finished_at is None and now.created_at and store.backlog.of("default") == Waiting(1000, 1)
+    lease = claim(store)
+    assert (lease.unit, lease.attempt, lease.tries, lease.earlier) == (0, 2, 1, 1)
+    assert store.leases.claim() is None
+    assert lines(store, batch) == []  # as far as all threads are done
+
+    assert finish(store, lease, outcomes_of(store, lease))
+
+    done = store.batches.get("default", batch)
+    assert counts(done) == ("finished", LINES, LINES, {}, [(LINES, LINES)])
+    assert done.summary[0].maximum == LINES - 1
+    assert store.backlog.of("default") == Waiting(0, 0)
+    now_lines = lines(store, batch)
+    assert [place for place in range(LINES) if now_lines[place] != before[place]] == [AWAY]
+    store.freezer.freeze(batch)
+    assert counts(store.batches.get("default", batch)) == counts(done)
+
+
+def test_what_runs_has_nothing_retryable_or_was_cancelled_is_left_as_it_is(store: Store) -> None:
+    batch = finished(store)
+    retry(store, batch)
+    was = store.redis.hgetall(names.batch(batch))
+    assert retry(store, batch).state == "running" and store.redis.hgetall(names.batch(batch)) == was
+    assert finish(store, claim(store))
+    over = store.batches.get("default", batch)
+    assert retry(store, batch) == over
+    cancelled = accept(store, 10, wanted(store, "other"))
+    store.batches.cancel("default", cancelled)
+    with pytest.raises(Conflict, match="cancelled"):
+        retry(store, cancelled)
+
+
+def test_a_batch_whose_grader_is_gone_is_not_retried_and_keeps_its_outcomes(store: Store) -> None:
+    batch = finished(store)
+    before = counts(store.batches.get("default", batch)), lines(store, batch)
+    store.graders.delete("default", "exact")
+    with pytest.raises(Conflict, match="gone"):
+        retry(store, batch)
+    assert (counts(store.batches.get("default", batch)), lines(store, batch)) == before
+
+
+def test_a_retry_that_is_cancelled_leaves_the_outcomes_that_there_were(store: Store) -> None:
+    batch = finished(store)
+    before = counts(store.batches.get("default", batch)), lines(store, batch)
+    retry(store, batch)
+    lease = claim(store)
+    store.batches.cancel("default", batch)
+    assert (counts(store.batches.get("default", batch)), lines(store, batch)) == before
+    store.freezer.freeze(batch)
+    assert (counts(store.batches.get("default", batch)), lines(store, batch)) == before
+    assert store.backlog.of("default") == Waiting(0, 0)
+
+    retry(store, batch)  # once more: who had the first retry's lease can do no harm
+    again = claim(store)
+    assert again.attempt == lease.attempt + 1 and again.tries == 1
+    late = outcomes_of(store, lease, score=99.0)
+    assert store.leases.complete(lease, 0, tally(late)) == Completed.NOT
+    assert finish(store, again)
+    assert counts(store.batches.get("default", batch))[:4] == ("finished", LINES, LINES, {})
+
+
+def test_a_lease_that_runs_out_in_a_retry_is_lent_again_with_the_earlier_outcomes(store: Store) -> None:
+    batch = finished(store)
+    retry(store, batch)
+    first = claim(store)
+    store.redis.zadd(names.LEASES, {str(first): 0})
+    assert store.leases.beat([]).returned == 1
+    second = claim(store)
+    assert (second.attempt, second.tries, second.earlier) == (3, 2, 1)
+    assert not finish(store, first)
+    assert finish(store, second)
+    assert len(lines(store, batch)) == LINES
+
+
+def test_the_janitor_leaves_the_files_of_a_batch_that_runs_again(store: Store) -> None:
+    batch = finished(store)
+    retry(store, batch)
+    files = store.spool.outcome_files(batch)
+    store.redis.zadd(names.UNTIDY, {batch: 0})
+    Janitor(store, None).look()
+    assert sorted(store.spool.outcome_files(batch)) == sorted(files) == [(0, 1), (1, 1)]
+    assert finish(store, claim(store))
+    store.redis.zadd(names.UNTIDY, {batch: 0})
+    Janitor(store, None).look()
+    assert sorted(store.spool.outcome_files(batch)) == [(0, 2), (1, 1)]
+
+
+def test_bytes_and_the_time_of_a_batch_follow(store: Store) -> None:
+    batch = finished(store)
+    store.batches.keep("default", batch, kept=True)
+    retry(store, batch)
+    assert finish(store, claim(store))
+    store.freezer.freeze(batch)
+    payload = sum(len(line) for line in lines_of_payload(store, batch))
+    written = sum(len(line) + 1 for line in lines(store, batch))
+    assert int(store.redis.hget(names.STORED, "default") or 0) == payload + written
+    assert store.batches.get("default", batch).kept
+    assert not store.redis.hlen(names.SOURCES) and not store.redis.hlen(names.HOLDS)
+    store.batches.delete("default", batch)
+    assert not store.redis.exists(names.STORED) and not store.redis.keys(f"{names.batch(batch)}*")
+
+
+def lines_of_payload(store: Store, batch: str) -> list[bytes]:
+    plan = store.batches.plan(batch)
+    assert plan is not None
+    return [store.spool.read_payload(batch, chunk.offset, chunk.length) for chunk in plan.chunks]
+
+
+def test_with_several_graders_only_the_one_with_errors_is_scored_again(store: Store) -> None:
+    batch = finished(store, wanted(store, "a"), wanted(store, "b"))
+    assert [one["grader"] for one in errors(store, batch)] == ["a@1"]
+    assert retry(store, batch).done == 2 * LINES - CHUNK_LINES
+    lease = claim(store)
+    assert lease.unit == 0 and store.leases.claim() is None
+    assert finish(store, lease)
+    assert not errors(store, batch)
+    found = store.batches.get("default", batch)
+    assert [one.scored for one in found.summary] == [LINES, LINES]
+
+
+def errors(store: Store, batch: str) -> list[dict[str, Any]]:
+    return [found for line in lines(store, batch) if "error" in (found := msgspec.json.decode(line))]

@@ -1,0 +1,160 @@
+"""Retries with real graders and workers. What is retryable comes from outcomes that are written here."""
+
+import json
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from gradebox.outcome import Outcome, OutcomeError
+from runtime.metrics import Metrics
+from sandbox.pool import Pool
+from storage import names, outcomes
+from storage.batch_plan import Wanted
+from storage.store import Store
+from tests.storage.making import accept, claim, finish, outcomes_of, proved
+from tests.worker.conftest import Worker, over, wait_until
+from worker import unit_watch as watches
+from worker.context import WorkerContext
+from worker.dispatch import Dispatch
+from worker.heartbeat import Heartbeat
+from worker.loaded_grader import GraderCache
+from worker.result_writer import ResultWriter
+from worker.unit import Scored, score
+from worker.unit_queue import UnitQueue
+from worker.unit_watch import UnitWatch
+
+pytestmark = pytest.mark.sandbox
+NEW = "async def grade(thread):\n    return 1000.0 + float(thread.completion())\n"
+SLOW = "import time\n" + NEW.replace("    return", "    time.sleep(0.02)\n    return")
+
+
+def retryable(place: int) -> bool:
+    return place % 7 == 3
+
+
+def finished(store: Store, lines: int, source: str) -> str:
+    """A batch that is finished, in which the outcomes of some threads are retryable, and of some others an error that
+    is not.
+    """
+    store.graders.create("default", "g", "g", "", proved(source))
+    batch = accept(store, lines, Wanted("g", store.graders.version("default", "g")))
+    while (lease := store.leases.claim()) is not None:
+        found = outcomes_of(store, lease)
+        for place, outcome in enumerate(found):
+            if retryable(outcome.index):
+                error = OutcomeError("model", "away", retryable=True, cause="unreachable")
+                found[place] = Outcome(outcome.index, outcome.grader, None, 0.5, outcome.index, error=error)
+            elif outcome.index % 7 == 5:
+                error = OutcomeError("exception", "boom")
+                found[place] = Outcome(outcome.index, outcome.grader, None, 0.5, outcome.index, error=error)
+        assert finish(store, lease, found)
+    store.freezer.freeze(batch)
+    return batch
+
+
+def lines_of(store: Store, batch: str) -> list[bytes]:
+    return b"".join(outcomes.read(store.batches, store.spool, batch)).splitlines()
+
+
+def check(store: Store, batch: str, before: list[bytes]) -> None:
+    """Every retryable outcome is a new score, and all others are as they were, to the byte."""
+    after = lines_of(store, batch)
+    assert len(after) == len(before)
+    for place, (old, new) in enumerate(zip(before, after, strict=True)):
+        if retryable(place):
+            found = json.loads(new)
+            assert (found["index"], found["score"], found["id"]) == (place, 1000.0 + place, place)
+        else:
+            assert new == old
+    counted = store.batches.get("default", batch)
+    failed = sum(place % 7 == 5 for place in range(len(before)))
+    assert (counted.state, counted.done, counted.scored) == ("finished", len(before), len(before) - failed)
+    assert counted.errors == {"exception": failed}
+    scores = [found["score"] for line in after if (found := json.loads(line))["score"] is not None]
+    assert counted.summary[0].maximum == max(scores) and counted.summary[0].scored == len(scores)
+    assert counted.summary[0].mean == pytest.approx(sum(scores) / len(scores))
+
+
+@pytest.fixture
+def context(store: Store, pool: Pool) -> WorkerContext:
+    dispatch = Dispatch(store)
+    return WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
+
+
+def again(context: WorkerContext) -> Scored:
+    """Scores the next unit, and has it written."""
+    lease = claim(context.store)
+    with GraderCache(context.store, context.pool) as cache:
+        found = score(context, cache, lease, UnitWatch(context, lease))
+    assert found is not None
+    with ResultWriter(context, UnitQueue(context)) as writer:
+        writer.add(found)
+    return found
+
+
+def test_only_what_is_retryable_is_scored_again(store: Store, context: WorkerContext) -> None:
+    batch = finished(store, 1200, NEW)
+    before = lines_of(store, batch)
+    context.dispatch.retry("default", batch)
+    again(context)
+    again(context)
+    check(store, batch, before)
+
+
+def test_a_retry_that_makes_room_goes_on_where_it_was(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "SLICE_S", 0.3)
+    batch = finished(store, 600, SLOW)
+    before = lines_of(store, batch)
+    context.dispatch.retry("default", batch)
+    store.projects.ensure("other")
+    store.graders.create("other", "o", "o", "", proved(NEW))
+    accept(store, 1, Wanted("o", store.graders.version("other", "o")), project="other")
+    part = again(context)
+    assert not part.whole and 0 < part.counted.count < 600
+    assert lines_of(store, batch) == []
+    assert claim(store).batch != batch
+    rest = again(context)
+    while not rest.whole:
+        rest = again(context)
+    check(store, batch, before)
+
+
+def test_a_retry_that_was_tried_too_often_leaves_the_outcomes_that_there_were(
+    store: Store, context: WorkerContext
+) -> None:
+    batch = finished(store, 20, NEW)
+    before = lines_of(store, batch)
+    context.dispatch.retry("default", batch)
+    store.leases.attempts = 0
+    again(context)
+    assert lines_of(store, batch) == before
+    assert store.batches.get("default", batch).errors == {"model": 3, "exception": 3}
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_in_a_retry_lose_nothing(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker]
+) -> None:
+    batch = finished(store, 3000, SLOW)
+    before = lines_of(store, batch)
+    dice = random.Random(3)
+    assert dispatch.retry("default", batch).state == "running"
+    for _ in range(4):
+        worker = start()
+        wait_until(lambda: store.redis.zcard(names.LEASES) > 0)
+        time.sleep(dice.uniform(0.2, 1.5))
+        worker.kill()
+        worker.wait()
+        leases: list[bytes] = store.redis.zrange(names.LEASES, 0, -1)  # type: ignore[assignment]  # redis-py has unions
+        for lease in leases:
+            store.redis.zadd(names.LEASES, {lease: 0})  # they run out now, and not in a while
+        assert dispatch.retry("default", batch).state in ("running", "finished")
+        if store.batches.get("default", batch).state == "finished":
+            break
+    start()
+    over(store, batch)
+    check(store, batch, before)
