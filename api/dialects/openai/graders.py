@@ -10,6 +10,7 @@ from api.dialects.openai.formula import Formula
 from api.dialects.openai.refused import OpenAIProblem
 
 GRADERS = 16
+MESSAGES = 64
 JSON_BYTES = 1 << 20  # of a grader, and of an item or a sample that is looked at here
 
 Metric = Literal[
@@ -17,11 +18,8 @@ Metric = Literal[
 ]
 Operation = Literal["eq", "ne", "like", "ilike"]
 _Named = Annotated[str, msgspec.Meta(max_length=200)]
-_NO_MODEL = "needs a language model, and this service has none: write it as a python grader, or as a multi without it"
-_REFUSED = {"score_model": _NO_MODEL, "label_model": _NO_MODEL}
 _NO_COSINE = (
-    "cosine compares embeddings of a language model, and this service has none: use fuzzy_match, bleu, gleu, meteor "
-    "or rouge_1 to rouge_l"
+    "cosine compares embeddings, and no model here makes any: use fuzzy_match, bleu, gleu, meteor or rouge_1 to rouge_l"
 )
 
 
@@ -53,6 +51,50 @@ class Python(msgspec.Struct):
     name: _Named = ""
 
 
+class Message(msgspec.Struct):
+    """One turn of what a model is asked. The content is a text, a part with a text, or a list of these."""
+
+    role: Literal["user", "assistant", "system", "developer"]
+    content: str | dict[str, Any] | list[Any]
+
+
+class Sampling(msgspec.Struct, forbid_unknown_fields=True):
+    """How a model is asked. What is None is as the model is registered."""
+
+    seed: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
+    max_completions_tokens: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] | None = None
+    top_p: float | None = None
+    reasoning_effort: str | None = None
+
+    def options(self) -> dict[str, float]:
+        """What is set, by the names that `Model.chat` has for it."""
+        named = {"seed": self.seed, "temperature": self.temperature, "max_tokens": self.max_completions_tokens}
+        return {name: value for name, value in named.items() if value is not None}
+
+
+class ScoreModel(msgspec.Struct):
+    """A number that a model gives, within a range."""
+
+    kind: ClassVar[str] = "score_model"
+    model: _Named
+    input: Annotated[list[Message], msgspec.Meta(min_length=1, max_length=MESSAGES)]
+    range: tuple[float, float] = (0.0, 1.0)
+    sampling_params: Sampling = msgspec.field(default_factory=Sampling)
+    name: _Named = ""
+
+
+class LabelModel(msgspec.Struct):
+    """1 where a model chooses one of the labels that pass, else 0."""
+
+    kind: ClassVar[str] = "label_model"
+    model: _Named
+    input: Annotated[list[Message], msgspec.Meta(min_length=1, max_length=MESSAGES)]
+    labels: list[str]
+    passing_labels: list[str]
+    name: _Named = ""
+
+
 class _Multi(msgspec.Struct):
     graders: dict[str, Any] | list[dict[str, Any]]
     calculate_output: str
@@ -63,16 +105,17 @@ class Multi(msgspec.Struct):
     """What a formula makes of the scores of others."""
 
     kind: ClassVar[str] = "multi"
-    graders: Mapping[str, StringCheck | TextSimilarity | Python]
+    graders: "Mapping[str, Single]"
     formula: Formula
     name: _Named = ""
 
 
-Single = StringCheck | TextSimilarity | Python
+Single = StringCheck | TextSimilarity | Python | ScoreModel | LabelModel
 Grader = Single | Multi
 
-_SINGLE: dict[str, type[Single]] = {kind.kind: kind for kind in (StringCheck, TextSimilarity, Python)}
+_SINGLE: dict[str, type[Single]] = {kind.kind: kind for kind in get_args(Single)}
 _KINDS = ", ".join([*_SINGLE, "multi"])
+_TEXT_PARTS = ("text", "input_text", "output_text")
 _OPTIONS: dict[str, dict[str, tuple[str, ...]]] = {
     "string_check": {"operation": get_args(Operation)},
     "text_similarity": {"evaluation_metric": get_args(Metric)},
@@ -95,8 +138,6 @@ def read(value: Mapping[str, Any]) -> Grader:
 def _single(value: Mapping[str, Any], param: str) -> Single:
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _SINGLE:
-        if kind in _REFUSED:
-            raise OpenAIProblem(f"a {kind} grader {_REFUSED[str(kind)]}", f"{param}.type", "unsupported-grader")
         if kind == "multi":
             raise OpenAIProblem("a multi cannot hold a multi: write one formula", f"{param}.type")
         raise OpenAIProblem(
@@ -108,10 +149,51 @@ def _single(value: Mapping[str, Any], param: str) -> Single:
         if value.get(field) not in options:
             raise OpenAIProblem(f"{field} is one of {', '.join(options)}", f"{param}.{field}")
     grader: Single = _convert(value, _SINGLE[kind], param)
-    if not isinstance(grader, Python):
+    if isinstance(grader, ScoreModel | LabelModel):
+        _check_model(grader, param)
+    elif not isinstance(grader, Python):
         templates.check(grader.input, f"{param}.input")
         templates.check(grader.reference, f"{param}.reference")
     return grader
+
+
+def texts_of(content: str | dict[str, Any] | list[Any], param: str) -> list[str]:
+    """The texts of a message. Raises OpenAIProblem where it holds anything else."""
+    texts = []
+    for part in content if isinstance(content, list) else [content]:
+        text = part.get("text") if isinstance(part, dict) and part.get("type") in _TEXT_PARTS else part
+        if not isinstance(text, str):
+            raise OpenAIProblem(
+                f"a part of the message is no text: models are asked in text alone, so write a string, or a part of "
+                f"the type {' or '.join(_TEXT_PARTS)}",
+                param,
+                "unsupported-grader",
+            )
+        texts.append(text)
+    return texts
+
+
+def _check_model(grader: ScoreModel | LabelModel, param: str) -> None:
+    for number, message in enumerate(grader.input):
+        for text in texts_of(message.content, f"{param}.input[{number}]"):
+            templates.check(text, f"{param}.input[{number}]")
+    if isinstance(grader, ScoreModel):
+        low, high = grader.range
+        if not low < high:
+            raise OpenAIProblem(
+                f"the range from {low} to {high} holds no numbers: name the least first", f"{param}.range"
+            )
+        for name in ("top_p", "reasoning_effort"):
+            if getattr(grader.sampling_params, name) is not None:
+                raise OpenAIProblem(
+                    f"{name} is not sent with a grader's ask: leave it out", f"{param}.sampling_params.{name}"
+                )
+        return
+    labels = grader.labels
+    if len(labels) < 2 or len(set(labels)) < len(labels) or not all(map(str.strip, labels)):
+        raise OpenAIProblem("labels are at least two different texts", f"{param}.labels")
+    if not set(grader.passing_labels) <= set(labels) or not grader.passing_labels:
+        raise OpenAIProblem("passing_labels are some of the labels, and at least one", f"{param}.passing_labels")
 
 
 def _named(graders: dict[str, Any] | list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Header, Request, Response
 
 from api.access.auth import identify, permit, secret_of
 from api.access.callers import Caller, watched
-from api.dialects.openai import source
-from api.dialects.openai.graders import JSON_BYTES, Grader, Multi, Python, read
+from api.dialects.openai import model_graders, source
+from api.dialects.openai.graders import JSON_BYTES, Grader, LabelModel, Multi, Python, ScoreModel, read
 from api.dialects.openai.refused import OpenAIProblem, OpenAIRoute
 from api.dialects.openai.run import run as run_grader
 from api.dialects.openai.sample import Sample
@@ -93,8 +93,11 @@ def _validate(caller: Caller, services: Services, body: bytes) -> bytes:
     value, grader = _grader(sent)
     parts = grader.graders.items() if isinstance(grader, Multi) else [("", grader)]
     for name, part in parts:
+        param = f"grader.graders.{name}" if name else "grader"
         if isinstance(part, Python):
-            source.check(services, caller, part.source, f"grader.graders.{name}.source" if name else "grader.source")
+            source.check(services, caller, part.source, f"{param}.source")
+        elif isinstance(part, ScoreModel | LabelModel):
+            model_graders.check(services, caller, part, param)
     return msgspec.json.encode({"grader": {"name": "", **value}})
 
 

@@ -3,10 +3,10 @@
 import time
 
 from api.access.callers import Caller
-from api.dialects.openai import source, templates
+from api.dialects.openai import model_graders, source, templates
 from api.dialects.openai.answers import Errors, Metadata, RunAnswer
 from api.dialects.openai.formula import Undefined
-from api.dialects.openai.graders import Grader, Multi, Python, Single, StringCheck
+from api.dialects.openai.graders import Grader, LabelModel, Multi, Python, ScoreModel, Single, StringCheck
 from api.dialects.openai.refused import OpenAIProblem
 from api.dialects.openai.sample import Sample
 from api.dialects.openai.similarity import similarity
@@ -25,23 +25,34 @@ def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> R
     """
     started = time.monotonic()
     errors = Errors()
+    tokens: dict[str, int] = {}
     scores: dict[str, float | None] = {}
     if isinstance(grader, Multi):
-        reward = _combined(services, caller, grader, sample, errors, scores)
+        reward = _combined(services, caller, grader, sample, errors, tokens, scores)
     else:
-        reward = _score(services, caller, grader, sample, errors, "grader", MAX_TIMEOUT_S)
+        reward = _score(services, caller, grader, sample, errors, tokens, "grader", MAX_TIMEOUT_S)
     spent = time.monotonic() - started
     metadata = Metadata(grader.name, grader.kind, spent, scores, errors)
-    return RunAnswer(reward, metadata, dict(scores))
+    if isinstance(grader, ScoreModel | LabelModel):
+        metadata.sampled_model_name = grader.model
+    if tokens:
+        metadata.token_usage = sum(tokens.values())
+    return RunAnswer(reward, metadata, dict(scores), tokens)
 
 
 def _combined(
-    services: Services, caller: Caller, multi: Multi, sample: Sample, errors: Errors, scores: dict[str, float | None]
+    services: Services,
+    caller: Caller,
+    multi: Multi,
+    sample: Sample,
+    errors: Errors,
+    tokens: dict[str, int],
+    scores: dict[str, float | None],
 ) -> float | None:
     python = sum(isinstance(grader, Python) for grader in multi.graders.values())
     for name, grader in multi.graders.items():
         timeout_s = MAX_TIMEOUT_S / max(1, python)  # together they take no longer than one
-        scores[name] = _score(services, caller, grader, sample, errors, f"grader.graders.{name}", timeout_s)
+        scores[name] = _score(services, caller, grader, sample, errors, tokens, f"grader.graders.{name}", timeout_s)
     known = {name: score for name, score in scores.items() if score is not None}
     if len(known) < len(scores):
         return None
@@ -53,11 +64,20 @@ def _combined(
 
 
 def _score(
-    services: Services, caller: Caller, grader: Single, sample: Sample, errors: Errors, param: str, timeout_s: float
+    services: Services,
+    caller: Caller,
+    grader: Single,
+    sample: Sample,
+    errors: Errors,
+    tokens: dict[str, int],
+    param: str,
+    timeout_s: float,
 ) -> float | None:
     if isinstance(grader, Python):
         return _python(services, caller, grader, sample, errors, f"{param}.source", timeout_s)
     try:
+        if isinstance(grader, ScoreModel | LabelModel):
+            return _model(services, caller, grader, sample, errors, tokens, param)
         text = templates.render(grader.input, sample.names, f"{param}.input")
         reference = templates.render(grader.reference, sample.names, f"{param}.reference")
     except Unresolved as unresolved:
@@ -97,5 +117,25 @@ def _python(
         raise OpenAIProblem(
             f"the sample and the item make no thread: {outcome.error.message}", "item", "invalid-request"
         )
+    errors.add(outcome.error)
+    return None
+
+
+def _model(
+    services: Services,
+    caller: Caller,
+    grader: ScoreModel | LabelModel,
+    sample: Sample,
+    errors: Errors,
+    tokens: dict[str, int],
+    param: str,
+) -> float | None:
+    outcome = model_graders.run(services, caller, grader, sample, param)
+    if (spent := outcome.spent) is not None:
+        tokens[grader.model] = tokens.get(grader.model, 0) + spent.input_tokens + spent.output_tokens
+    if outcome.error is None:
+        return outcome.score
+    if outcome.error.kind == "infrastructure":
+        raise InfrastructureError(outcome.error.message)
     errors.add(outcome.error)
     return None

@@ -5,6 +5,7 @@ import pytest
 from openai import OpenAI
 from openai.resources.fine_tuning.alpha import Graders
 
+from examples.model_server import ModelServer
 from tests.gradebox.conftest import Service
 
 SAME = "def grade(sample, item):\n    return float(sample['output_text'] == item['answer'])\n"
@@ -25,6 +26,23 @@ def similar(metric: str, input: str = "{{ sample.output_text }}") -> Any:  # noq
 
 def multi(formula: str, **graders: Any) -> Any:
     return {"type": "multi", "name": "all", "graders": graders, "calculate_output": formula}
+
+
+def asking(kind: str, model: str = "judge", **more: Any) -> Any:
+    """A grader that asks a model whether a sample answers a question."""
+    turn = {"role": "user", "content": "Is {{ sample.output_text }} right for {{ item.question }}?"}
+    return {"type": kind, "name": kind, "model": model, "input": [turn], **more}
+
+
+@pytest.fixture(scope="session")
+def model_server(service: Service) -> Iterator[ModelServer]:
+    """What answers for the models of the service: as its script says for `judge`, else as its name says."""
+    with ModelServer() as server:
+        models = service.client().models
+        for key, name in (("judge", "m"), ("fresh", "m"), ("refuses", "behave:refusal"), ("cuts", "behave:cut-off")):
+            models.create(key, base_url=server.base_url, model=name, keep_replies=False)
+        models.create("chatty", base_url=server.base_url, model="behave:prose", keep_replies=False)
+        yield server
 
 
 @pytest.fixture(scope="session")

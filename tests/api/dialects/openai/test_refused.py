@@ -11,10 +11,12 @@ from openai.resources.fine_tuning.alpha import Graders
 from api.dialects.openai import similarity as measuring
 from api.dialects.openai.refused import OpenAIProblem
 from sandbox import limits
-from tests.api.dialects.openai.conftest import check, multi, python, similar
+from tests.api.dialects.openai.conftest import asking, check, multi, python, similar
 from tests.gradebox.conftest import Service
 
 pytestmark = pytest.mark.service
+
+IMAGE = {"type": "input_image", "image_url": "https://example.org/a.png"}
 
 
 def refusal(graders: Graders, grader: Any) -> openai.BadRequestError:
@@ -78,18 +80,26 @@ def test_sources_as_people_send_them(graders: Graders, source: str) -> None:
 @pytest.mark.parametrize(
     ("grader", "said", "param"),
     [
-        ({"type": "score_model", "model": "m"}, "needs a language model", "grader.type"),
-        ({"type": "label_model", "model": "m"}, "needs a language model", "grader.type"),
+        ({"type": "score_model", "model": "m"}, "missing required field `input`", "grader"),
+        (asking("score_model", input=[]), "length >= 1", "grader"),
+        (asking("score_model", range=[1, 1]), "holds no numbers", "grader.range"),
+        (asking("score_model", sampling_params={"top_p": 0.5}), "not sent", "grader.sampling_params.top_p"),
+        (asking("score_model", sampling_params={"n": 2}), "unknown field `n`", "grader"),
+        (asking("score_model", input=[{"role": "user", "content": "{{x}}"}]), "is no name", "grader.input[0]"),
+        (asking("score_model", input=[{"role": "user", "content": [IMAGE]}]), "is no text", "grader.input[0]"),
+        (asking("label_model", labels=["a"], passing_labels=["a"]), "two different", "grader.labels"),
+        (asking("label_model", labels=["a", "b"], passing_labels=["c"]), "some of", "grader.passing_labels"),
+        (asking("label_model", labels=["a", "b"], passing_labels=[]), "some of", "grader.passing_labels"),
         (similar("cosine"), "cosine compares embeddings", "grader.evaluation_metric"),
         (similar("levenshtein"), "one of fuzzy_match, bleu", "grader.evaluation_metric"),
         (check("neq"), "operation is one of eq, ne, like, ilike", "grader.operation"),
         (check(input="{{ output_text }}"), "{{ output_text }} is no name", "grader.input"),
         (check(input="{{ item.x|upper }}"), "is no name", "grader.input"),
         ({"type": "string_check", "operation": "eq", "input": 1, "reference": ""}, "`$.input`", "grader"),
-        ({"type": "regex"}, "string_check, text_similarity, python, multi", "grader.type"),
-        ({}, "string_check, text_similarity, python, multi", "grader.type"),
+        ({"type": "regex"}, "string_check, text_similarity, python, score_model, label_model, multi", "grader.type"),
+        ({}, "string_check, text_similarity, python, score_model, label_model, multi", "grader.type"),
         (multi("a", a=multi("b", b=check())), "a multi cannot hold a multi", "grader.graders.a.type"),
-        (multi("a", a={"type": "score_model"}), "needs a language model", "grader.graders.a.type"),
+        (multi("a", a={"type": "score_model"}), "missing required field", "grader.graders.a"),
         (multi("1"), "0 graders", "grader.graders"),
         (multi("g0", **{f"g{n}": check() for n in range(17)}), "17 graders", "grader.graders"),
         (multi("a + b", a=check()), "cannot use b", "grader.calculate_output"),

@@ -51,8 +51,8 @@ def test_awaited(service: Service) -> None:
             assert (await graders.run(grader=python(), model_sample="4", item={"answer": "4"})).reward == 1.0
             validated = await graders.validate(grader=python())
             assert validated.grader is not None and validated.grader.name == "same"
-            with pytest.raises(BadRequestError, match="needs a language model"):
-                await graders.validate(grader={"type": "score_model", "name": "", "model": "m", "input": []})
+            with pytest.raises(BadRequestError, match="grade"):
+                await graders.validate(grader=python("x = 1"))
 
     asyncio.run(ask())
 

@@ -1,0 +1,141 @@
+"""Runs graders that ask a model: each becomes a source that asks through `gradebox.asks`, and runs in a sandbox.
+
+Templates are filled in here. The sandbox is given the messages as the turns of a thread.
+"""
+
+from functools import partial
+from json import JSONEncoder
+from typing import Any
+
+import msgspec
+
+from api.access.callers import Caller
+from api.dialects.openai import templates
+from api.dialects.openai.graders import LabelModel, ScoreModel, texts_of
+from api.dialects.openai.refused import OpenAIProblem
+from api.dialects.openai.sample import Sample
+from api.http.problems import too_large
+from api.services import Services
+from gradebox.outcome import Outcome
+from models.asker import Who
+from models.asking_scorer import AskingScorer
+from sandbox.grader_source import GraderSource
+from sandbox.limits import MAX_MEMORY_MB
+from sandbox.source_bytes import SourceRefused, from_bytes
+
+_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "steps": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {"description": {"type": "string"}, "conclusion": {"type": "string"}},
+                "required": ["description", "conclusion"],
+                "additionalProperties": False,
+            },
+        },
+        "result": {"type": "number"},
+    },
+    "required": ["steps", "result"],
+    "additionalProperties": False,
+}
+_HOW = (
+    "\n\nAnswer with one JSON object and nothing around it, which fits this schema. `steps` are your reasoning, and "
+    f"`result` is the score:\n{JSONEncoder().encode(_SCHEMA)}"
+)
+_SCORE = """\
+from math import inf
+
+from gradebox import Model, ModelError, StringThread
+
+MODEL = Model({model!r})
+SCHEMA = {schema!r}
+HOW = {how!r}
+
+
+async def grade(thread: StringThread) -> float:
+    messages = [{{"role": role, "content": content}} for role, content in thread.get_turns()]
+    messages[-1]["content"] += HOW
+    reply = await MODEL.chat(messages, schema=SCHEMA, **{options!r})
+    result = reply.data["result"]
+    if result in (inf, -inf):
+        raise ModelError("invalid_reply", f"the result is {{result}}, and a score is a finite number", reply=reply.text)
+    return float(min(max(result, {low!r}), {high!r}))
+"""
+_LABEL = """\
+from gradebox import Model, StringThread
+
+MODEL = Model({model!r})
+
+
+async def grade(thread: StringThread) -> float:
+    messages = [{{"role": role, "content": content}} for role, content in thread.get_turns()]
+    verdict = await MODEL.choose(messages, {labels!r})
+    return float(verdict.option in {passing!r})
+"""
+
+
+def check(services: Services, caller: Caller, grader: ScoreModel | LabelModel, param: str) -> None:
+    """Raises OpenAIProblem where the project has no such model, or the source would be too long."""
+    _source_of(caller.project, grader, param)
+    if missing := services.answering(caller.project).missing([_ask(grader)]):
+        raise OpenAIProblem(missing, f"{param}.model", "unknown-model")
+
+
+def run(services: Services, caller: Caller, grader: ScoreModel | LabelModel, sample: Sample, param: str) -> Outcome:
+    """What it says of one sample.
+
+    Raises:
+        Unresolved: a template holds a name that is not there.
+        OpenAIProblem: the grader is at fault, whatever the sample.
+        ProblemError: the messages are too long, or it took too long.
+        Stopped: the client has gone.
+        InfrastructureError: no sandbox could be had.
+    """
+    check(services, caller, grader, param)
+    source = _source_of(caller.project, grader, param)
+    line = _line(grader, sample, param, services.line_bytes)
+    who = Who(caller.project, "", f"openai:{grader.kind}", asks={_ask(grader): ""})
+    scorer = AskingScorer(partial(services.pool.grading, source), services.asker, who)
+    outcomes = scorer.score(line, 0, grader.kind, 1, stop=caller.wants_no_more)
+    if not outcomes:
+        raise caller.why(f"{param} did not come to an end")
+    return outcomes[0]
+
+
+def _ask(grader: ScoreModel | LabelModel) -> str:
+    return f"model:{grader.model}"
+
+
+def _source_of(project: str, grader: ScoreModel | LabelModel, param: str) -> GraderSource:
+    if isinstance(grader, LabelModel):
+        passing = tuple(grader.passing_labels)
+        text = _LABEL.format(model=grader.model, labels=grader.labels, passing=passing)
+    else:
+        low, high = grader.range
+        options = grader.sampling_params.options()
+        text = _SCORE.format(model=grader.model, schema=_SCHEMA, how=_HOW, options=options, low=low, high=high)
+    try:
+        source = from_bytes(text.encode())
+    except SourceRefused as refused:
+        raise OpenAIProblem(f"the labels are too long: {refused}", param) from refused
+    return GraderSource(source, "completion", memory_mb=MAX_MEMORY_MB, project=project)
+
+
+def _line(grader: ScoreModel | LabelModel, sample: Sample, param: str, longest: int) -> bytes:
+    turns: list[dict[str, str]] = []
+    length = 0
+    for number, message in enumerate(grader.input):
+        texts: list[str] = []
+        for text in texts_of(message.content, f"{param}.input[{number}]"):
+            texts.append(templates.render(text, sample.names, f"{param}.input[{number}]"))
+            length += len(texts[-1])
+            if length > longest:
+                raise too_large(f"the messages are longer than {longest} characters together: send less")
+        role = "system" if message.role == "developer" else message.role
+        turns.append({"role": role, "content": "\n".join(texts)})
+    line = msgspec.json.encode({"messages": turns})
+    if len(line) > longest:
+        raise too_large(f"the messages are longer than {longest} bytes together: send less")
+    return line

@@ -1,0 +1,160 @@
+from collections.abc import Iterator
+from typing import Any
+
+import openai
+import pytest
+from openai.resources.fine_tuning.alpha import Graders
+from openai.types.fine_tuning.alpha import GraderRunResponse
+
+from examples.model_server import ModelServer, Script
+from tests.api.dialects.openai.conftest import asking, check, multi
+
+pytestmark = pytest.mark.service
+
+LABELS: dict[str, Any] = {"labels": ["right", "wrong", "unsure"], "passing_labels": ["right", "unsure"]}
+ITEM = {"question": "6 x 7"}
+
+
+@pytest.fixture
+def says(model_server: ModelServer) -> Iterator[Any]:
+    """Sets what the model `judge` answers, in a server that takes no schemas."""
+
+    def say(reply: str) -> ModelServer:
+        model_server.script = Script(reply=reply, schemas=False)
+        model_server.bodies.clear()
+        return model_server
+
+    yield say
+    model_server.script = Script()
+
+
+def run(graders: Graders, grader: Any, sample: str = "42") -> GraderRunResponse:
+    return graders.run(grader=grader, model_sample=sample, item=ITEM)
+
+
+def flags(answer: GraderRunResponse) -> set[str]:
+    return {name for name, value in answer.metadata.errors.model_dump(by_alias=True).items() if value is True}
+
+
+@pytest.mark.parametrize(
+    ("result", "range_", "reward"),
+    [
+        ("0.25", None, 0.25),
+        ("7", None, 1.0),
+        ("-3.5", None, 0.0),
+        ("7", [1, 5], 5.0),
+        ("2", [1, 5], 2.0),
+        ("1" + "0" * 400, [1, 5], 5.0),
+    ],
+)
+def test_a_score_is_what_the_model_says_within_the_range(
+    graders: Graders, says: Any, result: str, range_: list[int] | None, reward: float
+) -> None:
+    says(f'{{"steps": [], "result": {result}}}')
+    more: dict[str, Any] = {"range": range_} if range_ else {}
+    grader = asking("score_model", **more)
+    answer = run(graders, grader)
+    assert (answer.reward, flags(answer)) == (reward, set())
+
+
+def test_what_the_model_is_sent(graders: Graders, model_server: ModelServer) -> None:
+    model_server.bodies.clear()
+    turns = [
+        {"role": "developer", "content": {"type": "input_text", "text": "You grade."}},
+        {
+            "role": "user",
+            "content": ["Q: {{item.question}}", {"type": "output_text", "text": "A: {{sample.output_text}}"}],
+        },
+    ]
+    sampling = {"temperature": 0.5, "seed": 7, "max_completions_tokens": 99}
+    answer = run(graders, asking("score_model", "fresh", input=turns, sampling_params=sampling), "{{item.question}}")
+    assert answer.reward == 0.0 and not flags(answer)
+    (body,) = [body for body in model_server.bodies if body["messages"][0]["content"] == "You grade."]
+    assert body["messages"][0]["role"] == "system"
+    assert body["messages"][1]["content"].startswith("Q: 6 x 7\nA: {{item.question}}\n\nAnswer with one JSON object")
+    assert (body["temperature"], body["seed"]) == (0.5, 7)
+    assert 99 in (body.get("max_tokens"), body.get("max_completion_tokens"))
+    assert body["response_format"]["json_schema"]["schema"]["properties"]["result"] == {"type": "number"}
+    assert (answer.metadata.sampled_model_name, answer.metadata.token_usage) == ("fresh", 15)
+    assert answer.api_model_grader_token_usage_per_model == {"fresh": 15}
+
+
+@pytest.mark.parametrize(
+    "reply", ["7", '{"steps": [], "result": "7"}', '{"result": 7}', '{"steps": [], "result": 1e999}', "I say 0.5", "{}"]
+)
+def test_a_reply_that_is_no_number_is_an_error_and_no_score(graders: Graders, says: Any, reply: str) -> None:
+    says(reply)
+    answer = run(graders, asking("score_model"))
+    reward: object = answer.reward
+    assert (reward, flags(answer)) == (None, {"model_grader_parse_error"})
+    assert (answer.metadata.errors.api_model_grader_server_error_details or "").startswith("invalid_reply: ")
+
+
+@pytest.mark.parametrize(
+    ("model", "flag"),
+    [
+        ("refuses", "model_grader_refusal_error"),
+        ("cuts", "model_grader_parse_error"),
+        ("chatty", "model_grader_parse_error"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["score_model", "label_model"])
+def test_what_became_of_the_model_has_a_flag(
+    graders: Graders, model_server: ModelServer, kind: str, model: str, flag: str
+) -> None:
+    answer = run(graders, asking(kind, model, **(LABELS if kind == "label_model" else {})))
+    reward: object = answer.reward
+    assert (reward, flags(answer)) == (None, {flag})
+
+
+@pytest.mark.parametrize(("label", "reward"), [("right", 1.0), ("Unsure", 1.0), ("wrong", 0.0)])
+def test_a_label_passes_or_does_not(graders: Graders, says: Any, label: str, reward: float) -> None:
+    says(f'{{"reasoning": "so", "option": "{label}"}}')
+    answer = run(graders, asking("label_model", **LABELS))
+    assert (answer.reward, flags(answer)) == (reward, set())
+
+
+def test_no_label_is_taken_for_the_one_that_it_is_most_alike(graders: Graders, says: Any) -> None:
+    server = says("not right")
+    answer = run(graders, asking("label_model", **LABELS))
+    reward: object = answer.reward
+    assert (reward, flags(answer)) == (None, {"model_grader_parse_error"})
+    assert len([body for body in server.bodies if "response_format" not in body]) == 3
+
+
+def test_inside_a_multi(graders: Graders, says: Any) -> None:
+    says('{"steps": [], "result": 0.5}')
+    parts = {"score": asking("score_model"), "exact": check(reference="42")}
+    answer = run(graders, multi("score + exact", **parts))
+    assert (answer.reward, answer.sub_rewards) == (1.5, {"score": 0.5, "exact": 1.0})
+    assert answer.api_model_grader_token_usage_per_model == {"judge": 15}
+    parts["score"] = asking("score_model", "refuses")
+    answer = run(graders, multi("score + exact", **parts))
+    reward: object = answer.reward
+    assert (reward, answer.sub_rewards) == (None, {"score": None, "exact": 1.0})
+    assert flags(answer) == {"model_grader_refusal_error"}
+
+
+def test_a_name_that_the_item_lacks(graders: Graders, model_server: ModelServer) -> None:
+    answer = graders.run(grader=asking("score_model"), model_sample="42", item={})
+    reward: object = answer.reward
+    assert (reward, flags(answer)) == (None, {"invalid_variable_error"})
+
+
+def test_a_project_without_the_model_is_told_which_it_has(graders: Graders, model_server: ModelServer) -> None:
+    for call in (graders.validate, lambda grader: run(graders, grader)):
+        with pytest.raises(openai.BadRequestError, match=r"no model 'gpt-4o' \(it has .*judge") as refused:
+            call(grader=asking("score_model", "gpt-4o"))
+        assert refused.value.param == "grader.model"
+
+
+def test_messages_that_are_too_long_are_refused(graders: Graders, model_server: ModelServer) -> None:
+    grader = asking("score_model", input=[{"role": "user", "content": "{{item.question}}"}] * 64)
+    with pytest.raises(openai.APIStatusError, match="longer than") as refused:
+        graders.run(grader=grader, model_sample="", item={"question": "x" * 1_000_000})
+    assert refused.value.status_code == 413
+
+
+def test_validate_gives_the_grader_back(graders: Graders, model_server: ModelServer) -> None:
+    for grader in (asking("score_model"), asking("label_model", **LABELS)):
+        assert graders.with_raw_response.validate(grader=grader).http_response.json() == {"grader": grader}
