@@ -55,6 +55,7 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
         signal.signal(number, stop)
     services.presence.start()
     serving.run(sockets=passed)
+    services.asker.close()
     services.requests.refusals.tell()
     services.presence.end()
     tracing.stop()

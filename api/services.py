@@ -24,6 +24,7 @@ from api.settings import ApiSettings
 from api.telemetry.collector import Stored
 from api.telemetry.exposition import Exposition
 from api.telemetry.requests import Requests
+from models.answering import asker_of
 from models.settings import ModelSettings
 from runtime.metrics import Metrics
 from runtime.metrics_files import MergedMetrics
@@ -51,6 +52,7 @@ class Services:
         self.models = ModelSettings()
         self.store = store
         self.pool = pool
+        self.asker = asker_of(store, self.models, pool)
         pool.environments.fetch_from(store.spool.open_archive)
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)

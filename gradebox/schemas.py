@@ -153,6 +153,9 @@ class Version(_Schema):
     timeout_s: float
     memory_mb: int
     environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
+    asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
+    pinned: dict[str, str] = Field({}, description="of the graders that it asks, the versions: `grader:KEY` to `KEY@3`")
+    proved_with_stand_ins: bool = Field(False, description="whether no model and no endpoint was asked in its proof")
     created_at: datetime
     warnings: list[str] = []
 

@@ -24,6 +24,10 @@ class Proved(msgspec.Struct, frozen=True):
     environment: EnvironmentUse | None = None
     threads: Sequence[bytes] = ()
     """What it was proved on, where they were sent with it: JSON lines, which stay with the grader."""
+    pinned: dict[str, str] = {}
+    """Of the graders that it asks, the versions: `grader:has-answer` to `has-answer@3`."""
+    with_stand_ins: bool = False
+    """Whether no model and no endpoint that it asks was asked."""
     kind: Kind = "function"
     config: dict[str, Any] | None = None
     """Of another kind than a function: what the source was written from."""
@@ -45,7 +49,9 @@ class Proved(msgspec.Struct, frozen=True):
             *(version.kind, version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb),
             version.environment,
         )
-        return mine == its and self.config == version.config
+        is_proved_as_well = self.with_stand_ins or not version.proved_with_stand_ins
+        is_same = mine == its and self.config == version.config
+        return is_same and self.pinned == version.pinned and is_proved_as_well
 
     def version(self, number: int) -> Version:
         """It, as the version of this number."""
@@ -62,6 +68,9 @@ class Proved(msgspec.Struct, frozen=True):
             timeout_s=self.timeout_s,
             memory_mb=self.memory_mb,
             environment=self.environment,
+            asks=self.report.asks,
+            pinned=self.pinned,
+            proved_with_stand_ins=self.with_stand_ins,
             created_at=datetime.now(UTC),
             warnings=self.warnings,
         )

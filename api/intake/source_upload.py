@@ -19,6 +19,7 @@ from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, WrittenKind
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
 from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
+from sandbox.proof import Answering
 from sandbox.source_bytes import from_bytes
 from storage.grader_content import CONFIG_BYTES
 
@@ -47,6 +48,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     memory_mb: Memory | None = None
     environment: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     """`key` or `key@build`; empty for none."""
+    ask: Literal["stand-in"] | None = None
+    """With `stand-in`, the smallest replies that fit stand in for models and endpoints that the grader asks."""
     kind: WrittenKind | None = None
     """The source is written by this kind's `config`, and is not sent."""
     config: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
@@ -153,8 +156,12 @@ def prove(
     timeout_s: float,
     memory_mb: int,
     environment: Chosen | None = None,
+    answering: Answering | None = None,
 ) -> Report:
-    """The five checks. Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises."""
+    """The five checks; `answering` answers what the grader asks.
+
+    Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises.
+    """
     source = GraderSource(
         sent.text(),
         environment.settle(isolation) if environment else isolation,
@@ -164,6 +171,6 @@ def prove(
         environment=environment.use.sha256 if environment else "",
     )
     try:
-        return services.pool.prove(source, sent.threads, caller.wants_no_more)
+        return services.pool.prove(source, sent.threads, caller.wants_no_more, answering)
     except Stopped as stopped:
         raise caller.why("the checks did not come to an end") from stopped

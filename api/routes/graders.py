@@ -18,6 +18,7 @@ from api.intake.idempotency import Repeatable
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Grader, Version
+from models.answering import ProjectAnswering
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
 from storage.errors import Conflict
@@ -167,8 +168,9 @@ def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrad
         isolation=new.isolation or "auto",
         timeout_s=new.timeout_s or TIMEOUT_S,
         memory_mb=new.memory_mb or default_memory_mb(environment),
+        ask=new.ask,
     )
-    proved = _proved(caller, services, sent, options, environment)
+    proved = _proved(caller, services, new.key, sent, options, environment)
     return graders.create(project, new.key, new.name or new.key, new.description or "", proved, once)
 
 
@@ -187,10 +189,11 @@ def update_function(
         isolation=new.isolation or newest.isolation_asked,
         timeout_s=new.timeout_s or newest.timeout_s or TIMEOUT_S,  # what was only kept has none
         memory_mb=new.memory_mb or _memory_mb(newest, environment),
+        ask=new.ask,
     )
     texts = {"name": new.name, "description": new.description}
     given = {name: text for name, text in texts.items() if text is not None}
-    proved = _proved(caller, services, sent.or_kept(graders.threads(project, key)), options, environment)
+    proved = _proved(caller, services, key, sent.or_kept(graders.threads(project, key)), options, environment)
     return graders.update(project, key, proved, given, once)
 
 
@@ -200,17 +203,33 @@ def _memory_mb(newest: Version, environment: Chosen | None) -> int:
     return default_memory_mb(environment) if asked_nothing else newest.memory_mb
 
 
-def _proved(caller: Caller, services: Services, sent: Sent, options: Options, environment: Chosen | None) -> Proved:
+def _proved(
+    caller: Caller, services: Services, key: str, sent: Sent, options: Options, environment: Chosen | None
+) -> Proved:
     """Raises ProblemError with the report where a check fails."""
-    assert options.isolation and options.timeout_s and options.memory_mb
+    isolation, timeout_s, memory_mb = options.isolation, options.timeout_s, options.memory_mb
+    assert isolation and timeout_s and memory_mb
+    stand_in = options.ask == "stand-in"
+    answering = ProjectAnswering(services.store, services.asker, caller.project, key, stand_in)
     try:
         source = sent.text()
-        report = prove(caller, services, sent, options.isolation, options.timeout_s, options.memory_mb, environment)
+        report = prove(caller, services, sent, isolation, timeout_s, memory_mb, environment, answering)
     except SourceRefused as refused:
         raise validation_failed(refused.report) from refused
     if not report.valid:
         raise validation_failed(report)
     use = environment.use if environment else None
     threads = () if sent.threads is None or sent.are_kept else sent.threads
-    limits = options.isolation, options.timeout_s, options.memory_mb
-    return Proved(source, *limits, report, use, threads, sent.kind, sent.config)
+    return Proved(
+        source,
+        isolation,
+        timeout_s,
+        memory_mb,
+        report,
+        use,
+        threads,
+        answering.pinned,
+        stand_in and bool(report.asks),
+        sent.kind,
+        sent.config,
+    )

@@ -12,7 +12,7 @@ from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
-from sandbox.grader_source import GraderSource
+from models.answering import scoring, who_of
 from storage.statistics import tally
 from storage.summary import NOT_MADE, summary_of
 
@@ -64,8 +64,9 @@ def score_lines(
     """
     version = services.store.graders.runnable(caller.project, key, number)
     label = f"{key}@{version.number}"
-    with services.pool.grading(GraderSource.of_version(caller.project, version)) as grading:
-        outcomes = grading.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
+    who = who_of(caller.project, key, version)
+    with scoring(services.pool, services.asker, who, version) as scorer:
+        outcomes = scorer.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
     counted = tally(outcomes)
     services.metrics.completions.add(caller.project, key, counted.scored, counted.errors, counted.run_ms)
     if len(outcomes) < len(lines):

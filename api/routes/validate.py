@@ -10,6 +10,7 @@ from api.intake.environment import choose, default_memory_mb
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Report
+from models.answering import ProjectAnswering
 from sandbox.limits import TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
 
@@ -43,11 +44,14 @@ def _report(caller: Caller, services: Services, sent: Sent, options: ToValidate)
         used = graders.version(caller.project, options.grader).environment
         if options.environment is None and used is not None:
             options = msgspec.structs.replace(options, environment=used.label)
-    return report_on(caller, services, sent, options).model_dump_json().encode()
+    return report_on(caller, services, sent, options, options.grader or "").model_dump_json().encode()
 
 
-def report_on(caller: Caller, services: Services, sent: Sent, options: Options) -> Report:
-    """The report on a source, also on one that never gets to a sandbox. Raises as `choose` does."""
+def report_on(caller: Caller, services: Services, sent: Sent, options: Options, grader: str = "") -> Report:
+    """The report on a source, also on one that never gets to a sandbox; `grader` is whose it is to be.
+
+    Raises as `choose` does.
+    """
     environment = choose(services.store.environments, caller.project, options.environment or "")
     try:
         return prove(
@@ -58,6 +62,7 @@ def report_on(caller: Caller, services: Services, sent: Sent, options: Options) 
             options.timeout_s or TIMEOUT_S,
             options.memory_mb or default_memory_mb(environment),
             environment,
+            ProjectAnswering(services.store, services.asker, caller.project, grader, options.ask == "stand-in"),
         )
     except SourceRefused as refused:
         return refused.report

@@ -42,6 +42,10 @@ TimeoutS = Annotated[float | None, typer.Option("--timeout-s", help="Seconds for
 EnvironmentKey = Annotated[
     str | None, typer.Option("--environment", metavar="KEY[@BUILD]", help="Packages that it may import.")
 ]
+AskChoice = Annotated[
+    Literal["stand-in"] | None,
+    typer.Option("--ask", help="With stand-in, the smallest replies stand in for models and endpoints in the proof."),
+]
 MemoryMb = Annotated[int | None, typer.Option("--memory-mb", help="MiB for the grader.")]
 
 
@@ -109,6 +113,7 @@ def create(
     memory_mb: MemoryMb = None,
     threads: ThreadsFile = None,
     environment: EnvironmentKey = None,
+    ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
     replace: Annotated[
         bool, typer.Option("--replace", help="Where there is a grader of this key, give it a new version.")
@@ -124,6 +129,7 @@ def create(
         "memory_mb": memory_mb,
         "threads": tried_on,
         "environment": environment,
+        "ask": ask,
     }
     settings = {"criteria": criteria, "model": model, "endpoint": endpoint}
     given = {setting: value for setting, value in settings.items() if value is not None}
@@ -155,11 +161,12 @@ def update(
     memory_mb: MemoryMb = None,
     threads: ThreadsFile = None,
     environment: EnvironmentKey = None,
+    ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
 ) -> None:
     """Gives a grader a new version, a name or a description."""
-    if file is None and any(option is not None for option in (isolation, timeout_s, memory_mb, threads)):
-        options = "--isolation, --timeout-s, --memory-mb and --threads"
+    if file is None and any(option is not None for option in (isolation, timeout_s, memory_mb, threads, ask)):
+        options = "--isolation, --timeout-s, --memory-mb, --threads and --ask"
         raise typer.BadParameter(f"{options} belong to a version: name its FILE too")
     tried_on = read_threads(threads) if threads else None
     grader = invocation.client.graders.update(
@@ -172,6 +179,7 @@ def update(
         memory_mb=memory_mb,
         threads=tried_on,
         environment=environment,
+        ask=ask,
     )
     _report(invocation, grader, "updated")
     if file is not None:

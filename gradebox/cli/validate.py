@@ -6,7 +6,7 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import ContractChoice, GraderFile, ThreadsFile, read_source, read_threads
-from gradebox.cli.graders import EnvironmentKey
+from gradebox.cli.graders import AskChoice, EnvironmentKey
 from gradebox.cli.output import as_json, cell, fail, say
 from gradebox.errors import GradeboxError
 
@@ -31,6 +31,7 @@ def validate(
         str | None, typer.Option("--grader", metavar="KEY", help="Try it on the test threads of this grader.")
     ] = None,
     environment: EnvironmentKey = None,
+    ask: AskChoice = None,
 ) -> None:
     """Runs the five checks on a grader; keeps nothing. Exits 0 when valid, 1 when not, 2 when it could not be asked."""
     try:
@@ -39,7 +40,7 @@ def validate(
         fail(str(error), 1)
     try:
         tried_on = read_threads(threads) if threads else None
-        report = invocation.client.graders.validate(source, tried_on, grader=grader, environment=environment)
+        report = invocation.client.graders.validate(source, tried_on, grader=grader, environment=environment, ask=ask)
     except (GradeboxError, ValueError) as error:  # a ValueError names a thread that JSON cannot hold
         fail(error, 2)
     as_json(report) if invocation.json else show(report)

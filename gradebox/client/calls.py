@@ -79,9 +79,11 @@ def validate(
     isolation: Isolation | None = None,
     grader: str | None = None,
     environment: str | None = None,
+    ask: str | None = None,
 ) -> Call[Report]:
     """Asks for the five checks; without threads, on those that stay with `grader`."""
-    body = _to_prove({"source": source, "isolation": isolation, "grader": grader, "environment": environment}, threads)
+    fields = {"source": source, "isolation": isolation, "grader": grader, "environment": environment, "ask": ask}
+    body = _to_prove(fields, threads)
     return Call("POST", _path(project, "validate"), Report.model_validate_json, body=body, work_s=PROOF_S)
 
 

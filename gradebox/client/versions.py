@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from gradebox.client import calls
 from gradebox.client.call import Call
 from gradebox.client.threads import Thread
 from gradebox.errors import GradeboxError, SourceError
 from gradebox.schemas import KEY_PATTERN, Grader, Isolation, WrittenKind
+
+Ask = Literal["stand-in"]
+"""Who answers what a grader asks in its proof, where it is not what the project has."""
 
 Function = Callable[..., object] | str
 """A grader function, which is uploaded with what it uses from its module; or source as a string."""
@@ -24,6 +27,7 @@ class GraderOptions(TypedDict, total=False):
     memory_mb: int | None
     threads: Sequence[Thread] | None
     environment: str | None
+    ask: Ask | None
 
 
 def source_of(fn: Function, environment: str | None = None) -> str:
@@ -45,6 +49,7 @@ def version_of(
     timeout_s: float | None,
     memory_mb: int | None,
     environment: str | None = None,
+    ask: Ask | None = None,
 ) -> dict[str, object]:
     """What a version is made of, as the service takes it.
 
@@ -58,6 +63,7 @@ def version_of(
         "timeout_s": timeout_s,
         "memory_mb": memory_mb,
         "environment": environment,
+        "ask": ask,
     }
 
 
@@ -105,15 +111,17 @@ def update_call(
     memory_mb: int | None = None,
     threads: Sequence[Thread] | None = None,
     environment: str | None = None,
+    ask: Ask | None = None,
 ) -> Call[Grader]:
     """What gives a grader a new version, or only a name or a description."""
     fields = {"name": name, "description": description}
     if fn is not None:
         return calls.put_grader(
-            project, key, fields | version_of(fn, isolation, timeout_s, memory_mb, environment), threads
+            project, key, fields | version_of(fn, isolation, timeout_s, memory_mb, environment, ask), threads
         )
-    if any(option is not None for option in (isolation, timeout_s, memory_mb, threads, environment)):
+    if any(option is not None for option in (isolation, timeout_s, memory_mb, threads, environment, ask)):
         raise TypeError(
-            "isolation, timeout_s, memory_mb, threads and environment belong to a version: give its source too, as fn="
+            "isolation, timeout_s, memory_mb, threads, environment and ask belong to a version: give its source too, "
+            "as fn="
         )
     return calls.patch_grader(project, key, fields)

@@ -11,7 +11,7 @@ from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, GraderOptions, check_key, kind_of, one_of, version_of
+from gradebox.client.versions import Ask, Function, GraderOptions, check_key, kind_of, one_of, version_of
 from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:
@@ -42,12 +42,15 @@ class AsyncCreation:
         memory_mb: int | None = None,
         threads: Sequence[Thread] | None = None,
         environment: str | None = None,
+        ask: Ask | None = None,
     ) -> AsyncGraderHandle:
         """Proves a function and keeps it as the first version of a new grader.
 
         `timeout_s` is for one completion, in seconds; `memory_mb` is in MiB. The test run is made on `threads`, where
         the grader needs metadata that the default thread lacks; they stay with the grader, for its later proofs.
         `environment` names packages that it may import, as `math` (its newest build) or `math@2`.
+        With `ask="stand-in"`, no model and no endpoint that it asks is asked in the test run: the smallest replies that
+        fit stand in for theirs, and the version says so.
 
         Raises:
             SourceError: the function cannot stand alone; the message says what to change.
@@ -55,7 +58,7 @@ class AsyncCreation:
             Conflict: the key is taken.
         """
         check_key(key)
-        version = version_of(fn, isolation, timeout_s, memory_mb, environment)
+        version = version_of(fn, isolation, timeout_s, memory_mb, environment, ask)
         fields = {"key": key, "name": name, "description": description, **version}
         grader = await self._transport.send(calls.create_grader(self._project, fields, threads))
         return AsyncGraderHandle.of(grader, self._scoring)

@@ -10,7 +10,7 @@ from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._async.versions import environment_of, versions
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, check_isolation, source_of, update_call
+from gradebox.client.versions import Ask, Function, check_isolation, source_of, update_call
 from gradebox.errors import NotFound
 from gradebox.frame import Listing
 from gradebox.schemas import GRADER_COLUMNS, Grader, Isolation, Report, Version
@@ -32,17 +32,18 @@ class AsyncGraders:
         isolation: Isolation | None = None,
         grader: str | None = None,
         environment: str | None = None,
+        ask: Ask | None = None,
     ) -> Report:
         """Asks for the five checks; what is not valid is said in the report, and raises nothing.
 
         Without `threads`, the test run is made on those that stay with the grader of the key `grader`; without
-        `environment`, in that of its newest version.
+        `environment`, in that of its newest version. `ask` is as for `create.function`.
         """
         check_isolation(isolation)
         if grader is not None:
             environment = await environment_of(self._transport, self._project, grader, fn, environment)
         source = source_of(fn, environment)
-        call = calls.validate(self._project, source, threads, isolation, grader, environment)
+        call = calls.validate(self._project, source, threads, isolation, grader, environment, ask)
         return await self._transport.send(call)
 
     async def get(self, key: str) -> AsyncGraderHandle:
@@ -61,12 +62,13 @@ class AsyncGraders:
         memory_mb: int | None = None,
         threads: Sequence[Thread] | None = None,
         environment: str | None = None,
+        ask: Ask | None = None,
     ) -> AsyncGraderHandle:
         """Gives a grader a new version, a name or a description. An unchanged source makes no new version.
 
         The test run is made on `threads`, which stay with the grader, or else on those that stayed with it before. A
         new version runs in the build of an environment that the last one ran in, unless `environment` names another,
-        or "" for none. To change that alone, leave `fn` out.
+        or "" for none. To change that alone, leave `fn` out. `ask` is as for `create.function`.
 
         Raises:
             SourceError, ValidationError: as for `create.function`; the grader stays as it was.
@@ -76,7 +78,7 @@ class AsyncGraders:
             newest = await self._transport.send(calls.get_grader(self._project, key))
             fn = (await self._transport.send(calls.get_version(self._project, key, newest.version))).source
         environment = await environment_of(self._transport, self._project, key, fn, environment)
-        version = fn, isolation, timeout_s, memory_mb, threads, environment
+        version = fn, isolation, timeout_s, memory_mb, threads, environment, ask
         return self._held(await self._transport.send(update_call(self._project, key, name, description, *version)))
 
     async def put(
@@ -91,6 +93,7 @@ class AsyncGraders:
         memory_mb: int | None = None,
         threads: Sequence[Thread] | None = None,
         environment: str | None = None,
+        ask: Ask | None = None,
     ) -> AsyncGraderHandle:
         """Makes the grader, or gives the one that there is a new version: for scripts that run again.
 
@@ -98,7 +101,7 @@ class AsyncGraders:
             SourceError, ValidationError, Conflict: as for `create.function` and `update`.
         """
         environment = await environment_of(self._transport, self._project, key, fn, environment)
-        version = fn, isolation, timeout_s, memory_mb, threads, environment
+        version = fn, isolation, timeout_s, memory_mb, threads, environment, ask
         call = update_call(self._project, key, name, description, *version)
         with suppress(NotFound):
             return self._held(await self._transport.send(call))
@@ -112,6 +115,7 @@ class AsyncGraders:
             memory_mb=memory_mb,
             threads=threads,
             environment=environment,
+            ask=ask,
         )
 
     async def test_threads(self, key: str) -> Sequence[Thread]:

@@ -1,0 +1,138 @@
+"""Graders that ask, over HTTP: models of the project, and other graders."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from examples.model_server import ModelServer, Script
+from models.answering import asker_of
+from models.settings import ModelSettings
+from tests.api.conftest import PROJECT, Service, create, problem
+
+JUDGE = """
+from gradebox import Model, Score
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    verdict = await judge.choose(f"Is this polite? {thread.completion()}", ["yes", "no"])
+    return Score(verdict.option == "yes", details={"option": verdict.option})
+"""
+REPLY = '{"reasoning": "so it seems", "option": "yes"}'
+BOTH = """
+from gradebox import Grader
+
+exact = Grader("exact")
+
+
+async def grade(thread: StringThread) -> float:
+    return 0.5 * await exact(thread)
+"""
+
+
+@pytest.fixture
+def asking(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Models may be on this machine."""
+    settings = ModelSettings(model_hosts=("*",), model_private="on")
+    asker = asker_of(service.store, settings, service.services.pool)
+    monkeypatch.setattr(service.services, "models", settings)
+    monkeypatch.setattr(service.services, "asker", asker)
+    yield
+    asker.close()
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(Script(reply=REPLY)) as server:
+        yield server
+
+
+def register(client: httpx.Client, server: ModelServer, key: str = "small-judge") -> None:
+    made = client.post(f"{PROJECT}/models", json={"key": key, "base_url": server.base_url, "model": "m"})
+    assert made.status_code == 201, made.text
+
+
+def score(client: httpx.Client, key: str, *completions: str) -> list[dict[str, object]]:
+    threads = [{"completion": each, "prompt": "2 + 2?"} for each in completions]
+    answer = client.post(f"{PROJECT}/graders/{key}/score", json={"threads": threads})
+    assert answer.status_code == 200, answer.text
+    outcomes: list[dict[str, object]] = answer.json()["outcomes"]
+    return outcomes
+
+
+@pytest.mark.usefixtures("asking")
+def test_a_judge_scores_with_a_model_of_its_project(client: httpx.Client, server: ModelServer) -> None:
+    register(client, server)
+    create(client, "polite", JUDGE)
+    version = client.get(f"{PROJECT}/graders/polite/versions/1").json()
+    assert (version["asks"], version["proved_with_stand_ins"]) == (["model:small-judge"], False)
+    proof = len(server.bodies)
+    assert proof == 1  # the second test run finds what was kept
+    outcomes = score(client, "polite", "good day", "hello")
+    assert [outcome["details"] for outcome in outcomes] == [{"option": "yes"}] * 2
+    assert [outcome["score"] for outcome in outcomes] == [1.0, 1.0]
+    assert len(server.bodies) == proof + 2
+    again = score(client, "polite", "good day")
+    assert again[0]["spent"] == {"asks": 1, "kept": 1, "cost": 0.0}
+    assert len(server.bodies) == proof + 2
+
+
+@pytest.mark.usefixtures("asking")
+def test_what_a_project_lacks_fails_the_proof_and_is_told_with_what_it_has(
+    client: httpx.Client, server: ModelServer
+) -> None:
+    register(client, server, "large-judge")
+    report = client.post(f"{PROJECT}/validate", json={"source": JUDGE}).json()
+    assert report["valid"] is False
+    failed = report["checks"][-1]
+    assert failed["name"] == "execution"
+    assert "no model 'small-judge'" in failed["message"]
+    assert "large-judge" in failed["message"]
+    assert problem(client.post(f"{PROJECT}/graders", json={"key": "p", "source": JUDGE}), 422, "validation-failed")
+    itself = client.post(f"{PROJECT}/graders", json={"key": "exact", "source": BOTH})
+    assert "asks itself" in itself.json()["report"]["checks"][-1]["message"]
+    assert server.bodies == []
+
+
+@pytest.mark.usefixtures("asking")
+def test_stand_ins_prove_a_judge_whose_model_is_not_at_hand(client: httpx.Client, server: ModelServer) -> None:
+    body = {"key": "polite", "source": JUDGE, "ask": "stand-in"}
+    assert client.post(f"{PROJECT}/graders", json=body).status_code == 201
+    assert client.get(f"{PROJECT}/graders/polite/versions/1").json()["proved_with_stand_ins"] is True
+    (outcome,) = score(client, "polite", "good day")
+    error = outcome["error"]
+    assert isinstance(error, dict)
+    assert (error["kind"], error["cause"], error["retryable"]) == ("model", "unknown", False)
+    register(client, server)
+    assert client.put(f"{PROJECT}/graders/polite", json={"source": JUDGE}).json()["version"] == 2
+    assert client.put(f"{PROJECT}/graders/polite", json={"source": JUDGE, "ask": "stand-in"}).json()["version"] == 2
+
+
+@pytest.mark.usefixtures("asking")
+def test_a_grader_asks_the_version_of_another_that_was_newest_when_it_was_made(client: httpx.Client) -> None:
+    create(client)
+    create(client, "half", BOTH)
+    assert client.get(f"{PROJECT}/graders/half/versions/1").json()["pinned"] == {"grader:exact": "exact@1"}
+    assert [outcome["score"] for outcome in score(client, "half", "4", "5")] == [0.5, 0.0]
+    other = "async def grade(thread):\n    return 0.25\n"
+    assert client.put(f"{PROJECT}/graders/exact", json={"source": other}).json()["version"] == 2
+    assert [outcome["score"] for outcome in score(client, "half", "4", "5")] == [0.5, 0.0]
+    assert client.put(f"{PROJECT}/graders/half", json={"source": BOTH}).json()["version"] == 2
+    assert [outcome["score"] for outcome in score(client, "half", "5")] == [0.125]
+    client.delete(f"{PROJECT}/graders/exact")
+    (outcome,) = score(client, "half", "5")
+    error = outcome["error"]
+    assert isinstance(error, dict)
+    assert (error["kind"], error["cause"]) == ("model", "unknown")
+
+
+@pytest.mark.usefixtures("asking")
+def test_a_grader_asks_a_judge(client: httpx.Client, server: ModelServer) -> None:
+    register(client, server)
+    create(client, "exact", JUDGE)
+    create(client, "half", BOTH)
+    (outcome,) = score(client, "half", "good day")
+    assert outcome["score"] == 0.5
+    assert outcome["spent"] == {"asks": 2, "input_tokens": 10, "output_tokens": 5, "cost": 0.0}
