@@ -129,6 +129,7 @@ def create(
         "memory_mb": memory_mb,
         "threads": tried_on,
         "environment": environment,
+        "ask": ask,
     }
     settings = {"criteria": criteria, "model": model, "endpoint": endpoint}
     given = {setting: value for setting, value in settings.items() if value is not None}

@@ -104,7 +104,7 @@ def _literal(value: object, depth: int) -> str:
     if not isinstance(value, dict | list | tuple):
         return repr(value)
     if isinstance(value, dict):
-        parts = [f"{str(name)!r}: {_literal(member, depth + 1)}" for name, member in value.items()]
+        parts = [f"{_text(str(name))}: {_literal(member, depth + 1)}" for name, member in value.items()]
     else:
         parts = [_literal(member, depth + 1) for member in value]
     left, right = ("{", "}") if isinstance(value, dict) else ("[", "]")
@@ -118,6 +118,6 @@ def _literal(value: object, depth: int) -> str:
 def _text(text: str) -> str:
     """Several lines stand as such, unless something in them would read as something else."""
     lines = text.split("\n")
-    if len(lines) == 1 or '"""' in text or "\\" in text or text.endswith('"') or not all(map(str.isprintable, lines)):
+    if '"' in text or "\\" in text or not all(map(str.isprintable, lines)):
         return repr(text)
-    return f'"""\\\n{text}"""'
+    return f'"{text}"' if len(lines) == 1 else f'"""\\\n{text}"""'

@@ -10,13 +10,14 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
+from examples.model_server import ModelServer, Script
 from gradebox import AsyncClient, Client
 from gradebox.cli import app
 from gradebox.judges.source import source_of
+from models.answering import asker_of
+from models.settings import ModelSettings
 from storage.grader_content import CONFIG_BYTES, Declared
 from tests.api.conftest import GOOD, PROJECT, Service, problem
-from tests.models.test_asking_scorer import Scripted
-from tests.models.test_kinds import Answering, judged, rewarded
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders"
@@ -29,22 +30,31 @@ CONFIG: dict[str, Any] = {
 
 
 @pytest.fixture(autouse=True)
-def answered(service: Service, monkeypatch: pytest.MonkeyPatch) -> Scripted:
-    """What is asked while a grader is proved is answered as if the project had a model and an endpoint."""
-    asker = Scripted(lambda request: rewarded(request) if request["ask"] == "endpoint" else judged(request))
-    pool, prove = service.services.pool, service.services.pool.prove
-
-    def answering(*arguments: Any, **named: Any) -> Any:
-        return prove(*arguments, **{**named, "answering": Answering(asker)})
-
-    monkeypatch.setattr(pool, "prove", answering)
-    return asker
+def server(service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """The project's model and endpoint, on this machine: the model answers with what fits first, PASS."""
+    settings = ModelSettings(model_hosts=("*",), model_private="on")
+    asker = asker_of(service.store, settings, service.services.pool)
+    monkeypatch.setattr(service.services, "models", settings)
+    monkeypatch.setattr(service.services, "asker", asker)
+    with ModelServer(Script(reward=0.25, reply='{"reasoning": "so it is", "score": "PASS"}')) as server:
+        model = {"key": "small-judge", "base_url": server.base_url, "model": "m"}
+        assert client.post(f"{PROJECT}/models", json=model).status_code == 201
+        endpoint = {"key": "my-reward", "url": server.base_url}
+        assert client.post(f"{PROJECT}/endpoints", json=endpoint).status_code == 201
+        yield server
+    asker.close()
 
 
 @pytest.fixture
 def ours(service: Service, secret: str) -> Iterator[Client]:
     with Client(service.url, secret) as client:
         yield client
+
+
+def scored(client: httpx.Client, key: str) -> dict[str, Any]:
+    threads = [{"prompt": "What is 2+2?", "completion": "4"}]
+    (outcome,) = client.post(f"{URL}/{key}/score", json={"threads": threads}).json()["outcomes"]
+    return {name: outcome.get(name) for name in ("score", "details")}
 
 
 def test_a_kind_is_kept_with_its_config_and_a_source_that_is_written(client: httpx.Client) -> None:
@@ -58,6 +68,9 @@ def test_a_kind_is_kept_with_its_config_and_a_source_that_is_written(client: htt
     version = client.get(f"{URL}/polite/versions/1").json()
     assert (version["kind"], version["config"]) == ("binary_judge", CONFIG)
     assert version["source"] == source_of("binary_judge", CONFIG)
+    assert scored(client, "polite") == {"score": 1.0, "details": {"verdict": "PASS"}}
+    client.post(URL, json={"key": "far", "kind": "external", "config": {"endpoint": "my-reward"}})
+    assert scored(client, "far")["score"] == 0.25
 
 
 def test_a_version_follows_only_where_something_changes(client: httpx.Client) -> None:
@@ -78,7 +91,7 @@ def test_what_is_written_is_proved_like_any_other(client: httpx.Client) -> None:
     report = problem(client.post(URL, json=broken), 422, "validation-failed")
     assert "user_template is no template" in report
     lacks = broken | {"config": CONFIG | {"model": "other"}}
-    assert "lacks" in problem(client.post(URL, json=lacks), 422, "validation-failed")
+    assert "'other'" in problem(client.post(URL, json=lacks), 422, "validation-failed")
     long = broken | {"config": CONFIG | {"criteria": "x" * 65_536}}
     assert "65536" in problem(client.post(URL, json=long), 422, "validation-failed").replace(",", "")
     assert client.get(URL).json() == []
@@ -172,7 +185,7 @@ def test_the_command_line_makes_kinds(service: Service, secret: str, tmp_path: P
     (tmp_path / "judge.json").write_text(json.dumps(CONFIG))
     config = ("--config", str(tmp_path / "judge.json"))
     assert run("create", "brief", "--kind", "binary_judge", *config, "--criteria", "It is brief").exit_code == 0
-    assert "criteria='It is brief'" in run("show", "brief", "--source").stdout
+    assert 'criteria="It is brief"' in run("show", "brief", "--source").stdout
     exported = run("export", "brief").stdout
     assert "BinaryJudge" in json.loads(exported)["versions"][0]["source"]
     for wrong in (["x"], ["x", "--criteria", "c"], ["x", "--kind", "external", "--criteria", "c"]):

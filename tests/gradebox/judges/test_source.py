@@ -35,8 +35,8 @@ def test_it_is_a_few_lines_that_can_be_read() -> None:
         "from gradebox.judges import BinaryJudge\n"
         "\n"
         "judge = BinaryJudge(\n"
-        "    criteria='The answer is polite',\n"
-        "    model='small-judge',\n"
+        '    criteria="The answer is polite",\n'
+        '    model="small-judge",\n'
         '    user_template="""\\\n'
         '{{{completion}}}\nPolite?""",\n'
         ")\n"
@@ -45,7 +45,7 @@ def test_it_is_a_few_lines_that_can_be_read() -> None:
         "async def grade(thread: StringThread) -> float:\n"
         "    return await judge(thread)\n"
     )
-    assert "ExternalEndpoint(\n    endpoint='my-reward',\n)" in source.source_of("external", {"endpoint": "my-reward"})
+    assert 'ExternalEndpoint(\n    endpoint="my-reward",\n)' in source.source_of("external", {"endpoint": "my-reward"})
 
 
 def test_it_holds_every_setting() -> None:

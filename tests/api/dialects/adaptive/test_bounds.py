@@ -94,19 +94,22 @@ def test_only_posts_are_taken(service: Service) -> None:
 
 
 CREATE = "mutation($p: IdOrKey!, $i: GraderCreateInput!) { createGrader(project: $p, input: $i) { key } }"
-ONE = "graders(project: $p) { graderConfig { ... on JudgeConfigOutput { criteria } } }"
+ONE = "graders(project: $p) { graderConfig { ... on FunctionConfigOutput { sourceCode } } }"
+SOURCE = f"async def grade(thread):\n    return 1.0\n#{'x' * 65_000}\n"
+MANY = 54  # ten times as many sources are longer than an answer may be
 
 
+@pytest.mark.slow
 def test_an_answer_is_bounded_in_bytes(ask: Ask, project: str) -> None:
-    judge = {"model": "m", "criteria": "c" * 250_000, "examples": [], "systemTemplate": "s", "userTemplate": "u"}
-    for number in range(14):
-        wanted = {"name": "x", "key": f"j{number}", "graderType": "JUDGE", "graderConfig": {"judge": judge}}
+    for number in range(MANY):
+        config = {"function": {"sourceCode": SOURCE}}
+        wanted = {"name": "x", "key": f"j{number}", "graderType": "FUNCTION", "graderConfig": config}
         made = ask(CREATE, p=project, i=wanted)
         assert made["data"], made
     listed = ask(f"query($p: IdOrKey!) {{ {ONE} }}", p=project)["data"]["graders"]
-    assert [len(grader["graderConfig"]["criteria"]) for grader in listed] == [250_000] * 14
+    assert [len(grader["graderConfig"]["sourceCode"]) for grader in listed] == [len(SOURCE)] * MANY
     often = " ".join(f"a{number}: {ONE}" for number in range(10))
     assert "longer than 33554432 bytes" in message(ask(f"query($p: IdOrKey!) {{ {often} }}", p=project))
-    names = " ".join(f"a{number}: criteria" for number in range(10))
-    one = ONE.replace("criteria", names)
+    names = " ".join(f"a{number}: sourceCode" for number in range(10))
+    one = ONE.replace("sourceCode", names)
     assert "longer than 33554432 bytes" in message(ask(f"query($p: IdOrKey!) {{ {one} }}", p=project))

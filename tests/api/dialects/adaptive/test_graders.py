@@ -1,7 +1,7 @@
 """Graders through adaptive-sdk, unmodified."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import UUID
 
@@ -9,6 +9,7 @@ import pytest
 from adaptive_sdk.graphql_client import GraderUpdateInput
 from adaptive_sdk.graphql_client.exceptions import GraphQLClientGraphQLMultiError
 
+from examples.model_server import ModelServer, Script
 from gradebox import NotFound
 from gradebox.errors import Conflict
 from tests.api.dialects.adaptive.conftest import Sdk
@@ -96,60 +97,102 @@ def test_a_create_without_validation_is_validated(ask: Callable[..., Any], proje
     assert service.client(project).graders.list() == []
 
 
-def test_a_judge_comes_back_as_it_was_sent(sdk: Sdk, service: Service, project: str) -> None:
+@pytest.fixture
+def server(service: Service, project: str) -> Iterator[ModelServer]:
+    """A model `a-judge` of the project, which finds that every completion passes; and a reward server."""
+    with ModelServer(Script(reply='{"reasoning": "so it is", "score": "PASS"}', reward=0.25)) as server:
+        service.client(project).models.create("a-judge", base_url=server.base_url, model="m")
+        yield server
+
+
+def judge(client: Any, **more: Any) -> Any:
+    settings = {"key": "kind", "criteria": "is <kind>", "judge_model": "a-judge", "name": "Kind", **more}
+    return client.graders.create.binary_judge(**settings)
+
+
+def test_a_judge_comes_back_as_it_was_sent_and_scores(
+    sdk: Sdk, service: Service, project: str, server: ModelServer
+) -> None:
     examples = [
         {"input": [{"role": "user", "content": "hi"}], "output": "yo", "passes": True},
         {"input": [], "output": "no", "passes": False, "reasoning": "rude"},
     ]
-
-    def create(client: Any) -> Any:
-        return client.graders.create.binary_judge(
-            key="kind", criteria="is kind", judge_model="a-judge", name="Kind", examples=examples
-        )
-
-    made = sdk(create)
+    made = sdk(lambda client: judge(client, examples=examples))
     config = made.grader_config
     assert (made.grader_type.value, made.metric.kind.value, made.name) == ("JUDGE", "BOOL", "Kind")
-    assert (config.judge_criteria, config.model.key, config.model.online.value) == ("is kind", "a-judge", "OFFLINE")
+    assert (config.judge_criteria, config.model.key, config.model.online.value) == ("is <kind>", "a-judge", "ONLINE")
     assert [(one.output, one.pass_, one.reasoning) for one in config.examples] == [
         ("yo", True, None),
         ("no", False, "rude"),
     ]
     assert config.examples[0].input[0].content == "hi"
-    kept = service.client(project).graders.versions("kind")[0]
-    assert kept.kind == "judge"
-    assert kept.config is not None
-    assert "{{#each examples}}" in kept.config["system_template"]
+    client = service.client(project)
+    (kept,) = client.graders.versions("kind")
+    assert kept.kind == "binary_judge"
+    assert "{{#each examples}}" in kept.source
+    thread = {"prompt": "Is <that> so?", "completion": "yes &lt; no"}
+    (outcome,) = client.score("kind", [thread])
+    assert (outcome.score, outcome.reason) == (1.0, "so it is")
+    assert [one.grader_type.value for one in sdk(lambda c: c.graders.list())] == ["JUDGE"]
+    client.models.delete("a-judge")
+    model = sdk(lambda c: c.graders.get(grader_key="kind")).grader_config.model
+    assert (model.online.value, "no model 'a-judge'" in model.error) == ("OFFLINE", True)
 
 
-def test_prebuilt_external_and_custom_graders_come_back(sdk: Sdk, service: Service, project: str) -> None:
+def test_a_judge_of_a_model_that_is_not_there_is_not_kept(sdk: Sdk, service: Service, project: str) -> None:
+    with pytest.raises(GraphQLClientGraphQLMultiError, match="a-judge"):
+        sdk(judge)
+    assert service.client(project).graders.list() == []
+
+
+def test_an_external_endpoint_is_registered_by_its_url_and_scores(
+    sdk: Sdk, service: Service, project: str, server: ModelServer
+) -> None:
+    def create(client: Any, key: str) -> Any:
+        return client.graders.create.external_endpoint(key=key, url=server.base_url)
+
+    made = sdk(lambda client: create(client, "far"))
+    assert (made.grader_type.value, made.grader_config.url) == ("REMOTE", server.base_url)
+    client = service.client(project)
+    assert client.score("far", [{"completion": "x"}])[0].score == 0.25
+    sdk(lambda client: create(client, "again"))
+    assert [(one.key, one.url) for one in client.endpoints.list()] == [("far", server.base_url)]
+    with (
+        ModelServer(Script(behave="status", status=400)) as wrong,
+        pytest.raises(GraphQLClientGraphQLMultiError, match="gave no score"),
+    ):
+        sdk(lambda c: c.graders.create.external_endpoint(key="away", url=wrong.base_url))
+    with pytest.raises(GraphQLClientGraphQLMultiError, match="http"):
+        sdk(lambda c: c.graders.create.external_endpoint(key="away", url="ftp://x"))
+    assert [one.key for one in client.endpoints.list()] == ["far"]
+    assert {one.key: one.kind for one in client.graders.list()} == {"again": "external", "far": "external"}
+
+
+def test_prebuilt_and_custom_graders_come_back(sdk: Sdk, service: Service, project: str) -> None:
     prebuilt = sdk(lambda c: c.graders.create.prebuilt_judge(key="true", type="FAITHFULNESS", judge_model="m"))
-    external = sdk(lambda c: c.graders.create.external_endpoint(key="far", url="http://far.example/"))
     custom = sdk(lambda c: c.graders.create.custom(key="own", description="mine"))
     bare = sdk(lambda c: c.graders.create.custom(key="bare"))
 
     assert prebuilt.grader_config.prebuilt_criteria.key.value == "FAITHFULNESS"
-    assert prebuilt.metric.key == "true"
-    assert external.grader_config.url == "http://far.example/"
+    assert (prebuilt.metric.key, prebuilt.grader_config.model.online.value) == ("true", "OFFLINE")
     assert custom.grader_config.grader_description == "mine"
     assert bare.grader_config.grader_description is None
     listed = sdk(lambda c: c.graders.list())
     assert [(one.key, one.grader_type.value) for one in listed] == [
         ("bare", "CUSTOM"),
-        ("far", "REMOTE"),
         ("own", "CUSTOM"),
         ("true", "PREBUILT"),
     ]
     kinds = {grader.key: grader.kind for grader in service.client(project).graders.list()}
-    assert kinds == {"bare": "custom", "far": "external", "own": "custom", "true": "prebuilt"}
+    assert kinds == {"bare": "custom", "own": "custom", "true": "prebuilt"}
 
 
 def test_what_is_only_kept_says_so_when_it_is_to_score(sdk: Sdk, service: Service, project: str) -> None:
     sdk(lambda c: c.graders.create.custom(key="own"))
     client = service.client(project)
-    with pytest.raises(Conflict, match=r"'own' is of kind 'custom': .* cannot be run yet"):
+    with pytest.raises(Conflict, match=r"'own' is of kind 'custom', .* cannot be run"):
         client.batches.create("own", [{"completion": "x"}])
-    with pytest.raises(Conflict, match="cannot be run yet"):
+    with pytest.raises(Conflict, match="cannot be run"):
         client.score("own", [{"completion": "x"}])
 
 
@@ -213,18 +256,22 @@ def test_an_update_changes_what_it_names(sdk: Sdk, service: Service, project: st
     assert service.client(project).graders.get("says-four").version == 2
 
 
-def test_a_judge_is_updated_as_a_new_version(ask: Callable[..., Any], service: Service, project: str) -> None:
-    custom = {"name": "o", "key": "o", "graderType": "REMOTE"}
-    ask(CREATE, project=project, input={**custom, "graderConfig": {"remote": {"url": "http://a.example"}}})
+def test_an_update_of_a_config_is_a_new_version(
+    ask: Callable[..., Any], service: Service, project: str, server: ModelServer
+) -> None:
+    url, other = server.base_url, server.base_url.replace("127.0.0.1", "localhost")
     update = (
-        'mutation U($p: IdOrKey!, $i: GraderUpdateInput!) { updateGrader(project: $p, id: "o", input: $i) { name } }'
+        'mutation U($p: IdOrKey!, $i: GraderUpdateInput!) { updateGrader(project: $p, id: "o", input: $i) '
+        "{ name graderConfig { ... on RemoteConfigOutput { url } } } }"
     )
+    created = {"name": "o", "key": "o", "graderType": "REMOTE", "graderConfig": {"remote": {"url": url}}}
+    assert "errors" not in ask(CREATE, project=project, input=created)
 
-    answer = ask(update, p=project, i={"name": "O", "graderConfig": {"remote": {"url": "http://b.example"}}})
+    answer = ask(update, p=project, i={"name": "O", "graderConfig": {"remote": {"url": other}}})
 
-    assert answer == {"data": {"updateGrader": {"name": "O"}}}
+    assert answer == {"data": {"updateGrader": {"name": "O", "graderConfig": {"url": other}}}}
     versions = service.client(project).graders.versions("o")
-    assert [version.config for version in versions] == [{"url": "http://a.example"}, {"url": "http://b.example"}]
+    assert [version.config for version in versions] == [{"endpoint": "o"}, {"endpoint": "o-2"}]
 
 
 def test_a_config_of_another_type_and_a_metric_upside_down_are_refused(ask: Callable[..., Any], project: str) -> None:
