@@ -100,7 +100,7 @@ def test_a_create_without_validation_is_validated(ask: Callable[..., Any], proje
 @pytest.fixture
 def server(service: Service, project: str) -> Iterator[ModelServer]:
     """A model `a-judge` of the project, which finds that every completion passes; and a reward server."""
-    with ModelServer(Script(reply='{"reasoning": "so it is", "score": "PASS"}', reward=0.25)) as server:
+    with ModelServer(Script(reply='{"reasoning": "so it is", "score": "PASS"}', reward=0.25, schemas=False)) as server:
         service.client(project).models.create("a-judge", base_url=server.base_url, model="m")
         yield server
 

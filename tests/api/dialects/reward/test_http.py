@@ -147,7 +147,7 @@ def test_a_grader_that_is_not_there_or_not_run_says_so(reward: Reward, service: 
     ]
     for ask in calls:
         assert refused(reward.at(grader="nothing"), ask)["status"] == 404
-        assert "cannot be run yet" in refused(reward.at(grader="own"), ask)["detail"]
+        assert "cannot be run" in refused(reward.at(grader="own"), ask)["detail"]
 
 
 @pytest.mark.parametrize(
