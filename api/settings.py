@@ -43,3 +43,7 @@ class ApiSettings(BaseSettings):
     metrics_dir: Path | None = Field(
         default=None, description="a folder of files with the metrics of workers, told along with the API's own"
     )
+    asking_file: Path | None = Field(
+        default=None,
+        description="a file that is made for the first batch with graders that ask",
+    )

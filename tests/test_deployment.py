@@ -18,7 +18,7 @@ def _services() -> dict[str, dict[str, Any]]:
     return services
 
 
-@pytest.mark.parametrize("name", ["redis", "api", "worker"])
+@pytest.mark.parametrize("name", ["redis", "api", "worker", "asking-worker"])
 def test_each_container_has_limits(name: str) -> None:
     service = _services()[name]
     assert service["mem_limit"]
@@ -31,7 +31,8 @@ def test_workers_do_not_have_the_first_key() -> None:
     services = _services()
     packages = "${GRADEBOX_ENVIRONMENTS_DIR:-environments}:${GRADEBOX_ENVIRONMENTS_DIR:-/environments}"
     assert set(services["api"]["volumes"]) == {"data:/data", "spool:/spool", "keys:/keys", packages}
-    assert set(services["worker"]["volumes"]) == {"spool:/spool", "keys:/keys:ro", packages}
+    assert set(services["worker"]["volumes"]) == {"spool:/spool", packages}
+    assert set(services["asking-worker"]["volumes"]) == {"spool:/spool", "keys:/keys:ro", packages}
     assert services["worker"]["environment"]["GRADEBOX_SPOOL_URL"] == "file:///spool"
 
 

@@ -128,6 +128,8 @@ class Arrival(NamedTuple):
     def _accept(self, wanted: list[Wanted], upload: Upload) -> Batch:
         chunks = upload.finish()
         once = self.repeat.once if self.repeat else None
+        if lane_of(wanted) == "asking" and (file := self.services.settings.asking_file) is not None:
+            file.touch()
         batch = self.services.dispatch.accept(upload.batch_id, self.project, wanted, chunks, self.by, once)
         if batch.id == upload.batch_id:  # else it is one that was accepted before
             self.services.metrics.accepted.inc()

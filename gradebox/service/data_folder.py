@@ -41,6 +41,11 @@ class DataFolder:
         return self._folder("logs") / f"{name}.log"
 
     @property
+    def asking(self) -> Path:
+        """A file that is there once a batch was sent whose graders ask."""
+        return self.path / "asking"
+
+    @property
     def metrics(self) -> Path:
         """Where workers write their metrics for the API."""
         return self._folder("metrics")

@@ -28,7 +28,9 @@ class ServiceProcess:
         log: Path,
         stop_s: float,
         pass_fds: Sequence[int] = (),
+        wanted: Path | None = None,
     ) -> None:
+        """`wanted`: it is started once this file is there."""
         self.name = name
         self.log = log
         self.stop_s = stop_s
@@ -36,6 +38,7 @@ class ServiceProcess:
         self._command = command
         self._environment = environment
         self._pass_fds = pass_fds
+        self._wanted = wanted
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
         self._started = 0.0
@@ -43,9 +46,11 @@ class ServiceProcess:
         self._delay = SHORTEST_DELAY_S
 
     def start(self) -> None:
-        """Starts the process, in a process group of its own: Ctrl-C is the service's to handle."""
+        """Starts the process, where it is wanted, in a process group of its own: Ctrl-C is the service's to handle."""
         with self.log.open("ab") as log:
             self._log_start = log.tell()
+            if self._wanted is not None and not self._wanted.exists():
+                return
             self._process = subprocess.Popen(
                 self._command,
                 env=self._environment,

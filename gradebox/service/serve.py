@@ -131,6 +131,7 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
             "supervised": os.getpid(),
             "log_format": "json",  # they are read here
             "metrics_dir": folder.metrics,
+            "asking_file": folder.asking,
             "metrics_port": 0,  # the API serves the workers' metrics
             "environments": os.environ.get("GRADEBOX_ENVIRONMENTS", "on"),  # this machine's user is its operator
             "model_hosts": os.environ.get("GRADEBOX_MODEL_HOSTS", "*"),
@@ -154,7 +155,9 @@ def _servers(options: ServeOptions, folder: DataFolder, listener: socket.socket)
 
 
 def _asking_worker(environment: dict[str, str], folder: DataFolder, stop_s: float) -> ServiceProcess:
-    """It waits for models most of the time, so one is enough, which keeps no sandboxes ready."""
+    """It waits for models most of the time, so one is enough, which keeps no sandboxes ready. It starts with the first
+    batch whose graders ask.
+    """
     name = "asking-worker"
     own = {
         "GRADEBOX_QUEUE": "asking",
@@ -162,7 +165,7 @@ def _asking_worker(environment: dict[str, str], folder: DataFolder, stop_s: floa
         "GRADEBOX_METRICS_FILE": str(folder.metrics / f"{name}.prom"),
     }
     command = server_programs.command("worker")
-    return ServiceProcess(name, command, {**environment, **own}, folder.log(name), stop_s)
+    return ServiceProcess(name, command, {**environment, **own}, folder.log(name), stop_s, wanted=folder.asking)
 
 
 def _worker_memory_mb(workers: int) -> int:

@@ -1,0 +1,104 @@
+"""Batches of graders that ask, scored by a whole service."""
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+
+from examples.model_server import ModelServer, Script
+from gradebox.client._sync.batches import BatchHandle
+from tests.gradebox.conftest import ROOT, Service, serving
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox]
+
+REPLY = '{"reasoning": "so it seems", "option": "yes"}'
+JUDGE = """
+from gradebox import Model, Score
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    verdict = await judge.choose(f"Is this polite? {thread.completion()}", ["yes", "no"])
+    return Score(verdict.option == "yes")
+"""
+EXACT = "async def grade(thread):\n    return float(thread.completion() == '4')\n"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("asking"), "--workers", "1") as running:
+        yield running
+
+
+def threads(number: int, what: str) -> list[dict[str, object]]:
+    return [{"prompt": "2 + 2?", "completion": f"{what} {n}"} for n in range(number)]
+
+
+def over(service: Service, batch_id: str, seconds: float = 90) -> BatchHandle:
+    ends = time.monotonic() + seconds
+    with service.client() as client:
+        while (batch := client.batches.get(batch_id)).state in ("queued", "running"):
+            assert time.monotonic() < ends, batch
+            time.sleep(0.1)
+        return batch
+
+
+def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service, tmp_path: Path) -> None:
+    assert not (service.data_dir / "asking").exists()
+    with ModelServer(Script(reply=REPLY, latency_s=0.3)) as server, service.client() as client:
+        client.models.create("small-judge", base_url=server.base_url, model="m")
+        client.graders.create.function(key="polite", fn=JUDGE)
+        client.graders.create.function(key="exact", fn=EXACT)
+        judged = client.batches.create(["polite", "exact"], threads(250, "judged"))
+        began = time.monotonic()
+        plain = client.batches.create("exact", threads(250, "plain"))
+        assert over(service, plain.id).scored == 250
+        assert client.batches.get(judged.id).state in ("queued", "running")
+        print("plain batch took", time.monotonic() - began)
+        batch = over(service, judged.id)
+        print("judged batch took", time.monotonic() - began)
+        assert (batch.scored, batch.errors) == (500, {})
+        assert [one.mean for one in batch.summary] == [1.0, 0.0]
+        assert len(server.bodies) == 251  # and the proof's
+        client.models.delete("small-judge")
+
+
+@contextmanager
+def server_process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server that can be killed, and its base URL."""
+    command = [sys.executable, "-m", "examples.model_server", *arguments]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline().split()[-1]
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors(service: Service) -> None:
+    with (
+        server_process("--port", "0", "--reply", REPLY, "--latency-s", "0.2") as (process, url),
+        service.client() as client,
+    ):
+        client.models.create("small-judge", base_url=url, model="m", timeout_s=2, max_concurrency=4)
+        client.graders.put("polite", fn=JUDGE)
+        judged = client.batches.create("polite", threads(120, "unplugged"))
+        while httpx.get(url.removesuffix("/v1")).json()["requests"] < 40:
+            time.sleep(0.05)
+        process.kill()
+        batch = over(service, judged.id, 170)
+        outcomes = list(judged.outcomes())
+        client.models.delete("small-judge")
+    causes = Counter(outcome.error.cause if outcome.error else None for outcome in outcomes)
+    assert causes[None] >= 30
+    assert causes["unreachable"] == 120 - causes[None] > 0
+    assert all(outcome.error.retryable for outcome in outcomes if outcome.error)
+    assert batch.errors == {"model": causes["unreachable"]}
