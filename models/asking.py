@@ -278,7 +278,7 @@ async def _retried(send: Callable[[float], Awaitable[Answer]], gate: Gate) -> An
             _note(error, gate)
             pause_s = _pause(error, tries)
             is_late = monotonic() + pause_s > end or gate.paused_until > end
-            if not error.fault.retryable or gate.is_away or is_late:
+            if not error.fault.retryable or gate.is_away() or is_late:
                 raise
         gate.note_request()
         await asyncio.sleep(pause_s)

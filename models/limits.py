@@ -53,7 +53,7 @@ class Gate:
         self._guess = _GUESS
         self._missed = 0
         self._failing_since: float | None = None
-        self._is_tried = False
+        self._trial: asyncio.Future[None] | None = None  # of a server that is away: done when it has answered or not
         self._sharing: asyncio.Task[None] | None = None
         self._wants_more = asyncio.Event()
 
@@ -62,7 +62,6 @@ class Gate:
         """Whether nobody asks, and no share is held."""
         return self._sharing is None
 
-    @property
     def is_away(self) -> bool:
         """Whether the server has answered nobody for as long as an ask may take."""
         return self._failing_since is not None and monotonic() - self._failing_since > self.ask_s
@@ -83,11 +82,12 @@ class Gate:
         await self._enter()
         is_trial = False
         try:
-            is_trial = self._check_away()
+            is_trial = await self._is_trial()
             yield
         finally:
             if is_trial:
-                self._is_tried = False
+                self._end_trial()
+                self._trial = None
             self._sent -= 1
             self._hand_on()
 
@@ -112,11 +112,13 @@ class Gate:
     def note_answer(self) -> None:
         """The server answered."""
         self._failing_since = None
+        self._end_trial()
 
     def note_unreachable(self) -> None:
         """The server did not answer."""
         if self._failing_since is None:
             self._failing_since = monotonic()
+        self._end_trial()
 
     def note_pause(self, seconds: float | None) -> None:
         """The server wants fewer requests, and none for so long: nobody asks it meanwhile, in any process."""
@@ -183,15 +185,26 @@ class Gate:
         if self._is_worth_asking():
             self._wants_more.set()
 
-    def _check_away(self) -> bool:
-        """Whether this ask is the one that tries a server which is away. Raises ModelError for all others."""
-        if not self.is_away:
+    async def _is_trial(self) -> bool:
+        """Whether this ask is the one that tries a server which is away. All others wait until that is answered or not.
+
+        Raises:
+            ModelError: it was not answered.
+        """
+        if not self.is_away():
             return False
-        if self._is_tried:
+        if self._trial is None:
+            self._trial = asyncio.get_running_loop().create_future()
+            return True
+        await asyncio.shield(self._trial)
+        if self.is_away():
             message = f"the server has not answered for {self.ask_s:g} s and more: score it again once it is back"
             raise ModelError("unreachable", message, True)
-        self._is_tried = True
-        return True
+        return False
+
+    def _end_trial(self) -> None:
+        if self._trial is not None and not self._trial.done():
+            self._trial.set_result(None)
 
     async def _share_until_idle(self) -> None:
         """Keeps this process's share up to date while there are asks, and then gives it back."""

@@ -83,7 +83,9 @@ def server_process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str
         process.wait()
 
 
-def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors(service: Service) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_tried_again(service: Service) -> None:
     with (
         server_process("--port", "0", "--reply", REPLY, "--latency-s", "0.2") as (process, url),
         service.client() as client,
@@ -94,8 +96,12 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors(service: Serv
         while httpx.get(url.removesuffix("/v1")).json()["requests"] < 40:
             time.sleep(0.05)
         process.kill()
-        batch = over(service, judged.id, 170)
+        batch = over(service, judged.id, 240)
         outcomes = list(judged.outcomes())
+        port = url.removesuffix("/v1").rpartition(":")[2]
+        with server_process("--port", port, "--reply", REPLY):
+            assert judged.retry().state == "running"
+            assert over(service, judged.id).scored == 120
         client.models.delete("small-judge")
     causes = Counter(outcome.error.cause if outcome.error else None for outcome in outcomes)
     assert causes[None] >= 30
