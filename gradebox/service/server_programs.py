@@ -14,10 +14,10 @@ import gradebox
 from gradebox.errors import CannotServe
 
 _NEEDED = (
+    "aiohttp",
     "cryptography",
     "fastapi",
     "fsspec",
-    "openai",
     "pydantic_settings",
     "redis",
     "rq",

@@ -144,7 +144,7 @@ def _judge(work: Work, report: Report) -> None:
 
 def _assert_nothing_is_left(works: list[Work], service: Service) -> None:
     redis = service.redis
-    held = ("turns", "leases", "waiting", "active", "sources", "holds")
+    held = ("turns", "turns-asking", "leases", "waiting", "active", "sources", "holds")
     assert not redis.exists(*(f"gradebox:{name}" for name in held)), redis.keys("gradebox:*")
     service.processes()
     assert service.stop() == 0

@@ -1,0 +1,86 @@
+"""Processes are killed while completions are judged: no outcome is lost, and no reply that was kept is paid twice."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from examples.model_server import ModelServer, Script
+from gradebox import BatchHandle
+from gradebox.errors import ApiError, ConnectionFailed
+from tests.chaos.service import Service
+
+JUDGE = """
+from gradebox import Model, Score
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    verdict = await judge.choose(f"Is this polite? {thread.completion()}", ["yes", "no"])
+    return Score(verdict.option == "yes", reason=thread.completion())
+"""
+KILLS = 20
+COMPLETIONS = 2_500
+AT_ONCE = 8
+ROLES = ("worker", "worker", "worker", "sandbox", "api", "redis")
+
+
+@pytest.mark.service
+@pytest.mark.sandbox
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_kills_lose_no_outcome_and_ask_again_what_was_under_way_alone(tmp_path: Path) -> None:
+    """`GRADEBOX_CHAOS_SEED` repeats a run's choices."""
+    seed = int(os.environ.get("GRADEBOX_CHAOS_SEED") or random.randrange(1_000_000))
+    chance = random.Random(seed)
+    with ModelServer(Script(latency_s=0.04)) as server, Service(tmp_path, workers=1) as service:
+        service.await_ready()
+        with service.client() as client:
+            client.models.create("small-judge", base_url=server.base_url, model="m", max_concurrency=AT_ONCE)
+            client.graders.create.function(key="polite", fn=JUDGE)
+            asked_before = len(server.bodies)
+            threads = [{"id": n, "completion": f"answer {n}"} for n in range(COMPLETIONS)]
+            batch = client.batches.create("polite", threads)
+            killed: Counter[str] = Counter()
+            while killed.total() < KILLS and not _is_over(batch):
+                time.sleep(chance.uniform(0.2, 1.2))
+                killed += _kill(service, chance.choice(ROLES), chance)
+                service.ensure()
+            service.await_ready()
+            ends = time.monotonic() + 240
+            while not _is_over(batch):
+                assert time.monotonic() < ends, f"seed {seed}: {batch}"
+                service.ensure()
+                time.sleep(0.2)
+            outcomes = list(batch.outcomes())
+        assert killed.total() >= KILLS // 2, f"seed {seed}: the batch was over after {killed}"
+        assert [outcome.id for outcome in outcomes] == list(range(COMPLETIONS)), f"seed {seed}"
+        wrong = [each for each in outcomes if (each.score, each.reason) != (1.0, f"answer {each.id}")]
+        assert wrong == [], f"seed {seed}: {wrong[:3]}"
+        asked = Counter(body["messages"][0]["content"] for body in server.bodies[asked_before:])
+        assert len(asked) == COMPLETIONS, f"seed {seed}"
+        again = asked.total() - len(asked)
+        assert again <= AT_ONCE * killed.total(), f"seed {seed}: {again} replies were asked for again, {killed}"
+
+
+def _is_over(batch: BatchHandle) -> bool:
+    with suppress(ConnectionFailed, ApiError):
+        batch.refresh()
+    return batch.state == "finished"
+
+
+def _kill(service: Service, role: str, chance: random.Random) -> Counter[str]:
+    """Kills a process of this role, where there is one."""
+    there = service.processes()[role]
+    if not there:
+        return Counter()
+    with suppress(ProcessLookupError):
+        os.kill(chance.choice(there), signal.SIGKILL)
+        return Counter([role])
+    return Counter()
