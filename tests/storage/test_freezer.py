@@ -1,5 +1,6 @@
 import random
 import threading
+import time
 
 import msgspec
 import pytest
@@ -124,9 +125,18 @@ def test_many_small_batches_take_less_than_a_kilobyte_each(store: Store, redis: 
             store.freezer.freeze(batch)
 
     make(150)  # structures that hold few change their kind as they grow
-    before = int(redis.info("memory")["used_memory_dataset"])
+    before = _memory(redis)
     make(300)
-    assert (int(redis.info("memory")["used_memory_dataset"]) - before) / 300 < 480
+    assert (_memory(redis) - before) / 300 < 480
+
+
+def _memory(redis: Redis) -> int:
+    """What the data take once a hash that is growing has moved, which Redis does little by little when it is idle."""
+    seen = []
+    for _ in range(10):
+        seen.append(int(redis.info("memory")["used_memory_dataset"]))
+        time.sleep(0.1)
+    return min(seen)
 
 
 def test_a_cancelled_batch_is_frozen_with_what_it_has(store: Store) -> None:
