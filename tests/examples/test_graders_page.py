@@ -5,11 +5,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import gradebox
 
 PAGE = Path(__file__).parents[2] / "docs" / "graders.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-CONTAINS, _, REASON, VALUES, UNSAFE, SAFE = BLOCKS
+CONTAINS, _, REASON, VALUES, NOT_ALWAYS, UNSAFE, SAFE = BLOCKS
 TESTS = {"tests": [{"call": "add(2, 3)", "expect": 5}]}
 ALWAYS = "class Same:\n    __eq__ = lambda a, b: True\ndef add(a, b):\n    return Same()\n"
 
@@ -33,6 +35,12 @@ def test_a_score_with_a_reason() -> None:
 def test_a_score_with_values() -> None:
     assert score(VALUES, "Answer: 4") == 1
     assert score(VALUES, "4") == 0.5
+
+
+def test_a_grader_that_does_not_always_apply() -> None:
+    assert score(NOT_ALWAYS, "It is 4.", {"documents": ["4", "5"]}) == 0.5
+    with pytest.raises(gradebox.NotApplicable, match="no documents"):
+        score(NOT_ALWAYS, "It is 4.")
 
 
 def test_code_can_forge_its_score_inside_grade_and_not_in_a_process_of_its_own() -> None:
