@@ -75,7 +75,7 @@ class Replay:
     async def answer(self, request: bytes) -> Answer:
         """The answer that is known, at once; else it is waited for, to the end of this run."""
         self._count()
-        if known := self._answers.get(sha256(request).hexdigest()):
+        if self._answers and (known := self._answers.get(sha256(request).hexdigest())):
             return known.pop(0)
         self.requests.append(request)
         if not self.in_loop:

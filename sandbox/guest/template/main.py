@@ -12,6 +12,7 @@ import signal
 import sys
 from _socket import CMSG_LEN, socket
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from struct import unpack
 from time import perf_counter_ns
 from typing import Any, NoReturn, cast
@@ -129,6 +130,10 @@ class Template:
             self.asks = True
             if self.needs_loop:
                 import sandbox.guest.child.asking_loop  # noqa: F401  # the same
+            from sandbox.guest.warmup.asking_dry_run import rehearse_asking
+
+            with suppress(Exception):  # the module body may have changed what it asks with
+                rehearse_asking(candidate.asks, self._limits, self._reader)
         sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.code
