@@ -24,6 +24,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import gradebox
+from examples.model_server import ModelServer, Script
 
 HERE = Path(__file__).parent
 COMPLETIONS = HERE / "completions.jsonl"
@@ -32,6 +33,7 @@ START_S, STOP_S = 90.0, 20.0
 ENDLESS_REGEX_S = 2.0
 SAMPLES_EACH = 2
 TEST_RUN_THREADS = 5
+MODEL_ANSWERS_S = 0.05
 
 REJECTED = """\
 async def grade(thread):
@@ -126,6 +128,28 @@ def show(client: gradebox.Client) -> None:
         for warning in each.warnings:
             console.print(Text(f"{each.grader}: {warning}", style="yellow"))
     heading("What graders said of single completions")
+    show_outcomes(batch.outcomes())
+    heading("A judge asks a model: here a small program that plays one, on this machine")
+    with ModelServer(Script(yes_if="Here is", latency_s=MODEL_ANSWERS_S)) as server:
+        judge(client, server.base_url)
+
+
+def judge(client: gradebox.Client, base_url: str) -> None:
+    """Registers the model, uploads a grader that asks it, and scores the completions."""
+    price = gradebox.Price(input=0.5, output=1.5, currency="EUR")
+    client.models.create("small-judge", base_url=base_url, model="scripted", price=price)
+    key = upload(client, "explained_code")
+    batch = client.batches.create(key, COMPLETIONS)
+    batch.wait(progress=True)
+    (summary,) = batch.summary
+    console.print(table([summary]))
+    if (spent := summary.spent) is None:
+        raise DemoFailed("a judge asked nothing")
+    console.print(
+        f"{summary.not_applicable:,} of {summary.count:,} threads ask for no code: neither a score nor an error.\n"
+        f"For the others it asked {spent.asks:,} times. {spent.kept:,} of these asks had a reply that was kept.\n"
+        f"At {price.input} and {price.output} EUR a million tokens, that cost {spent.cost:.4f} EUR."
+    )
     show_outcomes(batch.outcomes())
 
 

@@ -2,11 +2,13 @@
 
     python -m examples.model_server --port 8100
     python -m examples.model_server --port 8100 --reply '{"score": 3}' --behave status --status 429 --retry-after 2
+    python -m examples.model_server --port 8100 --yes-if "thank you" --latency-s 0.2
 
 It answers `POST /v1/chat/completions`. With `response_format` of a JSON schema, the reply is the smallest value that
-fits the schema. `POST /v1/score` is that of a reward server, which gives each thread `--reward`. The model's name may
-choose a behaviour too, as in `behave:hang` or `behave:status:503`, so that one server serves all tests. `GET /requests`
-tells how many requests there were.
+fits the schema: the first of an `enum`. With `--yes-if`, it is the last of an `enum` for messages that lack a word.
+`POST /v1/score` is that of a reward server, which gives each thread `--reward`. The model's name may choose a
+behaviour too, as in `behave:hang` or `behave:status:503`, so that one server serves all tests. `GET /requests` tells
+how many requests there were.
 """
 
 import argparse
@@ -34,6 +36,7 @@ class Script:
 
     Attributes:
         reply: the text of replies without a schema.
+        yes_if: a word that the last message must have for the first of several options; else the last is chosen.
         reward: of every thread, where it is asked as a reward server.
         behave: one of BEHAVIOURS.
         status, retry_after, times: of `status`: what it answers with, and to how many of the first requests; 0 is all.
@@ -44,6 +47,7 @@ class Script:
     """
 
     reply: str = '{"answer": "yes"}'
+    yes_if: str = ""
     reward: float = 0.5
     behave: str = "answer"
     status: int = 500
@@ -161,7 +165,8 @@ class _Handler(BaseHTTPRequestHandler):
         schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
         if schema is not None and not script.schemas:
             return self._error(400, "response_format is not supported", "unsupported")
-        text = script.reply if schema is None else json.dumps(smallest(schema))
+        last_message = str(body["messages"][-1]["content"]) if body.get("messages") else ""
+        text = script.reply if schema is None else json.dumps(self._fitting(schema, last_message))
         text = {
             "prose": "I should say yes.",
             "other-json": '{"verdict": 1}',
@@ -184,6 +189,13 @@ class _Handler(BaseHTTPRequestHandler):
             "usage": {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
         }
         return self._send(200, json.dumps(answer).encode())
+
+    def _fitting(self, schema: Mapping[str, Any], message: str) -> Any:
+        word = self.server.script.yes_if
+        if not word:
+            return smallest(schema)
+        is_there = word in message
+        return smallest(schema, not is_there, f"{word!r} {'is' if is_there else 'is not'} in it.")
 
     def _stream(self, behave: str) -> None:
         self.close_connection = True
@@ -218,23 +230,23 @@ class _Handler(BaseHTTPRequestHandler):
         """Nothing is printed for each request."""
 
 
-def smallest(schema: Mapping[str, Any]) -> Any:
-    """A small value that fits a JSON schema of the kinds that structured output has."""
+def smallest(schema: Mapping[str, Any], takes_last: bool = False, text: str = "") -> Any:
+    """A small value that fits a JSON schema of the kinds that structured output has, with the first or last option."""
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
-        return schema["enum"][0]
+        return schema["enum"][-1 if takes_last else 0]
     if schema.get("anyOf"):
-        return smallest(schema["anyOf"][0])
+        return smallest(schema["anyOf"][0], takes_last, text)
     kind = schema.get("type")
     kind = kind[0] if isinstance(kind, list) else kind
     if kind == "object":
-        return {name: smallest(part) for name, part in schema.get("properties", {}).items()}
+        return {name: smallest(part, takes_last, text) for name, part in schema.get("properties", {}).items()}
     if kind == "array":
-        return [smallest(schema.get("items", {}))] * int(schema.get("minItems", 0))
+        return [smallest(schema.get("items", {}), takes_last, text)] * int(schema.get("minItems", 0))
     if kind in ("integer", "number"):
         return schema.get("minimum", 0)
-    return {"boolean": False, "null": None}.get(str(kind), "")
+    return {"boolean": False, "null": None}.get(str(kind), text)
 
 
 def main() -> None:
@@ -243,6 +255,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8100, help="0 takes a free one")
     parser.add_argument("--reply", default=Script.reply, help="the text of replies without a schema")
+    parser.add_argument("--yes-if", default="", help="without this word in the last message, the last option is chosen")
     parser.add_argument("--reward", type=float, default=Script.reward, help="what `/v1/score` gives every thread")
     parser.add_argument("--behave", choices=BEHAVIOURS, default="answer")
     parser.add_argument("--status", type=int, default=500, help="what `--behave status` answers with")

@@ -52,12 +52,14 @@ def test_the_demo_scores_everything_and_leaves_nothing(folder: Path) -> None:
     means = {grader: float(mean) for grader, mean, _, _ in lines}
     assert set(means) == {
         *("exact-match@1", "regex-match@1", "json-shape@1"),
-        *("keywords@1", "gsm8k-answer@1", "code-execution@1"),
+        *("keywords@1", "gsm8k-answer@1", "code-execution@1", "explained-code@1"),
     }
     assert all(0.05 < mean < 0.95 for mean in means.values()), means
     errors = {grader: kinds for grader, _, _, kinds in lines if kinds != "none"}
     assert errors == {"regex-match@1": "1 timeout"}, done.stdout
     assert "check 'test_run' failed" in done.stdout
+    assert "980 of 1,200 threads ask for no code" in done.stdout
+    assert "it asked 220 times" in done.stdout
     assert left_behind(folder) == []
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from examples.graders import code_execution
-from gradebox import StringThread
+from gradebox import NotApplicable, StringThread, testing
 from gradebox.source import extract
 from tests.gradebox.source.extracted import run
 
@@ -145,3 +145,11 @@ def test_uploaded_sources_need_nothing_else(name: str, metadata: dict[str, Any],
     source = extract(import_module(f"examples.graders.{name}").grade)
     completion = f"#### 4\n```python\n{RIGHT}\n```\n{{}}"
     assert run(tmp_path, source, [completion], metadata) == [grade(name, completion, **metadata)[0]]
+
+
+def test_explained_code_asks_a_model() -> None:
+    with testing.model("small-judge", replies=['{"reasoning": "It names the loop.", "option": "yes"}']) as asked:
+        assert grade("explained_code", "A loop: `for`", task="code") == (1, "It names the loop.")
+    assert "A loop: `for`" in asked[0]["messages"][-1]["content"]
+    with pytest.raises(NotApplicable):
+        grade("explained_code", "4", task="maths")
