@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks import processes, threads, timing
-from benchmarks.results import MILLIS, RATE, TIMES, Results
+from benchmarks.results import MILLIS, TIMES, Results
 from benchmarks.scale import Scale
 from benchmarks.service import Service, running
 
@@ -19,27 +19,31 @@ AT_ONCE = 64
 _IDEAL = AT_ONCE / LATENCY_S
 _PROMPT_BYTES = 8 << 10
 _WARM = 128
-_PLAIN = """
+_BARE = """
 import asyncio, json, resource, sys, time
 from openai import AsyncOpenAI
 
 async def main(url, path, at_once):
     client, slots = AsyncOpenAI(api_key="-", base_url=url), asyncio.Semaphore(at_once)
-    async def ask(line):
-        text = json.loads(line)["completion"]
-        message = {"role": "user", "content": "Is this answer polite?\\n\\n" + text}
+    ask = {ask}
+    async def one(line):
         async with slots:
-            return await client.chat.completions.create(model="m", messages=[message])
+            return await ask(json.loads(line)["completion"])
     lines = open(path).read().splitlines()
     before = resource.getrusage(resource.RUSAGE_SELF)
     began = time.perf_counter()
-    await asyncio.gather(*map(ask, lines))
+    await asyncio.gather(*map(one, lines))
     seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    print(json.dumps({"seconds": seconds, "cpu": used}))
+    print(json.dumps({{"seconds": seconds, "cpu": used}}))
 
 asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3])))
 """
+_GATHER = """lambda text: client.chat.completions.create(
+        model="m", messages=[{"role": "user", "content": "Is this answer polite?\\n\\n" + text}])"""
+_AUTOEVALS = """__import__("autoevals").LLMClassifier(
+        "polite", "Is this answer polite?\\n\\n{{output}}", {"yes": 1, "no": 0}, model="m", client=client,
+        use_responses_api=False).eval_async"""
 
 
 def measure(results: Results, scale: Scale) -> None:
@@ -48,7 +52,7 @@ def measure(results: Results, scale: Scale) -> None:
         results.skipped.append("a judge: there is one core, and its model's server needs another")
         return
     with _server() as url, timing.pinned(1):
-        _plain(results, scale, url)
+        _bare(results, scale, url)
         with running(graders=["regex"]) as service:
             service.client.models.create("small-judge", base_url=url, model="m", max_concurrency=AT_ONCE)
             service.client.graders.create.function(key="judge", fn=threads.source("judge"))
@@ -71,15 +75,15 @@ def _rate(results: Results, scale: Scale, service: Service) -> None:
     results.add(ASKING, "CPU an ask, all processes", used * 1000, MILLIS, target=3.0, at_most=True, note=note)
 
 
-def _plain(results: Results, scale: Scale, url: str) -> None:
-    path = _prompts(scale.judged, 500, "plain")
-    said = subprocess.run(
-        [sys.executable, "-c", _PLAIN, url, str(path), str(AT_ONCE)], stdout=subprocess.PIPE, text=True, check=True
-    ).stdout
-    told = json.loads(said)
-    note = "asyncio.gather over AsyncOpenAI, no sandbox, nothing kept"
-    results.add(ASKING, "the same asks bare: rate", scale.judged / told["seconds"], RATE, note=note)
-    results.add(ASKING, "the same asks bare: CPU an ask", told["cpu"] / scale.judged * 1000, MILLIS, note=note)
+def _bare(results: Results, scale: Scale, url: str) -> None:
+    """The same asks without gradebox: no sandbox, nothing kept, counted or limited across processes."""
+    for name, ask in (("asyncio.gather over AsyncOpenAI", _GATHER), ("autoevals' LLMClassifier", _AUTOEVALS)):
+        path = _prompts(scale.judged, 500, "bare")
+        command = [sys.executable, "-c", _BARE.format(ask=ask), url, str(path), str(AT_ONCE)]
+        said = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+        rate = scale.judged / said["seconds"] / _IDEAL
+        results.add(ASKING, f"{name}: rate, of the best there can be", rate, TIMES)
+        results.add(ASKING, f"{name}: CPU an ask", said["cpu"] / scale.judged * 1000, MILLIS)
 
 
 def _memory(results: Results, scale: Scale, service: Service) -> None:

@@ -5,10 +5,10 @@
     python -m examples.model_server --port 8100 --yes-if "thank you" --latency-s 0.2
 
 It answers `POST /v1/chat/completions`. With `response_format` of a JSON schema, the reply is the smallest value that
-fits the schema: the first of an `enum`. With `--yes-if`, it is the last of an `enum` for messages that lack a word.
-`POST /v1/score` is that of a reward server, which gives each thread `--reward`. The model's name may choose a
-behaviour too, as in `behave:hang` or `behave:status:503`, so that one server serves all tests. `GET /requests` tells
-how many requests there were.
+fits the schema: the first of an `enum`. With `tools`, it calls the first of them so. With `--yes-if`, it is the last
+of an `enum` for messages that lack a word. `POST /v1/score` is that of a reward server, which gives each thread
+`--reward`. The model's name may choose a behaviour too, as in `behave:hang` or `behave:status:503`, so that one
+server serves all tests. `GET /requests` tells how many requests there were.
 """
 
 import argparse
@@ -174,7 +174,11 @@ class _Handler(BaseHTTPRequestHandler):
             "say-key": str(self.headers.get("Authorization")),
         }.get(behave, text)
         reason = "length" if behave == "cut-off" else "stop"
-        message = {"role": "assistant", "content": text, "refusal": None}
+        message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
+        if tools := body.get("tools"):
+            wanted = self._fitting(tools[0]["function"].get("parameters", {}), last_message)
+            called = {"name": tools[0]["function"]["name"], "arguments": json.dumps(wanted)}
+            message |= {"content": None, "tool_calls": [{"id": "call-1", "type": "function", "function": called}]}
         if behave == "refusal":
             message |= {"content": None, "refusal": "I cannot help with that."}
         choice = {"index": 0, "message": message, "finish_reason": reason, "logprobs": None}
