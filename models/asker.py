@@ -2,8 +2,10 @@
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradebox.outcome import Spent
@@ -30,6 +32,7 @@ __all__ = ["Answer", "Asker", "Who"]
 ASK_S = 120.0
 _NESTED = 4  # graders that are asked by graders that are asked by …
 _GRADERS = 8  # that are asked at once, of each level
+_AHEAD = 64  # asks beyond one for each place, so that no place is empty until more are made
 _NOTHING = Spent()
 
 
@@ -85,6 +88,7 @@ class Asker:
         self._is_closed = False
         self._level = threading.local()
         self._graders: dict[int, ThreadPoolExecutor] = {}
+        self._under_way: Counter[tuple[str, str]] = Counter()
 
     def ask(self, request: bytes, who: Who, wanted: Wanted) -> Future[Answer]:
         """The answer to a request, once there is one. A failure is an answer too.
@@ -103,11 +107,25 @@ class Asker:
         if asked not in who.asks:
             message = f"the grader may not ask {asked}: name it at module level, so that the version knows what it asks"
             return _done(failed("unknown", message))
-        if isinstance(parsed, GraderRequest):
-            return self._ask_grader(who.asks[asked] or parsed.name, parsed, who, wanted)
-        if who.stand_in:
+        if who.stand_in and not isinstance(parsed, GraderRequest):
             return _done(replied(stand_in.reply(parsed), Spent(asks=1)))
-        return self._ask_server(parsed, request, who, wanted)
+        if isinstance(parsed, GraderRequest):
+            future = self._ask_grader(who.asks[asked] or parsed.name, parsed, who, wanted)
+        else:
+            future = self._ask_server(parsed, request, who, wanted)
+        with self._lock:
+            self._under_way[who.project, asked] += 1
+        future.add_done_callback(partial(self._end, (who.project, asked)))
+        return future
+
+    def room(self, who: Who) -> int:
+        """How many more asks on this one's behalf are worth making. Those beyond would wait, and only take memory."""
+        return max(min((self._room(who.project, asked) for asked in who.asks), default=_AHEAD), 0)
+
+    def _room(self, project: str, asked: str) -> int:
+        running = self._running
+        places = running[0].places(project, asked) if running is not None else 0
+        return places + _AHEAD - self._under_way[project, asked]
 
     def close(self) -> None:
         """Gives up what is asked, and closes all connections."""
@@ -121,6 +139,12 @@ class Asker:
             each.shutdown(wait=False, cancel_futures=True)
         if self._thread is not None:
             self._thread.join()
+
+    def _end(self, asked: tuple[str, str], _: Future[Answer]) -> None:
+        with self._lock:
+            self._under_way[asked] -= 1
+            if not self._under_way[asked]:
+                del self._under_way[asked]
 
     def _ask_server(
         self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Wanted

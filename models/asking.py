@@ -82,6 +82,10 @@ class Asking:
         """Ends `serve`."""
         self._ended.set()
 
+    def places(self, project: str, asked: str) -> int:
+        """How many asks of this model or endpoint may be sent at once. Safe to use from other threads."""
+        return self._gates.places(project, asked)
+
     async def answer(
         self, request: ModelRequest | EndpointRequest, data: bytes, who: "Who", wanted: Callable[[], bool]
     ) -> Answer:

@@ -3,7 +3,7 @@ again. A sandbox is held for a step alone, never while something is waited for.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class _Line:
     """A thread, and what is known of it. `answers` are as the sandbox reads them; `waiting` are yet to come."""
 
     position: int
-    data: bytes
+    data: memoryview
     answers: list[bytes] = field(default_factory=list)
     waiting: "list[tuple[bytes, Future[Answer] | None]]" = field(default_factory=list)
     rounds: int = 0
@@ -104,7 +104,7 @@ class _Call:
         self, payload: bytes, count: int, first_index: int, label: str, stop: Stop | None, asker: Asker, who: Who
     ) -> None:
         self._ids = read_ids(payload, count)
-        self._fresh = deque(_Line(number, data) for number, data in enumerate(payload.split(b"\n")[:count]))
+        self._fresh = deque(_Line(number, data) for number, data in enumerate(_lines(payload, count)))
         self._ready: deque[_Line] = deque()
         self._asking: dict[int, _Line] = {}
         self._answered: SimpleQueue[int] = SimpleQueue()
@@ -148,7 +148,8 @@ class _Call:
 
     def _next_lines(self) -> list[_Line]:
         """What is to be stepped now: lines that are answered first, then fresh ones."""
-        if self._asking and not self._may_begin():
+        room = self._room()
+        if self._asking and not room:
             self._await_answers(0)
             if self._ready:
                 began = monotonic()
@@ -156,14 +157,21 @@ class _Call:
                     self._await_answers(_GATHER_S)
         lines: list[_Line] = []
         size = 0
-        while len(lines) < _STEP_LINES and size < _STEP_BYTES and (self._ready or self._may_begin()):
-            line = self._ready.popleft() if self._ready else self._fresh.popleft()
+        while len(lines) < _STEP_LINES and size < _STEP_BYTES and (self._ready or room):
+            if self._ready:
+                line = self._ready.popleft()
+            else:
+                line = self._fresh.popleft()
+                room -= 1
             lines.append(line)
             size += len(line.data) + line.held
         return lines
 
-    def _may_begin(self) -> bool:
-        return bool(self._fresh) and self._held < _HELD_BYTES
+    def _room(self) -> int:
+        """How many fresh lines may be begun."""
+        if not self._fresh or self._held >= _HELD_BYTES:
+            return 0
+        return min(self._asker.room(self._who), len(self._fresh))
 
     def _await_answers(self, seconds: float) -> None:
         """Makes ready what is answered; waits for the first so long."""
@@ -259,3 +267,13 @@ class _Call:
 
     def _is_wanted(self) -> bool:
         return not self._is_over
+
+
+def _lines(payload: bytes, count: int) -> Iterator[memoryview]:
+    """The first so many lines of a payload, which they lie in."""
+    view, start = memoryview(payload), 0
+    for _ in range(count):
+        end = payload.find(b"\n", start)
+        end = len(payload) if end < 0 else end
+        yield view[start:end]
+        start = end + 1

@@ -62,6 +62,11 @@ class Gate:
         """Whether nobody asks, and no share is held."""
         return self._sharing is None
 
+    @property
+    def places(self) -> int:
+        """How many asks this process may send at once."""
+        return self._may_send
+
     def is_away(self) -> bool:
         """Whether the server has answered nobody for as long as an ask may take."""
         return self._failing_since is not None and monotonic() - self._failing_since > self.ask_s
@@ -291,6 +296,11 @@ class Gates:
             self._gates[project, asked] = gate
         gate.limits = limits
         return gate
+
+    def places(self, project: str, asked: str) -> int:
+        """How many asks of this model or endpoint may be sent at once. Safe to use from other threads."""
+        gate = self._gates.get((project, asked))
+        return 0 if gate is None else gate.places
 
     async def close(self) -> None:
         """Gives all shares back."""

@@ -12,6 +12,7 @@ from sandbox.outcomes import Asked, Decoder
 from sandbox.session import Ended, Loaded, Session, Stopping, after, count_lines
 from sandbox.thread_ids import read_ids
 
+Line = bytes | memoryview
 Stop = Callable[[int], bool]
 """Given how many outcomes a call has so far, says whether the caller wants no more."""
 
@@ -85,7 +86,7 @@ class Grading:
         return [_unanswered(each, label) if isinstance(each, Asked) else each for each in call.outcomes]
 
     def step(
-        self, lines: Sequence[bytes], answers: Sequence[bytes], label: str, *, stop: Stop | None = None
+        self, lines: Sequence[Line], answers: Sequence[bytes], label: str, *, stop: Stop | None = None
     ) -> list[Outcome | Asked]:
         """Runs a grader that asks once on each line, with the answers that are known. Indices count from 0.
 
@@ -97,7 +98,8 @@ class Grading:
 
         Raises as `score` does.
         """
-        call = _Call(b"\n".join(lines), len(lines), 0, label, stop, answers)
+        payload = b"".join(_answered(*each) for each in zip(answers, lines, strict=True))
+        call = _Call(payload, len(lines), 0, label, stop, has_answers=True)
         self._run(call)
         return call.outcomes
 
@@ -188,10 +190,10 @@ class _Call:
         first_index: int,
         label: str,
         stop: Stop | None,
-        answers: Sequence[bytes] | None = None,
+        has_answers: bool = False,
     ) -> None:
         self._payload = payload
-        self._answers = answers or ()
+        self._has_answers = has_answers  # in front of each line, and no ids are read
         self._lines = lines
         self._first_index = first_index
         self._label = label
@@ -223,9 +225,8 @@ class _Call:
         decode = decoder.decode_runs if _asks(session) else decoder.decode
         done = len(self.outcomes)
         if _asks(session):
-            rest = self._answered(range(done, self._lines))
-        else:
-            rest = after(self._payload, done) if done else self._payload
+            self._put_answers()
+        rest = after(self._payload, done) if done else self._payload
         try:
             for records in session.grade(rest, self.left, self.stopping):
                 done = len(self.outcomes)
@@ -242,11 +243,8 @@ class _Call:
         decoder = self._decoder(session)
         positions, self.starved = self.starved, []
         decode = decoder.decode_runs if _asks(session) else decoder.decode
-        if _asks(session):
-            payload = self._answered(positions)
-        else:
-            lines = self._payload.split(b"\n")
-            payload = b"\n".join(lines[position] for position in positions)
+        lines = self._payload.split(b"\n")
+        payload = b"\n".join(lines[position] for position in positions)
         done = 0
         for records in session.grade(payload, len(positions), self.stopping):
             for outcome in decode(records, done, [None] * records.number):
@@ -257,11 +255,13 @@ class _Call:
             self._note_starved(session, positions[done - 1])
         self.traces |= {self._first_index + positions[number]: trace for number, trace in decoder.traces.items()}
 
-    def _answered(self, positions: Sequence[int]) -> bytes:
-        """These lines, each with its answers in front."""
-        lines = self._payload.split(b"\n")
-        answers = self._answers or [_NO_ANSWERS] * self._lines
-        return b"\n".join(answers[position] + ANSWERED + lines[position] for position in positions)
+    def _put_answers(self) -> None:
+        """Puts none in front of each line, where it has none yet."""
+        if not self._has_answers:
+            self._ids = read_ids(self._payload, self._lines)
+            lines = self._payload.split(b"\n")[: self._lines]
+            self._payload = b"".join(_answered(_NO_ANSWERS, line) for line in lines)
+            self._has_answers = True
 
     def _decoder(self, session: Session) -> Decoder:
         return Decoder(self._label, session.limits, session.sandbox.ran_out_of_memory)
@@ -291,12 +291,18 @@ class _Call:
 
     def _ids_of(self, first: int, number: int) -> list[str | int | None]:
         """Read when the first is wanted: the sandbox is at work then."""
-        self._ids = self._ids or read_ids(self._payload, self._lines)
+        if not self._ids:
+            self._ids = [None] * self._lines if self._has_answers else read_ids(self._payload, self._lines)
         return self._ids[first : first + number]
 
 
 def _asks(session: Session) -> bool:
     return session.loaded is not None and bool(session.loaded.asks)
+
+
+def _answered(answers: bytes, line: Line) -> bytes:
+    """A line as a grader that asks gets it."""
+    return b"".join((answers, ANSWERED, line, b"\n"))
 
 
 def _unanswered(asked: Asked, label: str) -> Outcome:

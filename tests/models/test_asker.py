@@ -327,6 +327,17 @@ def test_no_more_are_sent_at_once_than_the_model_may_have(store: Store) -> None:
         assert 8 < done[:60].count("one") < 52  # neither waits for the other's last
 
 
+def test_it_says_how_many_more_asks_would_be_sent_soon(store: Store) -> None:
+    with ModelServer(Script(latency_s=0.2)) as server, asking(store) as asker:
+        register(store, server, max_concurrency=4)
+        before = asker.room(WHO)
+        futures = [asker.ask(request(str(number)), WHO, lambda: True) for number in range(80)]
+        assert asker.room(WHO) == 0
+        assert asker.room(WHO._replace(asks={"model:another": ""})) == before
+        assert not any(future.result(60).is_error for future in futures)
+        assert asker.room(WHO) == before
+
+
 def test_requests_a_minute_are_shared(store: Store) -> None:
     with ModelServer() as server, asking(store) as one, asking(store) as other:
         register(store, server, max_concurrency=64, requests_per_minute=120)

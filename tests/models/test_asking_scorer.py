@@ -40,6 +40,10 @@ class Scripted(Asker):
         self.requests: list[dict[str, Any]] = []
         self.at_once = self.most_at_once = 0
         self._lock = threading.Lock()
+        self.enough = 1 << 20
+
+    def room(self, who: Who) -> int:
+        return max(self.enough - self.at_once, 0)
 
     def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
         future: Future[Answer] = Future()
@@ -87,6 +91,14 @@ def test_a_judge_scores_with_what_its_model_answers(pool: Pool) -> None:
     assert outcomes[0].details == {"option": "no"}
     assert outcomes[0].spent == Spent(1, 0, 10, 2, 0.5)
     assert asker.most_at_once == 20
+
+
+def test_no_more_is_begun_than_the_model_can_take(pool: Pool) -> None:
+    asker = Scripted(polite, 0.05)
+    asker.enough = 10
+    outcomes = scored(pool, JUDGE, asker, lines(*(f"kind {n}" for n in range(200))))
+    assert [outcome.score for outcome in outcomes] == [1.0] * 200
+    assert asker.most_at_once == 10
 
 
 def test_what_is_gathered_is_asked_in_one_round(pool: Pool) -> None:
