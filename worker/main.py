@@ -29,6 +29,8 @@ from worker.process import WorkerProcess
 from worker.second_loop import SecondLoop
 from worker.settings import WorkerSettings
 
+_ASKING_NICE = 5  # more: who waits for a model waits less for a processor than for that
+
 _log = structlog.get_logger("worker")
 
 
@@ -39,7 +41,7 @@ def main() -> int:
 
 def _run() -> None:
     settings, own = StorageSettings(), WorkerSettings()
-    os.nice(own.nice)  # sandboxes have it too
+    os.nice(own.nice + (_ASKING_NICE if own.queue == "asking" else 0))  # sandboxes have it too
     metrics = Metrics("worker")
     if own.metrics_port:
         serve(metrics.registry, own.metrics_host, own.metrics_port)

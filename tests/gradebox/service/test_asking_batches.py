@@ -50,6 +50,20 @@ def over(service: Service, batch_id: str, seconds: float = 90) -> BatchHandle:
         return batch
 
 
+def nice_of_workers(service: Service) -> dict[str, int]:
+    """The `nice` value of each queue's worker."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            command, environ = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+            nice = int((folder / "stat").read_text().rpartition(")")[2].split()[16])
+        except OSError:  # it has ended
+            continue
+        if command.endswith(b"-m\0worker\0") and bytes(service.data_dir) in environ:
+            found["asking" if b"GRADEBOX_QUEUE=asking" in environ else "plain"] = nice
+    return found
+
+
 def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service, tmp_path: Path) -> None:
     assert not (service.data_dir / "asking").exists()
     with ModelServer(Script(reply=REPLY, latency_s=0.3)) as server, service.client() as client:
@@ -63,6 +77,8 @@ def test_a_batch_is_judged_and_no_other_waits_behind_it(service: Service, tmp_pa
         assert client.batches.get(judged.id).state in ("queued", "running")
         print("plain batch took", time.monotonic() - began)
         batch = over(service, judged.id)
+        nice = nice_of_workers(service)
+        assert nice["asking"] == nice["plain"] + 5
         print("judged batch took", time.monotonic() - began)
         assert (batch.scored, batch.errors) == (500, {})
         assert [one.mean for one in batch.summary] == [1.0, 0.0]
