@@ -12,6 +12,7 @@ from sandbox.hostile.cases import Case
 
 _HERE = Path(__file__).parent
 _GRADERS_OWN = ["scored", "exception", "bad_return", "timeout", "memory", "crash"]
+_LONGER = 4000  # than the code of an attack
 _CODE_RUNNER = """
 STATE = []
 
@@ -101,7 +102,8 @@ def _asking(file: dict[str, Any]) -> Iterator[Case]:
     for attack in file["attack"]:
         threads = _among_honest("good", attack["code"])
         for number, thread in enumerate(threads):
-            thread["metadata"] = {"number": number, "own": f"WHAT-{number}-IS-TOLD"}
+            long = "" if number == 1 else "x" * _LONGER  # what is left of it is not all written over by the next line
+            thread["metadata"] = {"number": number, "long": long, "own": f"WHAT-{number}-IS-TOLD"}
         expect = _only_its_own(attack, 1.0)
         expect["scores"] |= {"1": attack.get("scores", [2.0]), "2": [3.0]}
         row = {"category": "asking", "timeout_s": 0.5, "must": "what it asks and is answered is its own affair"}
