@@ -2,6 +2,7 @@
 again. A sandbox is held for a step alone, never while something is waited for.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import CancelledError, Future
@@ -11,11 +12,14 @@ from functools import partial
 from hashlib import sha256
 from queue import Empty, SimpleQueue
 from time import monotonic
+from traceback import format_tb
 
 from msgspec.structs import replace
+from redis.exceptions import RedisError
 
 from gradebox.asks.asking import MOST_ASKS, MOST_ROUNDS, REQUEST_BYTES
 from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, sum_of
+from models.answers import failed
 from models.asker import Answer, Asker, Who
 from sandbox.errors import InfrastructureError
 from sandbox.grading import NO_SANDBOX, Grading, Stop
@@ -31,7 +35,10 @@ _STEP_BYTES = 8 << 20  # of lines with their answers
 _HELD_BYTES = 64 << 20  # of asks and answers: no further thread is begun while there are more
 _GATHER_S = 0.01  # for answers that come one by one to be stepped together: a sandbox costs some milliseconds to take
 _LOOK_S = 0.25  # between two questions whether more is wanted
+_FAULT = "the service failed at this ask, and its log says why: score it again, or tell its operator"
 _ONCE = b'{"ask":"once",'
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -66,6 +73,13 @@ class _Line:
                 answer = future.result()
             except CancelledError as error:
                 raise InfrastructureError("what a grader asked was given up, as the service stops") from error
+            except (InfrastructureError, OSError, RedisError):
+                raise
+            except Exception as error:  # noqa: BLE001  # a fault of ours at one ask costs no other completion
+                # Without its words: they may quote a tenant.
+                where = "".join(format_tb(error.__traceback__))
+                _log.error("an ask failed by a fault of the service, %s:\n%s", type(error).__name__, where)
+                answer = failed("failed", _FAULT, retryable=True)
             self.answers.append(b'["%b",%b]' % (sha256(request).hexdigest().encode(), answer.body))
             self.held += len(answer.body)
             self.spent = sum_of([self.spent, answer.spent])

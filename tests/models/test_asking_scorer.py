@@ -368,3 +368,18 @@ def test_a_grader_that_asks_is_proved_where_somebody_answers(pool: Pool) -> None
     nobody = pool.prove(GraderSource(JUDGE, project="p"))
     assert not nobody.valid
     assert "model:small-judge" in nobody.checks[-1].message
+
+
+def test_a_fault_of_the_service_at_one_ask_costs_its_own_completion_alone(pool: Pool) -> None:
+    class Faulty(Scripted):
+        def _settle(self, future: Future[Answer], request: dict[str, Any]) -> None:
+            if "rude" in request["messages"][0]["content"].split("\n")[0]:
+                future.set_exception(TypeError("a secret of a tenant"))
+            else:
+                super()._settle(future, request)
+
+    good, bad, also_good = scored(pool, JUDGE, Faulty(polite), lines("kind", "rude", "kind"))
+    assert (good.score, also_good.score) == (1.0, 1.0)
+    assert bad.error is not None
+    assert (bad.error.kind, bad.error.cause, bad.error.retryable) == ("model", "failed", True)
+    assert "secret" not in bad.error.message
