@@ -3,12 +3,14 @@
 import asyncio
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradebox.outcome import Spent
 from models import stand_in
 from models.answers import Answer, failed, replied
+from models.fair_threads import FairThreads
 from models.requests import (
     EndpointRequest,
     GraderRequest,
@@ -29,7 +31,8 @@ __all__ = ["Answer", "Asker", "Who"]
 
 ASK_S = 120.0
 _NESTED = 4  # graders that are asked by graders that are asked by …
-_GRADERS = 8  # that are asked at once, of each level
+_GRADERS = 16  # that are asked at once, of each level
+_OF_ONE = 8  # the same, by one project
 _NOTHING = Spent()
 
 
@@ -84,7 +87,7 @@ class Asker:
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._level = threading.local()
-        self._graders: dict[int, ThreadPoolExecutor] = {}
+        self._graders: dict[int, FairThreads[Answer]] = {}
 
     def ask(self, request: bytes, who: Who, wanted: Wanted) -> Future[Answer]:
         """The answer to a request, once there is one. A failure is an answer too.
@@ -118,7 +121,7 @@ class Asker:
                 asking, loop = self._running
                 loop.call_soon_threadsafe(asking.end)
         for each in graders:
-            each.shutdown(wait=False, cancel_futures=True)
+            each.close()
         if self._thread is not None:
             self._thread.join()
 
@@ -143,8 +146,9 @@ class Asker:
                 return _cancelled()
             graders = self._graders.get(level)
             if graders is None:
-                graders = self._graders[level] = ThreadPoolExecutor(_GRADERS, f"asked-graders-{level}")
-            return graders.submit(self._score_other, level, label, bytes(request.thread), who, wanted)
+                graders = self._graders[level] = FairThreads(f"asked-graders-{level}", _GRADERS, _OF_ONE)
+            scored = partial(self._score_other, level, label, bytes(request.thread), who, wanted)
+            return graders.submit(who.project, scored)
 
     def _score_other(self, level: int, label: str, thread: bytes, who: Who, wanted: Wanted) -> Answer:
         assert self.score_other is not None
