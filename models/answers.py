@@ -14,7 +14,8 @@ ANSWER_BYTES = REQUEST_BYTES
 _MESSAGE_CHARACTERS = 1000
 _REPLY_BYTES = 4096
 _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[^\s\"'<>)\]]*")
-_MAYBE_ADDRESS = re.compile(r"\[?[0-9a-fA-F]*[.:][0-9a-fA-F.:]*[0-9a-fA-F:]\]?(?::[0-9]+)?")
+# It begins nowhere inside a run of such characters: a reply of them alone is looked through once, not once for each.
+_MAYBE_ADDRESS = re.compile(r"(?<![0-9a-fA-F.:])\[?[0-9a-fA-F]*[.:][0-9a-fA-F.:]*[0-9a-fA-F:]\]?(?::[0-9]+)?")
 
 
 class Answer(NamedTuple):

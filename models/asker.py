@@ -4,13 +4,14 @@ import asyncio
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from gradebox.outcome import Spent
 from models import stand_in
 from models.answers import Answer, failed, replied
+from models.fair_threads import FairThreads
 from models.requests import (
     EndpointRequest,
     GraderRequest,
@@ -31,7 +32,8 @@ __all__ = ["Answer", "Asker", "Who"]
 
 ASK_S = 120.0
 _NESTED = 4  # graders that are asked by graders that are asked by …
-_GRADERS = 8  # that are asked at once, of each level
+_GRADERS = 16  # that are asked at once, of each level
+_OF_ONE = 8  # the same, by one project
 _AHEAD = 64  # asks beyond one for each place, so that no place is empty until more are made
 _NOTHING = Spent()
 
@@ -87,7 +89,7 @@ class Asker:
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._level = threading.local()
-        self._graders: dict[int, ThreadPoolExecutor] = {}
+        self._graders: dict[int, FairThreads[Answer]] = {}
         self._under_way: Counter[tuple[str, str]] = Counter()
 
     def ask(self, request: bytes, who: Who, wanted: Wanted) -> Future[Answer]:
@@ -136,7 +138,7 @@ class Asker:
                 asking, loop = self._running
                 loop.call_soon_threadsafe(asking.end)
         for each in graders:
-            each.shutdown(wait=False, cancel_futures=True)
+            each.close()
         if self._thread is not None:
             self._thread.join()
 
@@ -167,8 +169,9 @@ class Asker:
                 return _cancelled()
             graders = self._graders.get(level)
             if graders is None:
-                graders = self._graders[level] = ThreadPoolExecutor(_GRADERS, f"asked-graders-{level}")
-            return graders.submit(self._score_other, level, label, bytes(request.thread), who, wanted)
+                graders = self._graders[level] = FairThreads(f"asked-graders-{level}", _GRADERS, _OF_ONE)
+            scored = partial(self._score_other, level, label, bytes(request.thread), who, wanted)
+            return graders.submit(who.project, scored)
 
     def _score_other(self, level: int, label: str, thread: bytes, who: Who, wanted: Wanted) -> Answer:
         assert self.score_other is not None

@@ -2,6 +2,7 @@
 again. A sandbox is held for a step alone, never while something is waited for.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError, Future
@@ -9,13 +10,17 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
+from heapq import heappop, heappush
 from queue import Empty, SimpleQueue
 from time import monotonic
+from traceback import format_tb
 
 from msgspec.structs import replace
+from redis.exceptions import RedisError
 
-from gradebox.asks.asking import MOST_ASKS, MOST_ROUNDS, REQUEST_BYTES
+from gradebox.asks.asking import KNOWN_BYTES, MOST_ASKS, MOST_ROUNDS, REQUEST_BYTES
 from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, sum_of
+from models.answers import failed
 from models.asker import Answer, Asker, Who
 from sandbox.errors import InfrastructureError
 from sandbox.grading import NO_SANDBOX, Grading, Stop
@@ -28,22 +33,29 @@ Lend = Callable[[], AbstractContextManager[Grading]]
 
 _STEP_LINES = 64
 _STEP_BYTES = 8 << 20  # of lines with their answers
-_HELD_BYTES = 64 << 20  # of asks and answers: no further thread is begun while there are more
+_HELD_BYTES = 64 << 20  # of asks and answers: while there are more, no thread is begun, and one alone asks
+_ANSWER_BYTES = 64 << 10  # what an answer that is to come counts as
 _GATHER_S = 0.01  # for answers that come one by one to be stepped together: a sandbox costs some milliseconds to take
 _LOOK_S = 0.25  # between two questions whether more is wanted
+_FAULT = "the service failed at this ask, and its log says why: score it again, or tell its operator"
 _ONCE = b'{"ask":"once",'
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Line:
-    """A thread, and what is known of it. `answers` are as the sandbox reads them; `waiting` are yet to come."""
+    """A thread, and what is known of it. `answers` are as the sandbox reads them, in so many bytes as `known` says;
+    `waiting` are yet to come, and count as `pending` bytes.
+    """
 
     position: int
     data: memoryview
     answers: list[bytes] = field(default_factory=list)
     waiting: "list[tuple[bytes, Future[Answer] | None]]" = field(default_factory=list)
     rounds: int = 0
-    held: int = 0
+    known: int = 0
+    pending: int = 0
     run_ms: float = 0.0
     spent: Spent = field(default_factory=Spent)
 
@@ -61,15 +73,24 @@ class _Line:
         for request, future in self.waiting:
             if future is None:
                 self.answers.append(b'["",%b]' % request)
+                self.known += len(request)
                 continue
             try:
                 answer = future.result()
             except CancelledError as error:
                 raise InfrastructureError("what a grader asked was given up, as the service stops") from error
+            except (InfrastructureError, OSError, RedisError):
+                raise
+            except Exception as error:  # noqa: BLE001  # a fault of ours at one ask costs no other completion
+                # Without its words: they may quote a tenant.
+                where = "".join(format_tb(error.__traceback__))
+                _log.error("an ask failed by a fault of the service, %s:\n%s", type(error).__name__, where)
+                answer = failed("failed", _FAULT, retryable=True)
             self.answers.append(b'["%b",%b]' % (sha256(request).hexdigest().encode(), answer.body))
-            self.held += len(answer.body)
+            self.known += len(answer.body)
             self.spent = sum_of([self.spent, answer.spent])
         self.waiting = []
+        self.pending = 0
 
 
 class AskingScorer:
@@ -107,6 +128,7 @@ class _Call:
         self._fresh = deque(_Line(number, data) for number, data in enumerate(_lines(payload, count)))
         self._ready: deque[_Line] = deque()
         self._asking: dict[int, _Line] = {}
+        self._held_back: list[tuple[int, _Line, Sequence[bytes]]] = []  # a heap
         self._answered: SimpleQueue[int] = SimpleQueue()
         self._count = count
         self._first_index = first_index
@@ -128,6 +150,7 @@ class _Call:
         """Runs until each thread has an outcome, or no more are wanted."""
         try:
             while len(self._outcomes) < self._count and not self._wants_no_more():
+                self._send_held_back()
                 if lines := self._next_lines():
                     with lend() as grading:
                         self._step(grading, lines)
@@ -164,7 +187,7 @@ class _Call:
                 line = self._fresh.popleft()
                 room -= 1
             lines.append(line)
-            size += len(line.data) + line.held
+            size += len(line.data) + line.known
         return lines
 
     def _room(self) -> int:
@@ -181,13 +204,20 @@ class _Call:
                 line = self._asking.get(position)
                 if line is not None and line.is_answered:
                     del self._asking[position]
-                    before = line.held
-                    line.take_answers()
-                    self._held += line.held - before
-                    self._ready.append(line)
+                    self._take_answers(line)
                 position = self._answered.get_nowait()
         except Empty:
             pass
+
+    def _take_answers(self, line: _Line) -> None:
+        before = line.known + line.pending
+        line.take_answers()
+        self._held += line.known - before
+        if line.known <= KNOWN_BYTES:
+            self._ready.append(line)
+        else:
+            message = f"the answers to one completion have more than {KNOWN_BYTES >> 20} MiB: ask for less"
+            self._fail(line, "too_much", message)
 
     def _step(self, grading: Grading, lines: list[_Line]) -> None:
         answers = [b"[%b]" % b",".join(line.answers) for line in lines]
@@ -211,12 +241,20 @@ class _Call:
             )
             self._fail(line, "too_much", message)
         else:
+            line.pending = sum(map(len, requests))
+            self._held += line.pending
+            heappush(self._held_back, (line.position, line, requests))
+
+    def _send_held_back(self) -> None:
+        """Sends what may be sent: all, while little is held. Else the first thread asks alone, so that it ends."""
+        while self._held_back and (self._held < _HELD_BYTES or not (self._asking or self._ready)):
+            _, line, requests = heappop(self._held_back)
             self._begin_asks(line, requests)
 
     def _begin_asks(self, line: _Line, requests: Sequence[bytes]) -> None:
-        size = sum(map(len, requests))
-        line.held += size
-        self._held += size
+        asked = sum(not request.startswith(_ONCE) for request in requests)
+        line.pending += asked * _ANSWER_BYTES
+        self._held += asked * _ANSWER_BYTES
         self._asking[line.position] = line
         line.waiting = [
             (request, None if request.startswith(_ONCE) else self._asker.ask(request, self._who, self._is_wanted))
@@ -233,7 +271,7 @@ class _Call:
 
     def _finish(self, line: _Line, run: Outcome, trace: str | None = None) -> None:
         position = line.position
-        self._held -= line.held
+        self._held -= line.known + line.pending
         spent = line.spent if line.rounds else None
         outcome = replace(
             run, index=self._first_index + position, id=self._ids[position], run_ms=line.run_ms, spent=spent

@@ -36,6 +36,12 @@ def _format(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": _is_strict(schema), "schema": schema}}
 
 
+def _has_all(required: Any, members: dict[str, Any]) -> bool:
+    """Whether these are the names of all members. A schema is a tenant's: what should be a list may be anything."""
+    names = required if isinstance(required, list) else []
+    return all(isinstance(name, str) for name in names) and set(names) == set(members)
+
+
 def _is_strict(schema: Any) -> bool:
     """Whether OpenAI's strict mode takes a schema: each object has exactly the members that are required."""
     if isinstance(schema, list):
@@ -45,7 +51,8 @@ def _is_strict(schema: Any) -> bool:
     properties = schema.get("properties")
     if schema.get("type") == "object" or isinstance(properties, dict):
         members = properties if isinstance(properties, dict) else {}
-        if schema.get("additionalProperties") is not False or set(schema.get("required") or ()) != set(members):
+        required = schema.get("required")
+        if schema.get("additionalProperties") is not False or not _has_all(required, members):
             return False
         if not all(map(_is_strict, members.values())):
             return False

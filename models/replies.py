@@ -172,7 +172,7 @@ def _retry_after(value: str) -> float | None:
     except ValueError:
         try:
             at = parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, OverflowError):  # OverflowError: a year or an hour of twenty digits
             return None
         seconds = (at.replace(tzinfo=at.tzinfo or UTC) - datetime.now(UTC)).total_seconds()
     return min(max(seconds, 0.0), _LONGEST_PAUSE_S) if seconds == seconds else None

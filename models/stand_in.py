@@ -7,6 +7,7 @@ import msgspec
 from models.requests import EndpointRequest, ModelRequest
 
 TEXT = "stand-in"
+_MOST_VALUES = 10_000  # in one reply
 
 
 def reply(request: ModelRequest | EndpointRequest) -> dict[str, Any]:
@@ -18,33 +19,49 @@ def reply(request: ModelRequest | EndpointRequest) -> dict[str, Any]:
 
 
 def smallest(schema: Any) -> Any:
-    """The smallest value that fits a JSON Schema of the keywords that `gradebox.asks.schema` knows."""
-    if not isinstance(schema, dict):
-        return None
-    for keyword in ("enum", "anyOf"):
-        options = schema.get(keyword)
-        if isinstance(options, list) and options:
-            return options[0] if keyword == "enum" else smallest(options[0])
-    if "const" in schema:
-        return schema["const"]
-    kind = schema.get("type", "object" if "properties" in schema else "string")
-    kind = kind[0] if isinstance(kind, list) and kind else kind
-    if kind == "object":
-        return _object(schema)
-    if kind == "array":
-        return [smallest(schema.get("items", {})) for _ in range(_count(schema.get("minItems")))]
-    if kind in ("integer", "number"):
-        return _number(schema)
-    if kind == "string":
-        return "x" * _count(schema.get("minLength"))
-    return {"boolean": False}.get(str(kind))
+    """The smallest value that fits a JSON Schema of the keywords that `gradebox.asks.schema` knows. Of a schema that
+    wants very many values, only so many are made: then it does not fit.
+    """
+    return _Smallest().of(schema)
 
 
-def _object(schema: dict[str, Any]) -> dict[str, Any]:
-    properties, required = schema.get("properties"), schema.get("required")
-    properties = properties if isinstance(properties, dict) else {}
-    names = required if isinstance(required, list) else []
-    return {name: smallest(properties.get(name, {})) for name in names if isinstance(name, str)}
+class _Smallest:
+    """One value. Lists of lists multiply, so what is made is counted."""
+
+    def __init__(self) -> None:
+        self._left = _MOST_VALUES
+
+    def of(self, schema: Any) -> Any:
+        self._left -= 1
+        if not isinstance(schema, dict) or self._left < 0:
+            return None
+        for keyword in ("enum", "anyOf"):
+            options = schema.get(keyword)
+            if isinstance(options, list) and options:
+                return options[0] if keyword == "enum" else self.of(options[0])
+        if "const" in schema:
+            return schema["const"]
+        kind = schema.get("type", "object" if "properties" in schema else "string")
+        kind = kind[0] if isinstance(kind, list) and kind else kind
+        if kind == "object":
+            return self._object(schema)
+        if kind == "array":
+            return [self.of(schema.get("items", {})) for _ in range(self._count(schema.get("minItems")))]
+        if kind in ("integer", "number"):
+            return _number(schema)
+        if kind == "string":
+            return "x" * self._count(schema.get("minLength"))
+        return {"boolean": False}.get(str(kind))
+
+    def _object(self, schema: dict[str, Any]) -> dict[str, Any]:
+        properties, required = schema.get("properties"), schema.get("required")
+        properties = properties if isinstance(properties, dict) else {}
+        names = required if isinstance(required, list) else []
+        return {name: self.of(properties.get(name, {})) for name in names if isinstance(name, str)}
+
+    def _count(self, least: Any) -> int:
+        """How many characters or items there are at least; a schema that wants very many gets fewer."""
+        return min(max(least, 0), 1000, max(self._left, 0)) if isinstance(least, int) else 0
 
 
 def _number(schema: dict[str, Any]) -> float | int:
@@ -52,8 +69,3 @@ def _number(schema: dict[str, Any]) -> float | int:
     if isinstance(least, int | float) and least > 0:
         return least
     return most if isinstance(most, int | float) and most < 0 else 0
-
-
-def _count(least: Any) -> int:
-    """How many characters or items there are at least; a schema that wants very many gets fewer."""
-    return min(max(least, 0), 1000) if isinstance(least, int) else 0

@@ -1,4 +1,4 @@
-"""`gradebox selftest`: the hostile suite against this machine."""
+"""The hostile suite against this machine. `models.selftest` runs it: graders that ask are answered there."""
 
 import argparse
 import json
@@ -6,9 +6,10 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,7 +21,7 @@ from sandbox.errors import IsolationUnavailable
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
 from sandbox.hostile.surroundings import Surroundings, surroundings
-from sandbox.hostile.trial import attempt, is_of_time
+from sandbox.hostile.trial import Asked, attempt, is_of_time
 from sandbox.hostile.watched import Watched
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings, settings_or_exit
@@ -39,6 +40,7 @@ _CATEGORIES = {
     "calls": ("system calls that must be refused", "the seccomp filter is not in force: run nobody's code here"),
     "cross": ("reaching another completion", "a completion can change what another is scored"),
     "channel": ("forging what the host is told", "a completion can write scores of others"),
+    "asking": ("asking what is not theirs, or in another's place", "a completion can be given what others are told"),
     "reuse": ("leaving something for the next batch", "a batch can change or read what another one says"),
     "left behind": ("", "sandboxes do not end as they should"),
 }
@@ -67,24 +69,28 @@ class Result:
     breaches: list[Breach]
 
 
-def run(settings: SandboxSettings, only: Collection[str], show: bool) -> Result:
+def run(settings: SandboxSettings, only: Collection[str], show: bool, answering: Asked) -> Result:
     """Tries every case that concerns the backend, or only those of some categories. Raises IsolationUnavailable."""
     started = time.monotonic()
     with surroundings() as around:
         backend = Watched(choose(settings))
         cases = [case for case in corpus() if case.concerns(backend.name) and (not only or case.category in only)]
         with Pool(backend, settings) as pool:
-            breaches = list(_breaches(cases, pool, around, show))
+            breaches = list(_breaches(cases, partial(_attempt, pool, around, answering), show))
         if left := backend.left() + around.left():
             breaches.append(_breach("what was left", "left behind", "nothing is left of a sandbox", left))
     tried = dict(Counter(case.category for case in cases))
     return Result(backend.name, os.geteuid(), time.monotonic() - started, tried, breaches)
 
 
-def _breaches(cases: Sequence[Case], pool: Pool, around: Surroundings, show: bool) -> Iterator[Breach]:
+def _attempt(pool: Pool, around: Surroundings, answering: Asked, case: Case) -> list[str]:
+    return attempt(case, pool, around.canaries, answering=answering)
+
+
+def _breaches(cases: Sequence[Case], attempted: Callable[[Case], list[str]], show: bool) -> Iterator[Breach]:
     late = []
     with ThreadPoolExecutor(_AT_ONCE) as several:
-        running = {several.submit(attempt, case, pool, around.canaries): case for case in cases}
+        running = {several.submit(attempted, case): case for case in cases}
         done = track(as_completed(running), "attacking", len(cases), console=Console(stderr=True), disable=not show)
         for future in done:
             case, faults = running[future], future.result()
@@ -93,15 +99,15 @@ def _breaches(cases: Sequence[Case], pool: Pool, around: Surroundings, show: boo
             elif faults:
                 yield _breach(case.name, case.category, case.must, faults)
     for case in late:
-        if faults := _attempt_again(case, pool, around):
+        if faults := _attempt_again(case, attempted):
             yield _breach(case.name, case.category, case.must, faults)
 
 
-def _attempt_again(case: Case, pool: Pool, around: Surroundings) -> list[str]:
+def _attempt_again(case: Case, attempted: Callable[[Case], list[str]]) -> list[str]:
     """By itself, now that the selftest has nothing else to do; and later, where other programs still take its time."""
     for pause_s in _PAUSES_S:
         time.sleep(pause_s)
-        faults = attempt(case, pool, around.canaries)
+        faults = attempted(case)
         if not faults or not all(map(is_of_time, faults)):
             break
     return faults
@@ -111,15 +117,17 @@ def _breach(name: str, category: str, must: str, faults: list[str]) -> Breach:
     return Breach(name, category, must, faults, _CATEGORIES[category][1])
 
 
-def main() -> int:
-    """Prints what came of it. Returns 0 when all held, 1 when an attack got through, 2 when none could be tried."""
+def main(answering: Asked) -> int:
+    """Prints what came of it; `answering` answers graders that ask. Returns 0 when all held, 1 when an attack got
+    through, 2 when none could be tried.
+    """
     parser = argparse.ArgumentParser(prog="gradebox selftest", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print machine-readable output")
     parser.add_argument("--category", action="append", choices=_TRIED, help="only graders of this kind")
     arguments = parser.parse_args()
     as_json = arguments.json
     try:
-        result = run(settings_or_exit(load_s=_LOAD_S), arguments.category or (), show=not as_json)
+        result = run(settings_or_exit(load_s=_LOAD_S), arguments.category or (), not as_json, answering)
     except IsolationUnavailable as error:
         Console(stderr=True).print(f"gradebox: no sandbox can be had here, so nothing was tried: {escape(str(error))}")
         return 2
@@ -159,7 +167,3 @@ def _show(result: Result) -> None:
 def _plain(text: str) -> str:
     """Without control sequences for terminals, which a grader may have written."""
     return text.encode("unicode_escape").decode()[:1000]
-
-
-if __name__ == "__main__":
-    sys.exit(main())

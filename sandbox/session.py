@@ -55,6 +55,7 @@ _MANY = 16  # lines that are yet to be graded, so that nobody waits for
 _PAUSE_S = 0.004  # between two looks at their records
 _SLACK_S = 5.0  # beyond what the guest's own deadlines add up to
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
+_SPOKE = "the module body changed what is told of the grader"
 _GRACE_S = 2.0  # the guest's own, for processes that do not go at once
 _LOOK_S = 0.2  # between two questions whether the caller still wants what is waited for, and two looks at the sandbox
 _MOST_LOOKS = 1000  # more than a completion's time has
@@ -210,13 +211,13 @@ class Session:
             raise Ended("the checks that the guest told do not fit together")
         if loaded is None:
             return Loaded(checks, None, [])
+        isolation: Literal["batch", "completion"] = "batch" if loaded[:1] == bytes([BATCH]) else "completion"
         try:
             asks, warnings = unpack_loaded(loaded[1:])
-        except Malformed as error:
-            raise Ended(str(error)) from error
-        isolation: Literal["batch", "completion"] = "batch" if loaded[:1] == bytes([BATCH]) else "completion"
-        if asks and (isolation == "batch" or len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks))):
-            raise Ended("what the grader asks is none that the guest would tell")
+            if asks and (isolation == "batch" or len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks))):
+                raise Malformed("what it asks is none that `Model`, `Endpoint` and `Grader` would name")
+        except Malformed as problem:  # the module body runs in the process that tells this, and may speak in its place
+            return Loaded([*checks[:3], checks[3]._replace(passed=False, message=f"{_SPOKE}: {problem}")], None, [])
         return Loaded(checks, isolation, warnings, asks=tuple(asks))
 
     def grade(self, payload: bytes, lines: int, stopping: Stopping | None = None) -> Iterator[Records]:

@@ -11,6 +11,7 @@ from gradebox.asks.errors import ModelError
 MOST_ASKS = 64  # of one completion
 MOST_ROUNDS = 16
 REQUEST_BYTES = 256 << 10  # of one ask
+KNOWN_BYTES = 4 << 20  # of all answers and kept values of one completion
 MOST_NAMED = 32
 NAME_CHARACTERS = 128
 

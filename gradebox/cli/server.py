@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-_CATEGORIES = "syntax, module, execution, return, resource, escape, calls, cross, channel, reuse"
+_CATEGORIES = "syntax, module, execution, return, resource, escape, calls, cross, channel, asking, reuse"
 Backend = Literal["auto", "bubblewrap", "docker"]
 DataDir = Annotated[
     Path | None, typer.Option(file_okay=False, help="The data folder. [GRADEBOX_DATA_DIR, or ~/.local/share/gradebox]")
@@ -111,7 +111,7 @@ def selftest(
 ) -> None:
     """Tries hundreds of hostile graders on this machine. Exits 1 when one gets through, 2 when none could be tried."""
     only = [argument for name in category or [] for argument in ("--category", name)]
-    _become("sandbox.selftest", *only, *["--json"] * json, backend=backend)
+    _become("models.selftest", *only, *["--json"] * json, backend=backend)
 
 
 def _common(data_dir: Path | None, backend: Backend | None, redis_url: str | None) -> dict[str, str | None]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from gradebox.asks.asking import MOST_ASKS
 from gradebox.outcome import Outcome
 from gradebox.schemas import Isolation, Report
 from sandbox.limits import STDOUT_BYTES, TEXT_BYTES
@@ -124,7 +125,7 @@ class Case:
 
 def _came_to(outcome: Outcome) -> str:
     if outcome.error is not None:
-        return outcome.error.kind
+        return f"model: {outcome.error.cause}" if outcome.error.kind == "model" else outcome.error.kind
     return "scored" if outcome.score is not None else "not_applicable"
 
 
@@ -135,7 +136,9 @@ def _excess(number: int, outcome: Outcome) -> list[str]:
     texts["message"] = (message, TEXT_BYTES)
     # What is not UTF-8 is replaced, and may become three times as long by it.
     lengths = {name: (len((text or "").encode()), most) for name, (text, most) in texts.items()}
-    return [
+    asks = outcome.spent.asks if outcome.spent else 0
+    many = [f"completion {number} was answered {asks} asks"] if asks > MOST_ASKS else []
+    return many + [
         f"completion {number} had {length} bytes of its {name} kept"
         for name, (length, most) in lengths.items()
         if length > 3 * most

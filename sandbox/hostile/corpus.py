@@ -12,6 +12,7 @@ from sandbox.hostile.cases import Case
 
 _HERE = Path(__file__).parent
 _GRADERS_OWN = ["scored", "exception", "bad_return", "timeout", "memory", "crash"]
+_LONGER = 4000  # than the code of an attack
 _CODE_RUNNER = """
 STATE = []
 
@@ -43,6 +44,7 @@ def corpus() -> list[Case]:
         *_variations(_toml("variations")),
         *_calls(_toml("calls")),
         *_channel(_toml("channel")),
+        *_asking(_toml("asking")),
         *_reuse(_toml("reuse")),
     ]
 
@@ -94,6 +96,23 @@ def _channel(file: dict[str, Any]) -> Iterator[Case]:
         must = "each line comes to one outcome of the grader's own"
         batch = row | {"name": f"channel, batch: {attack['name']}", "must": must, "isolation": "batch"}
         yield _row(batch, file["source"], threads, {"valid": True, "outcomes": [_GRADERS_OWN] * 3})
+
+
+def _asking(file: dict[str, Any]) -> Iterator[Case]:
+    for attack in file["attack"]:
+        threads = _among_honest("good", attack["code"])
+        for number, thread in enumerate(threads):
+            long = "" if number == 1 else "x" * _LONGER  # what is left of it is not all written over by the next line
+            thread["metadata"] = {"number": number, "long": long, "own": f"WHAT-{number}-IS-TOLD"}
+        expect = _only_its_own(attack, 1.0)
+        expect["scores"] |= {"1": attack.get("scores", [2.0]), "2": [3.0]}
+        row = {"category": "asking", "timeout_s": 0.5, "must": "what it asks and is answered is its own affair"}
+        yield _row(row | attack | {"name": f"asking: {attack['name']}"}, file["source"], threads, expect)
+    for row in file["grader"]:
+        expect = {"valid": row["valid"], "outcomes": [row.get("may", _GRADERS_OWN)] * 3}
+        more = {"fails_at": row["fails_at"]} if "fails_at" in row else {}
+        own = {"category": "asking", "timeout_s": 0.5, "name": f"asking: {row['name']}"}
+        yield _row(row | own, row["source"], _among_honest("good", "EVIL"), expect | more)
 
 
 def _reuse(file: dict[str, Any]) -> Iterator[Case]:

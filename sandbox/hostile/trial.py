@@ -1,15 +1,29 @@
 """Tries one bad grader: it is proved as an upload is, and scored as a batch is."""
 
 import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Protocol
 
 from gradebox.schemas import Report
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
+from sandbox.grading import Grading
 from sandbox.hostile.cases import Case
 from sandbox.pool import Pool
+from sandbox.proof import Answering, Scorer
 from sandbox.source_bytes import SourceRefused, from_bytes
 
+_LABEL = "hostile@1"
 _HONEST = GraderSource("async def grade(thread):\n    return float(thread.completion())\n")
+
+
+class Asked(Answering, Protocol):
+    """What answers graders that ask, while they are proved and in batches."""
+
+    def batch_scorer(self, lend: Callable[[], AbstractContextManager[Grading]], asks: Sequence[str]) -> Scorer:
+        """Scores as a batch does: a sandbox is lent for each step."""
 
 
 def is_of_time(fault: str) -> bool:
@@ -18,45 +32,54 @@ def is_of_time(fault: str) -> bool:
     return any(words in fault for words in told_of)
 
 
-def attempt(case: Case, pool: Pool, canaries: dict[str, str], environment: str = "") -> list[str]:
-    """What went wrong, in words; empty where all came as it must. `environment` is the SHA-256 of one to be used."""
+def attempt(
+    case: Case, pool: Pool, canaries: dict[str, str], environment: str = "", answering: Asked | None = None
+) -> list[str]:
+    """What went wrong, in words; empty where all came as it must. `environment` is the SHA-256 of one to be used;
+    without `answering`, nothing that a grader asks is there.
+    """
     try:
-        return _attempt(case, pool, canaries, environment)
+        return _attempt(case, pool, canaries, environment, answering)
     except InfrastructureError as error:
         return [f"no sandbox was to be had any more: {error}"]
 
 
-def _attempt(case: Case, pool: Pool, canaries: dict[str, str], environment: str) -> list[str]:
+def _attempt(case: Case, pool: Pool, canaries: dict[str, str], environment: str, answering: Asked | None) -> list[str]:
     started = time.monotonic()
-    report, text = _upload(case, pool, case.source(canaries), environment)
+    report, text = _upload(case, pool, case.source(canaries), environment, answering)
     faults = case.faults_of_report(report)
     if faults or not report.valid or not case.threads:
         return faults + _late(case, "the checks", started)
     started = time.monotonic()
-    return _score(case, text, pool, environment) + _late(case, "the batch", started) + _still_serves(pool)
+    source = GraderSource(text, case.isolation, timeout_s=case.timeout_s, environment=environment)
+    if report.asks and answering is not None:
+        scorer = answering.batch_scorer(partial(pool.grading, source), report.asks)
+        faults = case.faults_of_outcomes(scorer.score(b"\n".join(case.threads), 0, _LABEL))
+    else:
+        faults = _score(case, source, pool)
+    return faults + _late(case, "the batch", started) + _still_serves(pool)
 
 
-def _upload(case: Case, pool: Pool, source: bytes, environment: str) -> tuple[Report, str]:
+def _upload(case: Case, pool: Pool, source: bytes, environment: str, answering: Asked | None) -> tuple[Report, str]:
     try:
         text = from_bytes(source)
     except SourceRefused as refused:
         return refused.report, ""
     grader = GraderSource(text, case.isolation, timeout_s=case.proof_s, environment=environment)
-    return pool.prove(grader), text
+    return pool.prove(grader, answering=answering), text
 
 
-def _score(case: Case, text: str, pool: Pool, environment: str) -> list[str]:
-    source = GraderSource(text, case.isolation, timeout_s=case.timeout_s, environment=environment)
+def _score(case: Case, source: GraderSource, pool: Pool) -> list[str]:
     with pool.grading(source) as grading:
         first = grading.session.sandbox
-        outcomes = grading.score(b"\n".join(case.threads), 0, "hostile@1")
+        outcomes = grading.score(b"\n".join(case.threads), 0, _LABEL)
     faults = case.faults_of_outcomes(outcomes)
     if case.next is None:
         return faults
     with pool.grading(source) as grading:
         if grading.session.sandbox is not first:
             faults.append("the sandbox was not used again, so this showed nothing")
-        return faults + case.next.faults_of_outcomes(grading.score(b"\n".join(case.next.threads), 0, "hostile@1"))
+        return faults + case.next.faults_of_outcomes(grading.score(b"\n".join(case.next.threads), 0, _LABEL))
 
 
 def _late(case: Case, what: str, started: float) -> list[str]:

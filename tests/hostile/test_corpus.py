@@ -6,8 +6,9 @@ from collections import Counter
 
 import pytest
 
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import Outcome, OutcomeError, Spent
 from gradebox.schemas import Check, Report
+from models.selftest import EchoAnswering
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
 from sandbox.hostile.surroundings import Surroundings
@@ -16,6 +17,7 @@ from sandbox.pool import Pool
 from tests.backends import NAMES
 
 _CASES = corpus()
+_ANSWERING = EchoAnswering()
 _PARTS = 3  # of each backend's, for several processes
 _CONCERNED = [
     pytest.param(
@@ -30,11 +32,11 @@ _CONCERNED = [
 @pytest.mark.sandbox
 @pytest.mark.parametrize(("attacked", "case"), _CONCERNED, indirect=["attacked"], scope="module")
 def test_of_a_bad_grader_comes_what_must(case: Case, attacked: Pool, around: Surroundings) -> None:
-    faults = attempt(case, attacked, around.canaries)
+    faults = attempt(case, attacked, around.canaries, answering=_ANSWERING)
     for pause_s in (0, 2, 4, 8):
         if faults and all(map(is_of_time, faults)):  # other tests may have held it up: one that is slow stays slow
             time.sleep(pause_s)
-            faults = attempt(case, attacked, around.canaries)
+            faults = attempt(case, attacked, around.canaries, answering=_ANSWERING)
     assert faults == [], case.must
 
 
@@ -57,6 +59,12 @@ def _case(**expect: object) -> Case:
         ({"never_scores": [666.0]}, Outcome(0, "g", 666.0, 0.0, reason="ha"), "ha"),
         ({}, Outcome(0, "g", 1.0, 0.0, stdout="x" * 70_000), "70000 bytes of its printed text"),
         ({}, Outcome(0, "g", None, 0.0, error=OutcomeError("exception", "x" * 20_000)), "20000 bytes of its message"),
+        ({}, Outcome(0, "g", 1.0, 0.0, spent=Spent(65)), "answered 65 asks"),
+        (
+            {"outcomes": [["model: too_much"]]},
+            Outcome(0, "g", None, 0.0, error=OutcomeError("model", "?", cause="unknown")),
+            "came to model: unknown",
+        ),
     ],
 )
 def test_a_breach_is_told(expect: dict[str, object], outcome: Outcome, fault: str) -> None:

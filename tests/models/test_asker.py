@@ -118,6 +118,26 @@ def test_what_is_no_request_is_not_answered(asker: Asker, sent: bytes, kind: str
     assert error(asker, sent)["kind"] == kind
 
 
+@pytest.mark.parametrize("required", [[{}], [["a"]], 5, {"a": 1}, [None], "a"])
+def test_a_schema_whose_parts_are_none_is_sent_all_the_same(
+    store: Store, server: ModelServer, asker: Asker, required: Any
+) -> None:
+    register(store, server)
+    schema = {"type": "object", "properties": {"a": {}}, "required": required, "additionalProperties": False}
+    assert "reply" in told(asker, request(schema=schema))[0]
+    assert server.bodies[0]["response_format"]["json_schema"]["strict"] is False
+
+
+@pytest.mark.parametrize(
+    "date", ["Mon, 01 Jan 99999999999999 00:00:00 GMT", "Mon, 01 Jan 2020 99999999999999999999:0 GMT"]
+)
+def test_a_moment_to_ask_again_that_never_was_is_none(store: Store, date: str) -> None:
+    script = Script(behave="status", status=429, times=1, retry_after=date)
+    with ModelServer(script) as server, asking(store) as asker:
+        register(store, server)
+        assert "reply" in told(asker, request())[0]
+
+
 def test_once_gets_its_value_back(asker: Asker) -> None:
     body, spent = told(asker, b'{"ask":"once","name":"fn","value":{"a":[1,2.50]}}')
     assert body == {"reply": {"a": [1, 2.5]}}

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from gradebox.outcome import Outcome, Spent
+from models import asking_scorer
 from models.asker import Answer, Asker, Who
 from models.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
@@ -380,3 +381,51 @@ def test_a_grader_that_asks_is_proved_where_somebody_answers(pool: Pool) -> None
     nobody = pool.prove(GraderSource(JUDGE, project="p"))
     assert not nobody.valid
     assert "model:small-judge" in nobody.checks[-1].message
+
+
+def test_a_fault_of_the_service_at_one_ask_costs_its_own_completion_alone(pool: Pool) -> None:
+    class Faulty(Scripted):
+        def _settle(self, future: Future[Answer], request: dict[str, Any]) -> None:
+            if "rude" in request["messages"][0]["content"].split("\n")[0]:
+                future.set_exception(TypeError("a secret of a tenant"))
+            else:
+                super()._settle(future, request)
+
+    good, bad, also_good = scored(pool, JUDGE, Faulty(polite), lines("kind", "rude", "kind"))
+    assert (good.score, also_good.score) == (1.0, 1.0)
+    assert bad.error is not None
+    assert (bad.error.kind, bad.error.cause, bad.error.retryable) == ("model", "failed", True)
+    assert "secret" not in bad.error.message
+
+
+KEEPER = """
+import asyncio
+from gradebox import Model, once
+
+judge = Model("small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    for n in range(int(thread.completion())):
+        await asyncio.gather(once(lambda: "x" * 250_000), judge.chat(str(n)))
+    return 1.0
+"""
+
+
+def test_a_completion_that_has_much_kept_is_an_error_and_the_others_are_scored(pool: Pool) -> None:
+    """Rounds and asks are few, and each is small: together they would take a gigabyte of the worker's memory."""
+    outcomes = scored(pool, KEEPER + "# 1", Scripted(lambda _: text("x" * 250_000)), lines("1", "15", "1"))
+    assert [outcome.score for outcome in outcomes] == [1.0, None, 1.0]
+    assert outcomes[1].error is not None
+    assert (outcomes[1].error.kind, outcomes[1].error.cause) == ("model", "too_much")
+    assert "4 MiB" in outcomes[1].error.message
+    assert outcomes[1].spent is not None
+    assert outcomes[1].spent.asks > 1  # what was paid for is told
+
+
+def test_while_much_is_held_one_thread_asks_at_a_time(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking_scorer, "_HELD_BYTES", 1 << 20)
+    asker = Scripted(lambda _: text("aye"), 0.02)
+    outcomes = scored(pool, KEEPER + "# 2", asker, lines(*["2"] * 20))
+    assert [outcome.score for outcome in outcomes] == [1.0] * 20
+    assert asker.most_at_once < 4

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from models.selftest import EchoAnswering
 from sandbox import selftest
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
@@ -26,7 +27,7 @@ _LATE = _case("late", "resource", 1.0, max_seconds=0)
 def _run(patch: pytest.MonkeyPatch, cases: list[Case], *arguments: str) -> int:
     patch.setattr(selftest, "corpus", lambda: cases)
     patch.setattr(sys, "argv", ["selftest", *arguments])
-    return selftest.main()
+    return selftest.main(EchoAnswering())
 
 
 @pytest.mark.sandbox

@@ -147,15 +147,6 @@ def test_a_guest_that_does_not_start(stand: Stand, said: bytes, closes: bool) ->
         (_frame(NOT_LOADED), "do not fit together"),
         (CHECKS + _frame(NOT_LOADED), "do not fit together"),
         (_check(0) + _frame(LOADED), "do not fit together"),
-        (CHECKS + _frame(LOADED, bytes([COMPLETION])), "does not add up"),
-        (CHECKS + _frame(LOADED, bytes([COMPLETION]) + b"\xff\xffmodel:judge"), "does not add up"),
-        (CHECKS + _frame(LOADED, bytes([BATCH]) + pack_loaded(["model:judge"], b"")), "would tell"),
-        (CHECKS + _frame(LOADED, bytes([COMPLETION]) + pack_loaded(["secret:key"], b"")), "would tell"),
-        (
-            CHECKS + _frame(LOADED, bytes([COMPLETION]) + pack_loaded([f"model:{n}" for n in range(33)], b"")),
-            "would tell",
-        ),
-        (CHECKS + _frame(LOADED, bytes([COMPLETION]) + pack_loaded(["model:" + "x" * 129], b"")), "would tell"),
         (_check(1, passed=False) + _frame(NOT_LOADED), "do not fit together"),
         (_check(0) * 4 + _frame(LOADED), "do not fit together"),
         (_check(0, passed=False) + _frame(LOADED), "do not fit together"),
@@ -171,6 +162,26 @@ def test_a_guest_that_lies_about_the_checks(stand: Stand, said: bytes, message: 
     with pytest.raises(Ended, match=message) as raised:
         Session(stand).load(SOURCE, LIMITS)
     assert raised.value.overdue == ("in time" in message)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        (bytes([COMPLETION]), "does not add up"),
+        (bytes([COMPLETION]) + b"\xff\xffmodel:judge", "does not add up"),
+        (bytes([BATCH]) + pack_loaded(["model:judge"], b""), "would name"),
+        (bytes([COMPLETION]) + pack_loaded(["secret:key"], b""), "would name"),
+        (bytes([COMPLETION]) + pack_loaded([f"model:{n}" for n in range(33)], b""), "would name"),
+        (bytes([COMPLETION]) + pack_loaded(["model:" + "x" * 129], b""), "would name"),
+    ],
+)
+def test_a_grader_whose_names_are_none_is_refused(stand: Stand, told: bytes, message: str) -> None:
+    """The module body runs in the process that tells them: it costs its own grader, and no sandbox after the other."""
+    stand.guest.sendall(HELLO + CHECKS + _frame(LOADED, told))
+    loaded = Session(stand).load(SOURCE, LIMITS)
+    assert loaded.isolation is None
+    assert [check.passed for check in loaded.checks] == [True, True, True, False]
+    assert message in loaded.checks[-1].message
 
 
 @pytest.mark.parametrize(
