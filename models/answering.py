@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from models.asker import Asker, Who
 from models.asking_scorer import AskingScorer
 from models.other_graders import OtherGraders
+from models.patience import Patience
 from models.settings import ModelSettings
 from sandbox.grading import Grading
 from sandbox.pool import Pool
@@ -35,6 +36,7 @@ class ProjectAnswering:
         self._asker = asker
         self._project = project
         self._stand_in = stand_in
+        self._patience = Patience()
         self.pinned: dict[str, str] = {}
 
     def missing(self, asks: Sequence[str]) -> str | None:
@@ -45,7 +47,7 @@ class ProjectAnswering:
     def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
         """Scores with a sandbox that is held, and answers what is asked."""
         allowed = {ask: self.pinned.get(ask, "") for ask in asks}
-        who = Who(self._project, "", _LABEL, asks=allowed, stand_in=self._stand_in)
+        who = Who(self._project, "", _LABEL, asks=allowed, stand_in=self._stand_in, patience=self._patience)
         return AskingScorer(lambda: nullcontext(grading), self._asker, who)
 
     def _lacks(self, ask: str) -> str | None:

@@ -12,6 +12,7 @@ from gradebox.outcome import Spent
 from models import stand_in
 from models.answers import Answer, failed, replied
 from models.fair_threads import FairThreads
+from models.patience import Patience
 from models.requests import (
     EndpointRequest,
     GraderRequest,
@@ -50,6 +51,7 @@ class Who(NamedTuple):
         keep: whether kept replies are used, and replies kept.
         stand_in: whether nobody is asked, and the smallest reply stands in.
         budget: of the batch; None for any.
+        patience: of a proof; None where servers are waited for as long as an ask may take.
     """
 
     project: str
@@ -60,6 +62,7 @@ class Who(NamedTuple):
     keep: bool = True
     stand_in: bool = False
     budget: Budget | None = None
+    patience: Patience | None = None
 
 
 Wanted = Callable[[], bool]

@@ -22,6 +22,7 @@ from models.endpoint_client import EndpointClient
 from models.errors import ModelError, Usage
 from models.flights import Flights
 from models.limits import Gate, Gates
+from models.patience import Patience
 from models.requests import EndpointRequest, ModelRequest, RequestError, read_thread
 from models.settings import ModelSettings
 from models.store_calls import StoreCalls
@@ -122,7 +123,7 @@ class Asking:
             return await self._pay_model(request, who, used, asked, b"")
         defaults = access.defaults.model_dump_json(exclude_none=True)
         digest = spending.digest(access.base_url, access.model, defaults, request=data)
-        flight = who.batch, who.grader, who.project, digest
+        flight = who.batch, who.grader, who.project, who.patience is None, digest
         answer, is_first = await self._flights.join(
             flight, lambda: self._find_or_pay(request, who, used, asked, digest)
         )
@@ -192,11 +193,14 @@ class Asking:
         used.asks += 1
         try:
             async with gate.place():
+                if who.patience is not None:
+                    who.patience.check(asked.asked)
                 has_budget = await self._check_budget(asked, who)
                 try:
-                    answer = await _retried(send, gate)
+                    answer = await _retried(send, gate, who.patience)
                 except ModelError as error:
-                    answer = failed_by(error, host, secret, _spent(price, error.usage))
+                    told = error if who.patience is None else who.patience.spent_by(asked.asked, error)
+                    answer = failed_by(told, host, secret, _spent(price, error.usage))
                 keep = b"" if answer.is_error else digest
                 counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
                 if has_budget:
@@ -271,17 +275,27 @@ class Asking:
         self._gates.forget_idle()
 
 
-async def _retried(send: Callable[[float], Awaitable[Answer]], gate: Gate) -> Answer:
+async def _retried(send: Callable[[float], Awaitable[Answer]], gate: Gate, patience: Patience | None) -> Answer:
     """What the server answers in the end, to an ask that has its place. Raises ModelError."""
-    end = monotonic() + gate.ask_s
+    began = monotonic()
+    end = began + (gate.ask_s if patience is None else patience.reply_s)
+    last_try = end if patience is None else began + patience.tries_s
     for tries in count(1):
         await gate.pause_over(end)
+        left = max(end - monotonic(), 1.0)
         try:
-            return await send(max(end - monotonic(), 1.0))
+            if patience is None:
+                return await send(left)
+            async with asyncio.timeout(left):
+                return await send(gate.ask_s)
+        except TimeoutError:  # of a server that may only be slow: it is not noted as one that is away
+            if patience is None:
+                raise
+            raise patience.too_slow() from None
         except ModelError as error:
             _note(error, gate)
             pause_s = _pause(error, tries)
-            is_late = monotonic() + pause_s > end or gate.paused_until > end
+            is_late = monotonic() + pause_s > last_try or gate.paused_until > end
             if not error.fault.retryable or gate.is_away() or is_late:
                 raise
         gate.note_request()

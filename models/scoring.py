@@ -13,11 +13,18 @@ from sandbox.proof import Scorer
 
 
 @contextmanager
-def scoring(pool: Pool, asker: Asker, project: str, key: str, version: Version, batch: str = "") -> Iterator[Scorer]:
-    """What scores threads with this version, for a batch or for "" none."""
+def scoring(
+    pool: Pool, asker: Asker, project: str, key: str, version: Version, batch: str = "", asked_by: Who | None = None
+) -> Iterator[Scorer]:
+    """What scores threads with this version, for a batch or for "" none. A grader in whose proof it is asked passes on
+    who answers there.
+    """
     source = GraderSource.of_version(project, version)
     if version.asks:
-        yield AskingScorer(partial(pool.grading, source), asker, who(project, key, version, batch))
+        asking = who(project, key, version, batch)
+        if asked_by is not None:
+            asking = asking._replace(stand_in=asked_by.stand_in, patience=asked_by.patience)
+        yield AskingScorer(partial(pool.grading, source), asker, asking)
         return
     with pool.grading(source) as grading:
         yield grading

@@ -42,6 +42,11 @@ class Proved(msgspec.Struct, frozen=True):
         """Of the source, as UTF-8."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
+    def warned(self, warning: str) -> "Proved":
+        """With one more warning."""
+        report = self.report.model_copy(update={"warnings": [*self.report.warnings, warning]})
+        return msgspec.structs.replace(self, report=report)
+
     def is_version(self, version: Version) -> bool:
         """Whether it is this version already."""
         mine = (self.kind, self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment, self.pinned)

@@ -87,19 +87,26 @@ class Graders:
         content: Proved | Declared,
         texts: dict[str, str] | None = None,
         once: Once | None = None,
+        follows: int | None = None,
     ) -> Grader:
-        """Keeps a new version, unless it is the newest one already; `texts` are a new name or description.
+        """Keeps a new version, unless it is the newest one already; `texts` are a new name or description. `follows` is
+        the version that it was made from, where it was made from one.
 
         Raises:
             NotFound: there is no such grader.
             Locked: it may not be changed.
-            Conflict: it is of another kind.
+            Conflict: it is of another kind, or its newest version is not the one that this was made from.
             QuotaExceeded: the grader has as many versions as it may, or its project as many bytes of them.
             KeyReused: `once` came with another request.
         """
 
         def update(pipe: Pipeline) -> Grader:
             grader = _of_kind(_unlocked(_read(pipe, project, key)), content.kind)
+            if follows is not None and grader.version != follows:
+                raise Conflict(
+                    f"grader {key!r} was given version {grader.version} while version {follows} was proved with other "
+                    "settings: nothing was saved; update it again"
+                )
             newest = Version.model_validate_json(_require(pipe.hget(names.versions(project, key), str(grader.version))))
             changes: dict[str, Any] = {name: new for name, new in (texts or {}).items() if new != getattr(grader, name)}
             kept, before = _kept(content), pipe.hget(names.proof_threads(project), key) or b""

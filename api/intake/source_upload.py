@@ -15,7 +15,7 @@ from api.intake.environment import Chosen
 from api.services import Services
 from gradebox.judges.source import settled, source_of
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS, SOURCE_BYTES
-from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, WrittenKind
+from gradebox.schemas import KEY_PATTERN, Isolation, Kind, Report, Version, WrittenKind
 from models.answering import ProjectAnswering
 from sandbox.errors import Stopped
 from sandbox.grader_source import GraderSource
@@ -67,6 +67,15 @@ class Sent:
     kind: Kind = "function"
     config: dict[str, Any] | None = None
     """What the source was written from, where it is no function."""
+    is_newest: bool = False
+    """Whether none was sent, and that of the newest version is meant."""
+
+    def or_newest(self, newest: Version) -> "Sent":
+        """With the source, kind and settings of a grader's newest version, where no source was sent."""
+        if not self.is_newest:
+            return self
+        source = newest.source.encode("utf-8", "surrogatepass")
+        return replace(self, source=source, is_json=False, kind=newest.kind, config=newest.config)
 
     def or_kept(self, kept: list[bytes]) -> "Sent":
         """With the threads that stay with a grader, where none were sent."""
@@ -77,8 +86,9 @@ class Sent:
         return sources.from_json(self.source) if self.is_json else from_bytes(self.source)
 
 
-async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:
-    """The source and its options, from a JSON body, a form with a file, or a source file with a query.
+async def receive(request: Request, options: type[_T], *, may_lack: bool = False) -> tuple[Sent, _T]:
+    """The source and its options, from a JSON body, a form with a file, or a source file with a query. With `may_lack`,
+    a JSON body need not have a source: that of the grader's newest version is meant.
 
     Raises ProblemError where the request is none of these, or over a limit.
     """
@@ -89,7 +99,7 @@ async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:
     if kind == "application/json":
         body = await bodies.read(request, REQUEST_BYTES)
         services: Services = request.app.state.services
-        return await bodies.worked_on(len(body), _read, body, options, services.line_bytes)
+        return await bodies.worked_on(len(body), _read, body, options, services.line_bytes, may_lack)
     if kind in ("text/x-python", "text/plain"):
         file = await bodies.read(request, FILE_BYTES, _TOO_LONG)
         return Sent(file), _of_function(bodies.convert(request.query_params, options))
@@ -98,7 +108,7 @@ async def receive(request: Request, options: type[_T]) -> tuple[Sent, _T]:
     raise bodies.unsupported(request, "application/json", "text/x-python", "multipart/form-data")
 
 
-def _read(body: bytes, options: type[_T], longest: int) -> tuple[Sent, _T]:
+def _read(body: bytes, options: type[_T], longest: int, may_lack: bool) -> tuple[Sent, _T]:
     found = bodies.parse(body, options)
     source, config, threads = bytes(found.source), bytes(found.config), bytes(found.threads)
     lines = None if threads in (b"", b"null") else bodies.lines(threads, REQUEST_THREADS, longest)
@@ -106,6 +116,8 @@ def _read(body: bytes, options: type[_T], longest: int) -> tuple[Sent, _T]:
         if source not in (b"", b"null"):
             raise invalid("there are a source and a kind: the source of a kind is written by its `config`, send one")
         return replace(written(found.kind, _config(config)), threads=lines), found
+    if may_lack and source in (b"", b"null"):
+        return Sent(b"", threads=lines, is_newest=True), _of_function(found)
     if not source:
         raise invalid("there is no source: send it as the member `source`, or a `kind` with its `config`")
     return Sent(source, is_json=True, threads=lines), _of_function(found)

@@ -37,7 +37,9 @@ router = APIRouter(prefix="/graders", tags=["graders"])
 
 
 class NewVersion(Options, kw_only=True, forbid_unknown_fields=True):
-    """A source for a grader that is there. What is None stays as it was."""
+    """A new version of a grader that is there. What is None stays as it was; so do source, kind and config where
+    neither a source nor a kind is sent.
+    """
 
     name: Name | None = None
     description: Description | None = None
@@ -70,8 +72,8 @@ async def create(request: Request, services: Served, project: ManagesIn, repeat:
 
 @router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
 async def update(request: Request, services: Served, project: ManagesIn, key: str, repeat: Repeatable) -> Grader:
-    """Proves a source and keeps it as the next version. A source that is unchanged makes none."""
-    sent, new = await receive(request, NewVersion)
+    """Proves a source and keeps it as the next version. What is unchanged makes none."""
+    sent, new = await receive(request, NewVersion, may_lack=True)
     once = repeat.once if repeat else None
     return await services.grade(request, project, update_function, services, key, sent, new, once)
 
@@ -176,12 +178,15 @@ def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrad
 def update_function(
     caller: Caller, services: Services, key: str, sent: Sent, new: NewVersion, once: Once | None = None
 ) -> Grader:
-    """Proves a source and keeps it as the next version. Raises as `create_function` does."""
+    """Proves a source and keeps it as the next version: that of the newest, where none was sent. Raises as
+    `create_function` does.
+    """
     graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
         return answered
-    graders.check_update(project, key, sent.kind)
     newest = graders.version(project, key)
+    sent = sent.or_newest(newest)
+    graders.check_update(project, key, sent.kind)
     named = new.environment if new.environment is not None else newest.environment and newest.environment.label
     environment = choose(services.store.environments, project, named or "")
     options = Options(
@@ -193,7 +198,12 @@ def update_function(
     texts = {"name": new.name, "description": new.description}
     given = {name: text for name, text in texts.items() if text is not None}
     proved = _proved(caller, services, sent.or_kept(graders.threads(project, key)), options, environment)
-    return graders.update(project, key, proved, given, once)
+    if sent.kind == "function" and newest.kind != "function":
+        proved = proved.warned(
+            f"the grader was of kind {newest.kind!r}, and this source makes a function of it: the settings of the kind "
+            f"stay with version {newest.number}"
+        )
+    return graders.update(project, key, proved, given, once, follows=newest.number if sent.is_newest else None)
 
 
 def _memory_mb(newest: Version, environment: Chosen | None) -> int:

@@ -16,7 +16,7 @@ from gradebox.cli.output import as_json, fail, note, say, table
 if TYPE_CHECKING:
     from gradebox.client.threads import Thread
     from gradebox.client.versions import GraderOptions
-    from gradebox.schemas import Grader, Version
+    from gradebox.schemas import Grader, Version, WrittenKind
 
 app = typer.Typer(help="Manages graders.", no_args_is_help=True)
 
@@ -152,8 +152,13 @@ def update(
     key: Key,
     file: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The new version, if there is one."),
+        typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The new source, if there is one."),
     ] = None,
+    kind: KindChoice = None,
+    config: ConfigFile = None,
+    criteria: Criteria = None,
+    model: ModelKey = None,
+    endpoint: EndpointKey = None,
     name: Name = None,
     description: Description = None,
     isolation: IsolationChoice = None,
@@ -164,14 +169,25 @@ def update(
     ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
 ) -> None:
-    """Gives a grader a new version, a name or a description."""
-    if file is None and any(option is not None for option in (isolation, timeout_s, memory_mb, threads, ask)):
-        options = "--isolation, --timeout-s, --memory-mb, --threads and --ask"
-        raise typer.BadParameter(f"{options} belong to a version: name its FILE too")
+    """Gives a grader a new version, a name or a description.
+
+    What is not named stays: source, kind and settings too. A FILE makes a function of a grader of a kind. Of the
+    settings of a kind, those of --config and of the other options are changed.
+    """
+    settings = {"criteria": criteria, "model": model, "endpoint": endpoint}
+    given = {setting: value for setting, value in settings.items() if value is not None}
+    if config is not None:
+        given = _config(config) | given
+    has_settings = kind is not None or config is not None or bool(given)
+    if file is not None and has_settings:
+        raise typer.BadParameter("a FILE is the source of a function: name it, or the settings of a kind")
+    new_kind, new_config = _changed_settings(invocation, key, kind, given) if has_settings else (None, None)
     tried_on = read_threads(threads) if threads else None
     grader = invocation.client.graders.update(
         key,
         fn=_source(file, contract) if file else None,
+        kind=new_kind,
+        config=new_config,
         name=name,
         description=description,
         isolation=isolation,
@@ -182,7 +198,7 @@ def update(
         ask=ask,
     )
     _report(invocation, grader, "updated")
-    if file is not None:
+    if any(part is not None for part in (file, new_kind, isolation, timeout_s, memory_mb, threads, environment, ask)):
         _note_proof(grader, tried_on)
 
 
@@ -259,6 +275,23 @@ def _create_of_kind(
     except TypeError as error:
         raise typer.BadParameter(f"a grader of kind {kind} is made from other settings: {error}") from error
     return make(key=key, **config, **options)
+
+
+def _changed_settings(
+    invocation: Invocation, key: str, kind: "WrittenKind | None", given: dict[str, Any]
+) -> "tuple[WrittenKind, dict[str, Any]]":
+    """The kind that a grader is to have, and its settings: those that it has, where it is of this kind, and what was
+    given. Exits where neither says a kind.
+    """
+    newest = _versions(invocation, key, None)[-1]
+    own = "binary_judge" if newest.kind == "judge" else newest.kind  # a judge that was kept before they could run
+    wanted = kind or own
+    if wanted != "binary_judge" and wanted != "external":
+        raise typer.BadParameter(
+            f"{key} is of kind {newest.kind}, and has no settings: name the --kind that it shall be"
+        )
+    keeps = wanted == own and "url" not in (newest.config or {})  # an external that was kept before they could run
+    return wanted, ((newest.config if keeps else None) or {}) | given
 
 
 def _config(file: Path) -> dict[str, Any]:

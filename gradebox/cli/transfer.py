@@ -1,7 +1,7 @@
 """`gradebox graders export` and `import`: graders from one project or service to another, as JSON lines."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,12 +9,13 @@ import typer
 
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
-from gradebox.cli.graders import note_warnings
+from gradebox.cli.graders import AskChoice, note_warnings
 from gradebox.cli.output import as_json, fail, note, opened, say
 from gradebox.errors import ApiError, ValidationError
 
 if TYPE_CHECKING:
     from gradebox.client import Client, GraderHandle
+    from gradebox.client.versions import Ask
     from gradebox.schemas import Version
 
 _LIMITS = ("isolation", "timeout_s", "memory_mb", "environment")
@@ -34,7 +35,7 @@ def export(
         bool, typer.Option("--all-versions", help="Every version, and not the newest alone.")
     ] = False,
 ) -> None:
-    """Writes graders with their sources, limits and test threads, a JSON line for each.
+    """Writes graders with their sources, kinds and settings, limits and test threads, a JSON line for each.
 
     Of an environment its key is written: import takes the newest build of the environment of that key.
     """
@@ -56,8 +57,11 @@ def import_(
     replace: Annotated[
         bool, typer.Option("--replace", help="Where there is a grader of a key, give it the versions.")
     ] = False,
+    ask: AskChoice = None,
 ) -> None:
     """Makes graders of a file that export has written. Each version is proved anew, oldest first.
+
+    The source of a grader of a kind is written anew from its settings.
 
     Exits 1 when a grader could not be made; the others are there all the same.
     """
@@ -65,7 +69,7 @@ def import_(
     made, failed = [], []
     for line in lines:
         try:
-            grader = _make(invocation.client, line, replace)
+            grader = _make(invocation.client, line, replace, ask)
         except (ValidationError, ApiError) as error:
             note(f"{line['key']}: {error}")
             failed.append(line["key"])
@@ -83,6 +87,7 @@ def _line(client: "Client", grader: "GraderHandle", versions: "list[Version]") -
     told = [
         {
             "source": version.source,
+            **({} if version.kind == "function" else {"kind": version.kind, "config": version.config}),
             "isolation": version.isolation_asked,
             "timeout_s": version.timeout_s,
             "memory_mb": version.memory_mb,
@@ -119,19 +124,30 @@ def _is_grader(line: object) -> bool:
     versions = line.get("versions")
     if not isinstance(versions, list) or not versions:
         return False
-    return all(isinstance(one, dict) and isinstance(one.get("source"), str) for one in versions)
+    return all(isinstance(one, dict) and _is_version(one) for one in versions)
 
 
-def _make(client: "Client", line: dict[str, Any], replace: bool) -> "GraderHandle":
+def _is_version(version: dict[str, Any]) -> bool:
+    is_kind = isinstance(version.get("kind"), str) and isinstance(version.get("config"), dict)
+    return isinstance(version.get("source"), str) and (is_kind or "kind" not in version)
+
+
+def _make(client: "Client", line: dict[str, Any], replace: bool, ask: "Ask | None") -> "GraderHandle":
     grader: GraderHandle | None = None
+    texts = {"name": line.get("name"), "description": line.get("description")}
+    create = client.graders.create
     for version in line["versions"]:
-        options = {name: version.get(name) for name in _LIMITS} | {"threads": line.get("threads") or None}
-        texts = {"name": line.get("name"), "description": line.get("description")}
+        options: dict[str, Any] = {name: version.get(name) for name in _LIMITS}
+        options |= {"threads": line.get("threads") or None, "ask": ask}
+        made_of: dict[str, Any] = {"fn": version["source"]}
+        if "kind" in version:
+            made_of = {"kind": version["kind"], "config": version["config"]}
         if grader is not None:
-            grader = grader.update(version["source"], **options)
-        elif replace:
-            grader = client.graders.put(line["key"], fn=version["source"], **options, **texts)
-        else:
-            grader = client.graders.create.function(key=line["key"], fn=version["source"], **options, **texts)
+            grader = grader.update(**made_of, **options)
+            continue
+        make: Callable[..., GraderHandle] = create.of_kind if "kind" in version else create.function
+        if replace:
+            make = client.graders.put
+        grader = make(key=line["key"], **made_of, **options, **texts)
     assert grader is not None
     return grader

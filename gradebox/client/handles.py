@@ -17,7 +17,7 @@ from gradebox.client._sync.scoring import Scoring
 from gradebox.client._sync.versions import environment_of, versions
 from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctions
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Function, GraderOptions, update_call
+from gradebox.client.versions import Function, UpdateOptions, update_call
 from gradebox.frame import Outcomes
 from gradebox.schemas import Grader, Version
 
@@ -38,10 +38,8 @@ class GraderHandle(Grader, RewardFunctions):
         """As `Client.score`, by this version."""
         return self._scoring.score(self.key, threads, self.version)
 
-    def update(self, fn: Function | None = None, **options: Unpack[GraderOptions]) -> Self:
+    def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> Self:
         """As `client.graders.update`. What it returns scores by the new version; this one stays with its own."""
-        if fn is None and options.get("environment") is not None:
-            fn = self.versions()[-1].source
         asked = options.get("environment")
         options["environment"] = environment_of(self._scoring.transport, self.project, self.key, fn, asked)
         call = update_call(self.project, self.key, fn=fn, **options)
@@ -75,10 +73,8 @@ class AsyncGraderHandle(Grader, AsyncRewardFunctions):
         """As `AsyncClient.score`, by this version."""
         return await self._scoring.score(self.key, threads, self.version)
 
-    async def update(self, fn: Function | None = None, **options: Unpack[GraderOptions]) -> Self:
+    async def update(self, fn: Function | None = None, **options: Unpack[UpdateOptions]) -> Self:
         """As `GraderHandle.update`."""
-        if fn is None and options.get("environment") is not None:
-            fn = (await self.versions())[-1].source
         asked = options.get("environment")
         options["environment"] = await async_environment_of(self._scoring.transport, self.project, self.key, fn, asked)
         call = update_call(self.project, self.key, fn=fn, **options)

@@ -17,6 +17,10 @@ Function = Callable[..., object] | str
 """A grader function, which is uploaded with what it uses from its module; or source as a string."""
 
 
+ONE_OF = "give the grader as a function, fn=, or as a kind= with its config="
+"""What a call is told that has both, or half of one."""
+
+
 class GraderOptions(TypedDict, total=False):
     """What `create.function` takes besides a key and a function."""
 
@@ -28,6 +32,13 @@ class GraderOptions(TypedDict, total=False):
     threads: Sequence[Thread] | None
     environment: str | None
     ask: Ask | None
+
+
+class UpdateOptions(GraderOptions, total=False):
+    """What an update takes besides a function: the settings of a kind stand in its place."""
+
+    kind: WrittenKind | None
+    config: Mapping[str, Any] | None
 
 
 def source_of(fn: Function, environment: str | None = None) -> str:
@@ -112,16 +123,33 @@ def update_call(
     threads: Sequence[Thread] | None = None,
     environment: str | None = None,
     ask: Ask | None = None,
+    kind: WrittenKind | None = None,
+    config: Mapping[str, Any] | None = None,
 ) -> Call[Grader]:
-    """What gives a grader a new version, or only a name or a description."""
-    fields = {"name": name, "description": description}
-    if fn is not None:
-        return calls.put_grader(
-            project, key, fields | version_of(fn, isolation, timeout_s, memory_mb, environment, ask), threads
-        )
-    if any(option is not None for option in (isolation, timeout_s, memory_mb, threads, environment, ask)):
-        raise TypeError(
-            "isolation, timeout_s, memory_mb, threads, environment and ask belong to a version: give its source too, "
-            "as fn="
-        )
-    return calls.patch_grader(project, key, fields)
+    """What gives a grader a new version, or only a name or a description. Without a function and a kind, the service
+    takes those of the newest version.
+
+    Raises:
+        GradeboxError: the function cannot stand alone, or there is no such isolation.
+    """
+    check_source(fn, kind, config)
+    fields: dict[str, object] = {"name": name, "description": description}
+    options = {
+        "isolation": isolation,
+        "timeout_s": timeout_s,
+        "memory_mb": memory_mb,
+        "environment": environment,
+        "ask": ask,
+    }
+    if all(part is None for part in (fn, kind, threads, *options.values())):
+        return calls.patch_grader(project, key, fields)
+    check_isolation(isolation)
+    source = None if fn is None else source_of(fn, environment)
+    version = {"source": source, "kind": kind, "config": config, **options}
+    return calls.put_grader(project, key, fields | version, threads)
+
+
+def check_source(fn: Function | None, kind: WrittenKind | None, config: Mapping[str, Any] | None) -> None:
+    """Raises TypeError where a kind lacks its config, or comes beside a function."""
+    if (kind is None) != (config is None) or (fn is not None and kind is not None):
+        raise TypeError(ONE_OF)

@@ -164,11 +164,12 @@ def test_a_grader_can_be_handled_by_itself(client: Client, contains: str) -> Non
         client.graders.get(contains)
 
 
-def test_settings_of_a_version_need_the_version(client: Client, contains: str) -> None:
-    with pytest.raises(TypeError, match="give its source too"):
-        client.graders.update(contains, timeout_s=1.0)
-    with pytest.raises(TypeError, match="give its source too"):
-        client.graders.update(contains, threads=[thread("4")])
+def test_settings_of_a_version_change_without_its_source(client: Client, contains: str) -> None:
+    changed = client.graders.update(contains, timeout_s=1.0)
+    assert (changed.version, changed.timeout_s) == (2, 1.0)
+    changed = client.graders.update(contains, threads=[thread("4")])
+    assert (changed.version, changed.test_threads) == (2, 1)
+    assert {version.source for version in client.graders.versions(contains)} == {CONTAINS}
 
 
 def test_an_old_version_scores_on(client: Client, contains: str) -> None:

@@ -20,6 +20,7 @@ from examples.model_server import ModelServer, Script
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
 from models.asker import Answer, Asker, Who
+from models.patience import Patience
 from models.settings import ModelSettings
 from storage.connection import check_format, connect
 from storage.models import Limits
@@ -204,6 +205,44 @@ def test_a_server_that_is_away_is_waited_for(store: Store) -> None:
         sleep(0.7)
         with ModelServer(port=port):
             assert not future.result(20).is_error
+
+
+def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store: Store) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    url = f"http://127.0.0.1:{port}/v1"
+    store.models.create("default", "judge", url, "m", KEY, ModelDefaults(), 5, max_concurrency=1)
+    proof = WHO._replace(patience=Patience(reply_s=20, tries_s=2))
+    with asking(store) as asker:
+        began = monotonic()
+        futures = [asker.ask(request(str(number)), proof, lambda: True) for number in range(20)]
+        errors = [json.loads(future.result(20).body)["error"] for future in futures]
+        assert monotonic() - began < 4  # and not as long for each of those that wait for its place
+        assert {each["kind"] for each in errors} == {"unreachable"}
+        assert all("could not be reached" in each["message"] for each in errors)
+        assert all('ask="stand-in"' in each["message"] for each in errors)
+        waiting = asker.ask(request(), WHO, lambda: True)  # no proof: it waits for the server
+        sleep(0.5)
+        with ModelServer(port=port):
+            assert not waiting.result(20).is_error
+            assert not asker.ask(request(), proof._replace(patience=Patience()), lambda: True).result(20).is_error
+
+
+def test_a_proof_does_not_wait_long_for_a_reply(store: Store, server: ModelServer) -> None:
+    register(store, server, "behave:hang", timeout_s=60, max_concurrency=2)
+    store.endpoints.create("default", "reward", server.base_url, "", 60, max_concurrency=2)
+    server.script = Script(behave="hang")
+    thread = b'{"ask":"endpoint","name":"reward","thread":{"messages":[{"role":"user","content":"?"}]}}'
+    proof = WHO._replace(patience=Patience(reply_s=1.5, tries_s=1))
+    with asking(store) as asker:
+        began = monotonic()
+        futures = [asker.ask(request(str(number)), proof, lambda: True) for number in range(10)]
+        futures += [asker.ask(thread, proof, lambda: True)]
+        messages = [json.loads(future.result(20).body)["error"]["message"] for future in futures]
+        assert 1.5 <= monotonic() - began < 3
+    assert len(server.bodies) == 3
+    assert all("within the 1.5 s that a proof waits" in message for message in messages)
+    assert all('ask="stand-in"' in message for message in messages)
 
 
 def test_asks_fail_at_once_where_a_server_has_been_away_for_long(store: Store) -> None:

@@ -1,7 +1,8 @@
 """Graders, as a user handles them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from typing import Any, Unpack
 
 from gradebox.client import calls
 from gradebox.client._async.creation import AsyncCreation
@@ -10,10 +11,19 @@ from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._async.versions import environment_of, versions
 from gradebox.client.handles import AsyncGraderHandle
 from gradebox.client.threads import Thread
-from gradebox.client.versions import Ask, Function, check_isolation, source_of, update_call
+from gradebox.client.versions import (
+    ONE_OF,
+    Ask,
+    Function,
+    GraderOptions,
+    check_isolation,
+    check_source,
+    source_of,
+    update_call,
+)
 from gradebox.errors import NotFound
 from gradebox.frame import Listing
-from gradebox.schemas import GRADER_COLUMNS, Grader, Isolation, Report, Version
+from gradebox.schemas import GRADER_COLUMNS, Grader, Isolation, Report, Version, WrittenKind
 
 
 class AsyncGraders:
@@ -63,60 +73,54 @@ class AsyncGraders:
         threads: Sequence[Thread] | None = None,
         environment: str | None = None,
         ask: Ask | None = None,
+        kind: WrittenKind | None = None,
+        config: Mapping[str, Any] | None = None,
     ) -> AsyncGraderHandle:
-        """Gives a grader a new version, a name or a description. An unchanged source makes no new version.
+        """Gives a grader a new version, a name or a description. What is unchanged makes no new version.
+
+        The source is `fn`, or is written by `kind` from `config`, which are all settings of that kind. Without them,
+        the new version has the source, kind and settings of the last one. `fn` makes a function of a grader of
+        another kind, and a GraderWarning says so.
 
         The test run is made on `threads`, which stay with the grader, or else on those that stayed with it before. A
         new version runs in the build of an environment that the last one ran in, unless `environment` names another,
-        or "" for none. To change that alone, leave `fn` out. `ask` is as for `create.function`.
+        or "" for none. `ask` is as for `create.function`.
 
         Raises:
             SourceError, ValidationError: as for `create.function`; the grader stays as it was.
             Conflict: the grader is locked.
         """
-        if fn is None and environment is not None:
-            newest = await self._transport.send(calls.get_grader(self._project, key))
-            fn = (await self._transport.send(calls.get_version(self._project, key, newest.version))).source
         environment = await environment_of(self._transport, self._project, key, fn, environment)
-        version = fn, isolation, timeout_s, memory_mb, threads, environment, ask
+        version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config
         return self._held(await self._transport.send(update_call(self._project, key, name, description, *version)))
 
     async def put(
         self,
         key: str,
         *,
-        fn: Function,
-        name: str | None = None,
-        description: str | None = None,
-        isolation: Isolation | None = None,
-        timeout_s: float | None = None,
-        memory_mb: int | None = None,
-        threads: Sequence[Thread] | None = None,
-        environment: str | None = None,
-        ask: Ask | None = None,
+        fn: Function | None = None,
+        kind: WrittenKind | None = None,
+        config: Mapping[str, Any] | None = None,
+        **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes the grader, or gives the one that there is a new version: for scripts that run again.
+        """Makes the grader, or gives the one that there is a new version: for scripts that run again. It is a function,
+        or of a `kind` with its settings.
 
         Raises:
             SourceError, ValidationError, Conflict: as for `create.function` and `update`.
         """
-        environment = await environment_of(self._transport, self._project, key, fn, environment)
-        version = fn, isolation, timeout_s, memory_mb, threads, environment, ask
-        call = update_call(self._project, key, name, description, *version)
+        if fn is kind is None:
+            raise TypeError(ONE_OF)
+        check_source(fn, kind, config)
+        asked = options.get("environment")
+        options["environment"] = await environment_of(self._transport, self._project, key, fn, asked)
         with suppress(NotFound):
+            call = update_call(self._project, key, fn=fn, kind=kind, config=config, **options)
             return self._held(await self._transport.send(call))
-        return await self.create.function(
-            key=key,
-            fn=fn,
-            name=name,
-            description=description,
-            isolation=isolation,
-            timeout_s=timeout_s,
-            memory_mb=memory_mb,
-            threads=threads,
-            environment=environment,
-            ask=ask,
-        )
+        if kind is not None and config is not None:
+            return await self.create.of_kind(key=key, kind=kind, config=config, **options)
+        assert fn is not None
+        return await self.create.function(key=key, fn=fn, **options)
 
     async def test_threads(self, key: str) -> Sequence[Thread]:
         """The threads that stay with a grader: those of its last proof that was sent some, as dicts."""

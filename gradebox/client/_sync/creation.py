@@ -114,16 +114,22 @@ class Creation:
             "max_tokens": max_tokens,
             "seed": seed,
         }
-        return self._of_kind(key, "binary_judge", config, options)
+        return self.of_kind(key=key, kind="binary_judge", config=config, **options)
 
     def external(self, *, key: str, endpoint: str, **options: Unpack[GraderOptions]) -> GraderHandle:
         """Makes a grader by which an endpoint of the project, a reward server, scores.
 
         Raises as `binary_judge` does.
         """
-        return self._of_kind(key, "external", {"endpoint": endpoint}, options)
+        return self.of_kind(key=key, kind="external", config={"endpoint": endpoint}, **options)
 
-    def _of_kind(self, key: str, kind: WrittenKind, config: Mapping[str, Any], options: GraderOptions) -> GraderHandle:
+    def of_kind(
+        self, *, key: str, kind: WrittenKind, config: Mapping[str, Any], **options: Unpack[GraderOptions]
+    ) -> GraderHandle:
+        """Makes a grader of a kind from its settings, as `Version.config` has them.
+
+        Raises as `binary_judge` does.
+        """
         check_key(key)
         fields = {"key": key, **kind_of(kind, config, options)}
         grader = self._transport.send(calls.create_grader(self._project, fields, options.get("threads")))

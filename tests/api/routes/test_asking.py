@@ -1,6 +1,7 @@
 """Graders that ask, over HTTP: models of the project, and other graders."""
 
 from collections.abc import Iterator
+from time import monotonic
 
 import httpx
 import pytest
@@ -108,6 +109,27 @@ def test_stand_ins_prove_a_judge_whose_model_is_not_at_hand(client: httpx.Client
     register(client, server)
     assert client.put(f"{PROJECT}/graders/polite", json={"source": JUDGE}).json()["version"] == 2
     assert client.put(f"{PROJECT}/graders/polite", json={"source": JUDGE, "ask": "stand-in"}).json()["version"] == 2
+
+
+@pytest.mark.usefixtures("asking")
+def test_a_proof_whose_server_is_away_is_refused_soon_and_says_what_to_do(client: httpx.Client) -> None:
+    with ModelServer() as gone:
+        register(client, gone)
+    began = monotonic()
+    detail = problem(
+        client.post(f"{PROJECT}/graders", json={"key": "polite", "source": JUDGE}), 422, "validation-failed"
+    )
+    assert monotonic() - began < 10
+    assert "the server could not be reached" in detail
+    assert '`ask="stand-in"`' in detail
+    body = {"key": "polite", "source": JUDGE, "ask": "stand-in"}
+    assert client.post(f"{PROJECT}/graders", json=body).status_code == 201
+    both = BOTH.replace("exact", "polite")
+    refused = problem(client.post(f"{PROJECT}/graders", json={"key": "both", "source": both}), 422, "validation-failed")
+    assert "the server could not be reached" in refused
+    assert monotonic() - began < 20
+    body = {"key": "both", "source": both, "ask": "stand-in"}  # stand-ins answer what is asked by what it asks, too
+    assert client.post(f"{PROJECT}/graders", json=body).status_code == 201
 
 
 @pytest.mark.usefixtures("asking")

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from typer.testing import CliRunner
 from examples.model_server import ModelServer, Script
 from gradebox import AsyncClient, Client
 from gradebox.cli import app
+from gradebox.errors import GraderWarning
 from gradebox.judges.source import source_of
 from models.answering import asker_of
 from models.settings import ModelSettings
 from storage.grader_content import CONFIG_BYTES, Declared
-from tests.api.conftest import GOOD, PROJECT, Service, problem
+from tests.api.conftest import GOOD, PROJECT, Service, create, problem
 
 pytestmark = pytest.mark.sandbox
 URL = f"{PROJECT}/graders"
@@ -160,7 +161,8 @@ def test_both_clients_make_kinds(service: Service, secret: str, ours: Client) ->
     assert version.config is not None
     assert version.config["template_variables"] == {"tone": "warm"}
     assert "from gradebox.judges import BinaryJudge\n" in version.source
-    edited = made.update(version.source.replace("polite", "brief"))
+    with pytest.warns(GraderWarning, match=r"polite@2: the grader was of kind 'binary_judge', .* stay with version 1"):
+        edited = made.update(version.source.replace("polite", "brief"))
     assert (edited.version, edited.kind) == (2, "function")
 
     async def external() -> Any:
@@ -173,10 +175,117 @@ def test_both_clients_make_kinds(service: Service, secret: str, ours: Client) ->
     assert (far.kind, far.test_threads) == ("external", 1)
 
 
-def test_the_command_line_makes_kinds(service: Service, secret: str, tmp_path: Path) -> None:
-    def run(*arguments: str) -> Any:
-        return CliRunner().invoke(app, ["graders", *arguments, "--url", service.url, "--api-key", secret])
+def test_an_update_without_a_source_keeps_kind_and_settings(service: Service, secret: str, ours: Client) -> None:
+    judge = ours.graders.create.of_kind(key="polite", kind="binary_judge", config=CONFIG)
+    first = judge.versions()[0]
+    assert ours.graders.update("polite", timeout_s=3).version == 2
+    assert judge.update(memory_mb=300, name="Polite").version == 3
+    assert ours.graders.update("polite", threads=[{"prompt": "p", "completion": "c"}]).test_threads == 1
+    assert ours.graders.update("polite", ask="stand-in").version == 3
+    assert ours.graders.update("polite", environment="").version == 3
 
+    async def update() -> Any:
+        async with AsyncClient(service.url, secret) as client:
+            held = await client.graders.get("polite")
+            return await held.update(isolation="completion")
+
+    assert asyncio.run(update()).version == 4
+    newest = judge.versions()[-1]
+    assert (newest.kind, newest.config, newest.source) == (first.kind, first.config, first.source)
+    assert (newest.timeout_s, newest.memory_mb, newest.isolation_asked) == (3, 300, "completion")
+    changed = ours.graders.update("polite", kind="binary_judge", config=CONFIG | {"criteria": "It is brief"})
+    assert (changed.version, changed.kind, changed.timeout_s) == (5, "binary_judge", 3)
+    assert ours.graders.put("polite", kind="external", config={"endpoint": "my-reward"}).kind == "external"
+    assert ours.graders.put("new", kind="external", config={"endpoint": "my-reward"}).version == 1
+    wrong: dict[str, Any]
+    for wrong in ({"fn": GOOD, "kind": "external", "config": {}}, {"kind": "external"}, {"config": {}}):
+        with pytest.raises(TypeError, match="as a kind= with its config="):
+            ours.graders.update("polite", **wrong)
+
+
+def test_what_is_proved_with_other_settings_does_not_undo_a_version_of_meanwhile(
+    service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client)
+    graders = service.store.graders
+    meanwhile = graders.threads
+
+    def threads(project: str, key: str) -> list[bytes]:
+        monkeypatch.setattr(graders, "threads", meanwhile)
+        assert client.put(f"{URL}/exact", json={"source": f"# 2\n{GOOD}"}).json()["version"] == 2
+        return meanwhile(project, key)
+
+    monkeypatch.setattr(graders, "threads", threads)
+    refused = problem(client.put(f"{URL}/exact", json={"timeout_s": 2}), 409, "conflict")
+    assert "was given version 2 while version 1 was proved" in refused
+    assert client.put(f"{URL}/exact", json={"timeout_s": 2}).json()["version"] == 3
+    assert client.get(f"{URL}/exact/versions/3").json()["source"].startswith("# 2")
+
+
+@pytest.fixture
+def run(service: Service, secret: str) -> Callable[..., Any]:
+    """A command of `gradebox graders`."""
+    access = ["--url", service.url, "--api-key", secret]
+    return lambda *arguments: CliRunner().invoke(app, ["graders", *arguments, *access])
+
+
+@pytest.mark.filterwarnings("ignore:polite@7")
+def test_graders_of_kinds_are_exported_and_imported_as_such(
+    client: httpx.Client, ours: Client, run: Callable[..., Any], server: ModelServer, tmp_path: Path
+) -> None:
+    edited = f"# mine\n{GOOD}"
+    create(client, "polite", edited)
+    ours.graders.update("polite", kind="binary_judge", config=CONFIG, timeout_s=3)
+    ours.graders.update("polite", kind="binary_judge", config=CONFIG | {"criteria": "It is brief"})
+    ours.graders.create.external(key="far", endpoint="my-reward", name="Far")
+    file = str(tmp_path / "graders.jsonl")
+    assert run("export", "--all-versions", "-o", file).exit_code == 0
+    there = {key: ours.graders.versions(key) for key in ("far", "polite")}
+    asked = len(server.bodies)
+    for key in there:
+        ours.graders.delete(key)
+
+    done = run("import", file)
+    assert (done.exit_code, done.stdout.split()) == (0, ["far@2", "polite@6"]), done.output
+    assert len(server.bodies) > asked  # proved as one that is created: they are asked
+    for key, before in there.items():
+        after = ours.graders.versions(key)
+        assert [(one.kind, one.config, one.source, one.timeout_s) for one in after] == [
+            (one.kind, one.config, one.source, one.timeout_s) for one in before
+        ]
+    assert scored(client, "polite") == {"score": 1.0, "details": {"verdict": "PASS"}}
+    assert scored(client, "far")["score"] == 0.25
+    assert run("import", file).exit_code == 1
+    again = run("import", file, "--replace")
+    assert (again.exit_code, ours.graders.get("polite").kind) == (0, "binary_judge"), again.output
+
+
+def test_an_import_is_proved_with_stand_ins_where_it_is_said(
+    client: httpx.Client, ours: Client, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    ours.graders.create.of_kind(key="polite", kind="binary_judge", config=CONFIG)
+    file = str(tmp_path / "graders.jsonl")
+    run("export", "-o", file)
+    ours.graders.delete("polite")
+    assert client.delete(f"{PROJECT}/models/small-judge").status_code == 204
+    assert "'small-judge'" in run("import", file).output
+    assert run("import", file, "--ask", "stand-in").exit_code == 0
+    assert ours.graders.versions("polite")[-1].proved_with_stand_ins
+
+
+def test_the_command_line_updates_kinds(client: httpx.Client, ours: Client, run: Callable[..., Any]) -> None:
+    ours.graders.create.of_kind(key="polite", kind="binary_judge", config=CONFIG)
+    assert run("update", "polite", "--timeout-s", "3").stdout == "updated polite@2 (isolation: completion)\n"
+    assert run("update", "polite", "--criteria", "It is brief").exit_code == 0
+    newest = ours.graders.versions("polite")[-1]
+    assert (newest.number, newest.kind, newest.config) == (3, "binary_judge", CONFIG | {"criteria": "It is brief"})
+    create(client)
+    assert run("update", "exact", "--criteria", "c").exit_code == 2
+    assert run("update", "exact", "--kind", "external", "--endpoint", "my-reward").exit_code == 0
+    assert ours.graders.get("exact").kind == "external"
+
+
+def test_the_command_line_makes_kinds(run: Callable[..., Any], tmp_path: Path) -> None:
     judge = ("--kind", "binary_judge", "--criteria", "The answer is polite", "--model", "small-judge")
     assert run("create", "polite", *judge).stdout == "created polite@1 (isolation: completion)\n"
     assert "BinaryJudge" in run("show", "polite", "--source").stdout
