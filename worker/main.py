@@ -58,10 +58,11 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     presence = Presence(store.processes, ROLES[lane], lambda: pool.trouble() or heartbeat.trouble())
     others = _asking_threads(context, own) if lane == "asking" else []
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
-    second_loop = SecondLoop(context)
+    second_loops = _second_loops(context, own)
     builder = EnvironmentBuilder(context, EnvironmentSettings())
     builder.start()
-    second_loop.start()
+    for second_loop in second_loops:
+        second_loop.start()
     for thread in others:
         thread.start()
     heartbeat.start()
@@ -76,7 +77,8 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     finally:
         context.stopping.set()
         builder.end()
-        second_loop.end()
+        for second_loop in second_loops:
+            second_loop.end()
         for thread in others:
             thread.end()
         if context.asker is not None:
@@ -87,6 +89,13 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
         if metrics_file is not None:
             metrics_file.end()
         tracing.stop()
+
+
+def _second_loops(context: WorkerContext, own: WorkerSettings) -> list[SecondLoop]:
+    """One. A chunk that asks stays to its end, which a slow model puts off: a project with one must not keep the next
+    from the only loop that serves those who wait, so there are as many more as may be in flight.
+    """
+    return [SecondLoop(context) for _ in range(own.asking_chunks if context.lane == "asking" else 1)]
 
 
 def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread]:
