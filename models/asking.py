@@ -14,6 +14,7 @@ from redis.exceptions import RedisError
 
 from gradebox.outcome import Spent
 from gradebox.schemas import Price
+from models.addresses import Resolve
 from models.answers import Answer, failed, failed_by, replied
 from models.chat import chat
 from models.client import ModelClient
@@ -53,7 +54,7 @@ class Asking:
     """All that is asked of servers in one process."""
 
     def __init__(self, store: Store, settings: ModelSettings, ask_s: float) -> None:
-        names = Names()
+        self._names = names = Names()
         self._calls = StoreCalls(store.redis)
         self._spending = store.spending
         self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
@@ -259,6 +260,7 @@ class Asking:
         await self._flights.close()
         await self._gates.close()
         await self._close_idle(0)
+        self._names.close()
         await self._calls.close()
 
     async def _close_idle(self, *idle_s: float) -> None:
@@ -302,12 +304,12 @@ def _pause(error: ModelError, tries: int) -> float:
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
 
 
-def _model_client(access: ModelAccess, settings: ModelSettings, names: Names) -> ModelClient:
-    return ModelClient(access, settings, names.resolve, access.max_concurrency)
+def _model_client(access: ModelAccess, settings: ModelSettings, resolve: Resolve) -> ModelClient:
+    return ModelClient(access, settings, resolve, access.max_concurrency)
 
 
-def _endpoint_client(access: EndpointAccess, settings: ModelSettings, names: Names) -> EndpointClient:
-    return EndpointClient(access, settings, names.resolve, access.max_concurrency)
+def _endpoint_client(access: EndpointAccess, settings: ModelSettings, resolve: Resolve) -> EndpointClient:
+    return EndpointClient(access, settings, resolve, access.max_concurrency)
 
 
 def _currency(budget: Budget | None) -> str:
