@@ -19,6 +19,7 @@ from models.answers import Answer, failed, failed_by, replied
 from models.chat import chat
 from models.client import ModelClient
 from models.clients import Clients, Names, Used
+from models.connections import Connections
 from models.endpoint_client import EndpointClient
 from models.errors import ModelError, Usage
 from models.flights import Flights
@@ -54,6 +55,7 @@ class Asking:
     """All that is asked of servers in one process."""
 
     def __init__(self, store: Store, settings: ModelSettings, ask_s: float) -> None:
+        self._connections = Connections()
         self._names = names = Names()
         self._calls = StoreCalls(store.redis)
         self._spending = store.spending
@@ -191,7 +193,8 @@ class Asking:
             async with gate.place():
                 has_budget = await self._check_budget(asked, who)
                 try:
-                    answer = await _retried(send, gate)
+                    async with self._connections.of(asked.project):
+                        answer = await _retried(send, gate)
                 except ModelError as error:
                     answer = failed_by(error, host, secret, _spent(price, error.usage))
                 keep = b"" if answer.is_error else digest

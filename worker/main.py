@@ -10,7 +10,7 @@ from models.settings import ModelSettings
 from runtime import tracing
 from runtime.metrics import Metrics, serve
 from runtime.metrics_files import MetricsFile
-from runtime.starting import start, wait_for
+from runtime.starting import allow_files, start, wait_for
 from sandbox.counts import Counts
 from sandbox.pool import Pool, open_pool
 from storage.batch_plan import Lane
@@ -39,6 +39,7 @@ def main() -> int:
 
 def _run() -> None:
     settings, own = StorageSettings(), WorkerSettings()
+    allow_files()
     os.nice(own.nice)  # sandboxes have it too
     metrics = Metrics("worker")
     if own.metrics_port:
