@@ -1,7 +1,6 @@
 """One API process, until SIGTERM."""
 
 import gc
-import resource
 import signal
 import socket
 from types import FrameType
@@ -11,14 +10,12 @@ from api.http.server import server
 from api.services import Services
 from api.settings import ApiSettings
 from runtime import tracing
-from runtime.starting import start, wait_for
+from runtime.starting import allow_files, start, wait_for
 from runtime.supervised import is_supervised
 from sandbox.counts import Counts
 from sandbox.pool import Pool, open_pool
 from storage.settings import StorageSettings
 from storage.store import Store, first_start, open_store
-
-FILES = 65_536
 
 
 def main() -> int:
@@ -28,15 +25,9 @@ def main() -> int:
 
 def _run() -> None:
     unknown_settings.warn()
-    _allow_files()
+    allow_files()
     with open_pool(resets_later=True, counts=Counts("api")) as pool:
         _serve(ApiSettings(), wait_for(_open_store), pool)
-
-
-def _allow_files() -> None:
-    """As many as the system lets us: each connection is one, and has some open."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, FILES) if hard > 0 else FILES, hard))
 
 
 def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:

@@ -96,6 +96,11 @@ class Policy:
         return private
 
 
+def find(host: str, port: int) -> Sequence[str]:
+    """The addresses of a name, as the system finds them. It may take as long as the name's server likes."""
+    return [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
+
+
 async def look_up(host: str, port: int) -> Sequence[str]:
     """The addresses of a name, as the system finds them."""
     found = await get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)

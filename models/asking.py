@@ -14,10 +14,12 @@ from redis.exceptions import RedisError
 
 from gradebox.outcome import Spent
 from gradebox.schemas import Price
+from models.addresses import Resolve
 from models.answers import Answer, failed, failed_by, replied
 from models.chat import chat
 from models.client import ModelClient
 from models.clients import Clients, Names, Used
+from models.connections import Connections
 from models.endpoint_client import EndpointClient
 from models.errors import ModelError, Usage
 from models.flights import Flights
@@ -54,7 +56,8 @@ class Asking:
     """All that is asked of servers in one process."""
 
     def __init__(self, store: Store, settings: ModelSettings, ask_s: float) -> None:
-        names = Names()
+        self._connections = Connections()
+        self._names = names = Names()
         self._calls = StoreCalls(store.redis)
         self._spending = store.spending
         self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
@@ -197,7 +200,8 @@ class Asking:
                     who.patience.check(asked.asked)
                 has_budget = await self._check_budget(asked, who)
                 try:
-                    answer = await _retried(send, gate, who.patience)
+                    async with self._connections.of(asked.project):
+                        answer = await _retried(send, gate, who.patience)
                 except ModelError as error:
                     told = error if who.patience is None else who.patience.spent_by(asked.asked, error)
                     answer = failed_by(told, host, secret, _spent(price, error.usage))
@@ -267,6 +271,7 @@ class Asking:
         await self._flights.close()
         await self._gates.close()
         await self._close_idle(0)
+        self._names.close()
         await self._calls.close()
 
     async def _close_idle(self, *idle_s: float) -> None:
@@ -320,12 +325,12 @@ def _pause(error: ModelError, tries: int) -> float:
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
 
 
-def _model_client(access: ModelAccess, settings: ModelSettings, names: Names) -> ModelClient:
-    return ModelClient(access, settings, names.resolve, access.max_concurrency)
+def _model_client(access: ModelAccess, settings: ModelSettings, resolve: Resolve) -> ModelClient:
+    return ModelClient(access, settings, resolve, access.max_concurrency)
 
 
-def _endpoint_client(access: EndpointAccess, settings: ModelSettings, names: Names) -> EndpointClient:
-    return EndpointClient(access, settings, names.resolve, access.max_concurrency)
+def _endpoint_client(access: EndpointAccess, settings: ModelSettings, resolve: Resolve) -> EndpointClient:
+    return EndpointClient(access, settings, resolve, access.max_concurrency)
 
 
 def _currency(budget: Budget | None) -> str:

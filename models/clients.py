@@ -1,19 +1,24 @@
 """What is asked, with its connections: a client for each model and endpoint of a project, kept while it is used."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from functools import partial
 from time import monotonic
 from typing import Generic, TypeVar
 
-from models.addresses import look_up
+from models.addresses import Resolve, find
 from models.client import ModelClient
 from models.endpoint_client import EndpointClient
+from models.fair_threads import FairThreads
 from models.settings import ModelSettings
 from storage.endpoints import EndpointAccess
 from storage.models import ModelAccess
 
 _FRESH_S = 2.0  # how long a change of a model may go unseen
 _IDLE_S = 60.0
+_LOOK_UPS = 16  # names that are looked up at once
+_OF_ONE = 4  # the same, of one project
 _NAME_S = 10.0  # how long the addresses of a name are used; each is checked each time
 
 Access = TypeVar("Access", ModelAccess, EndpointAccess)
@@ -21,23 +26,33 @@ Client = TypeVar("Client", ModelClient, EndpointClient)
 
 
 class Names:
-    """The addresses of names, looked up once for all asks of some seconds: the threads that do it are few."""
+    """The addresses of names, looked up once for all asks of a project in some seconds. A project whose names are
+    answered late, or never, leaves others their threads.
+    """
 
-    def __init__(self) -> None:
-        self._found: dict[tuple[str, int], tuple[float, asyncio.Task[list[str]]]] = {}
+    def __init__(self, find: Callable[[str, int], Sequence[str]] = find) -> None:
+        self._find = find
+        self._threads: FairThreads[Sequence[str]] = FairThreads("names", _LOOK_UPS, _OF_ONE)
+        self._found: dict[tuple[str, str, int], tuple[float, asyncio.Task[list[str]]]] = {}
 
-    async def resolve(self, host: str, port: int) -> list[str]:
+    async def resolve(self, project: str, host: str, port: int) -> list[str]:
         """The addresses of a name. Raises OSError."""
         now = monotonic()
-        at, task = self._found.get((host, port), (0.0, None))
+        at, task = self._found.get((project, host, port), (0.0, None))
         if task is None or now - at > _NAME_S or (task.done() and (task.cancelled() or task.exception())):
             self._found = {key: found for key, found in self._found.items() if now - found[0] <= _NAME_S}
-            task = asyncio.create_task(self._look_up(host, port))
-            self._found[host, port] = now, task
+            task = asyncio.create_task(self._look_up(project, host, port))
+            self._found[project, host, port] = now, task
         return await asyncio.shield(task)
 
-    async def _look_up(self, host: str, port: int) -> list[str]:
-        return list(await look_up(host, port))
+    def close(self) -> None:
+        """Looks up no more."""
+        self._threads.close()
+
+    async def _look_up(self, project: str, host: str, port: int) -> list[str]:
+        looking: Future[Sequence[str]] = self._threads.submit(project, partial(self._find, host, port))
+        found: Sequence[str] = await asyncio.wrap_future(looking)
+        return list(found)
 
 
 class Used(Generic[Access, Client]):
@@ -62,12 +77,12 @@ class Clients(Generic[Access, Client]):
     def __init__(
         self,
         access: Callable[[str, str], Access],
-        make: Callable[[Access, ModelSettings, Names], Client],
+        make: Callable[[Access, ModelSettings, Resolve], Client],
         settings: ModelSettings,
         names: Names,
     ) -> None:
         self._access: Callable[[str, str], Access] = access
-        self._make: Callable[[Access, ModelSettings, Names], Client] = make
+        self._make: Callable[[Access, ModelSettings, Resolve], Client] = make
         self._settings = settings
         self._names = names
         self._looked_up: dict[tuple[str, str], tuple[float, asyncio.Task[Access]]] = {}
@@ -87,7 +102,7 @@ class Clients(Generic[Access, Client]):
         name = project, key, access.revision, url  # revisions begin anew when it is deleted and made again
         task = self._used.get(name)
         if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = self._used[name] = asyncio.create_task(self._open(access))
+            task = self._used[name] = asyncio.create_task(self._open(project, access))
         used = await asyncio.shield(task)
         used.access = access
         used.used_at = monotonic()
@@ -114,7 +129,7 @@ class Clients(Generic[Access, Client]):
             self._looked_up[project, key] = now, task
         return await asyncio.shield(task)
 
-    async def _open(self, access: Access) -> Used[Access, Client]:
-        client = self._make(access, self._settings, self._names)
+    async def _open(self, project: str, access: Access) -> Used[Access, Client]:
+        client = self._make(access, self._settings, partial(self._names.resolve, project))
         await client.__aenter__()
         return Used(access, client)

@@ -4,21 +4,26 @@ import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import nullcontext
+from typing import TYPE_CHECKING, cast
 
 from gradebox.outcome import Spent
 from models.answers import Answer, failed, replied
 from models.asker import Asker, Who
 from models.asking_scorer import AskingScorer, Lend
 from models.requests import EndpointRequest, GraderRequest, ModelRequest
+from models.settings import ModelSettings
 from sandbox import selftest
 from sandbox.grading import Grading
+
+if TYPE_CHECKING:
+    from storage.store import Store
 
 
 class EchoAsker(Asker):
     """Asks no server. A model replies with what it was told last, so a reply tells whose it is."""
 
     def __init__(self) -> None:
-        """Nothing of a store is needed."""
+        super().__init__(cast("Store", None), ModelSettings())  # what is echoed needs no store
 
     def _ask_server(
         self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Callable[[], bool]

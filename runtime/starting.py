@@ -1,6 +1,7 @@
 """How a process of the service starts, API and worker alike, and what its exit code says where it cannot."""
 
 import os
+import resource
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,6 +19,7 @@ from runtime.errors import CannotStart
 from runtime.supervised import is_supervised, stop_with_parent
 
 WRONG_SETTING = 5
+_FILES = 65_536
 _REDIS_WAIT_S = 1.0
 _TELL_S = 30.0  # between two lines of the log that say the same
 
@@ -43,6 +45,12 @@ def start(role: str, run: Callable[[], None]) -> int:
         _log.error(fault_of(error))
         return WRONG_SETTING
     return 0
+
+
+def allow_files() -> None:
+    """As many as the system lets us: each connection is one, and has some open."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, _FILES) if hard > 0 else _FILES, hard))
 
 
 def wait_for(open_store: Callable[[], _Store]) -> _Store:

@@ -10,7 +10,7 @@ from models.settings import ModelSettings
 from runtime import tracing
 from runtime.metrics import Metrics, serve
 from runtime.metrics_files import MetricsFile
-from runtime.starting import start, wait_for
+from runtime.starting import allow_files, start, wait_for
 from sandbox.counts import Counts
 from sandbox.pool import Pool, open_pool
 from storage.batch_plan import Lane
@@ -41,6 +41,7 @@ def main() -> int:
 
 def _run() -> None:
     settings, own = StorageSettings(), WorkerSettings()
+    allow_files()
     os.nice(own.nice + (_ASKING_NICE if own.queue == "asking" else 0))  # sandboxes have it too
     metrics = Metrics("worker")
     if own.metrics_port:
@@ -60,10 +61,11 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     presence = Presence(store.processes, ROLES[lane], lambda: pool.trouble() or heartbeat.trouble())
     others = _asking_threads(context, own) if lane == "asking" else []
     metrics_file = None if own.metrics_file is None else MetricsFile(metrics.registry, own.metrics_file)
-    second_loop = SecondLoop(context)
+    second_loops = _second_loops(context, own)
     builder = EnvironmentBuilder(context, EnvironmentSettings())
     builder.start()
-    second_loop.start()
+    for second_loop in second_loops:
+        second_loop.start()
     for thread in others:
         thread.start()
     heartbeat.start()
@@ -78,7 +80,8 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
     finally:
         context.stopping.set()
         builder.end()
-        second_loop.end()
+        for second_loop in second_loops:
+            second_loop.end()
         for thread in others:
             thread.end()
         if context.asker is not None:
@@ -89,6 +92,13 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
         if metrics_file is not None:
             metrics_file.end()
         tracing.stop()
+
+
+def _second_loops(context: WorkerContext, own: WorkerSettings) -> list[SecondLoop]:
+    """One. A chunk that asks stays to its end, which a slow model puts off: a project with one must not keep the next
+    from the only loop that serves those who wait, so there are as many more as may be in flight.
+    """
+    return [SecondLoop(context) for _ in range(own.asking_chunks if context.lane == "asking" else 1)]
 
 
 def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread]:

@@ -1,6 +1,7 @@
 """What graders ask is answered, through real sockets and a real Redis."""
 
 import json
+import resource
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
+from models import connections
 from models.asker import Answer, Asker, Who
 from models.patience import Patience
 from models.settings import ModelSettings
@@ -328,6 +330,24 @@ def test_a_reply_is_paid_for_once(store: Store, server: ModelServer, asker: Aske
         sleep(2.1)
         assert told(another_process, request())[1].kept == 0
         assert len(server.bodies) == 5
+
+
+def test_a_project_whose_server_hangs_leaves_others_their_connections(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model may have ten thousand at once, and the process fewer descriptors: its sandboxes need some too."""
+    monkeypatch.setattr(connections, "_PART", resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 8)
+    with ModelServer(Script(behave="hang")) as slow, ModelServer() as server, asking(store) as asker:
+        register(store, slow, max_concurrency=10_000)
+        store.projects.create("other")
+        store.models.create("other", "judge", server.base_url, "m", KEY, ModelDefaults(), 5)
+        hanging = [asker.ask(request(str(n)), WHO, lambda: True) for n in range(60)]
+        ends = monotonic() + 10
+        while len(slow.bodies) < 8 and monotonic() < ends:
+            sleep(0.02)
+        assert "reply" in told(asker, request(), WHO._replace(project="other"))[0]
+        assert 8 <= len(slow.bodies) <= 10  # 8, where 8 is a part of the limit
+        assert not any(each.done() for each in hanging)
 
 
 def test_another_project_pays_for_itself(store: Store, server: ModelServer, asker: Asker) -> None:

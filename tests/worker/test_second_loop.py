@@ -2,11 +2,15 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
+from models.asker import Answer, Asker, Who
+from models.selftest import EchoAsker
 from runtime.metrics import Metrics
 from sandbox.pool import Pool, open_pool
 from sandbox.settings import SandboxSettings
@@ -18,8 +22,9 @@ from worker import scoring_loop, unit_watch
 from worker.context import WorkerContext
 from worker.dispatch import Dispatch
 from worker.heartbeat import Heartbeat
+from worker.main import _second_loops
 from worker.scoring_loop import ScoringLoop
-from worker.second_loop import SecondLoop
+from worker.settings import WorkerSettings
 
 pytestmark = pytest.mark.sandbox
 SLOW = "import time\nasync def grade(thread):\n    time.sleep(0.1)\n    return 1.0\n"
@@ -28,14 +33,17 @@ QUICK = "async def grade(thread):\n    return 2.0\n"
 
 def of_project(store: Store, project: str, lines: int, source: str) -> str:
     store.projects.ensure(project)
-    store.graders.create(project, "g", "g", "", proved(source))
+    asks = ["model:judge"] if "Model" in source else []
+    store.graders.create(project, "g", "g", "", proved(source, asks=asks))
     return accept(store, lines, Wanted("g", store.graders.version(project, "g")), project=project)
 
 
 @contextmanager
-def working(store: Store, pool: Pool) -> Iterator[WorkerContext]:
-    dispatch = Dispatch(store)
-    context = WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")), stop_s=2.0)
+def working(store: Store, pool: Pool, asker: Asker | None = None) -> Iterator[WorkerContext]:
+    """With an `asker`, in the lane of graders that ask: with one loop, and as many second ones as a worker has."""
+    dispatch = Dispatch(store, "asking" if asker else "")
+    heartbeat = Heartbeat(store, dispatch, Metrics("worker"))
+    context = WorkerContext(store, pool, dispatch, heartbeat, stop_s=2.0, asker=asker)
 
     def work() -> None:
         with ScoringLoop(context) as loop:
@@ -43,13 +51,16 @@ def working(store: Store, pool: Pool) -> Iterator[WorkerContext]:
                 if not loop.work():
                     time.sleep(0.01)
 
-    first, second = threading.Thread(target=work), SecondLoop(context)
-    first.start()
-    second.start()
-    yield context
-    context.stopping.set()
-    second.end()
-    first.join()
+    first, others = threading.Thread(target=work), _second_loops(context, WorkerSettings())
+    for thread in [first, *others]:
+        thread.start()
+    try:
+        yield context
+    finally:
+        context.stopping.set()
+        for other in others:
+            other.end()
+        first.join()
 
 
 def test_a_project_is_served_though_there_is_no_memory_for_a_second_sandbox(
@@ -69,3 +80,33 @@ def test_a_project_is_served_though_there_is_no_memory_for_a_second_sandbox(
         left = store.batches.get("slow", slow).state
     assert (batch.scored, left) == (1, "running")
     assert took_s < 8  # the first loop leaves its unit; the sandbox's place was waited for for a minute before
+
+
+ASKS = """
+from gradebox import Model
+judge = Model("judge")
+async def grade(thread):
+    return float((await judge.chat("2.0")).text)
+"""
+
+
+class NeverForSome(EchoAsker):
+    """A project whose name begins with `slow` waits for ever."""
+
+    def ask(self, request: bytes, who: Who, wanted: Callable[[], bool]) -> Future[Answer]:
+        return Future() if who.project.startswith("slow") else super().ask(request, who, wanted)
+
+
+def _is_in_state(store: Store, project: str, batch: str, state: str) -> bool:
+    return store.batches.get(project, batch).state == state
+
+
+def test_several_projects_that_wait_for_their_models_keep_no_other_from_its_own(store: Store, pool: Pool) -> None:
+    """Chunks that ask are not left: the first loop has one of them for good, and a second loop another."""
+    with working(store, pool, NeverForSome()):
+        for name in ("slow-1", "slow-2", "slow-3"):
+            slow = of_project(store, name, 1, ASKS)
+            wait_until(partial(_is_in_state, store, name, slow, "running"))
+        quick = of_project(store, "quick", 1, ASKS)
+        wait_until(partial(_is_in_state, store, "quick", quick, "finished"), 20)
+        assert store.batches.get("quick", quick).scored == 1
