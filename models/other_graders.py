@@ -25,7 +25,8 @@ class OtherGraders:
         key, _, number = label.partition("@")
         try:
             version = self._store.graders.runnable(who.project, key, int(number))
-            with scoring(self._pool, self._asker, who.project, key, version, who.batch) as scorer:
+            scorers = scoring(self._pool, self._asker, who.project, key, version, who.batch, stand_in=who.stand_in)
+            with scorers as scorer:
                 outcomes = scorer.score(thread, 0, label, 1, stop=lambda _: not wanted())
         except (NotFound, NotRunnable) as error:
             return failed("unknown", str(error))

@@ -13,11 +13,15 @@ from sandbox.proof import Scorer
 
 
 @contextmanager
-def scoring(pool: Pool, asker: Asker, project: str, key: str, version: Version, batch: str = "") -> Iterator[Scorer]:
-    """What scores threads with this version, for a batch or for "" none."""
+def scoring(
+    pool: Pool, asker: Asker, project: str, key: str, version: Version, batch: str = "", *, stand_in: bool = False
+) -> Iterator[Scorer]:
+    """What scores threads with this version, for a batch or for "" none. With `stand_in`, it asks no server."""
     source = GraderSource.of_version(project, version)
     if version.asks:
-        yield AskingScorer(partial(pool.grading, source), asker, who(project, key, version, batch))
+        yield AskingScorer(
+            partial(pool.grading, source), asker, who(project, key, version, batch)._replace(stand_in=stand_in)
+        )
         return
     with pool.grading(source) as grading:
         yield grading
