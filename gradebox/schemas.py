@@ -262,6 +262,18 @@ class Summary(_Schema):
     )
 
 
+class AwaitedServer(_Schema):
+    """A model's or endpoint's server that is waited for: it does not answer, or wants no request for a while."""
+
+    asked: str = Field(description="`model:small-judge` or `endpoint:my-reward`")
+    kind: Literal["unreachable", "rate_limited"]
+    seconds: int = Field(description="for so long it has not answered; or for so long it wants no request yet")
+
+    def __str__(self) -> str:
+        said = "has not answered for" if self.kind == "unreachable" else "wants no request for"
+        return f"{self.asked.replace(':', ' ')} {said} {self.seconds} s"
+
+
 class Batch(_Schema):
     """Threads to be scored by one or more graders."""
 
@@ -280,6 +292,8 @@ class Batch(_Schema):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    waits_for: list[AwaitedServer] = Field([], description="servers that it cannot ask at the moment")
+    trouble: str | None = Field(None, description="why it does not go on: no worker of its queue is there")
     kept: bool = Field(False, description="whether it lives on when other batches have had their time")
     weighted_mean: float | None = Field(None, description="sum of weight times mean, once every grader has scores")
     summary: list[Summary] = Field([], description="one for each grader; of what is done so far while it runs")

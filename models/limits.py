@@ -4,6 +4,7 @@ Within a process a place goes from one ask to the next. Redis is asked for a sha
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -17,8 +18,11 @@ from storage.model_limits import Demand, Limits, ModelLimits, Share, arguments
 
 _TICK_S = 0.5
 _SOON_S = 0.02  # asks that come one after another ask for a larger share together
+_WORTH_TELLING_S = 3.0
 _GUESS = 512  # tokens of a request, until some are known
 _GUESSES = 20  # the last so many replies make the guess
+
+_log = logging.getLogger(__name__)
 
 
 class Gate:
@@ -53,6 +57,7 @@ class Gate:
         self._guess = _GUESS
         self._missed = 0
         self._failing_since: float | None = None
+        self._is_told = False  # in the log
         self._trial: asyncio.Future[None] | None = None  # of a server that is away: done when it has answered or not
         self._sharing: asyncio.Task[None] | None = None
         self._wants_more = asyncio.Event()
@@ -116,6 +121,9 @@ class Gate:
 
     def note_answer(self) -> None:
         """The server answered."""
+        if self._is_told:
+            _log.info("%s of project %s answers again", self._asked, self._project)
+            self._is_told = False
         self._failing_since = None
         self._end_trial()
 
@@ -123,6 +131,9 @@ class Gate:
         """The server did not answer."""
         if self._failing_since is None:
             self._failing_since = monotonic()
+        elif not self._is_told and monotonic() - self._failing_since > _WORTH_TELLING_S:
+            _log.warning("%s of project %s does not answer, and is waited for", self._asked, self._project)
+            self._is_told = True
         self._end_trial()
 
     def note_pause(self, seconds: float | None) -> None:
@@ -259,7 +270,8 @@ class Gate:
         missed, self._missed = self._missed, 0
         waiting = max(len(self._waiting) - self._may_begin, 0)
         self._told = asks
-        return Demand(asks, self._sent, waiting, self._guess, missed, pause_ms)
+        away_ms = None if self._failing_since is None else round((monotonic() - self._failing_since) * 1000)
+        return Demand(asks, self._sent, waiting, self._guess, missed, pause_ms, away_ms)
 
     def _apply(self, share: Share) -> None:
         now = monotonic()

@@ -25,9 +25,14 @@ class Wanted(msgspec.Struct, frozen=True):
         return f"{self.key}@{self.version.number}"
 
 
+def asks_of(wanted: Sequence[Wanted]) -> list[str]:
+    """What these graders ask, each once, in order of the alphabet."""
+    return sorted({asked for one in wanted for asked in one.version.asks})
+
+
 def lane_of(wanted: Sequence[Wanted]) -> Lane:
     """The lane of a batch that these graders score: with one that asks, the others wait for it."""
-    return "asking" if any(one.version.asks for one in wanted) else ""
+    return "asking" if asks_of(wanted) else ""
 
 
 class Scorer(msgspec.Struct, frozen=True, omit_defaults=True):

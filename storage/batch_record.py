@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import msgspec
 from redis.client import Pipeline
 
-from gradebox.schemas import Batch, BatchGrader, Summary
+from gradebox.schemas import AwaitedServer, Batch, BatchGrader, Summary
 from storage import names, tallies
-from storage.batch_plan import Lane, Scorer
+from storage.batch_plan import Scorer
 from storage.chunks import Chunk
 from storage.connection import text
 from storage.frozen_batch import Frozen
@@ -17,11 +17,18 @@ from storage.reward_drift import Past, read_past
 from storage.statistics import error_counts
 from storage.summary import NOT_MADE, summary_of, weighted_mean
 
+_START_S = 15.0
+
 _log = logging.getLogger(__name__)
 
 
 def new_record(
-    project: str, scorers: list[Scorer], chunks: list[Chunk], by: str | None, trace: str, lane: Lane = ""
+    project: str,
+    scorers: list[Scorer],
+    chunks: list[Chunk],
+    by: str | None,
+    trace: str,
+    asks: Sequence[str] = (),
 ) -> dict[str, str]:
     """The record of a new batch. Values of more than 64 bytes would make Redis keep it in four times the room."""
     threads = _threads(chunks)
@@ -42,7 +49,7 @@ def new_record(
         "created_at": datetime.now(UTC).isoformat(),
         **({"created_by": by} if by else {}),
         **({"trace": trace} if trace else {}),
-        **({"lane": lane} if lane else {}),
+        **({"lane": "asking", "asks": msgspec.json.encode(asks).decode()} if asks else {}),
     }
 
 
@@ -69,7 +76,27 @@ def standing(
     return shown(batch_id, texts(record), sum(map(int, underway)), [])
 
 
-def shown(batch_id: str, fields: dict[str, str], underway: int, made: Sequence[Summary | None]) -> Batch:
+def asks_of(fields: Mapping[str, str]) -> list[str]:
+    """What the graders of a batch ask, as far as it may wait for it: nothing once it is over."""
+    if "asks" not in fields or fields.get("finished_at"):
+        return []
+    return msgspec.json.decode(fields["asks"], type=list[str])
+
+
+def has_waited(fields: Mapping[str, str]) -> bool:
+    """Whether it is not over, and was made long enough ago for a worker to have started since."""
+    made = datetime.fromisoformat(fields["created_at"])
+    return not fields.get("finished_at") and (datetime.now(UTC) - made).total_seconds() > _START_S
+
+
+def shown(
+    batch_id: str,
+    fields: dict[str, str],
+    underway: int,
+    made: Sequence[Summary | None],
+    waits_for: Sequence[AwaitedServer] = (),
+    trouble: str | None = None,
+) -> Batch:
     """A batch from its record. `made` are its summaries, None for those that could not be made."""
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
     summaries = [summary for summary in made if summary is not None]
@@ -86,6 +113,8 @@ def shown(batch_id: str, fields: dict[str, str], underway: int, made: Sequence[S
             "scored": scored,
             "id": batch_id,
             "kept": "kept" in fields,
+            "waits_for": waits_for,
+            "trouble": trouble,
             "underway": underway,
             "graders": [BatchGrader(key=one.key, version=one.version, weight=one.weight) for one in scorers],
             "errors": errors,

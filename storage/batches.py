@@ -17,14 +17,16 @@ from gradebox.schemas import Batch, Version
 from storage import accepted_answer, batch_record, names
 from storage.audit import Audit
 from storage.backlog import Backlog, ProjectBounds, Usage, Waiting
-from storage.batch_plan import Plan, Scorer, Wanted, lane_of
+from storage.batch_plan import Lane, Plan, Scorer, Wanted, asks_of
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
 from storage.frozen_batch import Frozen, part
 from storage.idempotency import MOST, Once, answered, read
 from storage.idempotency import pack as idempotent
+from storage.model_limits import ModelLimits
 from storage.orphan_files import OrphanFiles
+from storage.processes import Processes
 from storage.reward_drift import entry
 from storage.spool import Spool
 from storage.statistics import Tally
@@ -62,8 +64,19 @@ class _New(msgspec.Struct, omit_defaults=True):
 class Batches:
     """The batches of all projects."""
 
-    def __init__(self, redis: Redis, spool: Spool, backlog: Backlog, orphan_files: OrphanFiles, audit: Audit) -> None:
+    def __init__(
+        self,
+        redis: Redis,
+        spool: Spool,
+        backlog: Backlog,
+        orphan_files: OrphanFiles,
+        audit: Audit,
+        model_limits: ModelLimits,
+        processes: Processes,
+    ) -> None:
         self._redis = redis
+        self._processes = processes
+        self._model_limits = model_limits
         self._spool = spool
         self._audit = audit
         self._backlog = backlog
@@ -97,7 +110,7 @@ class Batches:
             KeyReused: `once` came with another request.
         """
         scorers = [scorer_of(one) for one in wanted]
-        fields = batch_record.new_record(project, scorers, chunks, by, trace, lane_of(wanted))
+        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks_of(wanted))
         batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
             answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)
@@ -339,7 +352,17 @@ class Batches:
             batch_record.kept_summary(scorer, kept[number], batch_record.past_of(fields, number, rewards[number]))
             for number, scorer in enumerate(scorers)
         ]
-        return batch_record.shown(batch_id, fields, sum(map(int, underway)), made)
+        asks = batch_record.asks_of(fields)
+        waits_for = self._model_limits.awaited(fields["project"], asks) if asks else []
+        trouble = self._trouble("asking" if fields.get("lane") else "") if batch_record.has_waited(fields) else None
+        return batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
+
+    def _trouble(self, lane: Lane) -> str | None:
+        """Why batches of this lane do not go on."""
+        if self._processes.workers(lane):
+            return None
+        queue = lane or "plain"
+        return f"no worker of the queue `{queue}` is there: see its log, or start `gradebox worker --queue {queue}`"
 
 
 def scorer_of(wanted: Wanted) -> Scorer:

@@ -17,7 +17,7 @@ from gradebox.schemas import Batch
 from storage import batch_record, frozen_batch, names
 from storage.audit import Audit
 from storage.backlog import Backlog
-from storage.batch_plan import Lane, Plan, Scorer, Wanted, lane_of
+from storage.batch_plan import Lane, Plan, Scorer, Wanted, asks_of, lane_of
 from storage.batches import Batches, scorer_of
 from storage.connection import script, text
 from storage.errors import Conflict, NotFound
@@ -159,7 +159,7 @@ class Retries:
             batch.id,
             batch.project,
             len(scorers),
-            list(chain.from_iterable(self._fields(batch, plan, scorers, found, frozen.floor, lane_of(wanted)).items())),
+            list(chain.from_iterable(self._fields(batch, plan, scorers, found, frozen.floor, asks_of(wanted)).items())),
             {one.source: of.version.model_dump_json() for one, of in zip(scorers, wanted, strict=True)},
             [one.source for one in scorers],
             self._audit.arguments(batch.project, "batch.retry", batch.id, f"{len(found.units)} chunks"),
@@ -189,10 +189,10 @@ class Retries:
         return found
 
     def _fields(
-        self, batch: Batch, plan: Plan, scorers: list[Scorer], found: _Found, floor: int, lane: Lane
+        self, batch: Batch, plan: Plan, scorers: list[Scorer], found: _Found, floor: int, asks: list[str]
     ) -> dict[str, str]:
         """The record of the batch: what counts of it is what its other units have."""
-        fields = batch_record.new_record(batch.project, scorers, plan.chunks, batch.created_by, "", lane)
+        fields = batch_record.new_record(batch.project, scorers, plan.chunks, batch.created_by, "", asks)
         errors: Counter[str] = Counter()
         for one in found.rest:
             errors.update(one.errors)

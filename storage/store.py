@@ -65,12 +65,14 @@ class Store:
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()
         self.orphan_files = OrphanFiles(redis)
-        self.batches = Batches(redis, spool, self.backlog, self.orphan_files, self.audit)
+        self.processes = Processes(redis)
+        self.batches = Batches(
+            redis, spool, self.backlog, self.orphan_files, self.audit, self.model_limits, self.processes
+        )
         self.freezer = Freezer(redis, self.batches, spool)
         self.retries = Retries(redis, spool, self.batches, self.graders, self.backlog, self.freezer, self.audit)
         self.leases = Leases(redis, attempts)
         self.endings = BatchEndEvents(redis)
-        self.processes = Processes(redis)
         self.queue = Queue(redis)
 
 

@@ -146,6 +146,10 @@ def _show(invocation: Invocation, batch: "Batch") -> None:
     counts = f"{cell(batch.done)} of {cell(batch.total)} outcomes  errors: {errors(batch.errors)}"
     passed_over = f"  not applicable: {cell(batch.not_applicable)}" if batch.not_applicable else ""
     say(f"{batch.id}  {batch.state}{kept}  {counts}{passed_over}")
+    for server in batch.waits_for:
+        note(f"it waits: {server}")
+    if batch.trouble:
+        note(batch.trouble)
     return summary(batch)
 
 

@@ -69,9 +69,12 @@ class _ProgressBar:
             TimeRemainingColumn(compact=True),
             TextColumn("[red]{task.fields[errors]}"),
             TextColumn("{task.fields[passed_over]}"),
+            TextColumn("[yellow]{task.fields[waits_for]}"),
             console=console,
         )
-        self._task = self._progress.add_task(_label(batch), total=batch.total, rate="", errors="", passed_over="")
+        self._task = self._progress.add_task(
+            _label(batch), total=batch.total, rate="", errors="", passed_over="", waits_for=""
+        )
         self._progress.start()
 
     def show(self, batch: Batch, rate: float) -> None:
@@ -81,6 +84,7 @@ class _ProgressBar:
             rate=_per_second(rate),
             errors=_errors(batch),
             passed_over=_passed_over(batch),
+            waits_for=_waits_for(batch),
         )
 
     def close(self) -> None:
@@ -99,7 +103,7 @@ class _ProgressLines:
         if now < self._next and batch.state not in ENDED:
             return
         self._next = now + LINE_EVERY_S
-        told = _per_second(rate), _errors(batch), _passed_over(batch)
+        told = _per_second(rate), _errors(batch), _passed_over(batch), _waits_for(batch)
         parts = [f"{_label(batch)}: {_scored(batch):,} of {batch.total:,}", *told]
         self._console.print(", ".join(filter(None, parts)), highlight=False, markup=False, soft_wrap=True)
 
@@ -130,6 +134,10 @@ def _errors(batch: Batch) -> str:
 
 def _passed_over(batch: Batch) -> str:
     return f"{batch.not_applicable:,} not applicable" if batch.not_applicable else ""
+
+
+def _waits_for(batch: Batch) -> str:
+    return ", ".join([*(f"waits: {server}" for server in batch.waits_for), *filter(None, [batch.trouble])])
 
 
 def _scored(batch: Batch) -> int:

@@ -1,7 +1,8 @@
 -- Shares the limits of a model or endpoint between the processes that ask it. ARGV: its key (storage/names.py), the process,
 -- how many asks it has, how many of them are sent, how many wait to be begun, how many may be sent at once, requests and
 -- tokens a minute (0: any), what a request is thought to take in tokens, by how much tokens were thought too few, for how
--- many ms the server asked to wait ('': it did not, -1: it named no time), after how many ms a silent process is gone.
+-- many ms the server asked to wait ('': it did not, -1: it named no time), after how many ms a silent process is gone,
+-- for how many ms the server has answered nothing ('': it answers).
 -- Returns how many asks the process may have sent at once, how many more it may begin, for how many ms nobody may, and in
 -- how many ms more may be begun.
 local limits, me, now = ARGV[1], ARGV[2], now_ms()
@@ -90,6 +91,12 @@ if requests > 0 or tokens > 0 then
     end
   end
   redis.call('HSET', limits, 'at', now)
+end
+if ARGV[13] ~= '' then
+  local away = string.format('%.0f', now - tonumber(ARGV[13]))
+  redis.call('HSET', limits, 'away', away, 'told', string.format('%.0f', now))
+elseif state.away then
+  redis.call('HDEL', limits, 'away', 'told')
 end
 if wanted > 0 or sent > 0 then
   redis.call('HSET', limits, 'p:' .. me, wanted .. ':' .. math.max(may_send, sent) .. ':' .. waiting .. ':' .. now)

@@ -6,6 +6,8 @@ from redis import Redis
 from storage import names
 from storage.chunks import ASKING_CHUNK_LINES
 from storage.leases import Standing
+from storage.model_limits import Demand, Limits, arguments
+from storage.processes import ProcessRecord
 from storage.store import Store
 from storage.uploads import Upload
 from tests.storage.making import accept, line, wanted
@@ -79,3 +81,26 @@ def test_chunks_of_graders_that_ask_are_small(store: Store) -> None:
         assert max(chunk.lines for chunk in chunks) <= most
         assert sum(chunk.lines for chunk in chunks) == 5000
         store.orphan_files.condemn(upload.batch_id)
+
+
+def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
+    store.processes.tell(ProcessRecord("worker", "here:1"))
+    assert store.batches.get("default", batch).trouble is None  # one may be starting
+    monkeypatch.setattr("storage.batch_record._START_S", 0.0)
+    trouble = store.batches.get("default", batch).trouble
+    assert trouble is not None
+    assert "gradebox worker --queue asking" in trouble
+    store.processes.tell(ProcessRecord("asking-worker", "here:2"))
+    assert store.batches.get("default", batch).trouble is None
+
+
+def test_a_batch_says_which_servers_it_waits_for(store: Store) -> None:
+    batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
+    demand = Demand(1, 0, 1, away_ms=40_000)
+    told = arguments("default", "model:small-judge", "here:2", Limits(4), demand)
+    store.model_limits.share(args=told)
+    (server,) = store.batches.get("default", batch).waits_for
+    assert (server.asked, server.kind, server.seconds) == ("model:small-judge", "unreachable", 40)
+    store.batches.cancel("default", batch)
+    assert store.batches.get("default", batch).waits_for == []

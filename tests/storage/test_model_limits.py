@@ -106,3 +106,25 @@ def test_a_refusal_without_a_time_waits_longer_each_time(store: Store) -> None:
     assert share(store, "b", wants(100, pause_ms=-1)).paused_ms <= first
     sleep(first / 1000)
     assert share(store, "a", wants(100, pause_ms=-1)).paused_ms > first
+
+
+def test_it_is_told_which_servers_are_waited_for(store: Store) -> None:
+    asks = ["grader:other@1", "model:another", "model:judge"]
+    share(store, "a", wants(5, away_ms=2_000))
+    assert store.model_limits.awaited("default", asks) == []  # that is no wait yet
+    share(store, "a", wants(5, away_ms=40_000))
+    (awaited,) = store.model_limits.awaited("default", asks)
+    assert str(awaited) == "model judge has not answered for 40 s"
+    assert store.model_limits.awaited("other", asks) == []
+    share(store, "a", wants(5))
+    assert store.model_limits.awaited("default", asks) == []
+    share(store, "a", wants(5, pause_ms=30_500))
+    (awaited,) = store.model_limits.awaited("default", asks)
+    assert str(awaited) == "model judge wants no request for 30 s"
+
+
+def test_what_was_told_long_ago_is_not_true_any_more(store: Store) -> None:
+    share(store, "a", wants(5, away_ms=40_000))
+    told = int(store.redis.hget(names.limits("default", "model:judge"), "told") or 0)
+    store.redis.hset(names.limits("default", "model:judge"), "told", told - 20_000)
+    assert store.model_limits.awaited("default", ["model:judge"]) == []

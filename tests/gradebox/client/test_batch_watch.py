@@ -4,7 +4,7 @@ import pytest
 
 from gradebox.client.batch_watch import ANSWER_S, UNSEEN_S, BatchWatch
 from gradebox.errors import BatchFailed, WaitTimeout
-from gradebox.schemas import Batch, BatchGrader, BatchState
+from gradebox.schemas import AwaitedServer, Batch, BatchGrader, BatchState
 
 
 def batch(done: int, state: BatchState = "running", total: int = 1_000, **errors: int) -> Batch:
@@ -94,6 +94,20 @@ def test_what_is_not_applicable_is_no_error(
     shown = capsys.readouterr().err
     assert "400 not applicable" in shown
     assert "error" not in shown
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_batch_says_what_it_waits_for(
+    clock: list[float], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], is_terminal: bool
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", str(int(is_terminal)))
+    monkeypatch.setenv("COLUMNS", "160")
+    server = AwaitedServer(asked="model:small-judge", kind="unreachable", seconds=40)
+    waiting = batch(10).model_copy(update={"waits_for": [server]})
+    with BatchWatch(batch(0), progress=True, timeout=None) as watch:
+        clock[0] += 11
+        watch.saw(waiting)
+    assert "waits: model small-judge has not answered for 40 s" in capsys.readouterr().err
 
 
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

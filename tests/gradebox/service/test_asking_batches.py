@@ -14,6 +14,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.client._sync.batches import BatchHandle
 from tests.gradebox.conftest import ROOT, Service, serving
+from tests.sandbox.test_pool import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -112,7 +113,10 @@ def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_t
         while httpx.get(url.removesuffix("/v1")).json()["requests"] < 40:
             time.sleep(0.05)
         process.kill()
+        assert eventually(lambda: judged.refresh().waits_for != [], 20)
+        assert str(judged.status.waits_for[0]).startswith("model small-judge has not answered for")
         batch = over(service, judged.id, 240)
+        assert batch.status.waits_for == []
         outcomes = list(judged.outcomes())
         port = url.removesuffix("/v1").rpartition(":")[2]
         with server_process("--port", port, "--reply", REPLY):
