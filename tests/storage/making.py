@@ -17,6 +17,7 @@ from storage.chunks import CHUNK_LINES, Cutter
 from storage.connection import text
 from storage.grader_content import Proved
 from storage.leases import Completed, Lease
+from storage.retries import is_retryable
 from storage.statistics import tally
 from storage.store import Store
 
@@ -98,14 +99,21 @@ def passed_over(index: int, grader: str) -> Outcome:
 
 
 def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) -> bool:
-    """Writes and completes one unit as a worker does; whether it counts."""
+    """Writes and completes one unit as a worker does; whether it counts. Of one that is scored again, the outcomes that
+    are not new are to be as they were.
+    """
     outcomes = outcomes_of(store, lease) if outcomes is None else outcomes
     plan = store.batches.plan(lease.batch)
     assert plan is not None
     number, _ = plan.unit(lease.unit)
     data = msgspec.json.Encoder().encode_lines(outcomes)
     store.spool.write_outcomes(lease.batch, {(lease.unit, lease.attempt): data})
-    return bool(store.leases.complete(lease, number, tally(outcomes), len(data)))
+    new = outcomes
+    if lease.earlier:
+        with store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
+            earlier = msgspec.json.Decoder(Outcome).decode_lines(file.read())
+        new = [outcome for outcome, before in zip(outcomes, earlier, strict=True) if is_retryable(before)]
+    return bool(store.leases.complete(lease, number, tally(new), len(data)))
 
 
 def complete_again(store: Store, lease: Lease) -> Completed:
