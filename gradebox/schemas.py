@@ -166,7 +166,8 @@ class Grader(_Schema):
 
     project: str
     key: str
-    kind: Kind = Field("function", description="`judge`, `prebuilt` and `custom` are kept, and cannot be run")
+    kind: Kind = Field("function", description="`prebuilt` and `custom` are kept, and cannot be run")
+    lacks: str | None = Field(None, description="what keeps it from being run, and what to do; where one is asked for")
     name: str
     description: str
     locked: bool

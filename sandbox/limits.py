@@ -1,12 +1,13 @@
 """What a grader may use. Each default and maximum as it stands in the documentation, in one place."""
 
+from gradebox import limits
 from sandbox.grader_source import GraderSource
 from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, Limits
 
 KIB, MIB = 1 << 10, 1 << 20
 
-TIMEOUT_S, MAX_TIMEOUT_S = 5.0, 120.0
-MEMORY_MB, MIN_MEMORY_MB, MAX_MEMORY_MB = 256, 32, 2048
+TIMEOUT_S, MAX_TIMEOUT_S = limits.TIMEOUT_S, 120.0
+MEMORY_MB, MIN_MEMORY_MB, MAX_MEMORY_MB = limits.MEMORY_MB, 32, 2048
 LOAD_S, MAX_LOAD_S = 10.0, 120.0
 PROCESSES = 32
 SCRATCH_BYTES, MAX_SCRATCH_BYTES = 16 * MIB, 256 * MIB

@@ -16,6 +16,7 @@ from storage.connection import text
 from storage.errors import Conflict, Locked, NotFound, NotRunnable
 from storage.grader_content import Declared, Proved
 from storage.idempotency import Once, answered, keep
+from storage.kept_graders import KeptGraders, Lacking
 from storage.quotas import Quotas
 
 PAGE_BYTES = 4 * 1024 * 1024  # of versions in one answer, and as many more as are read at once
@@ -27,11 +28,6 @@ _NEXT_KINDS: dict[Kind, tuple[Kind, ...]] = {
     "binary_judge": ("function", "external"),
     "external": ("function", "binary_judge"),
     "judge": ("binary_judge",),
-}
-# Of kinds that were kept before they could be run.
-_TO_RUN: dict[Kind, str] = {
-    "judge": "To have it run, update it as kind 'binary_judge', with a model of this project",
-    "external": "To have it run, update it with the key of an endpoint of this project",
 }
 _FLOOR = ""  # among the numbers: the highest of those that are no longer kept
 
@@ -48,10 +44,11 @@ class Page(NamedTuple):
 class Graders:
     """The graders of all projects. Each change is one transaction."""
 
-    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas) -> None:
+    def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, kept: KeptGraders) -> None:
         self._redis = redis
         self._audit = audit
         self._quotas = quotas
+        self._kept = kept
 
     def create(
         self, project: str, key: str, name: str, description: str, content: Proved | Declared, once: Once | None = None
@@ -221,19 +218,26 @@ class Graders:
         return Version.model_validate_json(value)
 
     def runnable(self, project: str, key: str, number: int | None = None) -> Version:
-        """As `version`, for one that is to score.
+        """As `version`, for one that is to score. One that was kept before its kind could run gets its source now.
 
         Raises:
             NotFound: as `version` does.
-            NotRunnable: it is of a kind that is only kept.
+            NotRunnable: it is of a kind that is only kept, or lacks something.
         """
         version = self.version(project, key, number)
-        if not version.source:
-            raise NotRunnable(
-                f"grader {key!r} is of kind {version.kind!r}, and has no source: it is kept and handed back, and "
-                f"cannot be run. {_TO_RUN.get(version.kind, 'Name a grader that has a source')}"
-            )
-        return version
+        if version.source:
+            return version
+        try:
+            return self._complete(project, key, self._kept.runnable(project, key, version))
+        except Lacking as lacking:
+            raise NotRunnable(f"grader {key!r} is of kind {version.kind!r}, and cannot be run: {lacking}") from lacking
+
+    def shown(self, project: str, key: str) -> Grader:
+        """One grader, with what it lacks to be run. Raises NotFound."""
+        grader = self.get(project, key)
+        if grader.kind in ("function", "binary_judge"):
+            return grader
+        return grader.model_copy(update={"lacks": self._kept.lacks(grader, self.version(project, key))})
 
     def versions(self, project: str, key: str, after: int = 0) -> Page:
         """The versions behind number `after`, oldest first: all of them, or some megabytes.
@@ -300,6 +304,27 @@ class Graders:
                 result = change(pipe)
                 pipe.execute()
                 return result
+
+    def _complete(self, project: str, key: str, version: Version) -> Version:
+        """Keeps the source of a version that had none. Its number stays: nothing could be scored by it before."""
+
+        def complete(pipe: Pipeline) -> Version:
+            grader = _read(pipe, project, key)
+            name, number = names.versions(project, key), str(version.number)
+            before, after = text(_require(pipe.hget(name, number))), version.model_dump_json()
+            there = Version.model_validate_json(before)
+            pipe.multi()
+            if there.source:  # another was first
+                return there
+            pipe.hset(name, number, after)
+            pipe.hincrby(names.version_bytes(project), key, len(after) - len(before))
+            if grader.version == version.number:
+                changed = grader.model_copy(update=_of_version(version))
+                pipe.set(names.grader(project, key), changed.model_dump_json())
+            self._audit.write(pipe, project, "grader.complete", key, f"version {number}")
+            return version
+
+        return self._change(project, key, complete, names.versions(project, key))
 
     def _describe(self, pipe: Pipeline, grader: Grader, changes: dict[str, Any]) -> Grader:
         changed = grader.model_copy(update={**changes, "updated_at": datetime.now(UTC)})

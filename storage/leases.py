@@ -135,7 +135,8 @@ class Leases:
     def complete(self, lease: Lease, grader_number: int, counted: Tally, size: int = 0) -> Completed:
         """Makes this attempt's outcomes the ones that count. May be asked again when the answer did not arrive.
 
-        `size` is how many bytes they take in the spool.
+        `counted` are those that do not count yet: of a unit that is scored again, those that were retryable. `size` is
+        how many bytes all of them take in the spool.
         """
         (completed,) = self.complete_all([(lease, grader_number, counted, size)])
         return completed

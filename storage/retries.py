@@ -1,7 +1,8 @@
 """Has the outcomes of a finished batch scored again whose errors are retryable, and nothing else.
 
-The units that have such outcomes are pending again, and a batch with pending units runs. Until the new outcomes of a
-unit count, the earlier ones do wherever the batch ends: a score is never lost. Workers merge the two (worker/unit.py).
+The units that have such outcomes are pending again, and a batch with pending units runs. The other outcomes of these
+units count all the while. Those that are scored again do not, until the new ones do, or the batch ends without them: a
+score is never lost. Workers merge the two (worker/unit.py).
 """
 
 from collections import Counter
@@ -46,10 +47,9 @@ class _Unit(msgspec.Struct):
     """The highest attempt that there was."""
     grader: int
     outcomes: int
-    kept: int
-    """Those that are not scored again."""
-    scored: int
+    """Those that are scored again."""
     size: int
+    """Of the file with all of them."""
     errors: dict[str, int]
 
 
@@ -68,7 +68,7 @@ class _Again(msgspec.Struct):
 
 
 class _Found(msgspec.Struct):
-    """What the outcomes of a batch come to: of each grader those of the units that stay, and the units that do not."""
+    """What the outcomes of a batch come to: of each grader those that stay, and of each unit those that do not."""
 
     rest: list[Tally]
     units: list[_Unit]
@@ -177,21 +177,19 @@ class Retries:
             with self._spool.open_outcomes(batch_id, unit, attempt) as file:
                 lines = file.read()
             outcomes = _decoder.decode_lines(lines)
-            counted, retryable = tally(outcomes), sum(map(is_retryable, outcomes))
-            if not retryable:
-                found.rest[number] = merged([found.rest[number], counted])
-                continue
-            kept = counted.count - retryable
-            last = max(attempt, floor)
-            errors = dict(counted.errors)
-            found.units.append(_Unit(unit, last, number, counted.count, kept, counted.scored, len(lines), errors))
-            found.tallies.append(counted)
+            stay = tally([one for one in outcomes if not is_retryable(one)])
+            found.rest[number] = merged([found.rest[number], stay])
+            if again := [one for one in outcomes if is_retryable(one)]:
+                counted = tally(again)
+                errors = dict(counted.errors)
+                found.units.append(_Unit(unit, max(attempt, floor), number, len(again), len(lines), errors))
+                found.tallies.append(counted)
         return found
 
     def _fields(
         self, batch: Batch, plan: Plan, scorers: list[Scorer], found: _Found, floor: int, asks: list[str]
     ) -> dict[str, str]:
-        """The record of the batch: what counts of it is what its other units have."""
+        """The record of the batch: what counts of it is what stays."""
         fields = batch_record.new_record(batch.project, scorers, plan.chunks, batch.created_by, "", asks)
         errors: Counter[str] = Counter()
         for one in found.rest:

@@ -17,6 +17,7 @@ from storage.environment_data import EnvironmentData
 from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
+from storage.kept_graders import KeptGraders
 from storage.leases import ATTEMPTS, Leases
 from storage.model_limits import ModelLimits
 from storage.models import Models
@@ -52,7 +53,6 @@ class Store:
         self.audit = Audit(redis, audit_lines)
         self.projects = Projects(redis, self.audit, quotas)
         self.api_keys = ApiKeys(redis, self.audit)
-        self.graders = Graders(redis, self.audit, quotas)
         self.environments = Environments(redis, self.audit, quotas)
         self.builds = EnvironmentBuilds(redis, quotas)
         self.environment_data = EnvironmentData(redis, spool, quotas)
@@ -61,6 +61,7 @@ class Store:
         sealing = SecretKey(secret_key or StorageSettings().secret_key)
         self.models = Models(redis, self.audit, quotas, sealing)
         self.endpoints = Endpoints(redis, self.audit, quotas, sealing)
+        self.graders = Graders(redis, self.audit, quotas, KeptGraders(self.models, self.endpoints))
         self.archives = Archives(redis, spool)
         self.backlog = Backlog(redis, most_waiting, quotas)
         self.underway = Underway()

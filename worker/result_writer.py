@@ -141,12 +141,12 @@ class ResultWriter:
     def _keep(self, one: Scored) -> None:
         """Gives a unit back that was left in the middle: the next attempt goes on from its file."""
         lease = one.lease
-        kept = self._queue.give_back(lease, tried=False, outcomes=one.counted.count)
+        kept = self._queue.give_back(lease, tried=False, outcomes=one.outcomes)
         if not kept:
             self._remove(one, lease.attempt)
         elif lease.part is not None:
             self._remove(one, lease.part.attempt)
-        _log.info("chunk given back with what is done", completions=one.counted.count, kept=kept, **_place(one))
+        _log.info("chunk given back with what is done", completions=one.outcomes, kept=kept, **_place(one))
 
     def _count(self, units: Sequence[Scored]) -> None:
         """Idempotent. Deletes the outcome files of attempts that did not win."""

@@ -45,7 +45,10 @@ class Scored(msgspec.Struct, frozen=True):
     label: str
     """What the outcomes call the grader."""
     lines: bytes
+    outcomes: int
+    """How many these are."""
     counted: Tally
+    """Of those that do not count yet: where the unit is scored again, those that were retryable."""
     seconds: float
     """What it took."""
     whole: bool = True
@@ -78,22 +81,23 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
         before = len(outcomes)
         reason = _why_given_up(context.store, lease, plan.project)
         if lease.earlier:
-            rest = _retried(context, cache, lease, scorer, chunk, watch, before, reason)
+            rest = _retried(context, cache, lease, scorer, chunk, watch, outcomes, reason)
             if rest is None:
                 return None
-            new, again = rest
+            new, again, places = rest
             outcomes += again
+            counted = tally([outcomes[place] for place in places if place < len(outcomes)])
         else:
             if reason is not None:
                 outcomes += _given_up(context.store, lease, scorer, chunk, before, reason)
             elif not _score_rest(context, cache, lease, scorer, chunk, watch, outcomes):
                 return None
-            new = _encoder.encode_lines(outcomes[before:])
+            new, counted = _encoder.encode_lines(outcomes[before:]), tally(outcomes)
     if len(outcomes) == before < chunk.lines:
         return None
-    lines, counted = kept + new, tally(outcomes)
-    whole = len(outcomes) == chunk.lines
-    return Scored(lease, number, plan.project, scorer.key, scorer.label, lines, counted, monotonic() - began, whole)
+    done, whole = len(outcomes), len(outcomes) == chunk.lines
+    seconds = monotonic() - began
+    return Scored(lease, number, plan.project, scorer.key, scorer.label, kept + new, done, counted, seconds, whole)
 
 
 def _why_given_up(store: Store, lease: Lease, project: str) -> str | None:
@@ -110,32 +114,34 @@ def _retried(
     scorer: Scorer,
     chunk: Chunk,
     watch: UnitWatch,
-    before: int,
+    kept: list[Outcome],
     given_up: str | None,
-) -> tuple[bytes, list[Outcome]] | None:
-    """The outcomes of a unit that is scored again, from number `before` on as far as `watch` allows: those that are
-    retryable are new, the others are as they were, to the byte. All are as they were where it is given up. None where
-    they are not wanted.
+) -> tuple[bytes, list[Outcome], list[int]] | None:
+    """The outcomes of a unit that is scored again, behind those that are kept and as far as `watch` allows: those that
+    were retryable are new, the others are as they were, to the byte. All are as they were where it is given up. And the
+    places of those that were retryable, of the whole unit. None where they are not wanted.
     """
     with context.store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
         lines = file.read().splitlines(keepends=True)
     outcomes = [_decoder.decode(line) for line in lines]
     if len(outcomes) != chunk.lines:
         raise InfrastructureError(f"the earlier outcomes of a chunk are {len(outcomes)}, and it has {chunk.lines}")
-    places = [place for place in range(before, chunk.lines) if is_retryable(outcomes[place])]
+    places = [place for place in range(chunk.lines) if is_retryable(outcomes[place])]
+    before = len(kept)
+    again = [kept[place] for place in places if place < before]
+    had = len(again)
+    reached = chunk.lines
     if given_up is not None:
         _log.warning("a chunk is not scored again", lease=str(lease), reason=given_up)
-        places = []
-    again: list[Outcome] = []
-    if places and not _score_places(context, cache, lease, scorer, chunk, watch, places, again):
-        return None
-    for place, outcome in zip(places, again, strict=False):
+    elif had < len(places):
+        if not _score_places(context, cache, lease, scorer, chunk, watch, places, again):
+            return None
+        if len(again) < len(places):
+            reached = places[len(again)] if len(again) > had else before
+    for place, outcome in zip(places[had:], again[had:], strict=False):
         outcomes[place] = msgspec.structs.replace(outcome, index=chunk.first_index + place)
         lines[place] = _encoder.encode_lines([outcomes[place]])
-    reached = places[len(again)] if len(again) < len(places) else chunk.lines
-    if not again and places:
-        reached = before
-    return b"".join(lines[before:reached]), outcomes[before:reached]
+    return b"".join(lines[before:reached]), outcomes[before:reached], places
 
 
 def _score_places(
@@ -148,7 +154,9 @@ def _score_places(
     places: list[int],
     outcomes: list[Outcome],
 ) -> bool:
-    """Adds the outcomes of the lines at these places of a chunk, numbered from 0; False where they are not wanted."""
+    """Adds the outcomes that are lacking of the lines at these places of a chunk, numbered from 0; False where they are
+    not wanted.
+    """
     loaded = cache.load(lease, scorer)
     if loaded is None:
         return False

@@ -101,8 +101,8 @@ def _page(body: bytes, following: str | int | None) -> Response:
 
 @router.get("/{key}")
 def get(services: Served, project: InProject, key: str) -> Grader:
-    """One grader, with what its newest version runs under."""
-    return services.store.graders.get(project, key)
+    """One grader, with what its newest version runs under, or lacks to be run."""
+    return services.store.graders.shown(project, key)
 
 
 @router.patch("/{key}", openapi_extra=openapi.body(GraderChanges))
@@ -184,7 +184,7 @@ def update_function(
     graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
         return answered
-    newest = graders.version(project, key)
+    newest = graders.runnable(project, key) if sent.is_newest else graders.version(project, key)
     sent = sent.or_newest(newest)
     graders.check_update(project, key, sent.kind)
     named = new.environment if new.environment is not None else newest.environment and newest.environment.label

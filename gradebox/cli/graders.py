@@ -78,6 +78,8 @@ def show(
     if invocation.json:
         return as_json({"grader": grader, "versions": versions})
     _describe(grader)
+    if grader.lacks:
+        say(f"cannot be run: {grader.lacks}")
     if not versions[-1].source:
         return as_json(versions[-1].config or {})
     rows = [

@@ -87,7 +87,10 @@ local function give_back(id, unit)
   local batch = batch_key(id)
   if is_active(batch) then
     local _, kept = part_of(batch, unit)
-    redis.call('HSET', batch .. ':underway', unit, kept)
+    -- Of a unit that is scored again the file of a part has outcomes too that count already: what was noted last stands.
+    if kept == 0 or redis.call('HEXISTS', batch .. ':before', unit) == 0 then
+      redis.call('HSET', batch .. ':underway', unit, kept)
+    end
     redis.call('HSET', batch, 'retried', 1)
     redis.call('RPUSH', batch .. ':returned', unit)
     rotate(id, batch)
@@ -134,8 +137,8 @@ local function forget_record(batch)
   redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
 end
 
--- What the outcomes of a unit count for while it is scored again (`retry` keeps it); nothing where it is
--- scored for the first time, or was scored again by now.
+-- What those outcomes of a unit count for that are scored again (`retry` keeps it); nothing where it is scored for the
+-- first time, or was scored again by now.
 local function take_before(batch, unit)
   local kept = redis.call('HGET', batch .. ':before', unit)
   redis.call('HDEL', batch .. ':before', unit)
@@ -153,7 +156,6 @@ local function restore(id, batch)
     floor = math.max(floor, tonumber(attempt))
     local before = take_before(batch, unit)
     redis.call('HINCRBY', batch, 'done', before.outcomes)
-    redis.call('HINCRBY', batch, 'scored', before.scored)
     for kind, errors in pairs(before.errors) do redis.call('HINCRBY', batch, 'error:' .. kind, errors) end
     redis.call('RPUSH', tallies_key(id, before.grader), before.tally)
   end

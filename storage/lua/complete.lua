@@ -1,4 +1,4 @@
--- Counts one unit, once. ARGV: batch, unit, attempt, grader, the time now as text, the size of its file, its tally, and of
+-- Counts one unit, once; of one that is scored again, the outcomes that are new. ARGV: batch, unit, attempt, grader, the time now as text, the size of its file, its tally, and of
 -- that: outcomes, scored, kind of error, count, ….
 -- Returns 0 when this attempt's outcomes do not count, because the lease was lost; 1 when they do, or 2 where the batch is
 -- finished with them; 3 where the batch is over, or gone: they may count all the same, should this be asked again. And how

@@ -1,6 +1,6 @@
 -- Lets a frozen batch run again, for its units that have outcomes to be scored again. ARGV: the batch (storage/retries.py),
--- packed; what is frozen of it; its chunk table; what counts of its units; for each grader the tally of its other units; for
--- each unit its tally.
+-- packed; what is frozen of it; its chunk table; what counts of its units; for each grader the tally of the outcomes that
+-- stay; for each unit that of the others.
 -- Returns 1, or 0 where it is no longer frozen so: nothing is changed then.
 local wanted = cmsgpack.unpack(ARGV[1])
 local id, project = wanted.id, wanted.project
@@ -31,14 +31,13 @@ end
 local waiting = 0
 for i, one in ipairs(wanted.units) do
   local before = {
-    grader = one.grader, outcomes = one.outcomes, scored = one.scored, size = one.size, errors = one.errors,
+    grader = one.grader, outcomes = one.outcomes, size = one.size, errors = one.errors,
     tally = ARGV[4 + wanted.graders + i]
   }
   redis.call('HSET', batch .. ':before', one.unit, cmsgpack.pack(before))
   -- Attempts go on from the last one, and none of this round was a try.
   redis.call('HSET', batch .. ':attempts', one.unit, one.last)
   redis.call('HSET', batch .. ':untried', one.unit, one.last)
-  redis.call('HSET', batch .. ':underway', one.unit, one.kept)
   redis.call('RPUSH', batch .. ':returned', one.unit)
   waiting = waiting + one.outcomes
 end

@@ -1,7 +1,9 @@
 """Graders and batches made without a sandbox: storage keeps what it is given."""
 
+import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
@@ -15,6 +17,7 @@ from storage.chunks import CHUNK_LINES, Cutter
 from storage.connection import text
 from storage.grader_content import Proved
 from storage.leases import Completed, Lease
+from storage.retries import is_retryable
 from storage.statistics import tally
 from storage.store import Store
 
@@ -96,14 +99,21 @@ def passed_over(index: int, grader: str) -> Outcome:
 
 
 def finish(store: Store, lease: Lease, outcomes: list[Outcome] | None = None) -> bool:
-    """Writes and completes one unit as a worker does; whether it counts."""
+    """Writes and completes one unit as a worker does; whether it counts. Of one that is scored again, the outcomes that
+    are not new are to be as they were.
+    """
     outcomes = outcomes_of(store, lease) if outcomes is None else outcomes
     plan = store.batches.plan(lease.batch)
     assert plan is not None
     number, _ = plan.unit(lease.unit)
     data = msgspec.json.Encoder().encode_lines(outcomes)
     store.spool.write_outcomes(lease.batch, {(lease.unit, lease.attempt): data})
-    return bool(store.leases.complete(lease, number, tally(outcomes), len(data)))
+    new = outcomes
+    if lease.earlier:
+        with store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
+            earlier = msgspec.json.Decoder(Outcome).decode_lines(file.read())
+        new = [outcome for outcome, before in zip(outcomes, earlier, strict=True) if is_retryable(before)]
+    return bool(store.leases.complete(lease, number, tally(new), len(data)))
 
 
 def complete_again(store: Store, lease: Lease) -> Completed:
@@ -112,3 +122,19 @@ def complete_again(store: Store, lease: Lease) -> Completed:
     assert plan is not None
     outcomes = outcomes_of(store, lease)
     return store.leases.complete(lease, plan.unit(lease.unit)[0], tally(outcomes))
+
+
+def load_keys(redis: Redis, file: str) -> dict[str, Any]:
+    """Has Redis hold nothing but what a file of this folder says an older gradebox left: the other members of it."""
+    kept: dict[str, Any] = json.loads(Path(__file__).with_name(file).read_text())
+    write: dict[str, Callable[[str, Any], object]] = {
+        "string": lambda name, value: redis.set(name, value.encode("latin-1")),
+        "hash": lambda name, value: redis.hset(name, mapping=value),
+        "list": lambda name, value: redis.rpush(name, *value),
+        "zset": lambda name, value: redis.zadd(name, value),
+        "set": lambda name, value: redis.sadd(name, *value),
+    }
+    redis.flushdb()
+    for name, ((kind, value),) in ((name, held.items()) for name, held in kept.pop("keys").items()):
+        write[kind](name, value)
+    return kept

@@ -1,8 +1,5 @@
 import hashlib
-import json
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,24 +12,13 @@ from storage.connection import FORMAT, check_format, load_scripts, lua, text
 from storage.errors import UnknownFormat
 from storage.idempotency import Once, once
 from storage.store import Store
-from tests.storage.making import accept, claim, ended, failed, finish, outcomes_of, wanted
+from tests.storage.making import accept, claim, ended, failed, finish, load_keys, outcomes_of, wanted
 
 
 @pytest.fixture
 def format_1(redis: Redis) -> dict[str, str]:
     """What a gradebox of format 1 left: a batch that is over, one with a unit lent and one pending, and one queued."""
-    kept: dict[str, Any] = json.loads(Path(__file__).with_name("format_1.json").read_text())
-    write: dict[str, Callable[[str, Any], object]] = {
-        "string": lambda name, value: redis.set(name, value.encode("latin-1")),
-        "hash": lambda name, value: redis.hset(name, mapping=value),
-        "list": lambda name, value: redis.rpush(name, *value),
-        "zset": lambda name, value: redis.zadd(name, value),
-        "set": lambda name, value: redis.sadd(name, *value),
-    }
-    redis.flushdb()
-    for name, ((kind, value),) in ((name, held.items()) for name, held in kept.pop("keys").items()):
-        write[kind](name, value)
-    return kept
+    return load_keys(redis, "format_1.json")
 
 
 def test_data_of_a_newer_gradebox_is_refused(redis: Redis) -> None:

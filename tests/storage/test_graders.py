@@ -104,7 +104,9 @@ def test_a_judge_is_handed_back_as_it_was_sent(store: Store) -> None:
 
 def test_a_judge_cannot_be_run_and_says_so(store: Store) -> None:
     declare(store)
-    with pytest.raises(NotRunnable, match=r"'kind' is of kind 'judge', .* cannot be run.*as kind 'binary_judge'"):
+    with pytest.raises(
+        NotRunnable, match=r"'kind' is of kind 'judge', and cannot be run: .*graders update kind --model"
+    ):
         store.graders.runnable("default", "kind")
 
 

@@ -56,8 +56,10 @@ def test_a_finished_batch_runs_again_for_the_units_with_retryable_outcomes(store
     batch = finished(store)
     before = lines(store, batch)
     now = retry(store, batch)
-    assert counts(now) == ("running", 1000, 1000, {}, [(1000, 1000)])
-    assert now.finished_at is None and now.created_at and store.backlog.of("default") == Waiting(1000, 1)
+    stay = LINES - 1
+    assert counts(now) == ("running", stay, stay, {}, [(stay, stay)])
+    assert now.underway == 0
+    assert now.finished_at is None and now.created_at and store.backlog.of("default") == Waiting(1, 1)
     lease = claim(store)
     assert (lease.unit, lease.attempt, lease.tries, lease.earlier) == (0, 2, 1, 1)
     assert store.leases.claim() is None
@@ -168,7 +170,7 @@ def lines_of_payload(store: Store, batch: str) -> list[bytes]:
 def test_with_several_graders_only_the_one_with_errors_is_scored_again(store: Store) -> None:
     batch = finished(store, wanted(store, "a"), wanted(store, "b"))
     assert [one["grader"] for one in errors(store, batch)] == ["a@1"]
-    assert retry(store, batch).done == 2 * LINES - CHUNK_LINES
+    assert retry(store, batch).done == 2 * LINES - 1
     lease = claim(store)
     assert lease.unit == 0 and store.leases.claim() is None
     assert finish(store, lease)

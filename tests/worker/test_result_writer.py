@@ -24,7 +24,9 @@ def scored(queue: UnitQueue, first: int) -> Scored:
     lease = queue.next()
     assert lease is not None
     made = [Outcome(first + number, "g@1", 1.0, 0.1) for number in range(1000)]
-    return Scored(lease, 0, "default", "g", "g@1", msgspec.json.Encoder().encode_lines(made), tally(made), 0.01)
+    return Scored(
+        lease, 0, "default", "g", "g@1", msgspec.json.Encoder().encode_lines(made), len(made), tally(made), 0.01
+    )
 
 
 def test_units_that_come_together_count_each_once(store: Store, context: WorkerContext) -> None:

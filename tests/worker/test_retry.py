@@ -1,7 +1,9 @@
 """Retries with real graders and workers. What is retryable comes from outcomes that are written here."""
 
+import itertools
 import json
 import random
+import threading
 import time
 from collections.abc import Callable
 
@@ -114,13 +116,62 @@ def test_a_retry_that_makes_room_goes_on_where_it_was(
     store.graders.create("other", "o", "o", "", proved(NEW))
     accept(store, 1, Wanted("o", store.graders.version("other", "o")), project="other")
     part = again(context)
-    assert not part.whole and 0 < part.counted.count < 600
+    assert not part.whole and 0 < part.outcomes < 600
     assert lines_of(store, batch) == []
     assert claim(store).batch != batch
     rest = again(context)
     while not rest.whole:
         rest = again(context)
     check(store, batch, before)
+
+
+def test_the_counts_of_what_stays_never_go_down_in_a_retry(
+    store: Store, context: WorkerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the worker leaves a chunk in the middle, and another goes on."""
+    monkeypatch.setattr(watches, "SLICE_S", 0.5)
+    batch = finished(store, 1200, SLOW)
+    before = lines_of(store, batch)
+    again_lines = sum(map(retryable, range(1200)))
+    failed = sum(place % 7 == 5 for place in range(1200))
+    was = store.batches.get("default", batch).summary[0]
+    context.dispatch.retry("default", batch)
+    store.projects.ensure("other")
+    store.graders.create("other", "o", "o", "", proved(NEW))
+    accept(store, 1, Wanted("o", store.graders.version("other", "o")), project="other")
+    seen = [store.batches.get("default", batch)]
+    ended = threading.Event()
+
+    def look() -> None:
+        while not ended.wait(0.02):
+            seen.append(store.batches.get("default", batch))
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        parts = [again(context)]
+        assert not parts[0].whole
+        assert claim(store).batch != batch
+        while store.batches.get("default", batch).state == "running":
+            parts.append(again(context))
+    finally:
+        ended.set()
+        looking.join()
+    check(store, batch, before)
+    assert sum(part.counted.count for part in parts if part.whole) == again_lines
+    stay = 1200 - again_lines
+    assert len({one.done + one.underway for one in seen}) > 10  # it was looked at in the middle
+    for one, later in itertools.pairwise(seen):
+        assert stay <= one.done + one.underway <= later.done + later.underway <= 1200
+        assert stay - failed <= one.scored <= later.scored
+        assert one.errors["exception"] == failed
+        assert one.not_applicable == 0
+        (summary,) = one.summary
+        assert summary.scored >= was.scored == stay - failed
+        assert summary.maximum is not None
+        assert was.maximum is not None
+        assert summary.maximum >= was.maximum
+    assert seen[0].summary[0].mean == was.mean
 
 
 def test_a_retry_that_was_tried_too_often_leaves_the_outcomes_that_there_were(

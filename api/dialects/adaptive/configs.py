@@ -119,7 +119,7 @@ def _output(kept: Grader, source: str, config: dict[str, Any], there: Registered
             return config_types.JudgeConfigOutput(
                 criteria=config["criteria"],
                 examples=[_example(example) for example in config.get("examples", [])],
-                model=_model(kept, config["model"], _lacks(source, config["model"], there)),
+                model=_model(kept, config["model"], _lacks(config["model"], there)),
                 system_template=config.get("system_template", prompts.SYSTEM),
                 user_template=config.get("user_template", prompts.USER),
             )
@@ -138,10 +138,8 @@ def _criteria(name: str) -> config_types.PrebuiltCriteria:
     return config_types.PrebuiltCriteria(key=PrebuiltCriteriaKey(name), name=words, description=words)
 
 
-def _lacks(source: str, model: str, there: Registered) -> str | None:
+def _lacks(model: str, there: Registered) -> str | None:
     """Why a judge cannot ask its model, if it cannot."""
-    if not source:
-        return "this judge was kept before judges could run: update it with the same settings"
     return None if there.has_model(model) else f"the project has no model {model!r}: register one of that key"
 
 

@@ -52,6 +52,13 @@ def ours(service: Service, secret: str) -> Iterator[Client]:
         yield client
 
 
+@pytest.fixture
+def run(service: Service, secret: str) -> Callable[..., Any]:
+    """A command of `gradebox graders`."""
+    access = ["--url", service.url, "--api-key", secret]
+    return lambda *arguments: CliRunner().invoke(app, ["graders", *arguments, *access])
+
+
 def scored(client: httpx.Client, key: str) -> dict[str, Any]:
     threads = [{"prompt": "What is 2+2?", "completion": "4"}]
     (outcome,) = client.post(f"{URL}/{key}/score", json={"threads": threads}).json()["outcomes"]
@@ -136,15 +143,50 @@ def test_a_config_may_nest_so_deep(client: httpx.Client) -> None:
     assert "nest" in problem(refused, 422, "invalid-request") or "recursion" in refused.text
 
 
-def test_a_judge_that_was_only_kept_runs_once_it_is_updated(service: Service, client: httpx.Client) -> None:
-    service.store.graders.create("default", "kind", "Kind", "", Declared("judge", {"criteria": "is kind"}))
-    service.store.graders.create("default", "far", "Far", "", Declared("external", {"url": "http://far.example/"}))
-    score = {"threads": [{"completion": "x"}]}
-    for key, told in (("kind", "kind 'binary_judge'"), ("far", "key of an endpoint")):
-        assert told in problem(client.post(f"{URL}/{key}/score", json=score), 409, "not-runnable")
-    assert client.put(f"{URL}/kind", json={"kind": "binary_judge", "config": CONFIG}).json()["kind"] == "binary_judge"
-    far = client.put(f"{URL}/far", json={"kind": "external", "config": {"endpoint": "my-reward"}}).json()
-    assert (far["version"], far["kind"]) == (2, "external")
+def test_what_was_only_kept_says_what_it_lacks_and_then_runs(
+    service: Service, client: httpx.Client, run: Callable[..., Any]
+) -> None:
+    example = {
+        "input": [{"role": "user", "content": "?"}],
+        "output": "!",
+        "passes": True,
+        "reasoning": None,
+        "id": None,
+    }
+    judge = CONFIG | {"model": "big-judge", "examples": [example]}
+    graders = service.store.graders
+    graders.create("default", "kind", "Kind", "", Declared("judge", judge))
+    graders.create("default", "brief", "Brief", "", Declared("judge", judge))
+    graders.create("default", "far", "Far", "", Declared("external", {"url": "http://127.0.0.1:9/reward/"}))
+    batch = {"threads": [{"completion": "x"}]}
+    for key, told in (
+        ("kind", "gradebox models create big-judge"),
+        ("far", "--endpoint-url http://127.0.0.1:9/reward"),
+    ):
+        assert told in problem(client.post(f"{URL}/{key}/score", json=batch), 409, "not-runnable")
+        refused = client.post(f"{PROJECT}/batches", json=batch | {"graders": [{"key": key}]})
+        assert told in problem(refused, 409, "not-runnable")
+        assert told in problem(client.put(f"{URL}/{key}", json={"timeout_s": 3}), 409, "not-runnable")
+        assert told in client.get(f"{URL}/{key}").json()["lacks"]
+        assert "cannot be run: the project has no" in run("show", key).stdout
+        assert told in run("show", key).stdout
+
+    assert run("update", "brief", "--model", "small-judge").exit_code == 0  # the command that it names
+    newest = client.get(f"{URL}/brief/versions/2").json()
+    assert (newest["kind"], newest["config"]["model"]) == ("binary_judge", "small-judge")
+    assert run("update", "far", "--endpoint", "my-reward").stdout.startswith("updated far@2")
+    assert scored(client, "far")["score"] == 0.25
+    there = client.get(f"{PROJECT}/models/small-judge").json()
+    model = {"key": "big-judge", "base_url": there["base_url"], "model": "m"}
+    assert client.post(f"{PROJECT}/models", json=model).status_code == 201
+    assert client.get(f"{URL}/kind").json()["lacks"] is None
+    assert scored(client, "kind") == {"score": 1.0, "details": {"verdict": "PASS"}}
+    shown = client.get(f"{URL}/kind").json()
+    assert (shown["kind"], shown["version"], shown["asks"]) == ("binary_judge", 1, ["model:big-judge"])
+    audit = [(line["action"], line["object"]) for line in client.get(f"{PROJECT}/audit").json()]
+    assert audit.count(("grader.complete", "kind")) == 1
+    assert client.put(f"{URL}/kind", json={"timeout_s": 3}).json()["version"] == 2
+    assert client.get(f"{URL}/kind/versions/2").json()["kind"] == "binary_judge"
 
 
 def test_both_clients_make_kinds(service: Service, secret: str, ours: Client) -> None:
@@ -220,13 +262,6 @@ def test_what_is_proved_with_other_settings_does_not_undo_a_version_of_meanwhile
     assert "was given version 2 while version 1 was proved" in refused
     assert client.put(f"{URL}/exact", json={"timeout_s": 2}).json()["version"] == 3
     assert client.get(f"{URL}/exact/versions/3").json()["source"].startswith("# 2")
-
-
-@pytest.fixture
-def run(service: Service, secret: str) -> Callable[..., Any]:
-    """A command of `gradebox graders`."""
-    access = ["--url", service.url, "--api-key", secret]
-    return lambda *arguments: CliRunner().invoke(app, ["graders", *arguments, *access])
 
 
 @pytest.mark.filterwarnings("ignore:polite@7")

@@ -1,5 +1,6 @@
 """Batches of graders that ask, scored by a whole service."""
 
+import asyncio
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 from examples.model_server import ModelServer, Script
+from gradebox import AsyncClient, Price
 from gradebox.client._sync.batches import BatchHandle
 from tests.gradebox.conftest import ROOT, Service, serving
 from tests.sandbox.test_pool import eventually
@@ -103,28 +105,50 @@ def server_process(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_server_that_goes_away_in_the_middle_leaves_typed_errors_that_can_be_tried_again(service: Service) -> None:
+    """By both clients."""
     with (
         server_process("--port", "0", "--reply", REPLY, "--latency-s", "0.2") as (process, url),
         service.client() as client,
     ):
-        client.models.create("small-judge", base_url=url, model="m", timeout_s=2, max_concurrency=4)
+        client.models.create(
+            "small-judge", base_url=url, model="m", timeout_s=2, max_concurrency=4, price=Price(1_000, 2_000)
+        )
         client.graders.put("polite", fn=JUDGE)
-        judged = client.batches.create("polite", threads(120, "unplugged"))
+        batches = [client.batches.create("polite", threads(60, what)) for what in ("unplugged", "as well")]
         while httpx.get(url.removesuffix("/v1")).json()["requests"] < 40:
             time.sleep(0.05)
         process.kill()
-        assert eventually(lambda: judged.refresh().waits_for != [], 20)
-        assert str(judged.status.waits_for[0]).startswith("model small-judge has not answered for")
-        batch = over(service, judged.id, 240)
-        assert batch.status.waits_for == []
-        outcomes = list(judged.outcomes())
+        assert eventually(lambda: batches[0].refresh().waits_for != [], 20)
+        assert str(batches[0].status.waits_for[0]).startswith("model small-judge has not answered for")
+        before = [over(service, batch.id, 240) for batch in batches]
+        outcomes = [list(batch.outcomes()) for batch in batches]
         port = url.removesuffix("/v1").rpartition(":")[2]
         with server_process("--port", port, "--reply", REPLY):
-            assert judged.retry().state == "running"
-            assert over(service, judged.id).scored == 120
+            first, second = batches
+            assert first.retry().state == "running"
+            asyncio.run(retried(service, second.id))
+            after = [over(service, batch.id) for batch in batches]
+        assert [list(batch.rewards()) for batch in batches] == [[1.0] * 60] * 2
         client.models.delete("small-judge")
-    causes = Counter(outcome.error.cause if outcome.error else None for outcome in outcomes)
-    assert causes[None] >= 30
-    assert causes["unreachable"] == 120 - causes[None] > 0
-    assert all(outcome.error.retryable for outcome in outcomes if outcome.error)
-    assert batch.errors == {"model": causes["unreachable"]}
+    answered = 0
+    for batch, now, found in zip(before, after, outcomes, strict=True):
+        causes = Counter(outcome.error.cause if outcome.error else None for outcome in found)
+        answered += causes[None]
+        assert causes["unreachable"] == 60 - causes[None] > 0
+        assert all(outcome.error.retryable for outcome in found if outcome.error)
+        assert batch.errors == {"model": causes["unreachable"]}
+        assert (now.state, now.scored, now.errors) == ("finished", 60, {})
+        (spent,) = (one.spent for one in now.summary)
+        assert spent is not None
+        assert (spent.asks, spent.input_tokens) == (60, 600)
+        assert spent.cost == pytest.approx(60 * 0.02)
+    assert answered >= 30
+
+
+async def retried(service: Service, batch_id: str) -> None:
+    """Has the batch scored again, and waits for it."""
+    async with AsyncClient(service.url, service.key) as client:
+        batch = await client.batches.get(batch_id)
+        assert (await batch.retry()).state == "running"
+        assert (await batch.wait(progress=False, timeout=90)).scored == 60
+        assert not [outcome async for outcome in batch.outcomes() if outcome.error]

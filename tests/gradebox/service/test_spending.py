@@ -1,0 +1,114 @@
+"""What a user sees of money: what asks cost, by outcome, batch, grader and project, and a budget that is spent."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from uuid import uuid4
+
+import pytest
+
+from examples.model_server import ModelServer, Script
+from gradebox import Client, Price
+from gradebox.schemas import SpentSummary
+from tests.gradebox.conftest import Service, serving
+from tests.gradebox.service.test_asking_batches import JUDGE, REPLY, threads
+
+pytestmark = [pytest.mark.service, pytest.mark.sandbox]
+
+ASK = 0.02  # what one costs: the server counts 10 tokens of input and 5 of output
+PRICE = Price(1_000, 2_000)
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with serving(tmp_path_factory.mktemp("spending"), "--workers", "1") as running:
+        yield running
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer(Script(reply=REPLY, latency_s=0.05)) as server:
+        yield server
+
+
+@pytest.fixture
+def client(service: Service, server: ModelServer) -> Iterator[Client]:
+    """Of a project of the test's own, with a judge whose proof has asked once."""
+    project = f"p-{uuid4().hex[:8]}"
+    assert service.run("projects", "create", project).returncode == 0
+    with service.client(project) as client:
+        client.models.create("small-judge", base_url=server.base_url, model="m", price=PRICE, max_concurrency=2)
+        client.graders.create.function(key="polite", fn=JUDGE)
+        yield client
+
+
+def done(client: Client, sent: list[dict[str, object]]) -> tuple[SpentSummary, list[float], Counter[str | None]]:
+    """What a batch of these threads says it spent, the cost of each outcome, and the causes of errors."""
+    batch = client.batches.create("polite", sent)
+    batch.wait(progress=False, timeout=90)
+    spent = batch.summary[0].spent
+    assert spent is not None
+    outcomes = list(batch.outcomes())
+    assert all(outcome.spent is not None for outcome in outcomes)
+    costs = [outcome.spent.cost for outcome in outcomes if outcome.spent is not None]
+    assert sum(costs) == pytest.approx(spent.cost)
+    assert sum(one.spent.asks for one in outcomes if one.spent) == spent.asks
+    assert sum(one.spent.kept for one in outcomes if one.spent) == spent.kept
+    return spent, costs, Counter(one.error.cause if one.error else None for one in outcomes)
+
+
+def test_what_asks_cost_is_told_by_outcome_batch_grader_and_project(
+    service: Service, server: ModelServer, client: Client
+) -> None:
+    sent = threads(20, "judged") + threads(10, "judged")  # ten are equal
+    spent, costs, _ = done(client, sent)
+    assert (spent.asks, spent.kept, spent.input_tokens, spent.output_tokens) == (30, 10, 200, 100)
+    assert spent.cost == pytest.approx(20 * ASK)
+    assert sorted(costs) == pytest.approx([0.0] * 10 + [ASK] * 20)
+    assert len(server.bodies) == 21  # and the proof's
+    told = client.spending()
+    assert (told.total.asks, told.total.kept, told.total.input_tokens) == (32, 11, 210)  # a proof asks twice
+    assert told.total.costs == {"USD": pytest.approx(21 * ASK)}
+    assert told.by["model:small-judge"] == told.total
+    polite = told.by["grader:polite"]
+    assert (polite.asks, polite.kept) == (30, 10)
+    assert polite.costs == {"USD": pytest.approx(20 * ASK)}
+    now = datetime.now(UTC)
+    assert client.spending(f"{now:%Y-%m}").total == told.total
+
+    again, costs, _ = done(client, sent)
+    assert (again.asks, again.kept, again.cost, set(costs)) == (30, 30, 0.0, {0.0})
+    assert client.spending().total.costs == told.total.costs
+    assert len(server.bodies) == 21
+    shown = json.loads(service.run("spending", "--project", client.project, "--json").stdout)
+    assert shown["total"]["costs"] == {"USD": pytest.approx(21 * ASK)}
+
+
+def test_a_budget_ends_the_asking_of_a_batch_in_the_middle(server: ModelServer, client: Client) -> None:
+    most = 11 * ASK  # the proof's and ten more
+    assert not client.budget.set(cost=most, period="total").is_spent
+    sent = threads(60, "bounded")
+    spent, costs, causes = done(client, sent)
+    asked = len(server.bodies) - 1
+    assert 10 <= asked <= 12  # overrun by no more than what was under way
+    assert causes == {None: asked, "over_budget": 60 - asked}
+    assert spent.cost == pytest.approx(asked * ASK)
+    assert costs.count(0.0) == 60 - asked
+    budget = client.budget.get()
+    assert budget.is_spent
+    assert budget.spent_cost == pytest.approx((asked + 1) * ASK)
+    assert client.spending().total.costs == {"USD": pytest.approx(budget.spent_cost)}
+
+    (batch,) = client.batches.list()
+    assert batch.errors == {"model": 60 - asked}
+    assert batch.retry().state == "finished"  # what is over the budget is final
+    (outcome,) = client.score("polite", threads(1, "more"))
+    assert outcome.error is not None
+    assert (outcome.error.cause, outcome.error.retryable) == ("over_budget", False)
+    assert len(server.bodies) == asked + 1
+
+    client.budget.set(cost=100, period="total")
+    spent, _, causes = done(client, sent)
+    assert (causes, spent.kept) == ({None: 60}, asked)
+    assert spent.cost == pytest.approx((60 - asked) * ASK)
