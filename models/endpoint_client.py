@@ -8,6 +8,7 @@ import msgspec
 
 from models import replies
 from models.addresses import Resolve, look_up, read
+from models.answers import ANSWER_BYTES
 from models.errors import AddressError, ModelError
 from models.pinned_http import PinnedHttp
 from models.requests import DEPTH, Thread, is_deeper
@@ -24,7 +25,7 @@ class Reward(NamedTuple):
 
 class _Response(msgspec.Struct):
     reward: float
-    metadata: dict[str, Any]
+    metadata: msgspec.Raw
 
 
 _ADVICE = replies.Advice(
@@ -33,6 +34,7 @@ _ADVICE = replies.Advice(
     "check the URL, which `/score` is put behind, and that the server takes this thread and its metadata",
 )
 _response = msgspec.json.Decoder(_Response)
+_metadata = msgspec.json.Decoder(dict[str, Any])
 
 
 class EndpointClient:
@@ -71,6 +73,12 @@ class EndpointClient:
             raise replies.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
         try:
             found = _response.decode(answer.body)
+            if len(found.metadata) > ANSWER_BYTES:  # not parsed: it takes seconds, in which all projects wait
+                raise ModelError(
+                    "invalid_reply",
+                    f"its metadata has {len(found.metadata)} bytes, and may have {ANSWER_BYTES}: answer less",
+                )
+            metadata = _metadata.decode(found.metadata)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ModelError(
                 "invalid_reply",
@@ -80,6 +88,6 @@ class EndpointClient:
             ) from None
         if not math.isfinite(found.reward):
             raise ModelError("invalid_reply", "the reward is no finite number: look into the server's log")
-        if is_deeper(found.metadata, DEPTH):
+        if is_deeper(metadata, DEPTH):
             raise ModelError("invalid_reply", f"its metadata is nested more than {DEPTH} levels deep: make it flatter")
-        return Reward(found.reward, found.metadata)
+        return Reward(found.reward, metadata)

@@ -43,7 +43,9 @@ class _Usage(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    choices: list[_Choice]
+    """What is not needed is not made: a server may send 4 MiB of empty lists, and all projects wait meanwhile."""
+
+    choices: list[msgspec.Raw]
     usage: msgspec.Raw = msgspec.Raw(b"null")
 
 
@@ -52,6 +54,7 @@ class _Coded(msgspec.Struct):
 
 
 _completion = msgspec.json.Decoder(_Completion)
+_choice = msgspec.json.Decoder(_Choice)
 _usage = msgspec.json.Decoder(_Usage)
 _coded = msgspec.json.Decoder(_Coded)
 
@@ -60,6 +63,7 @@ def read(body: bytes, secret: str) -> Reply:
     """The reply of a completion. Raises ModelError where it is none, not whole, or refused. It never tells `secret`."""
     try:
         found = _completion.decode(body)
+        choice = _choice.decode(found.choices[0]) if found.choices else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ModelError(
             "invalid_reply",
@@ -68,10 +72,9 @@ def read(body: bytes, secret: str) -> Reply:
             reply=told(body, secret, REPLY_TOLD),
         ) from error
     usage = _counted(found.usage)
-    if not found.choices:
+    if choice is None:
         message = "the completion has no choices: ask again, or look into the server's log"
         raise ModelError("invalid_reply", message, usage=usage)
-    choice = found.choices[0]
     text = choice.message.content or ""
     if choice.message.refusal or choice.finish_reason == "content_filter":
         reply = _beginning(text, secret)
@@ -158,6 +161,8 @@ def _counted(usage: msgspec.Raw) -> Usage:
 
 
 def _code(body: bytes) -> object:
+    if len(body) > _LOOKED_AT:
+        return None
     try:
         error = _coded.decode(body).error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,5 +1,7 @@
 """What a grader asks, parsed. It comes out of a sandbox, so each bound is checked here too."""
 
+from collections.abc import Iterable
+from itertools import chain
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -117,8 +119,12 @@ def _too_deep() -> str:
 
 def is_deeper(value: Any, levels: int) -> bool:
     """Whether arrays and objects are nested in more levels than these."""
-    if not isinstance(value, dict | list):
-        return False
-    if not levels:
-        return True
-    return any(is_deeper(member, levels - 1) for member in (value.values() if isinstance(value, dict) else value))
+    level = _nested([value])
+    for _ in range(levels):
+        inside = (each.values() if isinstance(each, dict) else each for each in level if each)
+        level = _nested(chain.from_iterable(inside))
+    return bool(level)
+
+
+def _nested(members: Iterable[Any]) -> list[dict[str, Any] | list[Any]]:
+    return [member for member in members if isinstance(member, dict | list)]

@@ -8,11 +8,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, process_time, sleep
 from typing import Any, Unpack
 
 import pytest
@@ -20,8 +21,9 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
-from models import connections
+from models import connections, replies
 from models.asker import Answer, Asker, Who
+from models.errors import ModelError
 from models.patience import Patience
 from models.settings import ModelSettings
 from storage.connection import check_format, connect
@@ -129,6 +131,21 @@ def test_a_schema_whose_parts_are_none_is_sent_all_the_same(
     schema = {"type": "object", "properties": {"a": {}}, "required": required, "additionalProperties": False}
     assert "reply" in told(asker, request(schema=schema))[0]
     assert server.bodies[0]["response_format"]["json_schema"]["strict"] is False
+
+
+@pytest.mark.parametrize(
+    ("read", "body"),
+    [
+        (partial(replies.read, secret=KEY), b'{"choices":[' + b'{"message":{}},' * 270_000 + b'{"message":{}}]}'),
+        (partial(replies.refusal, 429, {}, secret=KEY), b'{"error":{"code":[' + b"[]," * 1_390_000 + b"1]}}"),
+    ],
+)
+def test_a_large_answer_of_small_parts_is_read_at_once(read: Callable[..., object], body: bytes) -> None:
+    """On the event loop of all projects."""
+    began = process_time()
+    with suppress(ModelError):
+        assert isinstance(read(body=body), ModelError)
+    assert process_time() - began < 0.15
 
 
 @pytest.mark.parametrize(
@@ -578,6 +595,8 @@ def test_an_endpoint_is_asked(store: Store, asker: Asker) -> None:
         ):
             server.answer = answer  # type: ignore[attr-defined]
             assert error(asker, sent)["kind"] == "invalid_reply"
+        server.answer = b'{"reward": 1, "metadata": {"a": [' + b"[]," * 300_000 + b"1]}}"  # type: ignore[attr-defined]
+        assert "its metadata has 900010 bytes" in error(asker, sent)["message"]
         server.shutdown()
 
 
