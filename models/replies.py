@@ -14,7 +14,7 @@ _LONGEST_PAUSE_S = 3600.0
 _LOOKED_AT = 16_384  # bytes of an answer, of which the first characters are told
 _TOLD = 500
 REPLY_TOLD = 4096
-_MOST_TOKENS = 1 << 40  # what a server may say that a reply cost
+_MOST_TOKENS = 1 << 24  # what a server may say that a reply cost: at any price, Redis can count so many
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -26,6 +26,7 @@ from models.asker import Answer, Asker, Who
 from models.errors import ModelError
 from models.patience import Patience
 from models.settings import ModelSettings
+from storage import spending
 from storage.connection import check_format, connect
 from storage.models import Limits
 from storage.spending import Budget
@@ -131,6 +132,19 @@ def test_a_schema_whose_parts_are_none_is_sent_all_the_same(
     schema = {"type": "object", "properties": {"a": {}}, "required": required, "additionalProperties": False}
     assert "reply" in told(asker, request(schema=schema))[0]
     assert server.bodies[0]["response_format"]["json_schema"]["strict"] is False
+
+
+def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store: Store) -> None:
+    """Redis counts up to 2^63 billionths: beyond it the ask failed, and with it the whole chunk."""
+    counted = []
+    for tokens in ((1 << 24) - 1, 1 << 24, (1 << 40) - 1, 10**30):
+        body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":1,"completion_tokens":%d}}' % tokens
+        usage = replies.read(body, KEY).usage
+        spent = Spent(1, 0, *usage, sum(usage) * 1_000_000 / 1e6)
+        who = spending.Asked("default", "model:judge", "g", "")
+        store.spending.count(args=spending.arguments(who, spending.Keeping(0, 1), spent, "USD"))
+        counted.append(usage.output_tokens)
+    assert counted == [(1 << 24) - 1, 0, 0, 0]
 
 
 @pytest.mark.parametrize(
