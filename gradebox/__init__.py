@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gradebox.schemas import (
         ApiKey,
         Batch,
+        BatchBudget,
         Check,
         EndpointTrial,
         Environment,
@@ -99,6 +100,7 @@ else:
         "gradebox.schemas": (
             "ApiKey",
             "Batch",
+            "BatchBudget",
             "Check",
             "Environment",
             "EndpointTrial",
@@ -144,6 +146,7 @@ __all__ = [
     "AsyncGraderHandle",
     "AsyncReward",
     "Batch",
+    "BatchBudget",
     "BatchFailed",
     "BatchHandle",
     "BuildTimeout",

@@ -263,6 +263,14 @@ class Summary(_Schema):
     )
 
 
+class BatchBudget(_Schema):
+    """What the asks of a batch may cost, with all its retries. What comes first ends them."""
+
+    cost: float | None = Field(None, description="in `currency`, by models whose price is in it; null: any")
+    tokens: int | None = Field(None, description="input and output together; null: any")
+    currency: str = "USD"
+
+
 class AwaitedServer(_Schema):
     """A model's or endpoint's server that is waited for: it does not answer, or wants no request for a while."""
 
@@ -293,6 +301,8 @@ class Batch(_Schema):
     created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
+    budget: BatchBudget | None = Field(None, description="of its asks; null where only the project's bounds them")
+    keep_replies: bool = Field(True, description="whether its asks are answered with kept replies, and theirs are kept")
     waits_for: list[AwaitedServer] = Field([], description="servers that it cannot ask at the moment")
     trouble: str | None = Field(None, description="why it does not go on: no worker of its queue is there")
     kept: bool = Field(False, description="whether it lives on when other batches have had their time")

@@ -16,14 +16,16 @@ from sandbox.proof import Scorer
 def scoring(
     pool: Pool, asker: Asker, project: str, key: str, version: Version, batch: str = "", asked_by: Who | None = None
 ) -> Iterator[Scorer]:
-    """What scores threads with this version, for a batch or for "" none. A grader in whose proof it is asked passes on
-    who answers there.
+    """What scores threads with this version, for a batch or for "" none. A grader that asks this one passes on how it
+    may ask itself.
     """
     source = GraderSource.of_version(project, version)
     if version.asks:
         asking = who(project, key, version, batch)
         if asked_by is not None:
-            asking = asking._replace(stand_in=asked_by.stand_in, patience=asked_by.patience)
+            asking = asking._replace(
+                stand_in=asked_by.stand_in, patience=asked_by.patience, budget=asked_by.budget, keep=asked_by.keep
+            )
         yield AskingScorer(partial(pool.grading, source), asker, asking)
         return
     with pool.grading(source) as grading:

@@ -7,9 +7,20 @@ import msgspec
 
 from gradebox.schemas import Version
 from storage.chunks import Chunk
+from storage.spending import Budget
 
 Lane = Literal["", "asking"]
 """Which workers score a batch: those of the lane `asking` where a grader of it asks, else those of the other."""
+
+
+class AskTerms(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How the graders of a batch may ask: within which budget, and whether kept replies answer them."""
+
+    budget: Budget | None = None
+    keep_replies: bool = True
+
+
+NO_TERMS = AskTerms()
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -61,6 +72,7 @@ class Plan(msgspec.Struct, frozen=True):
     chunks: list[Chunk]
     trace: str = ""
     """The `traceparent` of the request that made it, where requests are traced."""
+    terms: AskTerms = NO_TERMS
 
     def unit(self, number: int) -> tuple[int, Chunk]:
         """The number of the grader, and the chunk, of one unit."""

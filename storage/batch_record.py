@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 import msgspec
 from redis.client import Pipeline
 
-from gradebox.schemas import AwaitedServer, Batch, BatchGrader, Summary
+from gradebox.schemas import AwaitedServer, Batch, BatchBudget, BatchGrader, Summary
 from storage import names, tallies
-from storage.batch_plan import Scorer
+from storage.batch_plan import NO_TERMS, AskTerms, Scorer
 from storage.chunks import Chunk
 from storage.connection import text
 from storage.frozen_batch import Frozen
@@ -29,6 +29,7 @@ def new_record(
     by: str | None,
     trace: str,
     asks: Sequence[str] = (),
+    terms: AskTerms = NO_TERMS,
 ) -> dict[str, str]:
     """The record of a new batch. Values of more than 64 bytes would make Redis keep it in four times the room."""
     threads = _threads(chunks)
@@ -50,6 +51,7 @@ def new_record(
         **({"created_by": by} if by else {}),
         **({"trace": trace} if trace else {}),
         **({"lane": "asking", "asks": msgspec.json.encode(asks).decode()} if asks else {}),
+        **({"terms": msgspec.json.encode(terms).decode()} if terms != NO_TERMS else {}),
     }
 
 
@@ -76,6 +78,17 @@ def standing(
     return shown(batch_id, texts(record), sum(map(int, underway)), [])
 
 
+def terms_of(packed: bytes | str | None) -> AskTerms:
+    """How the graders of a batch may ask, from that field of its record."""
+    return msgspec.json.decode(packed, type=AskTerms) if packed else NO_TERMS
+
+
+def budget_of(terms: AskTerms) -> BatchBudget | None:
+    """What is shown of a budget."""
+    one = terms.budget
+    return None if one is None else BatchBudget(cost=one.cost, tokens=one.tokens, currency=one.currency)
+
+
 def asks_of(fields: Mapping[str, str]) -> list[str]:
     """What the graders of a batch ask, as far as it may wait for it: nothing once it is over."""
     if "asks" not in fields or fields.get("finished_at"):
@@ -100,6 +113,7 @@ def shown(
     """A batch from its record. `made` are its summaries, None for those that could not be made."""
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
     summaries = [summary for summary in made if summary is not None]
+    terms = terms_of(fields.get("terms"))
     errors, done, scored = error_counts(fields), int(fields["done"]), int(fields["scored"])
     return Batch.model_validate(
         {
@@ -113,6 +127,8 @@ def shown(
             "scored": scored,
             "id": batch_id,
             "kept": "kept" in fields,
+            "budget": budget_of(terms),
+            "keep_replies": terms.keep_replies,
             "waits_for": waits_for,
             "trouble": trouble,
             "underway": underway,

@@ -17,7 +17,7 @@ from gradebox.schemas import Batch, Version
 from storage import accepted_answer, batch_record, names
 from storage.audit import Audit
 from storage.backlog import Backlog, ProjectBounds, Usage, Waiting
-from storage.batch_plan import Lane, Plan, Scorer, Wanted, asks_of
+from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Scorer, Wanted, asks_of
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
@@ -95,6 +95,7 @@ class Batches:
         by: str | None = None,
         once: Once | None = None,
         trace: str = "",
+        terms: AskTerms = NO_TERMS,
     ) -> Batch:
         """Makes the batch known, and does `also`, which calls workers, in the same transaction. Where another
         took the room in the same moment, a worker is called for a batch that is refused, and finds nothing to do.
@@ -110,7 +111,7 @@ class Batches:
             KeyReused: `once` came with another request.
         """
         scorers = [scorer_of(one) for one in wanted]
-        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks_of(wanted))
+        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks_of(wanted), terms)
         batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
             answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)
@@ -266,12 +267,12 @@ class Batches:
     def _standing(self, batch_id: str) -> tuple[Plan, list[int], bool] | None:
         """As `standing`, and whether the batch is still open."""
         with self._redis.pipeline() as pipe:
-            pipe.hmget(names.batch(batch_id), "project", "graders", "sources", "trace")
+            pipe.hmget(names.batch(batch_id), "project", "graders", "sources", "trace", "terms")
             self._ask_for_tables(pipe, batch_id)
             pipe.hget(names.FROZEN, batch_id)
             pipe.hkeys(names.attempts(batch_id))
             pipe.sismember(names.OPEN, batch_id)
-            (project, scorers, sources, trace), short, (table, done), frozen, lent, is_open = pipe.execute()
+            (project, scorers, sources, trace, terms), short, (table, done), frozen, lent, is_open = pipe.execute()
         table = short or table
         if frozen is not None:
             standing = self._standing_when_over(batch_id, Frozen(frozen))
@@ -283,7 +284,8 @@ class Batches:
         for unit in map(int, lent):
             if unit < len(attempts):
                 attempts[unit] = 0
-        return Plan(text(project), graders, unpack(table), text(trace or "")), attempts, bool(is_open)
+        plan = Plan(text(project), graders, unpack(table), text(trace or ""), batch_record.terms_of(terms))
+        return plan, attempts, bool(is_open)
 
     def _standing_when_over(self, batch_id: str, frozen: Frozen) -> tuple[Plan, list[int]] | None:
         table = frozen.table

@@ -10,13 +10,14 @@ import msgspec
 from msgspec.structs import asdict
 
 from gradebox.outcome import Spent
-from gradebox.schemas import Batch, BatchGrader, BatchState, Summary, ValueSummary, WarningKind
+from gradebox.schemas import Batch, BatchBudget, BatchGrader, BatchState, Summary, ValueSummary, WarningKind
 from storage.batch_plan import Scorer
 from storage.connection import text
 from storage.summary import QUANTILES, bins, spent, weighted_mean
 
 KEPT_TABLE_BYTES = 1024  # a longer one is a file of the spool
 _TABLE = struct.Struct(">Q")
+_BUDGET = ("cost", "tokens", "currency")
 _RAW = -15  # deflate without a head and a checksum
 # What most records have in common, the most frequent last: a small record takes half as much. Records that were packed
 # with it can be read with it alone, so it must never change. Those from before it was there can be read with it too.
@@ -88,6 +89,8 @@ class _Record(msgspec.Struct, array_like=True):
     graders: list[_Graded]
     table: bytes | None
     floor: int = 0
+    budget: tuple[float | None, int | None, str] | None = None
+    keep_replies: bool = True
 
 
 class Frozen:
@@ -139,6 +142,8 @@ class Frozen:
             created_at=record.created_at,
             started_at=record.started_at,
             finished_at=record.finished_at,
+            budget=None if record.budget is None else BatchBudget(**dict(zip(_BUDGET, record.budget, strict=True))),
+            keep_replies=record.keep_replies,
             kept=self._kept,
             weighted_mean=weighted_mean(summaries),
             summary=summaries,
@@ -159,6 +164,8 @@ def freeze(batch: Batch, table: bytes | None, floor: int = 0) -> bytes:
         [_graded(one, summary) for one, summary in zip(batch.graders, batch.summary, strict=True)],
         table,
         floor,
+        None if batch.budget is None else (batch.budget.cost, batch.budget.tokens, batch.budget.currency),
+        batch.keep_replies,
     )
     packer = zlib.compressobj(9, wbits=_RAW, zdict=_COMMON)
     return packer.compress(msgspec.msgpack.encode(record)) + packer.flush()

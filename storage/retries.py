@@ -18,13 +18,14 @@ from gradebox.schemas import Batch
 from storage import batch_record, frozen_batch, names
 from storage.audit import Audit
 from storage.backlog import Backlog
-from storage.batch_plan import Lane, Plan, Scorer, Wanted, asks_of, lane_of
+from storage.batch_plan import AskTerms, Lane, Plan, Scorer, Wanted, asks_of, lane_of
 from storage.batches import Batches, scorer_of
 from storage.connection import script, text
 from storage.errors import Conflict, NotFound
 from storage.freezer import Freezer
 from storage.frozen_batch import Frozen
 from storage.graders import Graders
+from storage.spending import Budget
 from storage.spool import Spool
 from storage.statistics import Tally, merged, pack, tally
 
@@ -32,6 +33,12 @@ _KINDS: tuple[ErrorKind, ...] = ("infrastructure", "timeout", "model")
 """Of the errors that may be retryable."""
 _ROUNDS = 5
 _decoder = msgspec.json.Decoder(Outcome)
+
+
+def _terms(batch: Batch) -> AskTerms:
+    one = batch.budget
+    budget = None if one is None else Budget(one.cost, one.tokens, one.currency)
+    return AskTerms(budget, batch.keep_replies)
 
 
 def is_retryable(outcome: Outcome) -> bool:
@@ -190,7 +197,7 @@ class Retries:
         self, batch: Batch, plan: Plan, scorers: list[Scorer], found: _Found, floor: int, asks: list[str]
     ) -> dict[str, str]:
         """The record of the batch: what counts of it is what stays."""
-        fields = batch_record.new_record(batch.project, scorers, plan.chunks, batch.created_by, "", asks)
+        fields = batch_record.new_record(batch.project, scorers, plan.chunks, batch.created_by, "", asks, _terms(batch))
         errors: Counter[str] = Counter()
         for one in found.rest:
             errors.update(one.errors)

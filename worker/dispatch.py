@@ -11,7 +11,7 @@ from rq.serializers import JSONSerializer
 
 from gradebox.schemas import Batch
 from runtime import tracing
-from storage.batch_plan import Lane, Wanted, lane_of
+from storage.batch_plan import NO_TERMS, AskTerms, Lane, Wanted, lane_of
 from storage.chunks import Chunk
 from storage.connection import lua, text
 from storage.idempotency import Once
@@ -44,6 +44,7 @@ class Dispatch:
         chunks: list[Chunk],
         by: str | None = None,
         once: Once | None = None,
+        terms: AskTerms = NO_TERMS,
     ) -> Batch:
         """Makes an uploaded batch known, and calls as many workers as it has units for, in one transaction.
 
@@ -57,7 +58,7 @@ class Dispatch:
 
         with tracing.span("accept batch", values={"gradebox.batch": batch_id, "gradebox.project": project}):
             trace = tracing.current()
-            batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once, trace)
+            batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once, trace, terms)
         graders = [f"{grader.key}@{grader.version}" for grader in batch.graders]
         known = "batch accepted" if batch.id == batch_id else "batch was accepted before"
         _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)

@@ -76,15 +76,17 @@ class GraderCache:
         version = self._store.batches.source(scorer)
         if plan is None or version is None:
             return None
-        grading = self._scorer(plan.project, lease.batch, scorer, version)
+        grading = self._scorer(plan, lease.batch, scorer, version)
         self._loaded = LoadedGrader(lease.batch, scorer.source, grading, bool(version.asks))
         return self._loaded
 
-    def _scorer(self, project: str, batch: str, scorer: Scorer, version: Version) -> ThreadScorer:
-        source = GraderSource.of_version(project, version)
+    def _scorer(self, plan: Plan, batch: str, scorer: Scorer, version: Version) -> ThreadScorer:
+        source = GraderSource.of_version(plan.project, version)
         if version.asks and self._asker is not None:
             lend = partial(self._pool.grading, source)
-            return AskingScorer(lend, self._asker, who(project, scorer.key, version, batch))
+            asking = who(plan.project, scorer.key, version, batch)
+            asking = asking._replace(budget=plan.terms.budget, keep=plan.terms.keep_replies)
+            return AskingScorer(lend, self._asker, asking)
         return self._open.enter_context(self._pool.grading(source, _PLACE_S))
 
     def unload(self) -> None:

@@ -12,11 +12,13 @@ from fastapi import Request
 from api.http.problems import RETRY, ProblemError, invalid
 from api.intake import bodies
 from api.intake.idempotency import Repeat
+from api.intake.money import Cost, Currency, Tokens
 from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch
-from storage.batch_plan import Wanted, lane_of
+from storage.batch_plan import AskTerms, Wanted, lane_of
 from storage.chunks import BATCH_BYTES, BATCH_LINES
+from storage.spending import Budget
 from storage.uploads import Upload
 
 JSON_BYTES = 64 * bodies.MIB
@@ -32,11 +34,30 @@ class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
     weight: float = 1.0
 
 
+class BudgetOfBatch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """What the asks of a batch may cost: money, tokens or both."""
+
+    cost: Cost | None = None
+    tokens: Tokens | None = None
+    currency: Currency = "USD"
+
+
 class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
     """A batch as one JSON body."""
 
     graders: Annotated[list[GraderOf], msgspec.Meta(extra_json_schema={"minItems": 1, "maxItems": GRADERS})]
     threads: msgspec.Raw
+    budget: BudgetOfBatch | None = None
+    keep_replies: bool = True
+
+
+def terms_of(budget: BudgetOfBatch | None, keep_replies: bool) -> AskTerms:
+    """How the graders of a batch may ask. Raises ProblemError for a budget that bounds nothing."""
+    if budget is None:
+        return AskTerms(None, keep_replies)
+    if budget.cost is None and budget.tokens is None:
+        raise invalid("a budget names a cost, tokens or both")
+    return AskTerms(Budget(budget.cost, budget.tokens, budget.currency), keep_replies)
 
 
 def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
@@ -81,7 +102,7 @@ class Arrival(NamedTuple):
     by: str
     repeat: Repeat | None
 
-    async def take_lines(self, request: Request, graders: Sequence[GraderOf]) -> Batch:
+    async def take_lines(self, request: Request, graders: Sequence[GraderOf], terms: AskTerms) -> Batch:
         """Streams JSON lines to the spool.
 
         Raises ProblemError, or what Upload raises; nothing is left in the spool then, nor when the connection breaks.
@@ -92,7 +113,7 @@ class Arrival(NamedTuple):
         wanted, upload = begun
         try:
             await bodies.pour(request, BATCH_BYTES, upload.write, "send the rest as another batch")
-            return await run_sync(self._accept, wanted, upload)
+            return await run_sync(self._accept, wanted, upload, terms)
         except BaseException:
             with CancelScope(shield=True):
                 await run_sync(upload.abandon)
@@ -107,12 +128,13 @@ class Arrival(NamedTuple):
 
     def _take(self, body: bytes) -> Batch:
         new = bodies.parse(body, NewBatch)
+        terms = terms_of(new.budget, new.keep_replies)
         threads = bodies.lines(new.threads, BATCH_LINES, self.services.line_bytes)
         wanted, upload = self._begin(new.graders)
         try:
             for first in range(0, len(threads), _AT_ONCE):
                 upload.write(*[line + b"\n" for line in threads[first : first + _AT_ONCE]])
-            return self._accept(wanted, upload)
+            return self._accept(wanted, upload, terms)
         except BaseException:
             upload.abandon()
             raise
@@ -125,12 +147,12 @@ class Arrival(NamedTuple):
         wanted = resolve(self.services, self.project, graders)
         return wanted, Upload(self.services.store, self.services.line_bytes, self.project, lane_of(wanted))
 
-    def _accept(self, wanted: list[Wanted], upload: Upload) -> Batch:
+    def _accept(self, wanted: list[Wanted], upload: Upload, terms: AskTerms) -> Batch:
         chunks = upload.finish()
         once = self.repeat.once if self.repeat else None
         if lane_of(wanted) == "asking" and (file := self.services.settings.asking_file) is not None:
             file.touch()
-        batch = self.services.dispatch.accept(upload.batch_id, self.project, wanted, chunks, self.by, once)
+        batch = self.services.dispatch.accept(upload.batch_id, self.project, wanted, chunks, self.by, once, terms)
         if batch.id == upload.batch_id:  # else it is one that was accepted before
             self.services.metrics.accepted.inc()
         return batch

@@ -22,6 +22,7 @@ from api.http import openapi
 from api.http.problems import invalid
 from api.intake import batch_upload, bodies
 from api.intake.idempotency import Repeatable
+from api.intake.money import CURRENCY, MOST_COST, MOST_TOKENS
 from api.services import Served, Services
 from gradebox.schemas import ENDED, Batch
 from storage import batch_threads, outcomes
@@ -57,14 +58,25 @@ async def create(
     repeat: Repeatable,
     grader: Annotated[list[str], Query(description="key or key@version; for JSON lines")] = [],  # noqa: B006  # FastAPI copies it
     weight: Annotated[list[float], Query(description="one for each grader, in the same order")] = [],  # noqa: B006  # as above
+    budget_cost: Annotated[float | None, Query(ge=0, le=MOST_COST, description="what its asks may cost")] = None,
+    budget_tokens: Annotated[int | None, Query(ge=0, le=MOST_TOKENS, description="the same in tokens")] = None,
+    budget_currency: Annotated[str, Query(pattern=CURRENCY, description="of the budget's cost")] = "USD",
+    keep_replies: Annotated[
+        bool, Query(description="whether kept replies answer its asks, and theirs are kept")
+    ] = True,
 ) -> Batch:
     """Takes threads to be scored. The answer means that they are kept, whatever happens next."""
+    has_budget = budget_cost is not None or budget_tokens is not None
+    budget = batch_upload.BudgetOfBatch(cost=budget_cost, tokens=budget_tokens, currency=budget_currency)
+    terms = batch_upload.terms_of(budget if has_budget else None, keep_replies)
     arrival = batch_upload.Arrival(services, project, key_of(request).id, repeat)
     if bodies.media_type(request) in JSON_LINES_TYPES:
-        return await arrival.take_lines(request, batch_upload.named(grader, weight))
+        return await arrival.take_lines(request, batch_upload.named(grader, weight), terms)
     if bodies.media_type(request) == "application/json":
-        if grader or weight:
-            raise invalid("a JSON body names its graders in `graders`: leave `grader` and `weight` out of the query")
+        if grader or weight or has_budget or not keep_replies:
+            raise invalid(
+                "a JSON body has `graders`, `budget` and `keep_replies` as members: leave them out of the query"
+            )
         return await arrival.take_body(request)
     raise bodies.unsupported(request, "application/x-ndjson", "application/json")
 

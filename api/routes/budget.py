@@ -1,7 +1,5 @@
 """What a project may spend on asking models."""
 
-from typing import Annotated
-
 import msgspec
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Request
@@ -10,7 +8,7 @@ from api.access.auth import InProject, ManagesIn
 from api.http import openapi
 from api.http.problems import invalid
 from api.intake import bodies
-from api.routes.registered import Currency
+from api.intake.money import Cost, Currency, Tokens
 from api.services import Served
 from gradebox.schemas import BudgetPeriod, ProjectBudget
 from storage.spending import Budget
@@ -21,8 +19,8 @@ router = APIRouter(prefix="/budget", tags=["budget"])
 class NewBudget(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What may be spent in each period: money, tokens or both. What is named neither way is not bounded."""
 
-    cost: Annotated[float, msgspec.Meta(ge=0, le=1_000_000_000)] | None = None
-    tokens: Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000_000_000)] | None = None
+    cost: Cost | None = None
+    tokens: Tokens | None = None
     currency: Currency = "USD"
     period: BudgetPeriod = "month"
 

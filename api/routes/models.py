@@ -12,7 +12,8 @@ from api.access.auth import InProject, ManagesIn
 from api.access.callers import watched
 from api.http import openapi
 from api.intake import bodies
-from api.routes.registered import Currency, NewServer, PerMinute, ServerChanges, Url, allowed
+from api.intake.money import Currency
+from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed
 from api.services import Served, Services
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 from models.errors import ModelError

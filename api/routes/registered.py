@@ -17,7 +17,6 @@ Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=2000)]
 Secret = Annotated[str, msgspec.Meta(max_length=4096, pattern=r"^[!-~]*(?!\n)$")]
 Timeout = Annotated[float, msgspec.Meta(ge=1, le=600)]
-Currency = Annotated[str, msgspec.Meta(pattern=r"^[A-Z]{3}(?!\n)$")]
 Concurrency = Annotated[int, msgspec.Meta(ge=1, le=10_000)]
 PerMinute = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000, description="0: no limit")]
 

@@ -18,6 +18,7 @@ from gradebox.errors import BatchFailed
 if TYPE_CHECKING:
     from gradebox.client import BatchHandle
     from gradebox.outcome import Outcome
+    from gradebox.schemas import BatchBudget
 
 FIRST_OUTCOMES = 100_000  # that are looked through for errors to show
 
@@ -51,6 +52,14 @@ def score(
             "repeated. Columns that are not named are metadata.",
         ),
     ] = None,
+    budget_cost: Annotated[
+        float | None, typer.Option(min=0, help="What graders that ask may spend. What is left then has errors.")
+    ] = None,
+    budget_tokens: Annotated[int | None, typer.Option(min=0, help="The same in tokens.")] = None,
+    budget_currency: Annotated[str, typer.Option(help="Of --budget-cost.")] = "USD",
+    keep_replies: Annotated[
+        bool, typer.Option("--keep-replies/--no-keep-replies", help="Whether kept replies answer what graders ask.")
+    ] = True,
     detach: Annotated[bool, typer.Option("--detach", help="Print the batch's id and do not wait.")] = False,
 ) -> None:
     """Scores a file of threads as a batch, with a progress bar, and prints a summary."""
@@ -58,9 +67,12 @@ def score(
         raise typer.BadParameter("a batch that is not waited for has no outcomes yet", param_hint="-o")
     if output is not None:
         _check_writable(output)
+    budget = _budget(budget_cost, budget_tokens, budget_currency)
     with _uploading(file) as threads:
         try:
-            batch = invocation.client.batches.create(_graders(grader), threads, columns=columns(column))
+            batch = invocation.client.batches.create(
+                _graders(grader), threads, columns=columns(column), budget=budget, keep_replies=keep_replies
+            )
         except (TypeError, ValueError) as error:
             fail(f"{file}: {error}", 2)
     if detach:
@@ -105,6 +117,12 @@ def note_errors(batch: "BatchHandle") -> None:
         if not left:
             break
     note(f"all errors: gradebox batches errors {batch.id}")
+
+
+def _budget(cost: float | None, tokens: int | None, currency: str) -> "BatchBudget | None":
+    from gradebox.schemas import BatchBudget
+
+    return None if cost is None and tokens is None else BatchBudget(cost=cost, tokens=tokens, currency=currency)
 
 
 def _graders(text: str) -> str | dict[str, float]:

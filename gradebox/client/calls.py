@@ -16,6 +16,7 @@ from gradebox.schemas import (
     ApiKey,
     AuditLine,
     Batch,
+    BatchBudget,
     EndpointTrial,
     Environment,
     EnvironmentData,
@@ -271,12 +272,22 @@ def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -
     )
 
 
-def create_batch(project: str, graders: GraderChoice, threads: Threads) -> Call[Batch]:
+def create_batch(
+    project: str,
+    graders: GraderChoice,
+    threads: Threads,
+    budget: BatchBudget | None = None,
+    keep_replies: bool = True,
+) -> Call[Batch]:
     """Uploads threads to be scored by these graders, each with its weight: 1 where none is given."""
     weights = weights_of(graders)
     params = [("grader", grader) for grader in weights]
     if any(weight != 1.0 for weight in weights.values()):
         params += [("weight", repr(float(weight))) for weight in weights.values()]
+    for name, value in (budget.model_dump(exclude_none=True) if budget else {}).items():
+        params.append((f"budget_{name}", str(value)))
+    if not keep_replies:
+        params.append(("keep_replies", "false"))
     path = _path(project, "batches")
     return Call("POST", path, Batch.model_validate_json, params=params, threads=threads, once=uuid4().hex)
 

@@ -12,7 +12,7 @@ from redis import Redis
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Check, Report
 from storage import names
-from storage.batch_plan import Wanted
+from storage.batch_plan import NO_TERMS, AskTerms, Wanted
 from storage.chunks import CHUNK_LINES, Cutter
 from storage.connection import text
 from storage.grader_content import Proved
@@ -43,7 +43,7 @@ def line(number: int) -> bytes:
     return b'{"turns": [["assistant", "%d"]], "id": %d}\n' % (number, number)
 
 
-def accept(store: Store, lines: int, *graders: Wanted, project: str = "default") -> str:
+def accept(store: Store, lines: int, *graders: Wanted, project: str = "default", terms: AskTerms = NO_TERMS) -> str:
     """A batch of this many threads, accepted."""
     payload = b"".join(map(line, range(lines)))
     batch_id = store.orphan_files.begin()
@@ -51,7 +51,8 @@ def accept(store: Store, lines: int, *graders: Wanted, project: str = "default")
     cutter.feed(payload)
     with store.spool.writing_payload(batch_id) as file:
         file.write(payload)
-    store.batches.accept(batch_id, project, graders or [wanted(store, "exact")], cutter.finish(), lambda pipe: None)
+    scorers = graders or [wanted(store, "exact")]
+    store.batches.accept(batch_id, project, scorers, cutter.finish(), lambda pipe: None, terms=terms)
     return batch_id
 
 

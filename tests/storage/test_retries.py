@@ -7,10 +7,12 @@ from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch
 from storage import names, outcomes
 from storage.backlog import Waiting
+from storage.batch_plan import AskTerms
 from storage.chunks import CHUNK_LINES
 from storage.errors import Conflict
 from storage.janitor import Janitor
 from storage.leases import Completed, Lease
+from storage.spending import Budget
 from storage.statistics import tally
 from storage.store import Store
 from tests.storage.making import accept, claim, finish, outcomes_of, wanted
@@ -181,3 +183,15 @@ def test_with_several_graders_only_the_one_with_errors_is_scored_again(store: St
 
 def errors(store: Store, batch: str) -> list[dict[str, Any]]:
     return [found for line in lines(store, batch) if "error" in (found := msgspec.json.decode(line))]
+
+
+def test_a_retry_has_the_terms_of_its_batch(store: Store) -> None:
+    terms = AskTerms(Budget(2.5, None, "EUR"), keep_replies=False)
+    batch = accept(store, LINES, terms=terms)
+    while (lease := store.leases.claim()) is not None:
+        assert finish(store, lease, with_error(store, lease))
+    store.freezer.freeze(batch)
+    retry(store, batch)
+    plan = store.batches.plan(batch)
+    assert plan is not None
+    assert plan.terms == terms

@@ -13,7 +13,7 @@ from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
 from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
-from gradebox.schemas import BATCH_COLUMNS, Batch, BatchState, Summary
+from gradebox.schemas import BATCH_COLUMNS, Batch, BatchBudget, BatchState, Summary
 
 
 class AsyncBatchHandle:
@@ -156,14 +156,23 @@ class AsyncBatches:
         self._project = project
 
     async def create(
-        self, graders: GraderChoice, threads: Threads, *, columns: Columns | None = None
+        self,
+        graders: GraderChoice,
+        threads: Threads,
+        *,
+        columns: Columns | None = None,
+        budget: BatchBudget | None = None,
+        keep_replies: bool = True,
     ) -> AsyncBatchHandle:
         """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed.
 
         `columns` is for rows of a dataset. It says which columns are what of a thread, as in
         `{"question": "prompt", "response": "completion"}`; all others are metadata.
+
+        Of graders that ask, `budget` ends the asking once so much is spent: what is left has errors of kind `model`,
+        cause `over_budget`. Without `keep_replies`, each ask is sent anew, and its reply is not kept.
         """
-        call = calls.create_batch(self._project, graders, with_columns(threads, columns))
+        call = calls.create_batch(self._project, graders, with_columns(threads, columns), budget, keep_replies)
         return AsyncBatchHandle(self._transport, await self._transport.send(call))
 
     async def get(self, batch: str) -> AsyncBatchHandle:

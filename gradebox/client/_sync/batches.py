@@ -14,7 +14,7 @@ from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
 from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
-from gradebox.schemas import BATCH_COLUMNS, Batch, BatchState, Summary
+from gradebox.schemas import BATCH_COLUMNS, Batch, BatchBudget, BatchState, Summary
 
 
 class BatchHandle:
@@ -154,13 +154,24 @@ class Batches:
         self._transport = transport
         self._project = project
 
-    def create(self, graders: GraderChoice, threads: Threads, *, columns: Columns | None = None) -> BatchHandle:
+    def create(
+        self,
+        graders: GraderChoice,
+        threads: Threads,
+        *,
+        columns: Columns | None = None,
+        budget: BatchBudget | None = None,
+        keep_replies: bool = True,
+    ) -> BatchHandle:
         """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed.
 
         `columns` is for rows of a dataset. It says which columns are what of a thread, as in
         `{"question": "prompt", "response": "completion"}`; all others are metadata.
+
+        Of graders that ask, `budget` ends the asking once so much is spent: what is left has errors of kind `model`,
+        cause `over_budget`. Without `keep_replies`, each ask is sent anew, and its reply is not kept.
         """
-        call = calls.create_batch(self._project, graders, with_columns(threads, columns))
+        call = calls.create_batch(self._project, graders, with_columns(threads, columns), budget, keep_replies)
         return BatchHandle(self._transport, self._transport.send(call))
 
     def get(self, batch: str) -> BatchHandle:

@@ -10,6 +10,7 @@ from fastapi import Request
 from api.intake import batch_upload, bodies
 from api.services import Services
 from storage import names
+from storage.batch_plan import NO_TERMS
 from tests.api.conftest import Service
 
 _BODY = b'{"completion": "4"}\n'
@@ -41,7 +42,7 @@ async def _cancelled(services: Services, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(bodies, "pour", pour)
     monkeypatch.setattr(batch_upload, "resolve", lambda *_: [])
     arrival = batch_upload.Arrival(services, "default", "key", None)
-    task = asyncio.create_task(arrival.take_lines(Request({"type": "http"}), []))
+    task = asyncio.create_task(arrival.take_lines(Request({"type": "http"}), [], NO_TERMS))
     await come.wait()
     await asyncio.sleep(0.1)
     task.cancel()

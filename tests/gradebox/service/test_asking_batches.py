@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from examples.model_server import ModelServer, Script
-from gradebox import AsyncClient, Price
+from gradebox import AsyncClient, BatchBudget, Price
 from gradebox.client._sync.batches import BatchHandle
 from tests.gradebox.conftest import ROOT, Service, serving
 from tests.sandbox.test_pool import eventually
@@ -152,3 +152,20 @@ async def retried(service: Service, batch_id: str) -> None:
         assert (await batch.retry()).state == "running"
         assert (await batch.wait(progress=False, timeout=90)).scored == 60
         assert not [outcome async for outcome in batch.outcomes() if outcome.error]
+
+
+def test_a_batch_spends_no_more_than_its_budget(service: Service) -> None:
+    with ModelServer(Script(reply=REPLY, latency_s=0.05)) as server, service.client() as client:
+        client.models.create("small-judge", base_url=server.base_url, model="m", max_concurrency=4)
+        client.graders.put("polite", fn=JUDGE)
+        threads_of_both = threads(60, "bounded")
+        bounded = client.batches.create("polite", threads_of_both, budget=BatchBudget(tokens=300))
+        over(service, bounded.id)
+        causes = Counter(outcome.error.cause if outcome.error else None for outcome in bounded.outcomes())
+        assert 20 <= causes[None] <= 24  # of 15 tokens each, and four are under way when they are spent
+        assert causes["over_budget"] == 60 - causes[None]
+        asked = len(server.bodies)
+        whole = client.batches.create("polite", threads_of_both, keep_replies=False)
+        assert over(service, whole.id).scored == 60
+        assert len(server.bodies) == asked + 60  # also what was kept is asked anew
+        client.models.delete("small-judge")
