@@ -18,6 +18,7 @@ from api.http.connections import Connections
 from api.http.large_answers import LargeAnswers
 from api.http.problems import problem_of
 from api.intake.body_budget import BodyMemory
+from api.missing_workers import MissingWorkers
 from api.progress import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings
@@ -57,7 +58,8 @@ class Services:
         self.dispatch = Dispatch(store)
         self.failed_keys = FailedKeys(self.settings.failed_keys)
         self.strangers = Strangers(self.settings.strangers)
-        self.presence = Presence(store.processes, "api", pool.trouble)
+        self.missing_workers = MissingWorkers(store)
+        self.presence = Presence(store.processes, "api", self._trouble)
         self.watching = Watching(store)
         self.readiness = Readiness(store, pool)
         self.metrics = Metrics("api")
@@ -74,6 +76,13 @@ class Services:
         self._grading = Shares(GRADING_AT_ONCE, "calls that grade")
         self.trials = Shares(TRIALS_AT_ONCE, "tests of models")
         self._threads = CapacityLimiter(GRADING_AT_ONCE)
+
+    def _trouble(self) -> str | None:
+        """What the process tells of itself every few seconds. Workers are looked for as often: it is logged that none
+        lives, though nobody asks whether the service is ready.
+        """
+        self.missing_workers.look()
+        return self.pool.trouble()
 
     @property
     def line_bytes(self) -> int:

@@ -126,6 +126,11 @@ def returned(batch_id: str) -> str:
     return f"gradebox:batch:{batch_id}:returned"
 
 
+def turns(lane: str) -> str:
+    """The projects that have units in a lane which no worker has taken."""
+    return f"{TURNS}-{lane}" if lane else TURNS
+
+
 def rewards(project: str, key: str) -> str:
     """What a grader gave in its last finished batches, as `version:scored:mean:m2`."""
     return f"gradebox:rewards:{project}:{key}"

@@ -8,6 +8,7 @@ import msgspec
 from redis import Redis
 
 from storage import names
+from storage.batch_plan import Lane
 from storage.connection import text
 
 _AT_ONCE = 500
@@ -35,6 +36,10 @@ class Queue:
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
+
+    def waits(self, lane: Lane) -> bool:
+        """Whether a lane has units that no worker has taken."""
+        return bool(self._redis.exists(names.turns(lane)))
 
     def depth(self) -> Depth:
         """What there is to tell.

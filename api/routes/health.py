@@ -17,10 +17,11 @@ router = APIRouter(tags=["health"])
 
 
 class Health(BaseModel):
-    """Up or down. What is down is told to this machine, and to API keys for every project."""
+    """Up or down. What is down, and what batches lack, is told to this machine, and to API keys for every project."""
 
     status: Literal["up", "down"]
     troubles: list[str] | None = None
+    warnings: list[str] | None = None
 
 
 @router.get("/healthz", response_model_exclude_none=True)
@@ -49,7 +50,8 @@ async def readyz(services: Served, response: Response, may_know: Annotated[bool,
     """Whether this process can do its work now: Redis answers, the spool can be written, sandboxes can be had."""
     readiness = services.readiness
     troubles = readiness.troubles() if readiness.is_fresh else await run_sync(readiness.troubles)
+    warnings = list(services.missing_workers.known) if may_know else []
     if not troubles:
-        return Health(status="up")
+        return Health(status="up", warnings=warnings or None)
     response.status_code = 503
-    return Health(status="down", troubles=list(troubles) if may_know else None)
+    return Health(status="down", troubles=list(troubles) if may_know else None, warnings=warnings or None)

@@ -1,0 +1,39 @@
+"""Whether batches wait for workers that are not there."""
+
+import logging
+import time
+
+from storage.batch_plan import Lane
+from storage.processes import ROLES
+from storage.store import Store
+
+GRACE_S = 10.0  # a worker that is being started, or started again, is there by then
+
+_log = logging.getLogger(__name__)
+_MISSING: dict[Lane, str] = {
+    "": "batches wait and no worker lives: start one by `gradebox worker`",
+    "asking": (
+        "batches of graders that ask wait and no worker of these lives: start one by `gradebox worker --queue asking`; "
+        "`gradebox serve` starts its own, whose log says why it does not live"
+    ),
+}
+
+
+class MissingWorkers:
+    """Looked for by one thread; `known` is what it found last, for all."""
+
+    def __init__(self, store: Store) -> None:
+        self.known: tuple[str, ...] = ()
+        self._store = store
+        self._since: dict[Lane, float] = {}
+
+    def look(self) -> None:
+        """Looks, and logs what is missing since the last look. Raises RedisError."""
+        now = time.monotonic()
+        lacking = [lane for lane in ROLES if self._store.queue.waits(lane) and not self._store.processes.workers(lane)]
+        self._since = {lane: self._since.get(lane, now) for lane in lacking}
+        found = tuple(_MISSING[lane] for lane, since in self._since.items() if now - since >= GRACE_S)
+        for missing in found:
+            if missing not in self.known:
+                _log.warning(missing)
+        self.known = found
