@@ -3,11 +3,13 @@
 import threading
 
 import structlog
+from redis.exceptions import RedisError
 
 from worker.context import WorkerContext
 from worker.scoring_loop import ScoringLoop
 
 _PAUSE_S = 1.0
+_LOOK_S = 0.25  # after which it is seen that the worker's own loop answers calls again
 
 _log = structlog.get_logger(__name__)
 
@@ -38,4 +40,38 @@ class AskingThread(threading.Thread):
     def end(self) -> None:
         """Ends the thread once the worker is told to stop; the unit at hand may take as long as one may then."""
         self._worker.heartbeat.called.set()
+        self.join(timeout=self._worker.stop_s)
+
+
+class AskingCalls(threading.Thread):
+    """Answers calls for the worker while its own loop has a unit, and wakes the threads that have none."""
+
+    def __init__(self, context: WorkerContext) -> None:
+        super().__init__(name="asking-calls", daemon=True)
+        self._worker = context
+
+    def run(self) -> None:
+        """Answers until the worker is told to stop."""
+        stopping, scoring = self._worker.stopping, self._worker.scoring
+        while not stopping.is_set():
+            scoring.wait()
+            try:
+                self._answer()
+            except RedisError as error:
+                _log.warning("calls for this worker cannot be answered", again_in_s=_PAUSE_S, error=str(error))
+                stopping.wait(_PAUSE_S)
+
+    def _answer(self) -> None:
+        dispatch = self._worker.dispatch
+        job = dispatch.answer(_LOOK_S)
+        if job is None:
+            return
+        self._worker.heartbeat.called.set()
+        dispatch.forget(job)
+        if not self._worker.scoring.is_set() or self._worker.stopping.is_set():
+            dispatch.call()  # the worker's own loop may be the only one that is free; or it is another worker's now
+
+    def end(self) -> None:
+        """Ends the thread once the worker is told to stop."""
+        self._worker.scoring.set()
         self.join(timeout=self._worker.stop_s)

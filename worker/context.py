@@ -21,6 +21,7 @@ class WorkerContext:
     Attributes:
         stopping: is set once it has been told to stop.
         stop_s: how many seconds that may take.
+        scoring: is set while the worker's own loop has a unit, and answers no calls.
         asker: answers what graders ask; None in a worker whose batches ask nothing.
         starving: is set when a unit takes long while a project waits that has no lease.
     """
@@ -33,6 +34,7 @@ class WorkerContext:
     stopping: threading.Event = field(default_factory=threading.Event)
     stop_s: float = 8.0
     starving: threading.Event = field(default_factory=threading.Event)
+    scoring: threading.Event = field(default_factory=threading.Event)
     asker: Asker | None = None
 
     @property

@@ -25,7 +25,7 @@ def drain() -> None:
     ends = time.monotonic() + TURN_S
     with ScoringLoop(context) as loop:
         while not context.stopping.is_set():
-            if loop.work():
+            if _work(context, loop):
                 if time.monotonic() > ends:
                     retry_redis(context, context.dispatch.call)
                     return
@@ -37,6 +37,14 @@ def drain() -> None:
         # What was given back, and a call that was answered in that moment, are another worker's now.
         with suppress(RedisError):  # Redis may be stopping too; a heartbeat finds the work
             context.dispatch.call()
+
+
+def _work(context: WorkerContext, loop: ScoringLoop) -> bool:
+    context.scoring.set()
+    try:
+        return loop.work()
+    finally:
+        context.scoring.clear()
 
 
 def _called_again(context: WorkerContext, loop: ScoringLoop) -> bool:

@@ -18,7 +18,7 @@ from storage.janitor import Janitor
 from storage.processes import ROLES, Presence
 from storage.settings import StorageSettings
 from storage.store import Store, open_store
-from worker.asking_threads import AskingThread
+from worker.asking_threads import AskingCalls, AskingThread
 from worker.context import WorkerContext, use
 from worker.dispatch import Dispatch
 from worker.environments.builder import EnvironmentBuilder
@@ -101,7 +101,7 @@ def _second_loops(context: WorkerContext, own: WorkerSettings) -> list[SecondLoo
     return [SecondLoop(context) for _ in range(own.asking_chunks if context.lane == "asking" else 1)]
 
 
-def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread]:
+def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread | AskingCalls]:
     """What has further chunks in flight while the worker's own waits for models."""
     context.asker = asker_of(context.store, ModelSettings(), context.pool)
-    return [AskingThread(context, number) for number in range(2, own.asking_chunks + 1)]
+    return [AskingCalls(context), *(AskingThread(context, number) for number in range(2, own.asking_chunks + 1))]

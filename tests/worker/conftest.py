@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
@@ -50,8 +50,7 @@ def context(store: Store) -> WorkerContext:
 @contextmanager
 def workers(store: Store, settings: StorageSettings) -> Iterator[Callable[[], Worker]]:
     """Starts a worker and waits until it listens; they are killed when the block ends."""
-    environment = {
-        **os.environ,
+    own = {
         "GRADEBOX_REDIS_URL": settings.redis_url,
         "GRADEBOX_DATA_DIR": str(settings.data_dir),
     }
@@ -59,7 +58,7 @@ def workers(store: Store, settings: StorageSettings) -> Iterator[Callable[[], Wo
 
     def start() -> Worker:
         before = store.redis.scard("rq:workers")
-        worker = subprocess.Popen([sys.executable, "-m", "worker"], env=environment, cwd=ROOT)
+        worker = subprocess.Popen([sys.executable, "-m", "worker"], env={**os.environ, **own}, cwd=ROOT)
         started.append(worker)
         while store.redis.scard("rq:workers") == before:
             assert worker.poll() is None
@@ -82,11 +81,17 @@ def start(store: Store, storage_settings: StorageSettings) -> Iterator[Callable[
 
 
 def submit(
-    store: Store, dispatch: Dispatch, lines: int, source: str, timeout_s: float = 5.0, project: str = "default"
+    store: Store,
+    dispatch: Dispatch,
+    lines: int,
+    source: str,
+    timeout_s: float = 5.0,
+    project: str = "default",
+    asks: Sequence[str] = (),
 ) -> str:
     """A batch whose completions are the numbers from 0, with a grader of its own."""
     key = f"g{lines}"
-    store.graders.create(project, key, key, "", proved(source, timeout_s))
+    store.graders.create(project, key, key, "", proved(source, timeout_s, asks))
     upload = Upload(store)
     upload.write(b"".join(b'{"completion": "%d"}\n' % number for number in range(lines)))
     chunks = upload.finish()

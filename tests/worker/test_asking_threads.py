@@ -1,0 +1,54 @@
+"""A worker of graders that ask, with models that are slow."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+
+from examples.model_server import ModelServer, Script
+from gradebox.schemas import ModelDefaults
+from storage.store import Store
+from tests.worker.conftest import Worker, over, scores, submit, wait_until
+from worker.dispatch import Dispatch
+
+pytestmark = pytest.mark.sandbox
+SLOW = """
+from gradebox import Model
+
+judge = Model("slow-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    await judge.chat(thread.completion())
+    return 1.0
+"""
+
+
+def is_running(store: Store, batch: str) -> bool:
+    return store.batches.get("default", batch).state == "running"
+
+
+def test_a_second_batch_begins_at_once_while_the_first_waits_for_its_model(
+    store: Store, dispatch: Dispatch, start: Callable[[], Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("QUEUE", "asking"), ("MODEL_HOSTS", "*"), ("MODEL_PRIVATE", "on")):
+        monkeypatch.setenv(f"GRADEBOX_{name}", value)
+    with ModelServer(Script(latency_s=8)) as server:
+        store.models.create("default", "slow-judge", server.base_url, "m", "", ModelDefaults(), 30, keep_replies=False)
+        start()
+        batches = [submit(store, dispatch, 1, SLOW, asks=["model:slow-judge"])]
+        wait_until(lambda: len(server.bodies) == 1)
+        began_after: list[float] = []
+        for lines in (2, 3, 4):
+            time.sleep(0.7)  # threads that have nothing to do are asleep again
+            began = time.monotonic()
+            batch = submit(store, dispatch, lines, SLOW, asks=["model:slow-judge"])
+            wait_until(partial(is_running, store, batch))
+            began_after.append(time.monotonic() - began)
+            batches.append(batch)
+        assert is_running(store, batches[0])
+        assert max(began_after) < 0.5
+        for lines, batch in enumerate(batches, 1):
+            over(store, batch)
+            assert scores(store, batch) == [1.0] * lines
