@@ -29,7 +29,8 @@ OptionalFile = Annotated[
     Path | None, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The grader's source.")
 ]
 KindChoice = Annotated[
-    Literal["binary_judge", "external"] | None, typer.Option("--kind", help="A kind whose source is written for you.")
+    Literal["binary_judge", "external", "checks"] | None,
+    typer.Option("--kind", help="A kind whose source is written for you."),
 ]
 ConfigFile = Annotated[
     Path | None,
@@ -251,7 +252,12 @@ def _create_of_kind(
     invocation: Invocation, key: str, kind: str, config: dict[str, Any], options: "GraderOptions"
 ) -> "Grader":
     create = invocation.client.graders.create
-    make: Callable[..., Grader] = create.binary_judge if kind == "binary_judge" else create.external
+    makers: dict[str, Callable[..., Grader]] = {
+        "binary_judge": create.binary_judge,
+        "external": create.external,
+        "checks": create.checks,
+    }
+    make = makers[kind]
     if "model" in config:
         config["judge_model"] = config.pop("model")
     try:
