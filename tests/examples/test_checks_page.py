@@ -2,20 +2,22 @@
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import gradebox
-from gradebox import StringThread, checks, evaluators, testing
-from gradebox.checks import Checks, Trajectory
+from gradebox import Client, StringThread, checks, evaluators, testing
+from gradebox.checks import Trajectory
 from gradebox.outcome import Outcome
 from gradebox.reduction import reduced
 from gradebox.trials import trials
 from models.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
+from tests.gradebox.conftest import serving
 from tests.models.test_asking_scorer import WHO, Scripted, text
 from tests.models.test_kinds import Answering
 
@@ -27,43 +29,12 @@ ROWS = re.findall(r"^\| (?:afnio|Puck) .*? \| (.*) \|$", PAGE, re.MULTILINE)
 DOC_ROWS = re.findall(r"^\| (`.*?) \|", PAGE[: PAGE.index("## Repeated")], re.MULTILINE)
 
 
-class Client:
-    """As the service: scores rows by the source of a kind, and keeps what graders are made of."""
-
-    def __init__(self) -> None:
-        self.graders = self.create = self.batches = self
-        self.made: list[Any] = []
-
-    def checks(self, key: str, given: list[checks.Check]) -> None:
-        self.made.append(Checks([check.config() for check in given]))
-
-
-class Batches:
-    """Batches of rows, scored by the grader of the configuration that the page shows."""
-
-    def __init__(self) -> None:
-        self.batches = self
-
-    def create(self, key: str, rows: list[dict[str, Any]]) -> "Batch":
-        assert key == CONFIG["key"]
-        return Batch(rows)
-
-
-class Batch:
-    """One that has ended."""
-
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
-        grader = Checks(CONFIG["config"]["checks"])
-        threads = [StringThread.from_object(row) for row in rows]
-        scores = [checks.run_all(grader.checks, thread) for thread in threads]
-        self._outcomes = [Outcome(index, "says-four@1", float(score), 1.0) for index, score in enumerate(scores)]
-        self._rows = rows
-
-    def wait(self) -> None:
-        """It has."""
-
-    def outcomes(self, threads: bool = False) -> Any:
-        return list(zip(self._outcomes, self._rows, strict=True)) if threads else self._outcomes
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Of a service that has the grader of the configuration that the page shows."""
+    with serving(tmp_path_factory.mktemp("served")) as service, service.client() as client:
+        client.graders.create.checks(CONFIG["key"], CONFIG["config"]["checks"])
+        yield client
 
 
 def graded(pool: Pool, source: str, *threads: dict[str, Any]) -> list[Outcome]:
@@ -88,17 +59,13 @@ def test_several_checks(pool: Pool) -> None:
     assert all(f"`{name}`" in PAGE for name in failed.details["summary"])
 
 
-def test_checks_as_a_kind() -> None:
-    client = Client()
+@pytest.mark.service
+def test_checks_as_a_kind(client: Client) -> None:
     exec(KIND, {"client": client})
-    (made,) = client.made
-    assert checks.run_all(made.checks, StringThread.from_object(AGENT)) == 1.0
-    assert (
-        checks.run_all(made.checks, StringThread([("assistant", '{"price": "90"}')])).details["summary"][  # type: ignore[index]
-            "failed_count"
-        ]
-        == 2
-    )
+    passed, failed = client.score("quotes-a-price", [AGENT, {"completion": '{"price": "90"}'}])
+    assert (passed.score, failed.score) == (1.0, 0.0)
+    assert failed.details is not None
+    assert failed.details["summary"]["failed_count"] == 2
 
 
 def test_trajectories_of_both_forms() -> None:
@@ -115,8 +82,9 @@ def test_each_check_is_in_the_tables() -> None:
     assert made <= named
 
 
-def test_repeated_completions() -> None:
-    names: dict[str, Any] = {"client": Batches()}
+@pytest.mark.service
+def test_repeated_completions(client: Client) -> None:
+    names: dict[str, Any] = {"client": client}
     exec(TRIALS, names)
     found = names["found"]
     assert (found.pass_at_k, found.pass_hat_k, found.pass_rate) == (1.0, 0.5, 0.75)
@@ -147,8 +115,9 @@ def test_a_judge(pool: Pool) -> None:
     assert prompt.startswith("Question: 2+2?\nExpected: 4\nGot: 5\n")
 
 
-def test_a_reduction() -> None:
-    names: dict[str, Any] = {"client": Batches()}
+@pytest.mark.service
+def test_a_reduction(client: Client) -> None:
+    names: dict[str, Any] = {"client": client}
     exec(REDUCED, names)
     assert (names["found"].score, names["found"].is_success) == (1.0, False)
 
