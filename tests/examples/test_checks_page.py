@@ -24,14 +24,15 @@ from tests.models.test_kinds import Answering
 PAGE = (Path(__file__).parents[2] / "docs" / "checks.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 CONTAINS, SEVERAL, KIND, TRIALS, CLOSENESS, JUDGE, REDUCED = BLOCKS
-CONFIG, AGENT, RECORDED = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+AGENT, RECORDED = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+CONFIG = json.loads(re.findall(r"-d '(.*)'\n", PAGE)[0])
 ROWS = re.findall(r"^\| (?:afnio|Puck) .*? \| (.*) \|$", PAGE, re.MULTILINE)
 DOC_ROWS = re.findall(r"^\| (`.*?) \|", PAGE[: PAGE.index("## Repeated")], re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Of a service that has the grader of the configuration that the page shows."""
+    """Of a service that has the grader that the page sends by curl."""
     with serving(tmp_path_factory.mktemp("served")) as service, service.client() as client:
         client.graders.create.checks(CONFIG["key"], CONFIG["config"]["checks"])
         yield client
