@@ -14,8 +14,8 @@ from gradebox.outcome import Outcome
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
-Kind = Literal["function", "binary_judge", "external", "judge", "prebuilt", "custom"]
-WrittenKind = Literal["binary_judge", "external"]  # the service writes the source of such a grader, by its config
+Kind = Literal["function", "binary_judge", "external", "checks", "judge", "prebuilt", "custom"]
+WrittenKind = Literal["binary_judge", "external", "checks"]  # the service writes the source, by its config
 BuildState = Literal["building", "ready", "failed"]
 BudgetPeriod = Literal["day", "month", "total"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]

@@ -43,6 +43,22 @@ class Score(float):
         score.details = details
         return score
 
+    @classmethod
+    def passed(cls, reason: str | None = None) -> "Score":
+        """A score of 1.0."""
+        return cls(1.0, reason)
+
+    @classmethod
+    def failed(cls, reason: str) -> "Score":
+        """A score of 0.0, which says why.
+
+        Raises:
+            ValueError: the reason is no text, or an empty one.
+        """
+        if not isinstance(reason, str) or not reason.strip():
+            raise ValueError(f"Score.failed() takes a text that says why, and got {reason!r:.80}")
+        return cls(0.0, reason)
+
     def __reduce__(
         self,
     ) -> "tuple[type[Score], tuple[float, str | None, dict[str, float] | None, dict[str, Any] | None]]":

@@ -188,13 +188,13 @@ def _guest_files() -> list[tuple[Path, Path]]:
     files.append((_ROOMS / "sandbox" / "__init__.py", Path("sandbox/__init__.py")))
     package = _gradebox_package()
     files += [(package / name, Path("gradebox") / name) for name in _SHOWN]
-    for room in ("asks", "judges"):
+    for room in ("asks", "checks", "judges"):
         files += [(path, Path("gradebox") / room / path.name) for path in sorted((package / room).glob("*.py"))]
     engine = _template_engine()
     return files + [(path, Path(engine.name) / path.name) for path in sorted(engine.glob("*.py"))]
 
 
-_SHOWN = ("__init__.py", "score.py", "thread.py", "thread_forms.py")  # of gradebox, to graders
+_SHOWN = ("__init__.py", "evaluators.py", "score.py", "thread.py", "thread_forms.py")  # of gradebox, to graders
 
 
 def _gradebox_package() -> Path:

@@ -24,9 +24,10 @@ _AT_ONCE = 16
 _KEPT_NUMBERS = 2000  # of graders that were deleted
 # What a grader may become by its next version: what was written for a user may be edited, and what was kept may run.
 _NEXT_KINDS: dict[Kind, tuple[Kind, ...]] = {
-    "function": ("binary_judge", "external"),
-    "binary_judge": ("function", "external"),
-    "external": ("function", "binary_judge"),
+    "function": ("binary_judge", "external", "checks"),
+    "binary_judge": ("function", "external", "checks"),
+    "external": ("function", "binary_judge", "checks"),
+    "checks": ("function", "binary_judge", "external"),
     "judge": ("binary_judge",),
 }
 _FLOOR = ""  # among the numbers: the highest of those that are no longer kept

@@ -29,7 +29,8 @@ OptionalFile = Annotated[
     Path | None, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The grader's source.")
 ]
 KindChoice = Annotated[
-    Literal["binary_judge", "external"] | None, typer.Option("--kind", help="A kind whose source is written for you.")
+    Literal["binary_judge", "external", "checks"] | None,
+    typer.Option("--kind", help="A kind whose source is written for you."),
 ]
 ConfigFile = Annotated[
     Path | None,
@@ -269,7 +270,12 @@ def _create_of_kind(
     invocation: Invocation, key: str, kind: str, config: dict[str, Any], options: "GraderOptions"
 ) -> "Grader":
     create = invocation.client.graders.create
-    make: Callable[..., Grader] = create.binary_judge if kind == "binary_judge" else create.external
+    makers: dict[str, Callable[..., Grader]] = {
+        "binary_judge": create.binary_judge,
+        "external": create.external,
+        "checks": create.checks,
+    }
+    make = makers[kind]
     if "model" in config:
         config["judge_model"] = config.pop("model")
     try:
@@ -288,7 +294,7 @@ def _changed_settings(
     newest = _versions(invocation, key, None)[-1]
     own = "binary_judge" if newest.kind == "judge" else newest.kind  # a judge that was kept before they could run
     wanted = kind or own
-    if wanted != "binary_judge" and wanted != "external":
+    if wanted != "binary_judge" and wanted != "external" and wanted != "checks":
         raise typer.BadParameter(
             f"{key} is of kind {newest.kind}, and has no settings: name the --kind that it shall be"
         )

@@ -27,6 +27,7 @@ class _Kind(NamedTuple):
     made: str  # the class
     name: str  # of the object, in the source
     settings: dict[str, _Setting]
+    room: str = "gradebox.judges"  # from where it is imported
 
 
 _TEXT = "a text"
@@ -48,6 +49,9 @@ _KINDS = {
     ),
     "external": _Kind(
         "ExternalEndpoint", "external", {"endpoint": _Setting("the key of an endpoint", (str,), is_needed=True)}
+    ),
+    "checks": _Kind(
+        "Checks", "checks", {"checks": _Setting("a list of checks", (list, tuple), True)}, "gradebox.checks"
     ),
 }
 KINDS = tuple(_KINDS)
@@ -88,7 +92,7 @@ def source_of(kind: str, config: Mapping[str, Any]) -> str:
     settings = "".join(f"{_INDENT}{name}={_literal(value, 1)},\n" for name, value in found.items())
     return (
         "from gradebox import StringThread\n"
-        f"from gradebox.judges import {made.made}\n\n"
+        f"from {made.room} import {made.made}\n\n"
         f"{made.name} = {made.made}(\n{settings})\n\n\n"
         "async def grade(thread: StringThread) -> float:\n"
         f"{_INDENT}return await {made.name}(thread)\n"

@@ -96,7 +96,7 @@ THREADS = [
 ROW = {"prompt": "2+2?", "completion": "4", "metadata": {"answer": "4", "expected": "4", "target": "4"}}
 CONTAINS = "async def grade(thread):\n    return float(thread.metadata['answer'] in thread.completion())\n"
 EXACT = "async def grade(thread):\n    return float(thread.metadata.get('answer', '4') == thread.completion())\n"
-KEYS = ("has-answer", "short", "contains-answer", "exact-match", "promptfoo-assert", "close-enough")
+KEYS = ("has-answer", "short", "contains-answer", "exact-match", "promptfoo-assert", "close-enough", "says-four")
 
 Names = dict[str, Any]
 
@@ -184,7 +184,10 @@ RUN = {
 }
 
 
-RUN_ELSEWHERE = {"docs/judges.md"}  # in tests/examples/test_judges_page.py: its graders ask
+RUN_ELSEWHERE = {
+    "docs/checks.md",  # in tests/examples/test_checks_page.py: its blocks need graders of each other, and one asks
+    "docs/judges.md",  # in tests/examples/test_judges_page.py: its graders ask
+}
 
 
 @pytest.fixture
@@ -423,6 +426,10 @@ CURL = [block for block in of("sh") if re.search(r"^curl ", block.text, re.MULTI
 def test_curl_gets_an_answer(block: Block, client: Client, folder: Path) -> None:
     client.graders.create.function(key="exact-match", fn=EXACT)
     done = subprocess.run(["sh", "-c", block.text], cwd=folder, env=os.environ, capture_output=True, check=True)
-    batch = client.batches.get(json.loads(done.stdout)["id"])
+    answer = json.loads(done.stdout)
+    if "/graders" in block.text:
+        assert client.graders.get(answer["key"]).version == 1
+        return
+    batch = client.batches.get(answer["id"])
     batch.wait(progress=False)
     assert batch.state == "finished"

@@ -36,3 +36,16 @@ def test_a_score_is_a_float_with_a_reason_and_values() -> None:
 def test_what_is_no_value_is_refused(values: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Score(1.0, values=values)
+
+
+def test_passed_and_failed_are_one_and_zero_with_a_reason() -> None:
+    passed, failed = Score.passed(), Score.failed("no unit")
+    assert (passed, passed.reason, failed, failed.reason) == (1.0, None, 0.0, "no unit")
+    assert Score.passed("all there").reason == "all there"
+    assert (type(passed), type(failed)) == (Score, Score)
+
+
+@pytest.mark.parametrize("reason", ["", " \n", None, 3])
+def test_a_failure_says_why(reason: Any) -> None:
+    with pytest.raises(ValueError, match="says why"):
+        Score.failed(reason)

@@ -30,6 +30,7 @@ _KINDS: dict[GraderTypeEnum, tuple[Kind, type]] = {
 }
 _TYPES: dict[Kind, GraderTypeEnum] = {kind: grader_type for grader_type, (kind, _) in _KINDS.items()}
 _TYPES["judge"] = GraderTypeEnum.JUDGE  # of judges that were kept before they could run
+_TYPES["checks"] = GraderTypeEnum.FUNCTION  # the SDK has no such type, and sees the source
 _NOT_RUN = "gradebox keeps the model's key and does not run it"
 
 
@@ -105,7 +106,7 @@ def grader(project: Project, kept: Grader, version: Version, there: Registered) 
 
 def _output(kept: Grader, source: str, config: dict[str, Any], there: Registered) -> config_types.GraderConfig:
     match kept.kind:
-        case "function":
+        case "function" | "checks":
             return config_types.FunctionConfigOutput(source_code=source, description=kept.description or None)
         case "custom":
             return config_types.CustomConfigOutput(description=kept.description or None)

@@ -15,11 +15,13 @@ from gradebox.client.versions import Ask, Function, GraderOptions, check_key, ki
 from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:
+    from gradebox.checks import Check
     from gradebox.judges import Example
 
 
 class AsyncCreation:
-    """The ways to make a grader: `create.function`, `create.python`, `create.binary_judge`, `create.external`."""
+    """The ways to make a grader: `create.function`, `create.python`, `create.binary_judge`, `create.external`,
+    `create.checks`."""
 
     def __init__(self, transport: AsyncTransport, project: str, scoring: AsyncScoring) -> None:
         self._transport = transport
@@ -121,6 +123,20 @@ class AsyncCreation:
         Raises as `binary_judge` does.
         """
         return await self.of_kind(key=key, kind="external", config={"endpoint": endpoint}, **options)
+
+    async def checks(
+        self, key: str, checks: Sequence[Check | Mapping[str, Any]], **options: Unpack[GraderOptions]
+    ) -> AsyncGraderHandle:
+        """Makes a grader that a thread passes which passes all checks: those of `gradebox.checks`, or their JSON, such
+        as `{"check": "contains", "text": "x"}`.
+
+        Raises:
+            ValueError: a check holds a function of its own, which belongs into a function grader.
+            ValidationError: a check failed, and nothing was saved: one of them is none, for one.
+            Conflict: the key is taken.
+        """
+        config = {"checks": [dict(one) if isinstance(one, Mapping) else one.config() for one in checks]}
+        return await self.of_kind(key=key, kind="checks", config=config, **options)
 
     async def of_kind(
         self, *, key: str, kind: WrittenKind, config: Mapping[str, Any], **options: Unpack[GraderOptions]

@@ -334,3 +334,35 @@ def test_the_command_line_makes_kinds(run: Callable[..., Any], tmp_path: Path) -
     assert "BinaryJudge" in json.loads(exported)["versions"][0]["source"]
     for wrong in (["x"], ["x", "--criteria", "c"], ["x", "--kind", "external", "--criteria", "c"]):
         assert run("create", *wrong).exit_code == 2, wrong
+
+
+CHECKS: dict[str, Any] = {
+    "checks": [
+        {"check": "contains", "text": "4"},
+        {"check": "fits_schema", "schema": {"type": "integer", "maximum": 3}},
+        {"check": "not_called", "tool": "calculator"},
+    ]
+}
+
+
+def test_checks_are_a_grader_over_http_and_by_the_client(client: httpx.Client, ours: Client) -> None:
+    from gradebox.checks import contains, fits_schema, not_called, satisfies
+
+    made = client.post(URL, json={"key": "four", "kind": "checks", "config": CHECKS})
+    assert made.status_code == 201, made.text
+    result = scored(client, "four")
+    assert result["score"] == 0.0
+    assert [one["passed"] for one in result["details"]["checks"]] == [True, False, True]
+    checks = [contains("4"), fits_schema({"type": "integer", "maximum": 3}), not_called("calculator")]
+    grader = ours.graders.create.checks("four-too", checks)
+    assert (grader.kind, grader.asks, grader.isolation) == ("checks", [], "batch")
+    assert client.get(f"{URL}/four-too/versions/1").json()["config"] == CHECKS
+    assert scored(client, "four-too") == result
+    with pytest.raises(ValueError, match="write a function grader"):
+        ours.graders.create.checks("own", [satisfies(bool)])
+
+
+def test_a_check_that_is_none_is_named_by_the_proof(client: httpx.Client) -> None:
+    broken = {"key": "four", "kind": "checks", "config": {"checks": [{"check": "matches", "pattern": "("}]}}
+    report = problem(client.post(URL, json=broken), 422, "validation-failed")
+    assert "checks[0]: matches(pattern=) takes a regular expression" in report

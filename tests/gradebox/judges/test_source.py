@@ -23,7 +23,7 @@ def settings_in(text: str) -> dict[str, Any]:
     """What a source hands to its class."""
     given: dict[str, Any] = {}
     lines = text.replace("from gradebox", "# from gradebox")
-    names = dict.fromkeys(("BinaryJudge", "ExternalEndpoint"), given.update)
+    names = dict.fromkeys(("BinaryJudge", "Checks", "ExternalEndpoint"), given.update)
     exec(compile(lines, "grader", "exec"), names | {"StringThread": object})
     return given
 
@@ -46,6 +46,13 @@ def test_it_is_a_few_lines_that_can_be_read() -> None:
         "    return await judge(thread)\n"
     )
     assert 'ExternalEndpoint(\n    endpoint="my-reward",\n)' in source.source_of("external", {"endpoint": "my-reward"})
+
+
+def test_checks_come_from_a_room_of_their_own() -> None:
+    config = {"checks": [{"check": "contains", "text": "x"}, {"check": "equals", "value": None}]}
+    written = source.source_of("checks", config)
+    assert "from gradebox.checks import Checks\n" in written
+    assert settings_in(written) == config
 
 
 def test_it_holds_every_setting() -> None:
@@ -73,7 +80,7 @@ def test_what_looks_like_code_stays_a_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "config", "told"),
     [
-        ("judge", {}, "no kind 'judge': there are binary_judge, external"),
+        ("judge", {}, "no kind 'judge': there are binary_judge, external, checks"),
         ("binary_judge", {"criteria": "c"}, "config.model is missing"),
         ("binary_judge", {"criteria": "", "model": "m"}, "config.criteria is missing"),
         ("binary_judge", {"criteria": ["c"], "model": "m"}, "config.criteria is a text"),
@@ -81,6 +88,8 @@ def test_what_looks_like_code_stays_a_text(text: str) -> None:
         ("binary_judge", {"criteria": "c", "model": "m", "judge": 1}, "the member 'judge'"),
         ("external", {"url": "http://x"}, "the member 'url'"),
         ("external", {}, "config.endpoint is missing"),
+        ("checks", {"checks": []}, "config.checks is missing"),
+        ("checks", {"checks": "contains"}, "config.checks is a list of checks"),
     ],
 )
 def test_settings_that_are_not_its_own_are_named(kind: str, config: dict[str, Any], told: str) -> None:

@@ -1,0 +1,75 @@
+"""Checks: graders that pass or fail with a reason, over a completion and over what an agent did.
+
+    check.py       `Check`, and how values are compared and quoted
+    text.py        checks of the completion
+    trajectory.py  `Trajectory`: the steps of an agent, from the thread's turns or from its metadata
+    steps.py       checks of an agent's tool calls and steps
+    run.py         `run_all` and `Checks`: several checks as one score
+
+Graders see these modules inside the sandbox, so they import nothing but the standard library, and that late.
+"""
+
+from gradebox.checks.check import Check
+from gradebox.checks.run import Checks, run_all
+from gradebox.checks.steps import (
+    called,
+    called_in_order,
+    max_duration_ms,
+    max_steps,
+    max_tokens,
+    max_tool_calls,
+    not_called,
+    output_matches,
+    output_not_produced,
+    output_produced,
+    output_sequence,
+)
+from gradebox.checks.text import (
+    contains,
+    ends_with,
+    equals,
+    fits_schema,
+    is_json,
+    matches,
+    max_characters,
+    max_words,
+    min_words,
+    not_contains,
+    not_matches,
+    satisfies,
+    starts_with,
+)
+from gradebox.checks.trajectory import Output, Step, Trajectory
+
+__all__ = [
+    "Check",
+    "Checks",
+    "Output",
+    "Step",
+    "Trajectory",
+    "called",
+    "called_in_order",
+    "contains",
+    "ends_with",
+    "equals",
+    "fits_schema",
+    "is_json",
+    "matches",
+    "max_characters",
+    "max_duration_ms",
+    "max_steps",
+    "max_tokens",
+    "max_tool_calls",
+    "max_words",
+    "min_words",
+    "not_called",
+    "not_contains",
+    "not_matches",
+    "output_matches",
+    "output_not_produced",
+    "output_produced",
+    "output_sequence",
+    "run_all",
+    "satisfies",
+    "starts_with",
+]

@@ -1,0 +1,93 @@
+"""A check, and how values are compared and quoted."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gradebox.score import Score
+from gradebox.thread import StringThread
+
+QUOTED_CHARACTERS = 200
+_DEEPEST = 100
+
+Problem = Callable[[StringThread], str | None]
+"""Why a thread fails; None where it passes."""
+
+
+class Check:
+    """Whether a thread passes: `contains("x")(thread)` is a `Score` of 1.0, or of 0.0 with the reason."""
+
+    __slots__ = ("_problem", "name", "settings")
+
+    def __init__(self, name: str, settings: Mapping[str, Any], problem: Problem) -> None:
+        """`name` and `settings` are the function that made it, and its arguments."""
+        self.name = name
+        self.settings = dict(settings)
+        self._problem = problem
+
+    def __call__(self, thread: StringThread) -> Score:
+        """The score of a thread.
+
+        Raises:
+            ValueError: the thread lacks what is checked, such as a completion; the message says what.
+        """
+        problem = self._problem(thread)
+        return Score.passed() if problem is None else Score.failed(problem)
+
+    def config(self) -> dict[str, Any]:
+        """This check as JSON: `{"check": "contains", "text": "x"}`.
+
+        Raises:
+            ValueError: a function is part of it.
+        """
+        if held := [name for name, value in self.settings.items() if callable(value)]:
+            raise ValueError(
+                f"{self.name}({held[0]}=…) holds a function, which settings cannot: write a function grader that "
+                "returns run_all([…], thread)"
+            )
+        return {"check": self.name, **self.settings}
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={quoted(value)}' for name, value in self.settings.items())})"
+
+
+def quoted(value: object, most: int = QUOTED_CHARACTERS) -> str:
+    """A value for a reason: its beginning, where it is long."""
+    if isinstance(value, str):
+        more = f"… ({len(value):,} characters)" if len(value) > most else ""
+        return f"{value[:most]!r}{more}"
+    if callable(value):
+        return str(getattr(value, "__name__", type(value).__name__))
+    try:
+        text = repr(value)
+    except RecursionError:
+        return "a value that is nested too deeply to be shown"
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
+def same(one: object, other: object, depth: int = 0) -> bool:
+    """Whether two values of JSON are equal. `1` and `1.0` are, `1` and `true` are not."""
+    if depth > _DEEPEST:
+        return False
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return one == other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name], depth + 1) for name in one)
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        return len(one) == len(other) and all(same(a, b, depth + 1) for a, b in zip(one, other, strict=True))
+    return type(one) is type(other) and one == other
+
+
+def text_of(check: str, name: str, value: object) -> str:
+    """The value as a text that is not empty. Raises ValueError."""
+    if not isinstance(value, str) or not value:
+        raise ValueError(f"{check}({name}=) takes a text that is not empty, and got {value!r:.80}")
+    return value
+
+
+def count_of(check: str, name: str, value: object) -> int:
+    """The value as a count. Raises ValueError."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{check}({name}=) takes an integer of at least 0, and got {value!r:.80}")
+    return value

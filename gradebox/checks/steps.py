@@ -1,0 +1,218 @@
+"""Checks of an agent's tool calls and steps."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gradebox.checks.check import Check, count_of, quoted, same, text_of
+from gradebox.checks.trajectory import Output, Trajectory
+from gradebox.thread import StringThread
+
+_NAMED = 20  # outputs that a reason lists
+
+
+def called(
+    tool: str, arguments: Mapping[str, Any] | None = None, times: int | None = None, exact: bool = False
+) -> Check:
+    """The tool was called: at least once, or exactly so many times.
+
+    Args:
+        tool: its name.
+        arguments: what a call must have to count; others may stand beside them.
+        times: exactly how often; 0 is never.
+        exact: whether a call that counts has these arguments and no others.
+    """
+    text_of("called", "tool", tool)
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise ValueError(f"called(arguments=) takes a dict, and got {arguments!r:.80}")
+    if exact and arguments is None:
+        raise ValueError("called(exact=True) takes arguments= too: {} for a call without any")
+    _check_times("called", times)
+    wanted = f"a call of {quoted(tool)}" + ("" if arguments is None else f" with {quoted(dict(arguments))}")
+
+    def problem(thread: StringThread) -> str | None:
+        calls = _calls(thread)
+        fit = [call for call in calls if call.type == tool and _has(call.value, arguments, exact)]
+        if _is_right(len(fit), times):
+            return None
+        near = [call for call in calls if call.type == tool]
+        found = f"{quoted(tool)} with {quoted([call.value for call in near])}" if near else _listed(calls)
+        return f"expected {wanted}{_often(times)}, found {len(fit)}; called: {found}"
+
+    settings = {
+        "tool": tool,
+        **({} if arguments is None else {"arguments": dict(arguments)}),
+        **({} if times is None else {"times": times}),
+        **({"exact": True} if exact else {}),
+    }
+    return Check("called", settings, problem)
+
+
+def not_called(tool: str) -> Check:
+    """The tool was never called."""
+    text_of("not_called", "tool", tool)
+
+    def problem(thread: StringThread) -> str | None:
+        found = [call.value for call in _calls(thread) if call.type == tool]
+        return f"expected no call of {quoted(tool)}, found {len(found)}: {quoted(found)}" if found else None
+
+    return Check("not_called", {"tool": tool}, problem)
+
+
+def called_in_order(tools: Sequence[str]) -> Check:
+    """The tools were called in this order. Other calls may lie between."""
+    _check_names("called_in_order", "tools", tools)
+    return Check("called_in_order", {"tools": list(tools)}, lambda thread: _out_of_order(tools, _calls(thread)))
+
+
+def max_tool_calls(n: int) -> Check:
+    """At most `n` calls of tools."""
+    count_of("max_tool_calls", "n", n)
+    return _at_most("max_tool_calls", n, "calls of tools", lambda thread: len(_calls(thread)))
+
+
+def max_steps(n: int) -> Check:
+    """At most `n` steps: turns of the assistant, or steps in the metadata."""
+    count_of("max_steps", "n", n)
+    return _at_most("max_steps", n, "steps", lambda thread: len(_trajectory(thread).steps or []))
+
+
+def max_tokens(n: int) -> Check:
+    """At most `n` tokens in all steps together. It is an error where they are not known of each step."""
+    count_of("max_tokens", "n", n)
+
+    def total(thread: StringThread) -> float:
+        return _known(_trajectory(thread).total_tokens, "tokens")
+
+    return _at_most("max_tokens", n, "tokens", total)
+
+
+def max_duration_ms(n: float) -> Check:
+    """At most `n` milliseconds in all steps together. It is an error where they are not known of each step."""
+    if not isinstance(n, int | float) or isinstance(n, bool) or not n >= 0:
+        raise ValueError(f"max_duration_ms(n=) takes a number of at least 0, and got {n!r:.80}")
+
+    def total(thread: StringThread) -> float:
+        return _known(_trajectory(thread).total_duration_ms, "duration_ms")
+
+    return _at_most("max_duration_ms", n, "ms", total)
+
+
+def output_produced(type: str, times: int | None = None) -> Check:  # noqa: A002  # the word of the form of metadata
+    """Some step gave an output of this type: at least one, or exactly so many."""
+    text_of("output_produced", "type", type)
+    _check_times("output_produced", times)
+
+    def problem(thread: StringThread) -> str | None:
+        outputs = _trajectory(thread).outputs
+        found = sum(output.type == type for output in outputs)
+        if _is_right(found, times):
+            return None
+        return f"expected an output of type {quoted(type)}{_often(times)}, found {found}; outputs: {_listed(outputs)}"
+
+    return Check("output_produced", {"type": type, **({} if times is None else {"times": times})}, problem)
+
+
+def output_not_produced(type: str) -> Check:  # noqa: A002
+    """No step gave an output of this type."""
+    text_of("output_not_produced", "type", type)
+
+    def problem(thread: StringThread) -> str | None:
+        found = sum(output.type == type for output in _trajectory(thread).outputs)
+        return f"expected no output of type {quoted(type)}, found {found}" if found else None
+
+    return Check("output_not_produced", {"type": type}, problem)
+
+
+def output_matches(fn: Callable[[Output], object], times: int | None = None) -> Check:
+    """The function is true of some output: of at least one, or of exactly so many."""
+    if not callable(fn):
+        raise ValueError(f"output_matches(fn=) takes a function of an output, and got {fn!r:.80}")
+    _check_times("output_matches", times)
+
+    def problem(thread: StringThread) -> str | None:
+        outputs = _trajectory(thread).outputs
+        found = sum(bool(fn(output)) for output in outputs)
+        if _is_right(found, times):
+            return None
+        return f"expected an output that {quoted(fn)} fits{_often(times)}, found {found}; outputs: {_listed(outputs)}"
+
+    return Check("output_matches", {"fn": fn, **({} if times is None else {"times": times})}, problem)
+
+
+def output_sequence(types: Sequence[str]) -> Check:
+    """Outputs of these types came in this order. Others may lie between."""
+    _check_names("output_sequence", "types", types)
+    return Check(
+        "output_sequence", {"types": list(types)}, lambda thread: _out_of_order(types, _trajectory(thread).outputs)
+    )
+
+
+def _trajectory(thread: StringThread) -> Trajectory:
+    trajectory = Trajectory.of(thread)
+    if trajectory.steps is None:
+        raise ValueError(
+            'the thread has no turn of the assistant and no metadata["trajectory"]["steps"], so there is no step to '
+            "check: send one of them"
+        )
+    return trajectory
+
+
+def _calls(thread: StringThread) -> list[Output]:
+    return [output for output in _trajectory(thread).outputs if output.is_call]
+
+
+def _has(found: object, arguments: Mapping[str, Any] | None, exact: bool) -> bool:
+    if arguments is None:
+        return True
+    if not isinstance(found, dict) or (exact and found.keys() != arguments.keys()):
+        return False
+    return all(name in found and same(found[name], value) for name, value in arguments.items())
+
+
+def _at_most(name: str, n: float, what: str, count: Callable[[StringThread], float]) -> Check:
+    def problem(thread: StringThread) -> str | None:
+        found = count(thread)
+        return None if found <= n else f"expected at most {n} {what}, found {found}"
+
+    return Check(name, {"n": n}, problem)
+
+
+def _known(total: float | None, member: str) -> float:
+    if total is None:
+        raise ValueError(
+            f'a step has no "{member}", so their total is not known: send "{member}" with each step or message, or '
+            f'metadata["trajectory"]["total_{member}"]'
+        )
+    return total
+
+
+def _out_of_order(wanted: Sequence[str], outputs: list[Output]) -> str | None:
+    rest = iter(output.type for output in outputs)
+    if all(name in rest for name in wanted):
+        return None
+    return f"expected the sequence {quoted(list(wanted))}, found {_listed(outputs)}"
+
+
+def _is_right(found: int, times: int | None) -> bool:
+    return found > 0 if times is None else found == times
+
+
+def _often(times: int | None) -> str:
+    return "" if times is None else f" {times} times"
+
+
+def _listed(outputs: list[Output]) -> str:
+    if not outputs:
+        return "nothing"
+    more = f", and {len(outputs) - _NAMED} more" if len(outputs) > _NAMED else ""
+    return quoted([output.type[:80] for output in outputs[:_NAMED]], 400) + more
+
+
+def _check_times(check: str, times: object) -> None:
+    if times is not None:
+        count_of(check, "times", times)
+
+
+def _check_names(check: str, name: str, names: object) -> None:
+    if not isinstance(names, list | tuple) or not all(isinstance(one, str) and one for one in names):
+        raise ValueError(f"{check}({name}=) takes a list of names, and got {names!r:.80}")

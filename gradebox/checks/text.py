@@ -1,0 +1,202 @@
+"""Checks of the completion."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gradebox.checks.check import Check, count_of, quoted, same, text_of
+from gradebox.thread import StringThread
+
+
+def contains(text: str, ignore_case: bool = False) -> Check:
+    """The text is part of the completion."""
+    return _found("contains", text, ignore_case, wanted=True)
+
+
+def not_contains(text: str, ignore_case: bool = False) -> Check:
+    """The text is no part of the completion."""
+    return _found("not_contains", text, ignore_case, wanted=False)
+
+
+def matches(pattern: str) -> Check:
+    """The regular expression is found in the completion."""
+    return _searched("matches", pattern, wanted=True)
+
+
+def not_matches(pattern: str) -> Check:
+    """The regular expression is not found in the completion."""
+    return _searched("not_matches", pattern, wanted=False)
+
+
+def starts_with(text: str) -> Check:
+    """The completion starts with the text."""
+    text_of("starts_with", "text", text)
+
+    def problem(thread: StringThread) -> str | None:
+        said = completion(thread)
+        return None if said.startswith(text) else f"expected a start of {quoted(text)}, found {quoted(said)}"
+
+    return Check("starts_with", {"text": text}, problem)
+
+
+def ends_with(text: str) -> Check:
+    """The completion ends with the text."""
+    text_of("ends_with", "text", text)
+
+    def problem(thread: StringThread) -> str | None:
+        said = completion(thread)
+        found = quoted(said[-200:])
+        return None if said.endswith(text) else f"expected an end of {quoted(text)}, found an end of {found}"
+
+    return Check("ends_with", {"text": text}, problem)
+
+
+def equals(value: Any) -> Check:
+    """The completion is this text; or it is JSON that says this value, where the value is no text. Nothing is trimmed;
+    1 and 1.0 are equal, 1 and true are not.
+
+    Raises:
+        ValueError: the value is none of JSON's.
+    """
+    if not (value is None or isinstance(value, str | bool | int | float | list | tuple | dict)):
+        raise ValueError(f"equals(value=) takes a text or another value of JSON, and got {value!r:.80}")
+
+    def problem(thread: StringThread) -> str | None:
+        said = completion(thread)
+        if isinstance(value, str):
+            return None if said == value else f"expected {quoted(value)}, found {quoted(said)}"
+        found, wrong = _parsed(said)
+        if wrong is None and same(found, value):
+            return None
+        return f"expected JSON that says {quoted(value)}, found {quoted(said)}"
+
+    return Check("equals", {"value": value}, problem)
+
+
+def satisfies(fn: Callable[[str], object]) -> Check:
+    """The function of the completion is true. What it raises is an error of the grader, and no failure."""
+    if not callable(fn):
+        raise ValueError(f"satisfies(fn=) takes a function of the completion, and got {fn!r:.80}")
+
+    def problem(thread: StringThread) -> str | None:
+        said = completion(thread)
+        return None if fn(said) else f"expected what satisfies {quoted(fn)}, found {quoted(said)}"
+
+    return Check("satisfies", {"fn": fn}, problem)
+
+
+def max_words(n: int) -> Check:
+    """The completion has at most `n` words: parts between white space."""
+    count_of("max_words", "n", n)
+    return _counted("max_words", n, "words", lambda said: len(said.split()), is_most=True)
+
+
+def min_words(n: int) -> Check:
+    """The completion has at least `n` words."""
+    count_of("min_words", "n", n)
+    return _counted("min_words", n, "words", lambda said: len(said.split()), is_most=False)
+
+
+def max_characters(n: int) -> Check:
+    """The completion has at most `n` characters."""
+    count_of("max_characters", "n", n)
+    return _counted("max_characters", n, "characters", len, is_most=True)
+
+
+def is_json() -> Check:
+    """The completion is JSON, and nothing is around it."""
+
+    def problem(thread: StringThread) -> str | None:
+        said = completion(thread)
+        _, wrong = _parsed(said)
+        return None if wrong is None else f"expected JSON, found {quoted(said)}: {wrong}"
+
+    return Check("is_json", {}, problem)
+
+
+def fits_schema(schema: Mapping[str, Any]) -> Check:
+    """The completion is JSON that fits a JSON Schema, and nothing is around it.
+
+    Raises:
+        ValueError: the schema is none, or has a keyword that is not checked here (`gradebox.asks.schema` lists those
+            that are).
+    """
+    from gradebox.asks.schema import checked  # here: most graders do without what comes with it
+    from gradebox.asks.schema import problem as unfit
+
+    checked(schema)
+
+    def problem(thread: StringThread) -> str | None:
+        said = completion(thread)
+        found, wrong = _parsed(said)
+        wrong = wrong or unfit(found, schema)
+        return None if wrong is None else f"expected JSON that fits the schema: {wrong[:400]}; found {quoted(said)}"
+
+    return Check("fits_schema", {"schema": dict(schema)}, problem)
+
+
+def completion(thread: StringThread) -> str:
+    """What the assistant says last. Raises ValueError where another role has the last turn."""
+    said = thread.completion()
+    if said is None:
+        raise ValueError("the thread does not end with a turn of the assistant, so there is no completion to check")
+    return said
+
+
+def _found(name: str, text: str, ignore_case: bool, wanted: bool) -> Check:
+    text_of(name, "text", text)
+    sought = text.casefold() if ignore_case else text
+
+    def problem(thread: StringThread) -> str | None:
+        said = completion(thread)
+        if (sought in (said.casefold() if ignore_case else said)) is wanted:
+            return None
+        return f"expected {'' if wanted else 'no '}{quoted(text)} in the completion, found {quoted(said)}"
+
+    return Check(name, {"text": text, **({"ignore_case": True} if ignore_case else {})}, problem)
+
+
+def _searched(name: str, pattern: str, wanted: bool) -> Check:
+    import re  # here: a cold sandbox may do without
+
+    text_of(name, "pattern", pattern)
+    try:
+        search = re.compile(pattern).search
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{name}(pattern=) takes a regular expression, and {pattern!r:.80} is none: {error}") from None
+
+    def problem(thread: StringThread) -> str | None:
+        said = completion(thread)
+        found = search(said)
+        if (found is not None) is wanted:
+            return None
+        if found is None:
+            return f"expected a match of {quoted(pattern)}, found {quoted(said)}"
+        return f"expected no match of {quoted(pattern)}, found {quoted(found.group())} at character {found.start()}"
+
+    return Check(name, {"pattern": pattern}, problem)
+
+
+def _counted(name: str, n: int, what: str, count: Callable[[str], int], is_most: bool) -> Check:
+    def problem(thread: StringThread) -> str | None:
+        found = count(completion(thread))
+        if found <= n if is_most else found >= n:
+            return None
+        return f"expected at {'most' if is_most else 'least'} {n} {what}, found {found}"
+
+    return Check(name, {"n": n}, problem)
+
+
+def _parsed(text: str) -> tuple[Any, str | None]:
+    """What JSON says, or why it is none."""
+    import json
+
+    try:
+        return json.loads(text, parse_constant=_no_constant), None
+    except ValueError as error:
+        return None, str(error)
+    except RecursionError:
+        return None, "it is nested too deeply"
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")

@@ -1,0 +1,166 @@
+"""The steps of an agent, from the thread's turns or from its metadata.
+
+A thread's own turns of the assistant are its steps. `metadata["trajectory"]` may say what turns do not:
+
+    {"steps": [{"output": …, "type": "Search", "tokens": {"input": 12, "output": 3}, "duration_ms": 210}],
+     "total_tokens": 15, "total_duration_ms": 250}
+
+Each member may be left out. Where there are steps, they are the trajectory, in place of the turns.
+"""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gradebox.thread import StringThread
+
+_MEMBERS = frozenset(("steps", "total_tokens", "total_duration_ms"))
+_LARGEST = 1.7976931348623157e308
+
+
+class Output(NamedTuple):
+    """What a step gave: a call of a tool, a value of a named type, or text.
+
+    Attributes:
+        type: the tool's name, the type's name, or "text"; "data" for another value without a type.
+        value: the call's arguments, the value, or the text.
+        is_call: whether it is a call of a tool, or a value of a named type.
+    """
+
+    type: str
+    value: Any
+    is_call: bool
+
+
+class Step(NamedTuple):
+    """One call of the model. `tokens` and `duration_ms` are None where nobody said them."""
+
+    outputs: list[Output]
+    tokens: float | None
+    duration_ms: float | None
+
+
+class Trajectory(NamedTuple):
+    """What an agent did. `steps` is None where the thread says nothing of it; totals are None where they are not known
+    of each step.
+    """
+
+    steps: list[Step] | None
+    total_tokens: float | None
+    total_duration_ms: float | None
+
+    @property
+    def outputs(self) -> list[Output]:
+        """What all steps gave, in order."""
+        return [output for step in self.steps or [] for output in step.outputs]
+
+    @classmethod
+    def of(cls, thread: StringThread) -> "Trajectory":
+        """The trajectory of a thread.
+
+        Raises:
+            ValueError: what it says of it has not the form of docs/checks.md; the message says which part.
+        """
+        told = _told(thread)
+        listed = told.get("steps")
+        steps = _of_turns(thread) if listed is None else _of_metadata(listed)
+        tokens, duration = told.get("total_tokens"), told.get("total_duration_ms")
+        return cls(
+            steps,
+            _sum(step.tokens for step in steps or []) if tokens is None else _number(tokens, "total_tokens"),
+            _sum(step.duration_ms for step in steps or [])
+            if duration is None
+            else _number(duration, "total_duration_ms"),
+        )
+
+
+def _told(thread: StringThread) -> Mapping[str, Any]:
+    metadata = thread.metadata
+    told = metadata.get("trajectory") if isinstance(metadata, Mapping) else None
+    if told is None:
+        return {}
+    if not isinstance(told, Mapping):
+        raise ValueError(f'metadata["trajectory"] must be an object with "steps", and is {told!r:.80}')
+    if unknown := [name for name in told if name not in _MEMBERS]:
+        raise ValueError(
+            f'metadata["trajectory"] has the member {unknown[0]!r:.80}, and may have {", ".join(sorted(_MEMBERS))}'
+        )
+    return told
+
+
+def _of_turns(thread: StringThread) -> list[Step] | None:
+    messages = [message for message in thread.raw_messages() if message.get("role") == "assistant"]
+    steps = thread.steps
+    if not steps:
+        return None
+    called = [call for step in steps for call in step.tool_calls]
+    if not called and any(turn.role in ("tool", "function") for turn in thread.get_turns()):
+        raise ValueError(
+            'the thread has a turn of a tool, and no turn of the assistant has "tool_calls": send the messages of the '
+            "agent with all of their members, for without them nobody can say which tools were called"
+        )
+    if any(not call.name for call in called):
+        raise ValueError('a call in "tool_calls" has no name: send {"function": {"name": …, "arguments": …}}')
+    return [
+        Step(
+            [Output(call.name, call.arguments, True) for call in step.tool_calls]
+            or [Output("text", step.content, False)],
+            _tokens(message.get("tokens", message.get("usage")), f"turn {number} of the assistant"),
+            _maybe(message.get("duration_ms"), f'"duration_ms" of turn {number} of the assistant'),
+        )
+        for number, (step, message) in enumerate(zip(steps, messages, strict=True))
+    ]
+
+
+def _of_metadata(listed: object) -> list[Step]:
+    if not isinstance(listed, list):
+        raise ValueError(f'metadata["trajectory"]["steps"] must be a list, and is {listed!r:.80}')
+    return [_step(step, f'metadata["trajectory"]["steps"][{number}]') for number, step in enumerate(listed)]
+
+
+def _step(step: object, where: str) -> Step:
+    if not isinstance(step, Mapping):
+        raise ValueError(f"{where} must be an object, and is {step!r:.80}")
+    kind, value = step.get("type"), step.get("output")
+    if kind is not None and (not isinstance(kind, str) or not kind):
+        raise ValueError(f'"type" of {where} must be a text, and is {kind!r:.80}')
+    output = Output(kind or ("text" if isinstance(value, str) else "data"), value, kind is not None)
+    duration = _maybe(step.get("duration_ms"), f'"duration_ms" of {where}')
+    return Step([output], _tokens(step.get("tokens"), where), duration)
+
+
+def _tokens(told: object, where: str) -> float | None:
+    """The tokens of a step: their total, or the sum of input and output."""
+    if told is None or isinstance(told, int | float):
+        return _maybe(told, f'"tokens" of {where}')
+    if not isinstance(told, Mapping):
+        raise ValueError(f'"tokens" of {where} must be a number, or an object with "input" and "output"')
+    total = _first(told, "total", "total_tokens")
+    if total is not None:
+        return _number(total, f'"total" tokens of {where}')
+    parts = [
+        _first(told, "input", "input_tokens", "prompt_tokens"),
+        _first(told, "output", "output_tokens", "completion_tokens"),
+    ]
+    if None in parts:
+        raise ValueError(f'"tokens" of {where} must have "total", or both "input" and "output"')
+    return sum(_number(part, f"tokens of {where}") for part in parts)
+
+
+def _first(told: Mapping[str, Any], *names: str) -> object:
+    return next((told[name] for name in names if told.get(name) is not None), None)
+
+
+def _sum(numbers: Any) -> float | None:
+    """The sum, where all numbers are known and there are some."""
+    known = list(numbers)
+    return None if None in known else sum(known)
+
+
+def _maybe(value: object, where: str) -> float | None:
+    return None if value is None else _number(value, where)
+
+
+def _number(value: object, where: str) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
+        raise ValueError(f"{where} must be a number of at least 0, and is {value!r:.80}")
+    return value

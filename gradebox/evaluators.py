@@ -1,0 +1,237 @@
+"""Evaluators: a score with an explanation, of a completion and what it is compared with.
+
+`deterministic` and `exact_match` compute it, `lm_judge` asks a model for it. What a whole batch comes to is in
+`gradebox.reduction`. Graders see this module inside the sandbox, so it imports nothing but the standard library.
+"""
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gradebox.asks.model import Model
+from gradebox.score import Score
+from gradebox.thread import StringThread
+
+Field = str | Callable[[StringThread], Any]
+"""The name of a member of a thread's metadata, or a function of the thread."""
+
+_QUOTED_CHARACTERS = 1000
+_PREDICTION, _TARGET = "prediction", "target"
+_PLACEHOLDER = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|\{([A-Za-z_]\w*)\}")
+
+
+class Deterministic:
+    """Scores a completion by a function of it and of its target: `evaluator(thread)`."""
+
+    def __init__(self, eval_fn: Callable[[Any, Any], float], purpose: str, target: Field) -> None:
+        """As `deterministic`."""
+        if not callable(eval_fn):
+            raise TypeError(f"eval_fn= takes a function of a prediction and a target, and got {eval_fn!r:.80}")
+        self._eval_fn = eval_fn
+        self._purpose = _purpose(purpose)
+        self._target = _field(target, "target")
+
+    def __call__(self, thread: StringThread) -> Score:
+        """The score of a thread, with an explanation as its reason.
+
+        Raises:
+            ValueError: the thread has no completion or no target, or `eval_fn` gives no number.
+        """
+        prediction, target = _prediction(thread), _value(self._target, thread, "target")
+        score = self._eval_fn(prediction, target)
+        if not isinstance(score, int | float):
+            raise ValueError(f"eval_fn returned {score!r:.80}, and a score is a number: give each text one")
+        return Score(
+            score,
+            f"The evaluation function for {self._purpose} compared the prediction {_quoted(prediction)} with the "
+            f"target {_quoted(target)}, and gave the score {float(score):g}.",
+        )
+
+
+def deterministic(eval_fn: Callable[[Any, Any], float], *, purpose: str, target: Field) -> Deterministic:
+    """An evaluator by a function of the completion and its target, which returns a number or a boolean.
+
+    Args:
+        eval_fn: a function of (prediction, target). What it raises is an error of the grader.
+        purpose: what the function is for, in words: it stands in the explanation.
+        target: the name of a member of the thread's metadata, or a function of the thread.
+
+    Raises:
+        TypeError: `eval_fn` is no function, or `target` neither a name nor a function.
+        ValueError: the purpose is empty.
+    """
+    return Deterministic(eval_fn, purpose, target)
+
+
+def exact_match(target: Field) -> Deterministic:
+    """1 where the completion is the target, to the character; else 0. A target that is no text is an error."""
+    return Deterministic(_is_equal, "exact match", target)
+
+
+class LMJudge:
+    """Scores a completion by what a model says: `await judge(thread)`. Make it at module level."""
+
+    def __init__(
+        self,
+        messages: Sequence[Mapping[str, str]],
+        model: str,
+        target: Field | None = None,
+        inputs: Mapping[str, Field] | None = None,
+        scores: Mapping[str, float] | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """As `lm_judge`."""
+        self._fields = {name: _field(field, name) for name, field in (inputs or {}).items()}
+        if taken := {_PREDICTION, _TARGET} & self._fields.keys():
+            raise ValueError(f"inputs= has the name {min(taken)!r}, which is a placeholder of its own: rename it")
+        if target is not None:
+            self._fields[_TARGET] = _field(target, _TARGET)
+        self._messages = _templates(messages, {_PREDICTION, *self._fields})
+        self._model = Model(model)
+        self._scores = None if scores is None else _scores(scores)
+        self._schema = _schema(self._scores)
+        self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+
+    async def __call__(self, thread: StringThread) -> Score:
+        """The model's score, with its explanation as the reason.
+
+        Raises:
+            ModelError: there is no reply, or none with a score and an explanation.
+            ValueError: the thread has no completion, or lacks an input or the target.
+        """
+        values = {_PREDICTION: _prediction(thread)}
+        values |= {name: _value(field, thread, name) for name, field in self._fields.items()}
+        messages = [{**message, "content": _filled(message["content"], values)} for message in self._messages]
+        messages[-1]["content"] += f"\n\n{_how_to_answer(self._scores)}"
+        reply = await self._model.chat(messages, self._schema, **self._options)
+        said, explanation = reply.data["score"], reply.data["explanation"]
+        score = self._scores[said] if self._scores is not None else float(said)
+        return Score(score, explanation, details={"score": said})
+
+
+def lm_judge(
+    messages: Sequence[Mapping[str, str]],
+    *,
+    model: str,
+    target: Field | None = None,
+    inputs: Mapping[str, Field] | None = None,
+    scores: Mapping[str, float] | None = None,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+    seed: int | None = None,
+) -> LMJudge:
+    """An evaluator by a model, which says a score and an explanation.
+
+    Args:
+        messages: with `role` and `content`, in which `{prediction}`, `{target}` and the names of `inputs` stand for the
+            thread's. What is filled in is not searched for placeholders. Write `{{name}}` for the text `{name}`. How to
+            answer is added to the last message.
+        model: the key of a model of the project.
+        target: the name of a member of the thread's metadata, or a function of the thread.
+        inputs: the same for each further placeholder.
+        scores: what the model may say, in words, and the number of each. Without it, it says a number, true or false.
+        temperature: of the ask; else as the model is registered. So are the two that follow.
+        max_tokens: of the reply.
+        seed: for servers that take one.
+
+    Raises:
+        TypeError: an input or the target is neither a name nor a function.
+        ValueError: a placeholder has no value, no message shows the prediction, an input is called prediction or
+            target, or the scores are none.
+    """
+    return LMJudge(messages, model, target, inputs, scores, temperature, max_tokens, seed)
+
+
+def _is_equal(prediction: Any, target: Any) -> bool:
+    if not isinstance(target, str):
+        raise ValueError(f"the target is {target!r:.80}, and a completion can only equal a text: write str() around it")
+    return bool(prediction == target)
+
+
+def _purpose(purpose: object) -> str:
+    if not isinstance(purpose, str) or not purpose.strip():
+        raise ValueError(f"purpose= takes a text that says what the function is for, and got {purpose!r:.80}")
+    return purpose
+
+
+def _field(field: object, name: str) -> Any:
+    if callable(field) or (isinstance(field, str) and field):
+        return field
+    raise TypeError(f"{name!r} is the name of a member of the metadata or a function of the thread, not {field!r:.80}")
+
+
+def _prediction(thread: StringThread) -> str:
+    said = thread.completion()
+    if said is None:
+        raise ValueError("the thread does not end with a turn of the assistant, so there is nothing to evaluate")
+    return said
+
+
+def _value(field: Any, thread: StringThread, name: str) -> Any:
+    if callable(field):
+        return field(thread)
+    if not isinstance(thread.metadata, Mapping) or thread.metadata.get(field) is None:
+        raise ValueError(f"the thread's metadata has no {field!r:.80}, which is its {name}")
+    return thread.metadata[field]
+
+
+def _quoted(value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    more = f"… ({len(text):,} characters)" if len(text) > _QUOTED_CHARACTERS else ""
+    return f"{text[:_QUOTED_CHARACTERS]!r}{more}"
+
+
+def _templates(messages: Sequence[Mapping[str, str]], known: set[str]) -> list[dict[str, str]]:
+    templates = [dict(message) for message in messages]
+    shown: set[str] = set()
+    for number, message in enumerate(templates):
+        if message.keys() != {"role", "content"} or not all(isinstance(text, str) for text in message.values()):
+            raise ValueError(f"messages[{number}] is {message!r:.80}: write {{'role': 'user', 'content': '…'}}")
+        shown |= {found[2] for found in _PLACEHOLDER.finditer(message["content"]) if found[2]}
+    if unknown := sorted(shown - known):
+        raise ValueError(
+            f"the messages have the placeholder {{{unknown[0]}}}, and there are {', '.join(sorted(known))}: name it in "
+            f"inputs=, or write {{{{{unknown[0]}}}}} for the text itself"
+        )
+    if _PREDICTION not in shown:
+        raise ValueError("no message has the placeholder {prediction}, so the model would not see what it scores")
+    return templates
+
+
+def _filled(template: str, values: Mapping[str, Any]) -> str:
+    def filled(found: re.Match[str]) -> str:
+        if found[1]:
+            return f"{{{found[1]}}}"
+        value = values[found[2]]
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+    return _PLACEHOLDER.sub(filled, template)
+
+
+def _scores(scores: Mapping[str, float]) -> dict[str, float]:
+    if len(scores) < 2 or not all(isinstance(word, str) and word for word in scores):
+        raise ValueError(f"scores= takes at least two words and the number of each, and got {scores!r:.80}")
+    if wrong := [word for word, number in scores.items() if not isinstance(number, int | float)]:
+        raise ValueError(f"scores= has {scores[wrong[0]]!r:.80} for {wrong[0]!r:.80}, and a score is a number")
+    return {word: float(number) for word, number in scores.items()}
+
+
+def _schema(scores: Mapping[str, float] | None) -> dict[str, Any]:
+    score = {"type": ["number", "boolean"]} if scores is None else {"type": "string", "enum": list(scores)}
+    return {
+        "type": "object",
+        "properties": {"explanation": {"type": "string"}, "score": score},
+        "required": ["explanation", "score"],
+        "additionalProperties": False,
+    }
+
+
+def _how_to_answer(scores: Mapping[str, float] | None) -> str:
+    said = "a number, true or false" if scores is None else f"exactly one of {', '.join(map(json.dumps, scores))}"
+    return (
+        'Answer with one JSON object and nothing else. Its members: "explanation" (text, why the score is so) and '
+        f'"score" ({said}).'
+    )

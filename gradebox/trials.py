@@ -1,0 +1,172 @@
+"""How reliably a prompt is solved: pass@k, pass^k and the pass rate over repeated completions of it."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from math import comb
+from typing import Any, NamedTuple
+
+from gradebox.outcome import Outcome
+
+Key = str | int
+
+
+class PromptTrials(NamedTuple):
+    """The completions of one prompt. `pass_at_k` and `pass_hat_k` are None where fewer than `k` were decided.
+
+    Attributes:
+        key: the id or the member of the metadata that they share.
+        decided: how many have a score.
+        passed: how many of these passed.
+        errors: how many have none, by the kind of their error.
+        not_applicable: how many the grader does not apply to.
+        pass_at_k: the probability that at least one of `k` passes.
+        pass_hat_k: the probability that all of `k` pass.
+        pass_rate: passed / decided; None where none was decided.
+    """
+
+    key: Key
+    decided: int
+    passed: int
+    errors: dict[str, int]
+    not_applicable: int
+    pass_at_k: float | None
+    pass_hat_k: float | None
+    pass_rate: float | None
+
+
+class Trials(NamedTuple):
+    """All prompts. The three numbers are means over the `counted` prompts, which have at least `k` decided completions;
+    None where there is none.
+
+    Attributes:
+        k: how many completions are drawn.
+        pass_at_k: that at least one of `k` passes.
+        pass_hat_k: that all of `k` pass.
+        pass_rate: that one passes.
+        counted: how many prompts are in these numbers.
+        too_few: how many are not, as fewer than `k` of their completions were decided.
+        errors: how many completions have no score, by the kind of their error. None of them is a failed one.
+        not_applicable: how many completions the grader does not apply to.
+        without_key: how many of the completions with an error belong to a prompt that is not known.
+        prompts: each prompt, in the order in which they came.
+    """
+
+    k: int
+    pass_at_k: float | None
+    pass_hat_k: float | None
+    pass_rate: float | None
+    counted: int
+    too_few: int
+    errors: dict[str, int]
+    not_applicable: int
+    without_key: int
+    prompts: list[PromptTrials]
+
+
+class _Tally:
+    """What is counted of one prompt."""
+
+    __slots__ = ("decided", "errors", "not_applicable", "passed")
+
+    def __init__(self) -> None:
+        self.decided = self.passed = self.not_applicable = 0
+        self.errors: Counter[str] = Counter()
+
+    def add(self, outcome: Outcome, threshold: float) -> None:
+        if outcome.not_applicable is not None:
+            self.not_applicable += 1
+        elif outcome.score is None:
+            self.errors[_kind(outcome)] += 1
+        else:
+            self.decided += 1
+            self.passed += outcome.score >= threshold
+
+    def of(self, key: Key, k: int) -> PromptTrials:
+        n, c = self.decided, self.passed
+        drawn = comb(n, k)
+        return PromptTrials(
+            key,
+            n,
+            c,
+            dict(self.errors),
+            self.not_applicable,
+            1.0 - comb(n - c, k) / drawn if drawn else None,
+            comb(c, k) / drawn if drawn else None,
+            c / n if n else None,
+        )
+
+
+def trials(
+    outcomes: Iterable[Outcome] | Iterable[tuple[Outcome, Any]],
+    k: int,
+    *,
+    by: str | None = None,
+    threshold: float = 1.0,
+) -> Trials:
+    """How reliably prompts are solved, from one grader's outcomes of repeated completions.
+
+    With n decided completions of a prompt, of which c passed, pass@k is 1 - C(n-c, k) / C(n, k), and pass^k is
+    C(c, k) / C(n, k): what drawing k of them without putting any back comes to.
+
+    Args:
+        outcomes: of a batch. With `by`, pairs of an outcome and its thread: `batch.outcomes(threads=True)`.
+        k: how many completions are drawn.
+        by: the member of the metadata that the completions of a prompt share; else it is their id.
+        threshold: the least score that passes.
+
+    Raises:
+        ValueError: `k` is no integer of at least 1, there are outcomes of several graders, or a completion that has a
+            score has no key.
+    """
+    if not isinstance(k, int) or isinstance(k, bool) or k < 1:
+        raise ValueError(f"k= takes an integer of at least 1, and got {k!r:.80}")
+    tallies: dict[Key, _Tally] = {}
+    unplaced = _Tally()
+    graders: set[str] = set()
+    for one in outcomes:
+        outcome, thread = (one, None) if isinstance(one, Outcome) else one
+        graders.add(outcome.grader)
+        key = _key(outcome, thread, by)
+        tally = unplaced if key is None else tallies.setdefault(key, _Tally())
+        tally.add(outcome, threshold)
+    if len(graders) > 1:
+        raise ValueError(f"there are outcomes of {', '.join(sorted(graders))}: count those of one grader at a time")
+    prompts = [tally.of(key, k) for key, tally in tallies.items()]
+    counted = [prompt for prompt in prompts if prompt.decided >= k]
+    return Trials(
+        k,
+        _mean([prompt.pass_at_k for prompt in counted]),
+        _mean([prompt.pass_hat_k for prompt in counted]),
+        _mean([prompt.pass_rate for prompt in counted]),
+        len(counted),
+        len(prompts) - len(counted),
+        dict(sum((tally.errors for tally in tallies.values()), unplaced.errors)),
+        sum(tally.not_applicable for tally in tallies.values()),
+        sum(unplaced.errors.values()),
+        prompts,
+    )
+
+
+def _key(outcome: Outcome, thread: Any, by: str | None) -> Key | None:
+    """What a completion shares with the others of its prompt; None where it has an error, and nothing says it."""
+    if by is None:
+        key, where = outcome.id, 'an "id"'
+    else:
+        if thread is None and outcome.error is None:
+            raise ValueError(f"by={by!r} is of the metadata, so give pairs with the thread: outcomes(threads=True)")
+        metadata = thread.get("metadata") if isinstance(thread, Mapping) else None
+        key, where = metadata.get(by) if isinstance(metadata, Mapping) else None, f"{by!r:.80} in its metadata"
+    if isinstance(key, str | int) and not isinstance(key, bool):
+        return key
+    if outcome.error is not None:
+        return None
+    raise ValueError(f"the thread at position {outcome.index} has not {where}, a text or an integer, to say its prompt")
+
+
+def _kind(outcome: Outcome) -> str:
+    return "unknown" if outcome.error is None else outcome.error.kind
+
+
+def _mean(numbers: list[float | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if known else None

@@ -1,0 +1,145 @@
+"""What docs/checks.md shows is what happens."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import gradebox
+from gradebox import Client, StringThread, checks, evaluators, testing
+from gradebox.checks import Trajectory
+from gradebox.outcome import Outcome
+from gradebox.reduction import reduced
+from gradebox.trials import trials
+from models.asking_scorer import AskingScorer
+from sandbox.grader_source import GraderSource
+from sandbox.pool import Pool
+from tests.gradebox.conftest import serving
+from tests.models.test_asking_scorer import WHO, Scripted, text
+from tests.models.test_kinds import Answering
+
+PAGE = (Path(__file__).parents[2] / "docs" / "checks.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+CONTAINS, SEVERAL, KIND, TRIALS, CLOSENESS, JUDGE, REDUCED = BLOCKS
+AGENT, RECORDED = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
+CONFIG = json.loads(re.findall(r"-d '(.*)'\n", PAGE)[0])
+ROWS = re.findall(r"^\| (?:afnio|Puck) .*? \| (.*) \|$", PAGE, re.MULTILINE)
+DOC_ROWS = re.findall(r"^\| (`.*?) \|", PAGE[: PAGE.index("## Repeated")], re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Of a service that has the grader that the page sends by curl."""
+    with serving(tmp_path_factory.mktemp("served")) as service, service.client() as client:
+        client.graders.create.checks(CONFIG["key"], CONFIG["config"]["checks"])
+        yield client
+
+
+def graded(pool: Pool, source: str, *threads: dict[str, Any]) -> list[Outcome]:
+    payload = "\n".join(map(json.dumps, threads)).encode()
+    with pool.grading(GraderSource(source, project="p")) as grading:
+        return grading.score(payload, 0, "g@1")
+
+
+@pytest.mark.sandbox
+def test_a_check_in_a_function(pool: Pool) -> None:
+    passed, failed = graded(pool, CONTAINS, {"completion": "It is 4."}, {"completion": "five"})
+    assert (passed.score, failed.score) == (1.0, 0.0)
+    assert str(failed.reason) in PAGE
+
+
+@pytest.mark.sandbox
+def test_several_checks(pool: Pool) -> None:
+    passed, failed = graded(pool, SEVERAL, AGENT, {"completion": "Sorry"})
+    assert (passed.score, failed.score) == (1.0, 0.0)
+    assert failed.details is not None
+    assert [one["passed"] for one in failed.details["checks"]] == [False, True, False]
+    assert all(f"`{name}`" in PAGE for name in failed.details["summary"])
+
+
+@pytest.mark.service
+def test_checks_as_a_kind(client: Client) -> None:
+    exec(KIND, {"client": client})
+    passed, failed = client.score("quotes-a-price", [AGENT, {"completion": '{"price": "90"}'}])
+    assert (passed.score, failed.score) == (1.0, 0.0)
+    assert failed.details is not None
+    assert failed.details["summary"]["failed_count"] == 2
+
+
+def test_trajectories_of_both_forms() -> None:
+    turns, told = (Trajectory.of(StringThread.from_object(one)) for one in (AGENT, RECORDED))
+    assert (turns.total_tokens, turns.total_duration_ms, len(turns.steps or [])) == (37, 460, 2)
+    assert [(output.type, output.is_call) for output in turns.outputs] == [("search", True), ("text", False)]
+    assert (told.total_tokens, told.total_duration_ms) == (37, 480)
+    assert [output.type for output in told.outputs] == ["Search", "text"]
+
+
+def test_each_check_is_in_the_tables() -> None:
+    named = set(re.findall(r"`(\w+)", " ".join(DOC_ROWS)))
+    made = {name for name in checks.__all__ if name[0].islower()} - {"run_all"}
+    assert made <= named
+
+
+@pytest.mark.service
+def test_repeated_completions(client: Client) -> None:
+    names: dict[str, Any] = {"client": client}
+    exec(TRIALS, names)
+    found = names["found"]
+    assert (found.pass_at_k, found.pass_hat_k, found.pass_rate) == (1.0, 0.5, 0.75)
+    shown = re.findall(r"\| `pass_\w+` \|.*\| ([\d.]+) \|", PAGE)
+    assert list(map(float, shown)) == [found.pass_at_k, found.pass_hat_k, found.pass_rate]
+
+
+@pytest.mark.sandbox
+def test_an_evaluator(pool: Pool) -> None:
+    near, lacks = graded(
+        pool, CLOSENESS, {"completion": "3", "metadata": {"answer": 4}}, {"completion": "3", "metadata": {}}
+    )
+    assert near.score == 0.75
+    assert "numeric closeness" in str(near.reason)
+    assert lacks.error is not None
+
+
+@pytest.mark.sandbox
+def test_a_judge(pool: Pool) -> None:
+    line = b'{"completion": "5", "metadata": {"answer": "4", "question": "2+2?"}}'
+    asker = Scripted(lambda _: text('{"explanation": "5 is not 4", "score": false}'))
+    source = GraderSource(JUDGE, project="p")
+    report = pool.prove(source, [line], answering=Answering(asker))
+    assert report.valid, report.checks
+    (outcome,) = AskingScorer(lambda: pool.grading(source), asker, WHO).score(line, 0, "g@1")
+    assert (outcome.score, outcome.reason, outcome.details) == (0.0, "5 is not 4", {"score": False})
+    prompt = asker.requests[-1]["messages"][-1]["content"]
+    assert prompt.startswith("Question: 2+2?\nExpected: 4\nGot: 5\n")
+
+
+@pytest.mark.service
+def test_a_reduction(client: Client) -> None:
+    names: dict[str, Any] = {"client": client}
+    exec(REDUCED, names)
+    assert (names["found"].score, names["found"].is_success) == (1.0, False)
+
+
+def test_each_row_of_the_table_runs() -> None:
+    snippets = [re.findall(r"`([^`]+)`", row) for row in ROWS]
+    assert len(snippets) == 10
+    names = {name: getattr(checks, name) for name in checks.__all__} | {
+        "Score": gradebox.Score,
+        "thread": StringThread([("assistant", "4")], {"answer": "4", "question": "?"}),
+        "outcomes": [Outcome(index, "g@1", 1.0, 1.0, id="a") for index in range(3)],
+        "messages": [{"role": "user", "content": "{question} {target} {prediction}"}],
+        "eval_fn": str.__eq__,
+        "p": "equality",
+        **{name: getattr(evaluators, name) for name in ("deterministic", "exact_match", "lm_judge")},
+        "reduced": reduced,
+        "trials": trials,
+    }
+    with testing.model("small-judge", replies=[]):
+        values = [eval(snippet, names) for row in snippets for snippet in row]
+    assert [value for value in values if isinstance(value, float)] == [1.0, 1.0, 1.0, 0.0]
+    trial = values[-1]
+    assert (trial.pass_at_k, trial.pass_hat_k) == (1.0, 1.0)
+    assert values[-2]["passed"]
