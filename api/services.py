@@ -65,6 +65,7 @@ class Services:
         self.metrics = Metrics("api")
         registry = self.metrics.registry
         registry.register(pool.counts.registry)
+        registry.register(self.asker.counts.registry)
         registry.register(Stored(store))
         self.requests = Requests(registry)
         folder = self.settings.metrics_dir

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gradebox.outcome import Spent
 from models import stand_in
 from models.answers import Answer, failed, replied
+from models.ask_counts import AskCounts
 from models.fair_threads import FairThreads
 from models.patience import Patience
 from models.requests import (
@@ -77,6 +78,7 @@ class Asker:
 
     Attributes:
         score_other: answers asks of other graders.
+        counts: of asks of servers.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class Asker:
     ) -> None:
         """`ask_s` is how long one ask may take with all its tries, from when it is first sent."""
         self.score_other = score_other
+        self.counts = AskCounts()
         self._store = store
         self._settings = settings
         self._ask_s = ask_s
@@ -188,7 +191,7 @@ class Asker:
 
         from models.asking import Asking  # loads an HTTP client: not in a process that asks nothing
 
-        self._running = running = Asking(self._store, self._settings, self._ask_s), uvloop.new_event_loop()
+        self._running = running = Asking(self._store, self._settings, self._ask_s, self.counts), uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._serve, args=running, name="asker", daemon=True)
         self._thread.start()
         return running

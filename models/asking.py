@@ -16,6 +16,7 @@ from gradebox.outcome import Spent
 from gradebox.schemas import Price
 from models.addresses import Resolve
 from models.answers import Answer, failed, failed_by, replied
+from models.ask_counts import AskCounts
 from models.chat import chat
 from models.client import ModelClient
 from models.clients import Clients, Names, Used
@@ -55,7 +56,8 @@ class _OverBudget(Exception):
 class Asking:
     """All that is asked of servers in one process."""
 
-    def __init__(self, store: Store, settings: ModelSettings, ask_s: float) -> None:
+    def __init__(self, store: Store, settings: ModelSettings, ask_s: float, counts: AskCounts) -> None:
+        self._counts = counts
         self._connections = Connections()
         self._names = names = Names()
         self._calls = StoreCalls(store.redis)
@@ -94,6 +96,14 @@ class Asking:
         self, request: ModelRequest | EndpointRequest, data: bytes, who: "Who", wanted: Callable[[], bool]
     ) -> Answer:
         """The answer to a request, which may be that it failed."""
+        answer = await self._answer(request, data, who, wanted)
+        kind = "model" if isinstance(request, ModelRequest) else "endpoint"
+        self._counts.add(who.project, f"{kind}:{request.name}", answer)
+        return answer
+
+    async def _answer(
+        self, request: ModelRequest | EndpointRequest, data: bytes, who: "Who", wanted: Callable[[], bool]
+    ) -> Answer:
         task = asyncio.current_task()
         assert task is not None
         if self._is_closed:  # it was on its way
@@ -199,12 +209,15 @@ class Asking:
                 if who.patience is not None:
                     who.patience.check(asked.asked)
                 has_budget = await self._check_budget(asked, who)
+                began = monotonic()
                 try:
                     async with self._connections.of(asked.project):
                         answer = await _retried(send, gate, who.patience)
                 except ModelError as error:
                     told = error if who.patience is None else who.patience.spent_by(asked.asked, error)
                     answer = failed_by(told, host, secret, _spent(price, error.usage))
+                finally:
+                    self._counts.waited(asked.project, asked.asked, monotonic() - began)
                 keep = b"" if answer.is_error else digest
                 counted = self._count(asked, answer.spent, price.currency if price else "", keep, answer.body)
                 if has_budget:

@@ -104,4 +104,5 @@ def _second_loops(context: WorkerContext, own: WorkerSettings) -> list[SecondLoo
 def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread | AskingCalls]:
     """What has further chunks in flight while the worker's own waits for models."""
     context.asker = asker_of(context.store, ModelSettings(), context.pool)
+    context.metrics.registry.register(context.asker.counts.registry)
     return [AskingCalls(context), *(AskingThread(context, number) for number in range(2, own.asking_chunks + 1))]

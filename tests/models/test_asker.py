@@ -22,6 +22,7 @@ from examples.model_server import ModelServer, Script
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
 from models import connections, replies
+from models.ask_counts import AskCounts
 from models.asker import Answer, Asker, Who
 from models.errors import ModelError
 from models.patience import Patience
@@ -293,6 +294,29 @@ def test_asks_fail_at_once_where_a_server_has_been_away_for_long(store: Store) -
         assert monotonic() - began < 1.5
         with ModelServer(port=port):
             assert not asker.ask(request("later"), WHO, lambda: True).result(20).is_error
+
+
+def test_asks_are_counted_by_what_they_came_to(store: Store, server: ModelServer, asker: Asker) -> None:
+    register(store, server)
+    for _ in range(3):
+        told(asker, request())
+    told(asker, request().replace(b'"judge"', b'"none"'))
+
+    def counted(name: str, **labels: str) -> float | None:
+        return asker.counts.registry.get_sample_value(f"gradebox_{name}_total", {"project": "default", **labels})
+
+    assert counted("asks", asked="model:judge", result="replied") == 1
+    assert counted("asks", asked="model:judge", result="kept") == 2
+    assert counted("asks", asked="model:none", result="unknown") == 1
+    assert 0 < (counted("ask_server_seconds", asked="model:judge") or 0) < 10
+
+
+def test_models_beyond_a_number_are_counted_together() -> None:
+    counts = AskCounts()
+    for number in range(300):
+        counts.add("default", f"model:m{number}", Answer(b'{"reply":1}', Spent(asks=1)))
+    rest = {"project": "(rest)", "asked": "(rest)", "result": "replied"}
+    assert counts.registry.get_sample_value("gradebox_asks_total", rest) == 100
 
 
 def test_errors_that_pass_are_not_seen(store: Store) -> None:

@@ -12,6 +12,8 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
+from gradebox.schemas import ModelDefaults
+from models.asker import Who
 from tests.api.conftest import PROJECT, Service, create, finished
 
 ROOT = Path(__file__).parents[3]
@@ -23,15 +25,19 @@ OF_PANELS = [target["expr"] for panel in DASHBOARD["panels"] for target in panel
 QUERIES = [*OF_PANELS, *(alert["expr"] for alert in ALERTS)]
 OF_PROMETHEUS = {"job", "instance"}  # it adds these itself
 WORDS = {"by", "without", "sum", "max", "min", "rate", "increase", "topk", "histogram_quantile", "le", "and", "on"}
+ASK = b'{"ask":"model","messages":[{"content":"?","role":"user"}],"name":"judge","sample":0}'
 METRIC = re.compile(r"\b(?:gradebox|process)_[a-z_]+")
 
 
 @pytest.fixture
 def told(service: Service, client: httpx.Client, worker: None) -> dict[str, set[str]]:
-    """The labels of each series of a service that has scored something."""
+    """The labels of each series of a service that has scored something, and asked something."""
     create(client, "exact")
     body = {"graders": [{"key": "exact"}], "threads": [{"completion": "4"}, {"completion": "5"}]}
     finished(client, str(client.post(f"{PROJECT}/batches", json=body).json()["id"]))
+    store, asker = service.services.store, service.services.asker
+    store.models.create("default", "judge", "http://127.0.0.1:9/v1", "m", "", ModelDefaults(), 5)
+    asker.ask(ASK, Who("default", "g", "g@1", asks={"model:judge": ""}), lambda: True).result(30)
     labels: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(_metrics(service)):
         for sample in family.samples:

@@ -1,0 +1,58 @@
+"""What a process asks of models and endpoints, for Prometheus."""
+
+import msgspec
+from prometheus_client import CollectorRegistry, Counter
+
+from models.answers import Answer
+from runtime.metrics import REST
+
+_MOST = 200  # models and endpoints of all projects
+
+
+class _Error(msgspec.Struct):
+    kind: str
+
+
+class _Told(msgspec.Struct):
+    error: _Error
+
+
+class AskCounts:
+    """Of one process, whose metrics are to have this registry among them. So many models and endpoints are told apart,
+    and those that come later are counted together.
+    """
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self._known: set[tuple[str, str]] = set()
+        self._asks = Counter(
+            "gradebox_asks",
+            "Asks of models and endpoints: replied, kept, or the kind of error.",
+            ["project", "asked", "result"],
+            registry=self.registry,
+        )
+        self._seconds = Counter(
+            "gradebox_ask_server_seconds",
+            "Waiting for servers, with all tries and the pauses between them.",
+            ["project", "asked"],
+            registry=self.registry,
+        )
+
+    def add(self, project: str, asked: str, answer: Answer) -> None:
+        """Counts an ask that is answered."""
+        if answer.is_error:
+            result = msgspec.json.decode(answer.body, type=_Told).error.kind
+        else:
+            result = "kept" if answer.spent.kept else "replied"
+        self._asks.labels(*self._labels(project, asked), result).inc()
+
+    def waited(self, project: str, asked: str, seconds: float) -> None:
+        """Counts how long a server was waited for."""
+        self._seconds.labels(*self._labels(project, asked)).inc(seconds)
+
+    def _labels(self, project: str, asked: str) -> tuple[str, str]:
+        if (project, asked) not in self._known:
+            if len(self._known) >= _MOST:
+                return REST, REST
+            self._known.add((project, asked))
+        return project, asked
