@@ -14,8 +14,9 @@ from gradebox.outcome import Outcome
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
-Kind = Literal["function", "binary_judge", "external", "judge", "prebuilt", "custom"]
-WrittenKind = Literal["binary_judge", "external"]  # the service writes the source of such a grader, by its config
+# The service writes the source of a grader of such a kind, by its config.
+WrittenKind = Literal["binary_judge", "external", "judge", "faithfulness", "context_relevancy", "answer_relevancy"]
+Kind = Literal["function", "prebuilt", "custom"] | WrittenKind
 BuildState = Literal["building", "ready", "failed"]
 BudgetPeriod = Literal["day", "month", "total"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
@@ -166,7 +167,7 @@ class Grader(_Schema):
 
     project: str
     key: str
-    kind: Kind = Field("function", description="`judge`, `prebuilt` and `custom` are kept, and cannot be run")
+    kind: Kind = Field("function", description="`prebuilt` and `custom` are kept, and cannot be run")
     name: str
     description: str
     locked: bool

@@ -29,14 +29,17 @@ OptionalFile = Annotated[
     Path | None, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The grader's source.")
 ]
 KindChoice = Annotated[
-    Literal["binary_judge", "external"] | None, typer.Option("--kind", help="A kind whose source is written for you.")
+    Literal["binary_judge", "external", "judge", "faithfulness", "context_relevancy", "answer_relevancy"] | None,
+    typer.Option("--kind", help="A kind whose source is written for you."),
 ]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE.json", exists=True, dir_okay=False, help="The settings of the kind."),
 ]
-Criteria = Annotated[str | None, typer.Option("--criteria", help="Of a binary_judge: what a completion must be.")]
-ModelKey = Annotated[str | None, typer.Option("--model", metavar="KEY", help="Of a binary_judge: who judges.")]
+Criteria = Annotated[
+    str | None, typer.Option("--criteria", help="Of a binary_judge or a judge: what is asked of a completion.")
+]
+ModelKey = Annotated[str | None, typer.Option("--model", metavar="KEY", help="Of a judge of any kind: who judges.")]
 EndpointKey = Annotated[str | None, typer.Option("--endpoint", metavar="KEY", help="Of an external: who scores.")]
 TimeoutS = Annotated[float | None, typer.Option("--timeout-s", help="Seconds for one completion.")]
 EnvironmentKey = Annotated[
@@ -251,7 +254,9 @@ def _create_of_kind(
     invocation: Invocation, key: str, kind: str, config: dict[str, Any], options: "GraderOptions"
 ) -> "Grader":
     create = invocation.client.graders.create
-    make: Callable[..., Grader] = create.binary_judge if kind == "binary_judge" else create.external
+    make: Callable[..., Grader] = getattr(create, kind)
+    if kind == "judge" and "criteria" in config:
+        config["criterion"] = config.pop("criteria")
     if "model" in config:
         config["judge_model"] = config.pop("model")
     try:

@@ -107,7 +107,8 @@ def test_what_is_written_is_proved_like_any_other(client: httpx.Client) -> None:
         ({"kind": "binary_judge", "config": CONFIG | {"url": "x"}}, "the member 'url'"),
         ({"kind": "binary_judge", "config": [1]}, "`config` must be an object"),
         ({"kind": "binary_judge", "config": CONFIG, "source": GOOD}, "a source and a kind"),
-        ({"kind": "judge", "config": CONFIG}, "kind"),
+        ({"kind": "jury", "config": CONFIG}, "kind"),
+        ({"kind": "judge", "config": CONFIG}, "config has the member 'criteria'"),
         ({"config": CONFIG, "source": GOOD}, "`kind` and `config` belong together"),
         ({}, "there is no source"),
         ({"kind": "binary_judge", "config": CONFIG | {"criteria": "x" * CONFIG_BYTES}}, "shorten it"),
@@ -173,6 +174,31 @@ def test_both_clients_make_kinds(service: Service, secret: str, ours: Client) ->
     assert (far.kind, far.test_threads) == ("external", 1)
 
 
+def test_every_kind_of_judge_is_made_over_http_and_by_the_client(
+    client: httpx.Client, ours: Client
+) -> None:
+    configs: dict[str, dict[str, Any]] = {
+        "judge": {"criterion": "conciseness", "judge_model": "small-judge", "check_positional_bias": True},
+        "faithfulness": {"model": "small-judge", "documents": "metadata.found"},
+        "context_relevancy": {"model": "small-judge"},
+        "answer_relevancy": {"model": "small-judge", "temperature": None},
+    }
+    for kind, config in configs.items():
+        body = {"key": kind, "kind": kind, "config": config, "ask": "stand-in"}
+        body["threads"] = [{"prompt": "q", "completion": "c", "metadata": {"found": ["d"], "documents": ["d"]}}]
+        made = client.post(URL, json=body)
+        assert made.status_code == 201, made.text
+        assert made.json()["kind"] == kind
+        version = client.get(f"{URL}/{kind}/versions/1").json()
+        assert version["source"] == source_of(kind, config)
+        create = getattr(ours.graders.create, kind)
+        given = {"judge_model" if name == "model" else name: value for name, value in config.items()}
+        again = create(key=f"{kind}-2", ask="stand-in", threads=body["threads"], **given)
+        assert (again.kind, again.version) == (kind, 1)
+    edited = client.put(f"{URL}/judge", json={"source": GOOD}).json()
+    assert (edited["version"], edited["kind"]) == (2, "function")
+
+
 def test_the_command_line_makes_kinds(service: Service, secret: str, tmp_path: Path) -> None:
     def run(*arguments: str) -> Any:
         return CliRunner().invoke(app, ["graders", *arguments, "--url", service.url, "--api-key", secret])
@@ -182,6 +208,12 @@ def test_the_command_line_makes_kinds(service: Service, secret: str, tmp_path: P
     assert "BinaryJudge" in run("show", "polite", "--source").stdout
     assert "polite@1  (binary_judge)" in run("show", "polite").stdout
     assert run("create", "far", "--kind", "external", "--endpoint", "my-reward").exit_code == 0
+    for kind in ("faithfulness", "context_relevancy", "answer_relevancy"):
+        made = run("create", kind, "--kind", kind, "--model", "small-judge", "--ask", "stand-in")
+        assert made.stdout == f"created {kind}@1 (isolation: completion)\n", made.output
+    quick = ("--kind", "judge", "--criteria", "Is it short?", "--model", "small-judge", "--ask", "stand-in")
+    assert run("create", "short", *quick).stdout == "created short@1 (isolation: completion)\n"
+    assert 'criterion="Is it short?"' in run("show", "short", "--source").stdout
     (tmp_path / "judge.json").write_text(json.dumps(CONFIG))
     config = ("--config", str(tmp_path / "judge.json"))
     assert run("create", "brief", "--kind", "binary_judge", *config, "--criteria", "It is brief").exit_code == 0
