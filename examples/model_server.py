@@ -34,6 +34,7 @@ class Script:
 
     Attributes:
         reply: the text of replies without a schema.
+        replies: in its place, the reply to a last message that holds a text: the first text that it holds decides.
         reward: of every thread, where it is asked as a reward server.
         behave: one of BEHAVIOURS.
         status, retry_after, times: of `status`: what it answers with, and to how many of the first requests; 0 is all.
@@ -44,6 +45,7 @@ class Script:
     """
 
     reply: str = '{"answer": "yes"}'
+    replies: tuple[tuple[str, str], ...] = ()
     reward: float = 0.5
     behave: str = "answer"
     status: int = 500
@@ -54,6 +56,11 @@ class Script:
     schemas: bool = True
     logprobs: bool = True
     api_key: str = ""
+
+    def reply_to(self, body: Mapping[str, Any]) -> str:
+        """The text of the reply to a request without a schema."""
+        last = str(body["messages"][-1]["content"])
+        return next((reply for held, reply in self.replies if held in last), self.reply)
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -161,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
         schema = (body.get("response_format") or {}).get("json_schema", {}).get("schema")
         if schema is not None and not script.schemas:
             return self._error(400, "response_format is not supported", "unsupported")
-        text = script.reply if schema is None else json.dumps(smallest(schema))
+        text = script.reply_to(body) if schema is None else json.dumps(smallest(schema))
         text = {
             "prose": "I should say yes.",
             "other-json": '{"verdict": 1}',

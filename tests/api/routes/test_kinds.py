@@ -174,9 +174,7 @@ def test_both_clients_make_kinds(service: Service, secret: str, ours: Client) ->
     assert (far.kind, far.test_threads) == ("external", 1)
 
 
-def test_every_kind_of_judge_is_made_over_http_and_by_the_client(
-    client: httpx.Client, ours: Client
-) -> None:
+def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.Client, ours: Client) -> None:
     configs: dict[str, dict[str, Any]] = {
         "judge": {"criterion": "conciseness", "judge_model": "small-judge", "check_positional_bias": True},
         "faithfulness": {"model": "small-judge", "documents": "metadata.found"},

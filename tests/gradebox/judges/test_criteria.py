@@ -19,14 +19,14 @@ SCALES = {
     "correctness_based_on_ground_truth": {"correct": 1, "partially_correct": 0.5, "incorrect": 0},
     "assistant_message_compliance": {"Compliance": 1, "Partial": 0.5, "Refusal": 0},
     "temperature_in_celsius_and_fahrenheit": {"Yes": 1, "No": 0.5, "Pass": 0},
-    **dict.fromkeys(
-        (
+    **{
+        name: {str(n): (n - 1) / 4 for n in range(1, 6)}
+        for name in (
             *("coherence", "consistency", "fluency", "relevance", "summarization_informativeness"),
             *("summarization_relevance", "summarization_fluency", "summarization_coherence"),
             *("step_by_step_reasoning_overall_quality", "step_by_step_reasoning_coherency"),
-        ),
-        {"1": 0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1},
-    ),
+        )
+    },
 }
 
 

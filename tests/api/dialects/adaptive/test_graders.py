@@ -169,10 +169,16 @@ def test_an_external_endpoint_is_registered_by_its_url_and_scores(
 
 
 @pytest.mark.parametrize(
-    ("schema_reply", "score"), [('{"1": {"reason": "r", "supported": true}}', 1.0), ('{"1": {"reason": "r"}}', None)]
+    ("verdict", "score"), [('{"1": {"reason": "r", "supported": true}}', 1.0), ('{"1": {"reason": "r"}}', None)]
 )
 def test_a_prebuilt_judge_runs(
-    sdk: Sdk, service: Service, project: str, server: ModelServer, schema_reply: str, score: float | None
+    sdk: Sdk,
+    ask: Callable[..., Any],
+    service: Service,
+    project: str,
+    server: ModelServer,
+    verdict: str,
+    score: float | None,
 ) -> None:
     made = sdk(lambda c: c.graders.create.prebuilt_judge(key="true", type="FAITHFULNESS", judge_model="a-judge"))
     assert (made.grader_type.value, made.metric.kind.value) == ("PREBUILT", "SCALAR")
@@ -180,8 +186,8 @@ def test_a_prebuilt_judge_runs(
     assert (made.grader_config.model.key, made.grader_config.model.online.value) == ("a-judge", "ONLINE")
     client = service.client(project)
     assert client.graders.get("true").kind == "faithfulness"
-    server.script = Script(reply='{"claims": ["Paris is the capital."]}', schemas=False)
-    server.replies_to = {"claim 1": schema_reply}
+    replies = (("[begin claim 1 ", verdict), ("This answer cannot be used", verdict))
+    server.script = Script(reply='{"claims": ["Paris is the capital."]}', replies=replies, schemas=False)
     thread = {
         "messages": [
             {"role": "document", "content": "Paris is the capital of France."},
@@ -194,6 +200,11 @@ def test_a_prebuilt_judge_runs(
     if score is None:
         assert outcome.error is not None
         assert (outcome.error.kind, outcome.error.cause) == ("model", "invalid_reply")
+    create = {"name": "r", "key": "r", "graderType": "PREBUILT"}
+    for criteria in ("CONTEXT_RELEVANCY", "FAITHFULNESS"):
+        config = {"prebuilt": {"key": criteria, "model": "a-judge"}}
+        ask(CREATE, project=project, input={**create, "key": criteria.lower(), "graderConfig": config})
+        assert client.graders.get(criteria.lower()).kind == criteria.lower()
     (bare,) = client.score("true", [{"prompt": "q", "completion": "c"}])
     assert bare.not_applicable is not None
     assert "no documents" in bare.not_applicable
