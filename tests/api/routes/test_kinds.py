@@ -181,9 +181,9 @@ def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.C
         "context_relevancy": {"model": "small-judge"},
         "answer_relevancy": {"model": "small-judge", "temperature": None},
     }
+    threads = [{"prompt": "q", "completion": "c", "metadata": {"found": ["d"], "documents": ["d"]}}]
     for kind, config in configs.items():
-        body = {"key": kind, "kind": kind, "config": config, "ask": "stand-in"}
-        body["threads"] = [{"prompt": "q", "completion": "c", "metadata": {"found": ["d"], "documents": ["d"]}}]
+        body = {"key": kind, "kind": kind, "config": config, "ask": "stand-in", "threads": threads}
         made = client.post(URL, json=body)
         assert made.status_code == 201, made.text
         assert made.json()["kind"] == kind
@@ -191,7 +191,7 @@ def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.C
         assert version["source"] == source_of(kind, config)
         create = getattr(ours.graders.create, kind)
         given = {"judge_model" if name == "model" else name: value for name, value in config.items()}
-        again = create(key=f"{kind}-2", ask="stand-in", threads=body["threads"], **given)
+        again = create(key=f"{kind}-2", ask="stand-in", threads=threads, **given)
         assert (again.kind, again.version) == (kind, 1)
     edited = client.put(f"{URL}/judge", json={"source": GOOD}).json()
     assert (edited["version"], edited["kind"]) == (2, "function")
