@@ -37,6 +37,7 @@ class Script:
     Attributes:
         reply: the text of replies without a schema.
         yes_if: a word that the last message must have for the first of several options; else the last is chosen.
+        replies: in its place, the reply to a last message that holds a text: the first text that it holds decides.
         reward: of every thread, where it is asked as a reward server.
         behave: one of BEHAVIOURS.
         status, retry_after, times: of `status`: what it answers with, and to how many of the first requests; 0 is all.
@@ -48,6 +49,7 @@ class Script:
 
     reply: str = '{"answer": "yes"}'
     yes_if: str = ""
+    replies: tuple[tuple[str, str], ...] = ()
     reward: float = 0.5
     behave: str = "answer"
     status: int = 500
@@ -58,6 +60,11 @@ class Script:
     schemas: bool = True
     logprobs: bool = True
     api_key: str = ""
+
+    def reply_to(self, body: Mapping[str, Any]) -> str:
+        """The text of the reply to a request without a schema."""
+        last = str(body["messages"][-1]["content"])
+        return next((reply for held, reply in self.replies if held in last), self.reply)
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -166,7 +173,7 @@ class _Handler(BaseHTTPRequestHandler):
         if schema is not None and not script.schemas:
             return self._error(400, "response_format is not supported", "unsupported")
         last_message = str(body["messages"][-1]["content"]) if body.get("messages") else ""
-        text = script.reply if schema is None else json.dumps(self._fitting(schema, last_message))
+        text = script.reply_to(body) if schema is None else json.dumps(self._fitting(schema, last_message))
         text = {
             "prose": "I should say yes.",
             "other-json": '{"verdict": 1}',

@@ -14,8 +14,11 @@ from gradebox.outcome import Outcome
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
-Kind = Literal["function", "binary_judge", "external", "checks", "judge", "prebuilt", "custom"]
-WrittenKind = Literal["binary_judge", "external", "checks"]  # the service writes the source, by its config
+# The service writes the source of a grader of such a kind, by its config.
+WrittenKind = Literal[
+    "binary_judge", "external", "judge", "faithfulness", "context_relevancy", "answer_relevancy", "checks"
+]
+Kind = Literal["function", "prebuilt", "custom"] | WrittenKind
 BuildState = Literal["building", "ready", "failed"]
 BudgetPeriod = Literal["day", "month", "total"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast, get_args
 
 from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import WatchError
 
-from gradebox.schemas import Grader, Kind, Version
+from gradebox.schemas import Grader, Kind, Version, WrittenKind
 from storage import names, proof_threads
 from storage.audit import Audit
 from storage.connection import text
@@ -23,12 +23,10 @@ PAGE_BYTES = 4 * 1024 * 1024  # of versions in one answer, and as many more as a
 _AT_ONCE = 16
 _KEPT_NUMBERS = 2000  # of graders that were deleted
 # What a grader may become by its next version: what was written for a user may be edited, and what was kept may run.
+_RUN: tuple[Kind, ...] = ("function", *get_args(WrittenKind))
 _NEXT_KINDS: dict[Kind, tuple[Kind, ...]] = {
-    "function": ("binary_judge", "external", "checks"),
-    "binary_judge": ("function", "external", "checks"),
-    "external": ("function", "binary_judge", "checks"),
-    "checks": ("function", "binary_judge", "external"),
-    "judge": ("binary_judge",),
+    **dict.fromkeys(_RUN, _RUN),
+    "prebuilt": ("faithfulness", "context_relevancy", "answer_relevancy"),
 }
 _FLOOR = ""  # among the numbers: the highest of those that are no longer kept
 

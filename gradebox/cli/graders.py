@@ -5,7 +5,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 
@@ -29,15 +29,18 @@ OptionalFile = Annotated[
     Path | None, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The grader's source.")
 ]
 KindChoice = Annotated[
-    Literal["binary_judge", "external", "checks"] | None,
+    Literal["binary_judge", "external", "judge", "faithfulness", "context_relevancy", "answer_relevancy", "checks"]
+    | None,
     typer.Option("--kind", help="A kind whose source is written for you."),
 ]
 ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE.json", exists=True, dir_okay=False, help="The settings of the kind."),
 ]
-Criteria = Annotated[str | None, typer.Option("--criteria", help="Of a binary_judge: what a completion must be.")]
-ModelKey = Annotated[str | None, typer.Option("--model", metavar="KEY", help="Of a binary_judge: who judges.")]
+Criteria = Annotated[
+    str | None, typer.Option("--criteria", help="Of a binary_judge or a judge: what is asked of a completion.")
+]
+ModelKey = Annotated[str | None, typer.Option("--model", metavar="KEY", help="Of a judge of any kind: who judges.")]
 EndpointKey = Annotated[str | None, typer.Option("--endpoint", metavar="KEY", help="Of an external: who scores.")]
 TimeoutS = Annotated[float | None, typer.Option("--timeout-s", help="Seconds for one completion.")]
 EnvironmentKey = Annotated[
@@ -270,12 +273,9 @@ def _create_of_kind(
     invocation: Invocation, key: str, kind: str, config: dict[str, Any], options: "GraderOptions"
 ) -> "Grader":
     create = invocation.client.graders.create
-    makers: dict[str, Callable[..., Grader]] = {
-        "binary_judge": create.binary_judge,
-        "external": create.external,
-        "checks": create.checks,
-    }
-    make = makers[kind]
+    make: Callable[..., Grader] = getattr(create, kind)
+    if kind == "judge" and "criteria" in config:
+        config["criterion"] = config.pop("criteria")
     if "model" in config:
         config["judge_model"] = config.pop("model")
     try:
@@ -292,14 +292,20 @@ def _changed_settings(
     given. Exits where neither says a kind.
     """
     newest = _versions(invocation, key, None)[-1]
-    own = "binary_judge" if newest.kind == "judge" else newest.kind  # a judge that was kept before they could run
+    was_kept = newest.kind == "judge" and not newest.source  # before judges could run
+    own = "binary_judge" if was_kept else newest.kind
     wanted = kind or own
-    if wanted != "binary_judge" and wanted != "external" and wanted != "checks":
+    from gradebox.schemas import WrittenKind
+
+    if wanted not in get_args(WrittenKind):
         raise typer.BadParameter(
             f"{key} is of kind {newest.kind}, and has no settings: name the --kind that it shall be"
         )
     keeps = wanted == own and "url" not in (newest.config or {})  # an external that was kept before they could run
-    return wanted, ((newest.config if keeps else None) or {}) | given
+    if wanted == "judge" and "criteria" in given:
+        given = {**given, "criterion": given["criteria"]}
+        del given["criteria"]
+    return cast("WrittenKind", wanted), ((newest.config if keeps else None) or {}) | given
 
 
 def _config(file: Path) -> dict[str, Any]:

@@ -1,15 +1,65 @@
 """Kinds of graders: classes that make one from a few settings.
 
     binary_judge.py       `BinaryJudge`: a model says whether a completion meets a criterion
+    direct_judge.py       `DirectJudge`: a model chooses one of the options of a criterion
+    faithfulness.py       `Faithfulness`: the share of a completion's claims that its context bears out
+    relevancy.py          `ContextRelevancy`, `AnswerRelevancy`: the share of documents, or of statements, that help
     external_endpoint.py  `ExternalEndpoint`: a reward server scores
-    prompts.py            what judges say to models
+    criterion.py          `Criterion` and `Option`, and how they are read
+    criteria.py           the criteria that come with gradebox
+    fields.py             what of a thread a judge is shown
+    fence.py              marks around what is judged
+    documents.py          the documents that a thread holds
+    together.py           asks that go out in one round
+    bounded.py            details that fit into an outcome
+    prompts.py, direct_prompts.py, claim_prompts.py  what judges say to models
     templates.py          prompts in Handlebars
     source.py             the source of a grader of a kind
 
 Graders see these modules inside the sandbox, so they import nothing but the standard library and the template engine.
+Each name is imported when it is first used: a grader pays for no more than it names.
 """
 
-from gradebox.judges.binary_judge import BinaryJudge, Example, ExampleTurn
-from gradebox.judges.external_endpoint import ExternalEndpoint
+from typing import TYPE_CHECKING
 
-__all__ = ["BinaryJudge", "Example", "ExampleTurn", "ExternalEndpoint"]
+if TYPE_CHECKING:
+    from gradebox.judges.binary_judge import BinaryJudge, Example, ExampleTurn
+    from gradebox.judges.criterion import Criterion, Option
+    from gradebox.judges.direct_judge import DecidedCase, DirectJudge, PositionalBias
+    from gradebox.judges.external_endpoint import ExternalEndpoint
+    from gradebox.judges.faithfulness import Faithfulness
+    from gradebox.judges.relevancy import AnswerRelevancy, ContextRelevancy
+else:
+    _HOMES = {
+        "binary_judge": ("BinaryJudge", "Example", "ExampleTurn"),
+        "criterion": ("Criterion", "Option"),
+        "direct_judge": ("DecidedCase", "DirectJudge", "PositionalBias"),
+        "external_endpoint": ("ExternalEndpoint",),
+        "faithfulness": ("Faithfulness",),
+        "relevancy": ("AnswerRelevancy", "ContextRelevancy"),
+    }
+
+    def __getattr__(name):
+        from importlib import import_module
+
+        home = next((module for module, names in _HOMES.items() if name in names), None)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+        return value
+
+
+__all__ = [
+    "AnswerRelevancy",
+    "BinaryJudge",
+    "ContextRelevancy",
+    "Criterion",
+    "DecidedCase",
+    "DirectJudge",
+    "Example",
+    "ExampleTurn",
+    "ExternalEndpoint",
+    "Faithfulness",
+    "Option",
+    "PositionalBias",
+]

@@ -31,22 +31,51 @@ class _Kind(NamedTuple):
 
 
 _TEXT = "a text"
+_FLAG = _Setting("true or false", (bool,))
+_MODEL = _Setting("the key of a model", (str,), is_needed=True)
+_DOCUMENTS = _Setting("the name of a field", (str,))
+_DRAWN = {
+    "temperature": _Setting("a number", _NUMBER, is_nullable=True),
+    "max_tokens": _Setting("an integer", (int,)),
+    "seed": _Setting("an integer", (int,)),
+}
 _KINDS = {
     "binary_judge": _Kind(
         "BinaryJudge",
         "judge",
         {
             "criteria": _Setting(_TEXT, (str,), True),
-            "model": _Setting("the key of a model", (str,), True),
+            "model": _MODEL,
             "examples": _Setting("a list of examples", (list, tuple)),
             "system_template": _Setting(_TEXT, (str,)),
             "user_template": _Setting(_TEXT, (str,)),
             "template_variables": _Setting("an object", (dict,)),
-            "temperature": _Setting("a number", _NUMBER, is_nullable=True),
-            "max_tokens": _Setting("an integer", (int,)),
-            "seed": _Setting("an integer", (int,)),
+            **_DRAWN,
         },
     ),
+    "judge": _Kind(
+        "DirectJudge",
+        "judge",
+        {
+            "criterion": _Setting("a text or an object", (str, dict), is_needed=True),
+            "model": _MODEL,
+            "steps": _Setting("1 or 2", (int,)),
+            "to_evaluate": _Setting("the name of a field", (str,)),
+            "context_fields": _Setting("a name, a list or an object", (str, list, tuple, dict)),
+            "check_positional_bias": _FLAG,
+            "on_bias": _Setting("one of keep, tie, error", (str,)),
+            "self_consistency": _Setting("true, false or an integer", (bool, int)),
+            "feedback": _FLAG,
+            "summary": _FLAG,
+            "persona": _FLAG,
+            "judge_description": _Setting(_TEXT, (str,)),
+            "examples": _Setting("a list of decided cases", (list, tuple)),
+            **_DRAWN,
+        },
+    ),
+    "faithfulness": _Kind("Faithfulness", "judge", {"model": _MODEL, "documents": _DOCUMENTS, **_DRAWN}),
+    "context_relevancy": _Kind("ContextRelevancy", "judge", {"model": _MODEL, "documents": _DOCUMENTS, **_DRAWN}),
+    "answer_relevancy": _Kind("AnswerRelevancy", "judge", {"model": _MODEL, **_DRAWN}),
     "external": _Kind(
         "ExternalEndpoint", "external", {"endpoint": _Setting("the key of an endpoint", (str,), is_needed=True)}
     ),
@@ -58,7 +87,8 @@ KINDS = tuple(_KINDS)
 
 
 def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a grader of this kind, without those that stand for a default.
+    """The settings of a grader of this kind, without those that stand for a default. The model may be named
+    `judge_model`, as in the client's calls.
 
     Raises:
         ValueError: there is no such kind, or the settings are not its own; the message says what is wrong.
@@ -66,6 +96,8 @@ def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
     if kind not in _KINDS:
         raise ValueError(f"there is no kind {kind!r:.80}: there are {', '.join(KINDS)}")
     known = _KINDS[kind].settings
+    if "model" in known and "judge_model" in config and "model" not in config:
+        config = {("model" if name == "judge_model" else name): value for name, value in config.items()}
     if unknown := sorted(set(config) - set(known)):
         raise ValueError(f"config has the member {unknown[0]!r:.80}, and a {kind} takes {', '.join(known)}")
     found = {
@@ -77,7 +109,8 @@ def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
         if setting.is_needed and not found.get(name):
             raise ValueError(f"config.{name} is missing: it is {setting.said}")
         value = found.get(name)
-        if value is not None and (not isinstance(value, setting.types) or isinstance(value, bool)):
+        is_flag = isinstance(value, bool) and bool not in setting.types  # to Python, it is an integer
+        if value is not None and (is_flag or not isinstance(value, setting.types)):
             raise ValueError(f"config.{name} is {setting.said}, and this is {value!r:.80}")
     return found
 

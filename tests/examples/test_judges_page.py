@@ -22,11 +22,23 @@ CALLS = [block for block in BLOCKS if block.startswith("client.")]
 GRADERS = [block for block in BLOCKS if "async def grade" in block]
 SCRIPTS = [block for block in BLOCKS if "testing.model" in block]
 PASS = '{"reasoning": "so it is", "score": "PASS"}'
+REASONS = {True: "1 of 1 claims are supported by the context"}
+
+
+def replied(request: dict[str, Any]) -> dict[str, Any]:
+    asked, members = request["messages"][-1]["content"], request.get("schema", {}).get("properties", {})
+    if "claims" in members:
+        return text('{"claims": ["It is 5 km."]}')
+    if "1" in members:
+        return text('{"1": {"reason": "it says so", "supported": true}}')
+    if "option" in members:
+        return text('{"option": "warm"}')
+    return text("so it is" if "Assess step by step" in asked else PASS)
 
 
 def test_every_block_is_tried() -> None:
-    assert (len(CALLS), len(GRADERS), len(SCRIPTS)) == (2, 3, 1)
-    assert len(BLOCKS) == 6
+    assert (len(CALLS), len(GRADERS), len(SCRIPTS)) == (4, 5, 1)
+    assert len(BLOCKS) == 10
 
 
 @pytest.mark.parametrize("block", CALLS)
@@ -42,15 +54,15 @@ def test_a_call_is_as_the_client_takes_it(block: str) -> None:
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize("block", GRADERS, ids=["written", "part", "template"])
+@pytest.mark.parametrize("block", GRADERS, ids=["written", "part", "template", "options", "claims"])
 def test_a_grader_is_valid_and_scores(block: str, pool: Pool) -> None:
-    line = b'{"prompt": "How far?", "completion": "5 km", "metadata": {"answer": "5"}}'
-    asker = Scripted(lambda _: text(PASS))
+    line = b'{"prompt": "How far?", "completion": "5 km", "metadata": {"answer": "5", "documents": "It is 5 km."}}'
+    asker = Scripted(replied)
     source = GraderSource(block, project="p")
     report = pool.prove(source, [line], answering=Answering(asker))
     assert report.valid, report.checks
     (outcome,) = AskingScorer(lambda: pool.grading(source), asker, WHO).score(line, 0, "g@1")
-    assert (outcome.score, outcome.reason) == (1.0, "so it is")
+    assert (outcome.score, outcome.reason) == (1.0, REASONS.get("Faithful" in block, "so it is"))
     if "TEMPLATE" in block:
         prompt = asker.requests[-1]["messages"][-1]["content"]
         assert "Reference: 5\nAnswer: 5 km\nCase 0: 5 -> {" in prompt

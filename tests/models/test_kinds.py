@@ -115,3 +115,61 @@ async def grade(thread):
     asker = Scripted(judged)
     assert [outcome.score for outcome in scored(pool, grader, asker, "", "kind", "rude")] == [0.5, 1.0, 0.0]
     assert len(asker.requests) == 2
+
+
+def replied(request: dict[str, Any]) -> dict[str, Any]:
+    """As a model that prefers the option that stands first, and finds two claims of which one is supported."""
+    asked, members = request["messages"][-1]["content"], request.get("schema", {}).get("properties", {})
+    if "option" in members:
+        return text(json.dumps({"reasoning": "first", "option": members["option"]["enum"][0]}))
+    if "claims" in members:
+        return text('{"claims": ["one", "two"]}')
+    if "statements" in members:
+        return text('{"statements": [{"text": "s", "reason": "r", "relevant": true}]}')
+    if "1" in members:
+        found = {str(n): {"reason": "r", "supported": n == 1} for n in range(1, len(members) + 1)}
+        return text(json.dumps(found))
+    return text(json.dumps({"reason": "r", "relevant": "on topic" in asked}))
+
+
+def outcome_of(pool: Pool, kind: str, config: dict[str, Any]) -> Outcome:
+    grader = source.source_of(kind, {"model": "small-judge", **config})
+    report = proved(pool, grader, Scripted(replied))
+    assert report.valid is (config.get("on_bias") != "error"), report.checks
+    line = json.dumps({"prompt": "Why?", "completion": "So.", "metadata": {"documents": ["on topic", "else"]}})
+    scorer = AskingScorer(partial(pool.grading, GraderSource(grader, project="p")), Scripted(replied), WHO)
+    (outcome,) = scorer.score(line.encode(), 0, "g@1")
+    return outcome
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "score", "asks"),
+    [
+        ("judge", {"criterion": "Is it short?"}, 1.0, 1),
+        ("judge", {"criterion": "conciseness", "self_consistency": 3, "check_positional_bias": True}, 1.0, 6),
+        ("judge", {"criterion": "Is it short?", "check_positional_bias": True, "on_bias": "tie"}, 0.5, 2),
+        ("judge", {"criterion": "Is it short?", "check_positional_bias": True, "on_bias": "error"}, None, 2),
+        ("faithfulness", {}, 0.5, 2),
+        ("context_relevancy", {}, 0.5, 2),
+        ("answer_relevancy", {}, 1.0, 1),
+    ],
+)
+def test_every_kind_of_judge_scores_in_a_sandbox(
+    pool: Pool, kind: str, config: dict[str, Any], score: float | None, asks: int
+) -> None:
+    outcome = outcome_of(pool, kind, config)
+    assert outcome.score == score
+    assert outcome.spent is not None
+    assert outcome.spent.asks == asks
+    if score is None:
+        assert outcome.error is not None
+        assert (outcome.error.kind, "PositionalBias" in outcome.error.message) == ("exception", True)
+    else:
+        assert outcome.details
+
+
+def test_a_criterion_that_a_thread_lacks_is_an_error_of_that_thread(pool: Pool) -> None:
+    grader = source.source_of("judge", {"model": "small-judge", "criterion": {"field": "metadata.rule"}})
+    (outcome,) = scored(pool, grader, Scripted(replied), "x")
+    assert outcome.error is not None
+    assert (outcome.error.kind, "no field 'rule'" in outcome.error.message) == ("exception", True)

@@ -2,7 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gradebox.schemas import Grader
+from gradebox.schemas import Grader, Kind
 from storage import graders
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
 from storage.grader_content import CONFIG_BYTES, Declared
@@ -116,10 +116,11 @@ def test_a_changed_config_is_a_new_version_and_the_same_one_is_not(store: Store)
     assert store.graders.update("default", "kind", Declared("judge", {"criteria": "is kinder"})).version == 2
 
 
-def test_a_judge_does_not_become_a_function(store: Store) -> None:
-    declare(store)
-    with pytest.raises(Conflict, match="of kind 'judge' and stays so"):
-        store.graders.update("default", "kind", proved())
+@pytest.mark.parametrize("kind", ["custom", "prebuilt"])
+def test_what_is_only_kept_does_not_become_a_function(store: Store, kind: Kind) -> None:
+    store.graders.create("default", "kept", "Kept", "", Declared(kind, {}))
+    with pytest.raises(Conflict, match=f"of kind '{kind}' and stays so"):
+        store.graders.update("default", "kept", proved())
 
 
 def test_a_config_has_a_bound(store: Store) -> None:

@@ -16,7 +16,7 @@ from api.dialects.adaptive.inputs import (
 from api.dialects.adaptive.scalars import timestamp
 from api.http.problems import invalid
 from gradebox.judges import prompts
-from gradebox.schemas import Grader, Kind, Project, Version
+from gradebox.schemas import Grader, Kind, Project, Version, WrittenKind
 from storage.grader_content import Declared
 
 Config = JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput | CustomConfigInput | FunctionConfigInput
@@ -24,14 +24,20 @@ Config = JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput | CustomConf
 _KINDS: dict[GraderTypeEnum, tuple[Kind, type]] = {
     GraderTypeEnum.FUNCTION: ("function", FunctionConfigInput),
     GraderTypeEnum.JUDGE: ("binary_judge", JudgeConfigInput),
-    GraderTypeEnum.PREBUILT: ("prebuilt", PrebuiltConfigInput),
+    GraderTypeEnum.PREBUILT: ("faithfulness", PrebuiltConfigInput),
     GraderTypeEnum.REMOTE: ("external", RemoteConfigInput),
     GraderTypeEnum.CUSTOM: ("custom", CustomConfigInput),
 }
 _TYPES: dict[Kind, GraderTypeEnum] = {kind: grader_type for grader_type, (kind, _) in _KINDS.items()}
-_TYPES["judge"] = GraderTypeEnum.JUDGE  # of judges that were kept before they could run
+_PREBUILT: dict[PrebuiltCriteriaKey, WrittenKind] = {
+    PrebuiltCriteriaKey.FAITHFULNESS: "faithfulness",
+    PrebuiltCriteriaKey.CONTEXT_RELEVANCY: "context_relevancy",
+    PrebuiltCriteriaKey.ANSWER_RELEVANCY: "answer_relevancy",
+}
+_CRITERIA: dict[Kind, PrebuiltCriteriaKey] = {kind: key for key, kind in _PREBUILT.items()}
+_TYPES["judge"] = GraderTypeEnum.JUDGE  # those of our own, and those that were kept before they could run
 _TYPES["checks"] = GraderTypeEnum.FUNCTION  # the SDK has no such type, and sees the source
-_NOT_RUN = "gradebox keeps the model's key and does not run it"
+_TYPES |= dict.fromkeys(("prebuilt", *_CRITERIA), GraderTypeEnum.PREBUILT)
 
 
 def kind_of(grader_type: GraderTypeEnum) -> Kind:
@@ -64,13 +70,14 @@ class Registered(Protocol):
         """Where an endpoint is; empty where there is none of this key."""
 
 
-def declared(config: PrebuiltConfigInput | CustomConfigInput) -> Declared:
+def declared(_: CustomConfigInput) -> Declared:
     """What is kept of a grader that is not run."""
-    match config:
-        case PrebuiltConfigInput():
-            return Declared("prebuilt", {"criteria": config.key.value, "model": config.model})
-        case CustomConfigInput():
-            return Declared("custom", {})
+    return Declared("custom", {})
+
+
+def prebuilt(config: PrebuiltConfigInput) -> tuple[WrittenKind, dict[str, Any]]:
+    """The kind of a judge that comes with the platform, and its settings."""
+    return _PREBUILT[config.key], {"model": config.model}
 
 
 def judge(config: JudgeConfigInput) -> dict[str, Any]:
@@ -113,9 +120,18 @@ def _output(kept: Grader, source: str, config: dict[str, Any], there: Registered
         case "external":
             url = there.url_of(config["endpoint"]) if source else config["url"]
             return config_types.RemoteConfigOutput(url=url)
-        case "prebuilt":
-            model = _model(kept, config["model"], _NOT_RUN)
-            return config_types.PrebuiltConfigOutput(criteria=_criteria(config["criteria"]), model=model)
+        case "prebuilt" | "faithfulness" | "context_relevancy" | "answer_relevancy":
+            model = _model(kept, config["model"], _lacks(config["model"], there))
+            criteria = _CRITERIA.get(kept.kind) or PrebuiltCriteriaKey(config["criteria"])
+            return config_types.PrebuiltConfigOutput(criteria=_criteria(criteria), model=model)
+        case "judge" if source:
+            return config_types.JudgeConfigOutput(
+                criteria=_said(config["criterion"]),
+                examples=[],
+                model=_model(kept, config["model"], _lacks(config["model"], there)),
+                system_template="",
+                user_template="",
+            )
         case "judge" | "binary_judge":
             return config_types.JudgeConfigOutput(
                 criteria=config["criteria"],
@@ -134,9 +150,16 @@ def _example(example: dict[str, Any]) -> config_types.JudgeExample:
     )
 
 
-def _criteria(name: str) -> config_types.PrebuiltCriteria:
-    words = name.replace("_", " ").capitalize()
-    return config_types.PrebuiltCriteria(key=PrebuiltCriteriaKey(name), name=words, description=words)
+def _said(criterion: str | dict[str, Any]) -> str:
+    """A direct judge's criterion in words: the SDK has no options."""
+    if isinstance(criterion, str):
+        return criterion
+    return str(criterion.get("description") or criterion.get("field") or "")
+
+
+def _criteria(key: PrebuiltCriteriaKey) -> config_types.PrebuiltCriteria:
+    words = key.value.replace("_", " ").capitalize()
+    return config_types.PrebuiltCriteria(key=key, name=words, description=words)
 
 
 def _lacks(model: str, there: Registered) -> str | None:

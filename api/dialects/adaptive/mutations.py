@@ -39,6 +39,8 @@ from api.services import Services
 from gradebox.schemas import Check, Grader
 from storage.errors import Conflict
 
+_Runnable = FunctionConfigInput | JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput
+
 
 @strawberry.type
 class Mutation:
@@ -66,7 +68,7 @@ class Mutation:
         config = configs.read(input.grader_config, configs.kind_of(input.grader_type))
         fields = {"key": input.key, "name": input.name, "description": _description(config)}
         new = bodies.convert(fields, NewGrader)
-        if isinstance(config, PrebuiltConfigInput | CustomConfigInput):
+        if isinstance(config, CustomConfigInput):
             texts = new.name or new.key, new.description or ""
             grader = asking.services.store.graders.create(found.key, new.key, *texts, configs.declared(config))
         else:
@@ -150,7 +152,7 @@ def _update(info: Info, grader: Grader, wanted: GraderUpdateInput) -> Grader:
     if wanted.grader_config is not None:
         config = configs.read(wanted.grader_config, grader.kind)
     new = bodies.convert({"name": wanted.name, "description": _description(config)}, NewVersion)
-    if isinstance(config, FunctionConfigInput | JudgeConfigInput | RemoteConfigInput):
+    if isinstance(config, _Runnable):
         caller = info.context.caller.of_project(grader.project)
         with _written(services, grader.project, grader.key, config) as sent:
             return update_function(caller, services, grader.key, sent, new)
@@ -161,14 +163,14 @@ def _update(info: Info, grader: Grader, wanted: GraderUpdateInput) -> Grader:
 
 
 @contextmanager
-def _written(
-    services: Services, project: str, key: str, config: FunctionConfigInput | JudgeConfigInput | RemoteConfigInput
-) -> Iterator[Sent]:
+def _written(services: Services, project: str, key: str, config: _Runnable) -> Iterator[Sent]:
     """The source of a grader that can be run, while it is proved and kept."""
     if isinstance(config, FunctionConfigInput):
         yield _source(config.source_code)
     elif isinstance(config, JudgeConfigInput):
         yield written("binary_judge", configs.judge(config))
+    elif isinstance(config, PrebuiltConfigInput):
+        yield written(*configs.prebuilt(config))
     else:
         with endpoint_at(services, project, config.url, key) as endpoint:
             yield written("external", {"endpoint": endpoint})

@@ -251,8 +251,8 @@ class User:
 
 
 def metric_kind(grader: schemas.Grader) -> MetricKind:
-    """Judges pass or fail; everything else gives a number."""
-    return MetricKind.BOOL if grader.kind in ("binary_judge", "judge", "prebuilt") else MetricKind.SCALAR
+    """Binary judges pass or fail; everything else gives a number."""
+    return MetricKind.BOOL if grader.kind == "binary_judge" else MetricKind.SCALAR
 
 
 def project(kept: schemas.Project) -> Project:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from gradebox._openai import openai_grader
 from gradebox.client import calls
@@ -16,12 +16,13 @@ from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:
     from gradebox.checks import Check
-    from gradebox.judges import Example
+    from gradebox.judges import Criterion, DecidedCase, Example
+    from gradebox.judges.criterion import ContextFields
+    from gradebox.judges.direct_judge import OnBias
 
 
 class AsyncCreation:
-    """The ways to make a grader: `create.function`, `create.python`, `create.binary_judge`, `create.external`,
-    `create.checks`."""
+    """The ways to make a grader: `create.function`, `create.python`, and one for each kind, as `create.judge`."""
 
     def __init__(self, transport: AsyncTransport, project: str, scoring: AsyncScoring) -> None:
         self._transport = transport
@@ -123,6 +124,107 @@ class AsyncCreation:
         Raises as `binary_judge` does.
         """
         return await self.of_kind(key=key, kind="external", config={"endpoint": endpoint}, **options)
+
+    async def judge(
+        self,
+        *,
+        key: str,
+        criterion: str | Mapping[str, Any] | Criterion,
+        judge_model: str,
+        steps: Literal[1, 2] = 1,
+        to_evaluate: str | None = None,
+        context_fields: ContextFields = None,
+        check_positional_bias: bool = False,
+        on_bias: OnBias = "keep",
+        self_consistency: bool | int = False,
+        feedback: bool = False,
+        summary: bool = False,
+        persona: bool = False,
+        judge_description: str | None = None,
+        examples: Sequence[DecidedCase] = (),
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> AsyncGraderHandle:
+        """Makes a grader by which a model of the project chooses one of the options of a criterion.
+
+        The settings are those of `gradebox.judges.DirectJudge`. Raises as `binary_judge` does.
+        """
+        config = {
+            "criterion": criterion if isinstance(criterion, str | Mapping) else criterion.as_config(),
+            "model": judge_model,
+            "steps": steps,
+            "to_evaluate": to_evaluate,
+            "context_fields": context_fields,
+            "check_positional_bias": check_positional_bias,
+            "on_bias": on_bias,
+            "self_consistency": self_consistency,
+            "feedback": feedback,
+            "summary": summary,
+            "persona": persona,
+            "judge_description": judge_description,
+            "examples": list(examples) or None,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "seed": seed,
+        }
+        return await self.of_kind(key=key, kind="judge", config=config, **options)
+
+    async def faithfulness(
+        self,
+        *,
+        key: str,
+        judge_model: str,
+        documents: str | None = None,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> AsyncGraderHandle:
+        """Makes a grader by which a model says how many of a completion's claims its context bears out.
+
+        The settings are those of `gradebox.judges.Faithfulness`. Raises as `binary_judge` does.
+        """
+        config = {"model": judge_model, "documents": documents}
+        drawn = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        return await self.of_kind(key=key, kind="faithfulness", config=config | drawn, **options)
+
+    async def context_relevancy(
+        self,
+        *,
+        key: str,
+        judge_model: str,
+        documents: str | None = None,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> AsyncGraderHandle:
+        """Makes a grader by which a model says how many of a thread's documents help with its question.
+
+        The settings are those of `gradebox.judges.ContextRelevancy`. Raises as `binary_judge` does.
+        """
+        config = {"model": judge_model, "documents": documents}
+        drawn = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        return await self.of_kind(key=key, kind="context_relevancy", config=config | drawn, **options)
+
+    async def answer_relevancy(
+        self,
+        *,
+        key: str,
+        judge_model: str,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> AsyncGraderHandle:
+        """Makes a grader by which a model says how many of a completion's statements help with the question.
+
+        The settings are those of `gradebox.judges.AnswerRelevancy`. Raises as `binary_judge` does.
+        """
+        config = {"model": judge_model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+        return await self.of_kind(key=key, kind="answer_relevancy", config=config, **options)
 
     async def checks(
         self, key: str, checks: Sequence[Check | Mapping[str, Any]], **options: Unpack[GraderOptions]

@@ -115,7 +115,8 @@ def test_what_is_written_is_proved_like_any_other(client: httpx.Client) -> None:
         ({"kind": "binary_judge", "config": CONFIG | {"url": "x"}}, "the member 'url'"),
         ({"kind": "binary_judge", "config": [1]}, "`config` must be an object"),
         ({"kind": "binary_judge", "config": CONFIG, "source": GOOD}, "a source and a kind"),
-        ({"kind": "judge", "config": CONFIG}, "kind"),
+        ({"kind": "jury", "config": CONFIG}, "kind"),
+        ({"kind": "judge", "config": CONFIG}, "config has the member 'criteria'"),
         ({"config": CONFIG, "source": GOOD}, "`kind` and `config` belong together"),
         ({}, "there is no source"),
         ({"kind": "binary_judge", "config": CONFIG | {"criteria": "x" * CONFIG_BYTES}}, "shorten it"),
@@ -332,6 +333,14 @@ def test_the_command_line_makes_kinds(run: Callable[..., Any], tmp_path: Path) -
     assert 'criteria="It is brief"' in run("show", "brief", "--source").stdout
     exported = run("export", "brief").stdout
     assert "BinaryJudge" in json.loads(exported)["versions"][0]["source"]
+    for kind in ("faithfulness", "context_relevancy", "answer_relevancy"):
+        made = run("create", kind, "--kind", kind, "--model", "small-judge", "--ask", "stand-in")
+        assert made.stdout == f"created {kind}@1 (isolation: completion)\n", made.output
+    quick = ("--kind", "judge", "--criteria", "Is it short?", "--model", "small-judge", "--ask", "stand-in")
+    assert run("create", "short", *quick).stdout == "created short@1 (isolation: completion)\n"
+    assert 'criterion="Is it short?"' in run("show", "short", "--source").stdout
+    assert run("update", "short", "--criteria", "Is it brief?", "--ask", "stand-in").exit_code == 0
+    assert 'criterion="Is it brief?"' in run("show", "short", "--source").stdout
     for wrong in (["x"], ["x", "--criteria", "c"], ["x", "--kind", "external", "--criteria", "c"]):
         assert run("create", *wrong).exit_code == 2, wrong
 
@@ -366,3 +375,26 @@ def test_a_check_that_is_none_is_named_by_the_proof(client: httpx.Client) -> Non
     broken = {"key": "four", "kind": "checks", "config": {"checks": [{"check": "matches", "pattern": "("}]}}
     report = problem(client.post(URL, json=broken), 422, "validation-failed")
     assert "checks[0]: matches(pattern=) takes a regular expression" in report
+
+
+def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.Client, ours: Client) -> None:
+    configs: dict[str, dict[str, Any]] = {
+        "judge": {"criterion": "conciseness", "judge_model": "small-judge", "check_positional_bias": True},
+        "faithfulness": {"model": "small-judge", "documents": "metadata.found"},
+        "context_relevancy": {"model": "small-judge"},
+        "answer_relevancy": {"model": "small-judge", "temperature": None},
+    }
+    threads = [{"prompt": "q", "completion": "c", "metadata": {"found": ["d"], "documents": ["d"]}}]
+    for kind, config in configs.items():
+        body = {"key": kind, "kind": kind, "config": config, "ask": "stand-in", "threads": threads}
+        made = client.post(URL, json=body)
+        assert made.status_code == 201, made.text
+        assert made.json()["kind"] == kind
+        version = client.get(f"{URL}/{kind}/versions/1").json()
+        assert version["source"] == source_of(kind, config)
+        create = getattr(ours.graders.create, kind)
+        given = {"judge_model" if name == "model" else name: value for name, value in config.items()}
+        again = create(key=f"{kind}-2", ask="stand-in", threads=threads, **given)
+        assert (again.kind, again.version) == (kind, 1)
+    edited = client.put(f"{URL}/judge", json={"source": GOOD}).json()
+    assert (edited["version"], edited["kind"]) == (2, "function")

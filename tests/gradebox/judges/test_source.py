@@ -19,11 +19,22 @@ FULL: dict[str, Any] = {
 }
 
 
+_CLASSES = (
+    "BinaryJudge",
+    "Checks",
+    "ExternalEndpoint",
+    "DirectJudge",
+    "Faithfulness",
+    "ContextRelevancy",
+    "AnswerRelevancy",
+)
+
+
 def settings_in(text: str) -> dict[str, Any]:
     """What a source hands to its class."""
     given: dict[str, Any] = {}
     lines = text.replace("from gradebox", "# from gradebox")
-    names = dict.fromkeys(("BinaryJudge", "Checks", "ExternalEndpoint"), given.update)
+    names = dict.fromkeys(_CLASSES, given.update)
     exec(compile(lines, "grader", "exec"), names | {"StringThread": object})
     return given
 
@@ -56,6 +67,14 @@ def test_checks_come_from_a_room_of_their_own() -> None:
 
 
 def test_it_holds_every_setting() -> None:
+    criterion = {"description": "d", "options": [{"name": "a", "score": 1.0}, {"name": "b", "score": 0}]}
+    judge = {"criterion": criterion, "model": "m", "steps": 2, "check_positional_bias": False, "context_fields": []}
+    assert settings_in(source.source_of("judge", judge | {"self_consistency": True})) == judge | {
+        "self_consistency": True
+    }
+    for kind in ("faithfulness", "context_relevancy"):
+        assert settings_in(source.source_of(kind, {"model": "m", "documents": "x"})) == {"model": "m", "documents": "x"}
+    assert settings_in(source.source_of("answer_relevancy", {"judge_model": "m"})) == {"model": "m"}
     assert settings_in(source.source_of("binary_judge", FULL)) == FULL
     defaults = FULL | {"examples": None, "user_template": None}
     kept = {name: value for name, value in FULL.items() if name not in ("examples", "user_template")}
@@ -80,12 +99,14 @@ def test_what_looks_like_code_stays_a_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "config", "told"),
     [
-        ("judge", {}, "no kind 'judge': there are binary_judge, external, checks"),
+        ("jury", {}, "no kind 'jury': there are binary_judge, judge, faithfulness"),
         ("binary_judge", {"criteria": "c"}, "config.model is missing"),
         ("binary_judge", {"criteria": "", "model": "m"}, "config.criteria is missing"),
         ("binary_judge", {"criteria": ["c"], "model": "m"}, "config.criteria is a text"),
         ("binary_judge", {"criteria": "c", "model": "m", "seed": True}, "config.seed is an integer"),
         ("binary_judge", {"criteria": "c", "model": "m", "judge": 1}, "the member 'judge'"),
+        ("judge", {"criterion": "c", "model": "m", "steps": True}, "config.steps is 1 or 2"),
+        ("judge", {"criterion": "c", "model": "m", "persona": 1}, "config.persona is true or false"),
         ("external", {"url": "http://x"}, "the member 'url'"),
         ("external", {}, "config.endpoint is missing"),
         ("checks", {"checks": []}, "config.checks is missing"),

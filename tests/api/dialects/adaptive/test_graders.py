@@ -168,23 +168,61 @@ def test_an_external_endpoint_is_registered_by_its_url_and_scores(
     assert {one.key: one.kind for one in client.graders.list()} == {"again": "external", "far": "external"}
 
 
-def test_prebuilt_and_custom_graders_come_back(sdk: Sdk, service: Service, project: str) -> None:
-    prebuilt = sdk(lambda c: c.graders.create.prebuilt_judge(key="true", type="FAITHFULNESS", judge_model="m"))
+@pytest.mark.parametrize(
+    ("verdict", "score"), [('{"1": {"reason": "r", "supported": true}}', 1.0), ('{"1": {"reason": "r"}}', None)]
+)
+def test_a_prebuilt_judge_runs(
+    sdk: Sdk,
+    ask: Callable[..., Any],
+    service: Service,
+    project: str,
+    server: ModelServer,
+    verdict: str,
+    score: float | None,
+) -> None:
+    made = sdk(lambda c: c.graders.create.prebuilt_judge(key="true", type="FAITHFULNESS", judge_model="a-judge"))
+    assert (made.grader_type.value, made.metric.kind.value) == ("PREBUILT", "SCALAR")
+    assert made.grader_config.prebuilt_criteria.key.value == "FAITHFULNESS"
+    assert (made.grader_config.model.key, made.grader_config.model.online.value) == ("a-judge", "ONLINE")
+    client = service.client(project)
+    assert client.graders.get("true").kind == "faithfulness"
+    replies = (("[begin claim 1 ", verdict), ("This answer cannot be used", verdict))
+    server.script = Script(reply='{"claims": ["Paris is the capital."]}', replies=replies, schemas=False)
+    thread = {
+        "messages": [
+            {"role": "document", "content": "Paris is the capital of France."},
+            {"role": "user", "content": "What is the capital?"},
+            {"role": "assistant", "content": "Paris."},
+        ]
+    }
+    (outcome,) = client.score("true", [thread])
+    assert outcome.score == score
+    if score is None:
+        assert outcome.error is not None
+        assert (outcome.error.kind, outcome.error.cause) == ("model", "invalid_reply")
+    create = {"name": "r", "key": "r", "graderType": "PREBUILT"}
+    for criteria in ("CONTEXT_RELEVANCY", "FAITHFULNESS"):
+        config = {"prebuilt": {"key": criteria, "model": "a-judge"}}
+        ask(CREATE, project=project, input={**create, "key": criteria.lower(), "graderConfig": config})
+        assert client.graders.get(criteria.lower()).kind == criteria.lower()
+    (bare,) = client.score("true", [{"prompt": "q", "completion": "c"}])
+    assert bare.not_applicable is not None
+    assert "no documents" in bare.not_applicable
+
+
+def test_custom_graders_come_back(sdk: Sdk, service: Service, project: str) -> None:
     custom = sdk(lambda c: c.graders.create.custom(key="own", description="mine"))
     bare = sdk(lambda c: c.graders.create.custom(key="bare"))
 
-    assert prebuilt.grader_config.prebuilt_criteria.key.value == "FAITHFULNESS"
-    assert (prebuilt.metric.key, prebuilt.grader_config.model.online.value) == ("true", "OFFLINE")
     assert custom.grader_config.grader_description == "mine"
     assert bare.grader_config.grader_description is None
     listed = sdk(lambda c: c.graders.list())
     assert [(one.key, one.grader_type.value) for one in listed] == [
         ("bare", "CUSTOM"),
         ("own", "CUSTOM"),
-        ("true", "PREBUILT"),
     ]
     kinds = {grader.key: grader.kind for grader in service.client(project).graders.list()}
-    assert kinds == {"bare": "custom", "own": "custom", "true": "prebuilt"}
+    assert kinds == {"bare": "custom", "own": "custom"}
 
 
 def test_what_is_only_kept_says_so_when_it_is_to_score(sdk: Sdk, service: Service, project: str) -> None:

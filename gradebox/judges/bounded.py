@@ -1,0 +1,29 @@
+"""Details that fit into an outcome."""
+
+from json import dumps
+from typing import Any
+
+from gradebox.score import DETAILS_BYTES
+
+_LONGEST = (4000, 2000, 1000, 500, 250, 120, 60, 30)
+
+
+def bounded(details: dict[str, Any]) -> dict[str, Any]:
+    """The details with their texts cut until an outcome can hold them; what is cut ends in an ellipsis.
+
+    Raises:
+        ValueError: there are so many members that no cut helps.
+    """
+    for longest in _LONGEST:
+        cut = _cut(details, longest)
+        if len(dumps(cut, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")) <= DETAILS_BYTES:
+            return dict(cut)
+    raise ValueError(f"the details of the score do not fit into {DETAILS_BYTES} bytes: judge less at once")
+
+
+def _cut(value: Any, longest: int) -> Any:
+    if isinstance(value, str):
+        return value if len(value) <= longest else f"{value[:longest]}…"
+    if isinstance(value, dict):
+        return {name: _cut(member, longest) for name, member in value.items()}
+    return [_cut(member, longest) for member in value] if isinstance(value, list) else value

@@ -1,0 +1,169 @@
+"""What a direct judge decides by: a criterion, its options, and the scores of these.
+
+Criteria are read from what people write: a `Criterion`, a dict, a plain text, or the name of one that is predefined.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from json import JSONDecodeError, loads
+from math import isfinite
+from typing import Any, NamedTuple
+
+ContextFields = Mapping[str, str] | Sequence[str] | str | None
+"""The name of a field, several, or the name that each is shown by; None is the conversation before the completion."""
+
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
+_FEWEST = 2
+
+
+class Option(NamedTuple):
+    """What a judge may decide. Without a score, an option that is written as a number scores that number."""
+
+    name: str
+    description: str = ""
+    score: float | None = None
+
+    def worth(self) -> float | None:
+        """Its score; None where it has none."""
+        if self.score is not None:
+            return float(self.score)
+        number = float(self.name) if _NUMBER.fullmatch(self.name) else None
+        return number if number is not None and isfinite(number) else None
+
+
+class Criterion(NamedTuple):
+    """What a text is judged by.
+
+    Attributes:
+        description: what is asked of the text, in words.
+        options: what may be decided, at least two.
+        name: for people and for `details`; may be empty.
+        to_evaluate: the field that is judged: `completion`, `question`, or one of the metadata.
+        context_fields: what the judge is shown beside it.
+        higher_is_better: whether a high score is good. It changes no score.
+    """
+
+    description: str
+    options: Sequence[Option]
+    name: str = ""
+    to_evaluate: str = "completion"
+    context_fields: ContextFields = None
+    higher_is_better: bool = True
+
+    def scores(self) -> dict[str, float]:
+        """The score of each option. Raises ValueError where one has none."""
+        worths = {option.name: option.worth() for option in self.options}
+        if lacking := [name for name, worth in worths.items() if worth is None]:
+            raise ValueError(
+                f"the option {lacking[0]!r:.80} of criterion {self.label!r} has no score: give it one, as in "
+                f'{{"name": {lacking[0]!r:.80}, "score": 1.0}}'
+            )
+        return {name: worth for name, worth in worths.items() if worth is not None}
+
+    def as_config(self) -> dict[str, Any]:
+        """It, as JSON holds it."""
+        return {**self._asdict(), "options": [option._asdict() for option in self.options]}
+
+    @property
+    def label(self) -> str:
+        """Its name; the beginning of its description where it has none."""
+        return self.name or self.description[:80]
+
+
+def yes_no(description: str, **more: Any) -> Criterion:
+    """A criterion with the options Yes (1.0) and No (0.0)."""
+    return Criterion(description, (Option("Yes", "", 1.0), Option("No", "", 0.0)), **more)
+
+
+def yes_partially_no(description: str, **more: Any) -> Criterion:
+    """A criterion with the options Yes (1.0), Partially (0.5) and No (0.0)."""
+    return Criterion(description, (Option("Yes", "", 1.0), Option("Partially", "", 0.5), Option("No", "", 0.0)), **more)
+
+
+def read(value: object) -> Criterion:
+    """A criterion from what was written for one.
+
+    Raises:
+        ValueError: it is none; the message says what is wrong.
+    """
+    if isinstance(value, str):
+        return _read_text(value)
+    if isinstance(value, Criterion):
+        return _checked(value)
+    if isinstance(value, Mapping):
+        return _checked(_read_mapping(value))
+    raise ValueError(f"a criterion is a text, or {_FORM}, and this is {value!r:.80}")
+
+
+def _read_text(text: str) -> Criterion:
+    from gradebox.judges import criteria  # here: the predefined ones are made of this module's classes
+
+    stripped = text.strip()
+    if stripped in criteria.DIRECT:
+        return criteria.DIRECT[stripped]
+    if stripped in criteria.PAIRWISE:
+        raise ValueError(f"the criterion {stripped!r} compares responses and has no options: give it some, in {_FORM}")
+    if stripped.startswith("{"):
+        try:
+            return read(loads(stripped))
+        except (JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"the criterion begins as JSON and is none ({error}): {text!r:.80}") from None
+    if stripped and not re.search(r"\s", stripped):
+        # One word is more often a name that is misspelt than a criterion in words.
+        near = get_close_matches(stripped.lower(), criteria.DIRECT, 1, 0.8)
+        if near or "_" in stripped:
+            meant = f": {near[0]!r} is meant?" if near else ""
+            raise ValueError(f"there is no predefined criterion {stripped!r:.80}{meant} Else say it in words")
+    return _checked(yes_no(text))
+
+
+def _read_mapping(value: Mapping[str, Any]) -> Criterion:
+    if unknown := sorted(set(map(str, value)) - {*Criterion._fields}):
+        raise ValueError(f"a criterion has no member {unknown[0]!r:.80}: write {_FORM}")
+    if "description" not in value or "options" not in value:
+        raise ValueError(f"a criterion has a description and options: write {_FORM}")
+    options = value["options"]
+    if not isinstance(options, list | tuple):
+        raise ValueError(f"the options of a criterion are a list, and these are {options!r:.80}")
+    given = {name: member for name, member in value.items() if member is not None or name == "context_fields"}
+    return Criterion(**{**given, "options": tuple(map(_read_option, options))})
+
+
+def _read_option(value: object) -> Option:
+    if isinstance(value, str):
+        return Option(value)
+    if isinstance(value, Option):
+        return value
+    if isinstance(value, Mapping) and "name" in value and set(value) <= set(Option._fields):
+        return Option(value["name"], value.get("description") or "", value.get("score"))
+    raise ValueError(f'an option is {{"name", "description"?, "score"?}} or a text, and this is {value!r:.80}')
+
+
+def _checked(criterion: Criterion) -> Criterion:
+    """Raises ValueError for what cannot be judged by."""
+    texts = (criterion.name, criterion.description, criterion.to_evaluate)
+    if not all(isinstance(text, str) for text in texts) or not criterion.description.strip():
+        raise ValueError(f"a criterion says in its description what is asked: write {_FORM}")
+    if not criterion.name.isprintable() or not isinstance(criterion.higher_is_better, bool):
+        raise ValueError(f"the name of a criterion is one line, and higher_is_better is true or false: write {_FORM}")
+    options = tuple(map(_read_option, criterion.options))
+    for option in options:
+        if not isinstance(option.name, str) or not option.name.strip() or not option.name.isprintable():
+            raise ValueError(f"an option of criterion {criterion.label!r} is {option.name!r:.80}, which is no name")
+        if not isinstance(option.description, str):
+            raise ValueError(f"the description of option {option.name!r} is no text: {option.description!r:.80}")
+        if option.score is not None and (
+            isinstance(option.score, bool) or not isinstance(option.score, int | float) or not isfinite(option.score)
+        ):
+            raise ValueError(f"the score of option {option.name!r} is a finite number, and this is {option.score!r}")
+    names = [option.name for option in options]
+    if len(names) < _FEWEST or len(set(names)) < len(names):
+        raise ValueError(f"criterion {criterion.label!r} has the options {names}: give at least two different ones")
+    return criterion._replace(options=options)
+
+
+_FORM = (
+    '{"description": "…", "options": [{"name": "…", "description": "…", "score": 1.0}, …], "name"?, "to_evaluate"?, '
+    '"context_fields"?, "higher_is_better"?}'
+)

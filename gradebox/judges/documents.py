@@ -1,0 +1,68 @@
+"""The documents that a thread holds: what was retrieved to answer it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gradebox.judges import fields
+from gradebox.thread import StringThread
+
+_TEXTS = ("content", "text", "page_content")  # of a document that is an object
+_RULES = frozenset(("system", "developer"))
+
+
+def documents_of(thread: StringThread, where: str | None) -> list[str]:
+    """The documents in this field of the metadata; where none is named, those of turns of the role `document` and of
+    `metadata.documents`. Empty ones are left out.
+
+    Raises:
+        ValueError: there is no such field, or what it holds are no documents.
+    """
+    if where is not None:
+        return _read(fields.value_of(thread, where), where)
+    found = [content for role, content in thread.messages() if role == "document" and content.strip()]
+    kept = thread.metadata.get("documents") if isinstance(thread.metadata, Mapping) else None
+    return found if kept is None else found + _read(kept, "metadata.documents")
+
+
+def context_of(thread: StringThread, where: str | None) -> dict[str, str]:
+    """What a completion can rest on, by the names that it is shown by: the documents; and, unless a field of the
+    metadata is named, the turns before the last question, without the system's.
+
+    Raises:
+        ValueError: as `documents_of`.
+    """
+    found = {f"document {number}": text for number, text in enumerate(documents_of(thread, where), 1)}
+    if where is not None:
+        return found
+    before = thread.messages()
+    last = max((number for number, (role, _) in enumerate(before) if role == "user"), default=len(before))
+    told = [turn for turn in before[:last] if turn[0] not in _RULES and turn[0] != "document"]
+    return ({"conversation": fields.listed(told)} if told else {}) | found
+
+
+def check_where(where: str | None) -> None:
+    """Raises ValueError where this names no field of the metadata."""
+    if where is not None and (not isinstance(where, str) or not where.strip()):
+        raise ValueError(f'documents= names a field, as "metadata.retrieved", and {where!r:.80} is none')
+
+
+def _read(value: Any, where: str) -> list[str]:
+    texts = [_text(each, where) for each in ([value] if isinstance(value, str | Mapping) else _listed(value, where))]
+    return [text for text in texts if text.strip()]
+
+
+def _listed(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{where} holds {value!r:.80}, and documents are texts in a list")
+    return list(value)
+
+
+def _text(document: Any, where: str) -> str:
+    if isinstance(document, Mapping):
+        document = next((document[name] for name in _TEXTS if name in document), document)
+    if not isinstance(document, str):
+        raise ValueError(
+            f"{where} holds the document {document!r:.80}: a document is a text, or an object with one as "
+            f"{', '.join(_TEXTS)}"
+        )
+    return document

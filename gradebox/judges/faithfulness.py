@@ -1,0 +1,102 @@
+"""A judge of how much of a completion its context bears out."""
+
+from typing import Any
+
+from gradebox.asks.model import Model
+from gradebox.judges import claim_prompts as prompts
+from gradebox.judges import fields
+from gradebox.judges.bounded import bounded
+from gradebox.judges.documents import check_where, context_of
+from gradebox.score import NotApplicable, Score
+from gradebox.thread import StringThread
+
+MOST_CLAIMS = 100
+_CLAIMS: dict[str, Any] = {
+    "type": "object",
+    "properties": {"claims": {"type": "array", "items": {"type": "string"}, "maxItems": MOST_CLAIMS}},
+    "required": ["claims"],
+    "additionalProperties": False,
+}
+_VERDICT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"reason": {"type": "string"}, "supported": {"type": "boolean"}},
+    "required": ["reason", "supported"],
+    "additionalProperties": False,
+}
+
+
+class Faithfulness:
+    """Asks a model for the claims of a completion, and which of them its context bears out: `await judge(thread)`.
+
+    The score is the share of claims that are supported; each stands in `details` with its verdict. Make it at module
+    level.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        documents: str | None = None,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """A judge.
+
+        Args:
+            model: the model's key in the project.
+            documents: the field of the metadata that holds the context. None: the turns before the last question
+                without the system's, turns of the role `document`, and `metadata.documents`.
+            temperature: None for what the model is registered with. So are the two that follow.
+            max_tokens: of a reply.
+            seed: for servers that take one.
+
+        Raises:
+            ValueError: a setting is none; the message says which.
+        """
+        check_where(documents)
+        self._model = Model(model)
+        self._documents = documents
+        self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+
+    async def __call__(self, thread: StringThread) -> Score:
+        """The score of a thread.
+
+        Raises:
+            NotApplicable: there is no context, or the completion makes no claim.
+            ModelError: there are no claims or no verdicts that fit what was asked, or more than 100 claims.
+            ValueError: the thread does not end with a turn of the assistant, or its documents are none.
+        """
+        completion, context = fields.completion_of(thread), context_of(thread, self._documents)
+        if not context:
+            raise NotApplicable("no documents and no turns before the question: there is no context to be faithful to")
+        claims = await self._claims(completion, fields.question_of(thread)) if completion.strip() else []
+        if not claims:
+            raise NotApplicable("the completion makes no claim")
+        verdicts = await self._verdicts(claims, context)
+        found = [
+            {"text": claim, "supported": verdict["supported"], "reason": verdict["reason"]}
+            for claim, verdict in zip(claims, verdicts, strict=True)
+        ]
+        supported = sum(verdict["supported"] for verdict in verdicts)
+        reason = f"{supported} of {len(claims)} claims are supported by the context"
+        return Score(supported / len(claims), reason, details=bounded({"claims": found}))
+
+    async def _claims(self, completion: str, question: str | None) -> list[str]:
+        asked = prompts.messages(prompts.claims(completion, question))
+        reply = await self._model.chat(asked, _CLAIMS, **self._options)
+        return [claim for claim in reply.data["claims"] if claim.strip()]
+
+    async def _verdicts(self, claims: list[str], context: dict[str, str]) -> list[dict[str, Any]]:
+        """One verdict for each claim, by its number: a reply with more or fewer is none."""
+        numbers = [str(number) for number in range(1, len(claims) + 1)]
+        schema = {
+            "type": "object",
+            "properties": dict.fromkeys(numbers, _VERDICT),
+            "required": numbers,
+            "additionalProperties": False,
+        }
+        reply = await self._model.chat(prompts.messages(prompts.verdicts(claims, context)), schema, **self._options)
+        return [reply.data[number] for number in numbers]
+
+    def __repr__(self) -> str:
+        return f"Faithfulness(model={self._model.key!r})"

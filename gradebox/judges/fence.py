@@ -1,0 +1,28 @@
+"""Marks around what is judged, which no text between them can hold.
+
+They show a model where foreign text begins and ends, so that a completion cannot feign its own end, a criterion or a
+context. They do not keep a model from following what stands between them.
+"""
+
+from collections.abc import Iterable
+from hashlib import sha256
+
+_DIGITS = 16
+
+
+class Fence:
+    """Marks for the texts of one prompt. The same texts always get the same: a judge asks again word for word."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        held = [text.encode("utf-8", "surrogatepass") for text in texts]
+        mark, lengths = sha256(), ",".join(str(len(text)) for text in held)
+        mark.update(lengths.encode())
+        for text in held:
+            mark.update(text)
+        while any(mark.hexdigest()[:_DIGITS].encode() in text for text in held):
+            mark.update(b"again")
+        self.mark = mark.hexdigest()[:_DIGITS]
+
+    def around(self, name: str, text: str) -> str:
+        """A text between its marks."""
+        return f"[begin {name} {self.mark}]\n{text}\n[end {name} {self.mark}]"

@@ -1,0 +1,109 @@
+"""What of a thread a judge is shown, by the names of fields.
+
+`completion` (or `response`) is the last turn, `question` the last turn of the user, `conversation` all turns before the
+completion. Any other name is one of the metadata, with or without `metadata.` before it, and may have dots; a space may
+stand for an underscore.
+"""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from json import JSONEncoder
+from typing import Any
+
+from gradebox.judges.criterion import ContextFields
+from gradebox.thread import StringThread
+
+COMPLETION = "completion"
+_METADATA = "metadata."
+_encode = JSONEncoder(ensure_ascii=False).encode
+_MISSING = object()
+
+
+def listed(turns: list[tuple[str, str]]) -> str:
+    """Turns as a judge reads them."""
+    return "\n\n".join(f"[{role}]\n{content}" for role, content in turns)
+
+
+def completion_of(thread: StringThread) -> str:
+    """The completion. Raises ValueError where there is none."""
+    completion = thread.completion()
+    if completion is None:
+        raise ValueError("the thread does not end with a turn of the assistant, so there is nothing to judge")
+    return completion
+
+
+def question_of(thread: StringThread) -> str | None:
+    """The last turn of the user before the completion, if there is one."""
+    return next((content for role, content in reversed(thread.messages()) if role == "user"), None)
+
+
+def value_of(thread: StringThread, field: str) -> Any:
+    """What a field holds.
+
+    Raises:
+        ValueError: the thread has no such field, or it is null.
+    """
+    if field in (COMPLETION, "response"):
+        return completion_of(thread)
+    if field == "conversation":
+        return listed(thread.messages())
+    if field == "question":
+        if (question := question_of(thread)) is None:
+            raise ValueError("the thread has no turn of the user, so there is no question: name another field")
+        return question
+    return _in_metadata(thread.metadata, field)
+
+
+def text_of(thread: StringThread, field: str) -> str:
+    """As `value_of`, as text: what is none stands as JSON."""
+    value = value_of(thread, field)
+    return value if isinstance(value, str) else _encode(value)
+
+
+def context_of(thread: StringThread, fields: ContextFields) -> dict[str, str]:
+    """What a judge is shown beside the text that it judges, by the names that it is shown by.
+
+    Raises:
+        ValueError: the thread lacks one of the fields.
+    """
+    if fields is None:
+        before = thread.messages()
+        return {"conversation": listed(before)} if before else {}
+    if isinstance(fields, str):
+        fields = [fields]
+    named = dict(fields) if isinstance(fields, Mapping) else {field: field for field in fields}
+    return {shown: text_of(thread, field) for shown, field in named.items()}
+
+
+def check_names(fields: ContextFields) -> None:
+    """Raises ValueError where these are no names of fields."""
+    if fields is None:
+        return
+    if isinstance(fields, Mapping):
+        given = [*fields, *fields.values()]
+    else:
+        given = [fields] if isinstance(fields, str) else list(fields)
+    for name in given:
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ValueError(f"context_fields= takes names of fields, and {name!r:.80} is none")
+
+
+def _in_metadata(metadata: Any, field: str) -> Any:
+    path = field.removeprefix(_METADATA)
+    found = _at(metadata, path)
+    if found is _MISSING:
+        found = metadata
+        for name in path.split("."):
+            found = _at(found, name)
+    if found is _MISSING or found is None:
+        there = [*map(str, metadata)] if isinstance(metadata, Mapping) else []
+        near = get_close_matches(path, there, 1, 0.6)
+        meant = f": is {near[0]!r} meant?" if near else f": it has {', '.join(sorted(there))[:200] or 'none'}"
+        raise ValueError(f"the thread's metadata has no field {path!r:.80}{meant}")
+    return found
+
+
+def _at(value: Any, name: str) -> Any:
+    if not isinstance(value, Mapping):
+        return _MISSING
+    return value.get(name, value.get(name.replace(" ", "_"), _MISSING))
