@@ -66,10 +66,8 @@ class Trajectory(NamedTuple):
         tokens, duration = told.get("total_tokens"), told.get("total_duration_ms")
         return cls(
             steps,
-            _sum(step.tokens for step in steps or []) if tokens is None else _number(tokens, "total_tokens"),
-            _sum(step.duration_ms for step in steps or [])
-            if duration is None
-            else _number(duration, "total_duration_ms"),
+            _sum(steps, "tokens") if tokens is None else _number(tokens, "total_tokens"),
+            _sum(steps, "duration_ms") if duration is None else _number(duration, "total_duration_ms"),
         )
 
 
@@ -92,14 +90,6 @@ def _of_turns(thread: StringThread) -> list[Step] | None:
     steps = thread.steps
     if not steps:
         return None
-    called = [call for step in steps for call in step.tool_calls]
-    if not called and any(turn.role in ("tool", "function") for turn in thread.get_turns()):
-        raise ValueError(
-            'the thread has a turn of a tool, and no turn of the assistant has "tool_calls": send the messages of the '
-            "agent with all of their members, for without them nobody can say which tools were called"
-        )
-    if any(not call.name for call in called):
-        raise ValueError('a call in "tool_calls" has no name: send {"function": {"name": …, "arguments": …}}')
     return [
         Step(
             [Output(call.name, call.arguments, True) for call in step.tool_calls]
@@ -150,10 +140,10 @@ def _first(told: Mapping[str, Any], *names: str) -> object:
     return next((told[name] for name in names if told.get(name) is not None), None)
 
 
-def _sum(numbers: Any) -> float | None:
-    """The sum, where all numbers are known and there are some."""
-    known = list(numbers)
-    return None if None in known else sum(known)
+def _sum(steps: list[Step] | None, member: str) -> float | None:
+    """The sum, where the number of each step is known."""
+    numbers = [None] if steps is None else [getattr(step, member) for step in steps]
+    return None if None in numbers else sum(numbers)
 
 
 def _maybe(value: object, where: str) -> float | None:
