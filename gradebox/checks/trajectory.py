@@ -8,7 +8,7 @@ A thread's own turns of the assistant are its steps. `metadata["trajectory"]` ma
 Each member may be left out. Where there are steps, they are the trajectory, in place of the turns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gradebox.thread import StringThread
@@ -66,8 +66,8 @@ class Trajectory(NamedTuple):
         tokens, duration = told.get("total_tokens"), told.get("total_duration_ms")
         return cls(
             steps,
-            _sum(steps, "tokens") if tokens is None else _number(tokens, "total_tokens"),
-            _sum(steps, "duration_ms") if duration is None else _number(duration, "total_duration_ms"),
+            _sum(steps, lambda step: step.tokens) if tokens is None else _number(tokens, "total_tokens"),
+            _sum(steps, lambda step: step.duration_ms) if duration is None else _number(duration, "total_duration_ms"),
         )
 
 
@@ -140,10 +140,12 @@ def _first(told: Mapping[str, Any], *names: str) -> object:
     return next((told[name] for name in names if told.get(name) is not None), None)
 
 
-def _sum(steps: list[Step] | None, member: str) -> float | None:
+def _sum(steps: list[Step] | None, number_of: Callable[[Step], float | None]) -> float | None:
     """The sum, where the number of each step is known."""
-    numbers = [None] if steps is None else [getattr(step, member) for step in steps]
-    return None if None in numbers else sum(numbers)
+    if steps is None:
+        return None
+    known = [number for step in steps if (number := number_of(step)) is not None]
+    return sum(known) if len(known) == len(steps) else None
 
 
 def _maybe(value: object, where: str) -> float | None:
