@@ -49,7 +49,7 @@ def run_all(checks: Sequence[AnyCheck], thread: StringThread) -> Score:
         "total_checks": len(results),
         "passed_count": len(results) - len(failed),
         "failed_count": len(failed),
-        "total_steps": len(trajectory.steps or []),
+        "total_steps": None if trajectory.steps is None else len(trajectory.steps),
         "total_tokens": trajectory.total_tokens,
         "total_duration_ms": trajectory.total_duration_ms,
     }

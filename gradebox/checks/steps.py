@@ -154,6 +154,14 @@ def _trajectory(thread: StringThread) -> Trajectory:
             'the thread has no turn of the assistant and no metadata["trajectory"]["steps"], so there is no step to '
             "check: send one of them"
         )
+    called = [output for output in trajectory.outputs if output.is_call]
+    if not called and any(turn.role in ("tool", "function") for turn in thread.get_turns()):
+        raise ValueError(
+            'the thread has a turn of a tool, and no turn of the assistant has "tool_calls": send the messages of the '
+            "agent with all of their members, for without them nobody can say which tools were called"
+        )
+    if any(not output.type for output in called):
+        raise ValueError('a call in "tool_calls" has no name: send {"function": {"name": …, "arguments": …}}')
     return trajectory
 
 

@@ -8,7 +8,7 @@ A thread's own turns of the assistant are its steps. `metadata["trajectory"]` ma
 Each member may be left out. Where there are steps, they are the trajectory, in place of the turns.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from gradebox.thread import StringThread
@@ -66,10 +66,8 @@ class Trajectory(NamedTuple):
         tokens, duration = told.get("total_tokens"), told.get("total_duration_ms")
         return cls(
             steps,
-            _sum(step.tokens for step in steps or []) if tokens is None else _number(tokens, "total_tokens"),
-            _sum(step.duration_ms for step in steps or [])
-            if duration is None
-            else _number(duration, "total_duration_ms"),
+            _sum(steps, lambda step: step.tokens) if tokens is None else _number(tokens, "total_tokens"),
+            _sum(steps, lambda step: step.duration_ms) if duration is None else _number(duration, "total_duration_ms"),
         )
 
 
@@ -92,14 +90,6 @@ def _of_turns(thread: StringThread) -> list[Step] | None:
     steps = thread.steps
     if not steps:
         return None
-    called = [call for step in steps for call in step.tool_calls]
-    if not called and any(turn.role in ("tool", "function") for turn in thread.get_turns()):
-        raise ValueError(
-            'the thread has a turn of a tool, and no turn of the assistant has "tool_calls": send the messages of the '
-            "agent with all of their members, for without them nobody can say which tools were called"
-        )
-    if any(not call.name for call in called):
-        raise ValueError('a call in "tool_calls" has no name: send {"function": {"name": …, "arguments": …}}')
     return [
         Step(
             [Output(call.name, call.arguments, True) for call in step.tool_calls]
@@ -150,10 +140,12 @@ def _first(told: Mapping[str, Any], *names: str) -> object:
     return next((told[name] for name in names if told.get(name) is not None), None)
 
 
-def _sum(numbers: Any) -> float | None:
-    """The sum, where all numbers are known and there are some."""
-    known = list(numbers)
-    return None if None in known else sum(known)
+def _sum(steps: list[Step] | None, number_of: Callable[[Step], float | None]) -> float | None:
+    """The sum, where the number of each step is known."""
+    if steps is None:
+        return None
+    known = [number for step in steps if (number := number_of(step)) is not None]
+    return sum(known) if len(known) == len(steps) else None
 
 
 def _maybe(value: object, where: str) -> float | None:

@@ -68,6 +68,20 @@ def test_all_pass() -> None:
     assert (summary["total_steps"], summary["total_tokens"], summary["total_duration_ms"]) == (1, 12, 3.5)
 
 
+def test_what_the_thread_does_not_say_is_no_zero() -> None:
+    def passes(thread: StringThread) -> bool:
+        return True
+
+    summary = details(run_all([passes], StringThread([("user", "q")])))["summary"]
+    assert (summary["total_steps"], summary["total_tokens"], summary["total_duration_ms"]) == (None, None, None)
+
+
+def test_checks_of_the_completion_do_without_tool_calls() -> None:
+    thread = StringThread([("assistant", "I look."), ("tool", "4"), ("assistant", "It is 4.")])
+    score = run_all([contains("4")], thread)
+    assert (score, details(score)["summary"]["total_steps"]) == (1.0, 2)
+
+
 def test_none_is_passed() -> None:
     assert run_all([], THREAD) == 1.0
 

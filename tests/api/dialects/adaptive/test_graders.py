@@ -97,6 +97,13 @@ def test_a_create_without_validation_is_validated(ask: Callable[..., Any], proje
     assert service.client(project).graders.list() == []
 
 
+def test_checks_are_a_function_to_the_sdk(sdk: Sdk, service: Service, project: str) -> None:
+    service.client(project).graders.create.checks("four", [{"check": "contains", "text": "4"}])
+    found = sdk.graders(lambda graders: graders.get(grader_key="four"))
+    assert found.grader_type.value == "FUNCTION"
+    assert "from gradebox.checks import Checks" in found.grader_config.source_code
+
+
 @pytest.fixture
 def server(service: Service, project: str) -> Iterator[ModelServer]:
     """A model `a-judge` of the project, which finds that every completion passes; and a reward server."""
