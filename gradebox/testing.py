@@ -96,7 +96,7 @@ class _Scripted:
         if len(self.requests) > len(self._replies):
             raise AssertionError(
                 f"the {self._kind} {self._key!r} is asked once more than the {len(self._replies)} times that it has "
-                "replies for"
+                "replies for. A reply that does not fit, such as one that names no option, is asked for again"
             )
         return self._replies[len(self.requests) - 1]
 

@@ -225,7 +225,7 @@ class Asking:
             await counted
             return answer
         except _OverBudget:
-            message = "what may be spent is spent: raise the budget of the batch or project, and score the rest again"
+            message = "what may be spent is spent: raise the budget, and send the rest as a new batch"
             return failed("over_budget", message, spent=Spent())
         except ModelError as error:
             return failed_by(error, host, secret, Spent(asks=1))

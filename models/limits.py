@@ -324,5 +324,5 @@ class Gates:
 
 
 def _paused(ask_s: float) -> ModelError:
-    message = f"the server wants no request for longer than the {ask_s:g} s that an ask may take: score it again later"
+    message = f"the server wants fewer requests, for longer than the {ask_s:g} s that an ask may take: try again later"
     return ModelError("rate_limited", message, True)

@@ -117,6 +117,9 @@ def note_errors(batch: "BatchHandle") -> None:
         if not left:
             break
     note(f"all errors: gradebox batches errors {batch.id}")
+    errors = (outcome.error for outcome in islice(batch.outcomes(), FIRST_OUTCOMES))
+    if any(error is not None and error.retryable for error in errors):
+        note(f"what may have passed meanwhile is scored again, and nothing else: gradebox batches retry {batch.id}")
 
 
 def _budget(cost: float | None, tokens: int | None, currency: str) -> "BatchBudget | None":

@@ -36,6 +36,7 @@ from gradebox.schemas import (
 PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import, and the test run twice
 DATA_S = 60.0  # the most that looking through a zip file may take, behind others
 _MODEL_WAIT_S = 60.0  # that a test of a model or endpoint may wait for others to end
+ASK_S = 120.0  # what a grader may wait for the answer to one ask, with all tries
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
 
 GraderChoice = str | Mapping[str, float] | Iterable[str]
@@ -268,7 +269,7 @@ def score(project: str, key: str, version: int | None, lines: Sequence[bytes]) -
         _path(project, "graders", key, "score"),
         lambda body: _score_answer.decode(body).outcomes,
         body=_with_threads(encode({"version": version}), lines),
-        work_s=COMPLETION_S * len(lines),
+        work_s=COMPLETION_S * len(lines) + ASK_S,
     )
 
 

@@ -67,6 +67,7 @@ def configure(role: str, settings: LogSettings | None = None) -> None:
         logger_factory=_Lines,  # not by way of `logging`, which takes longer than all else that a line needs
         cache_logger_on_first_use=True,
     )
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # it tells of each request that succeeds
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(

@@ -16,7 +16,7 @@ from types import FrameType
 
 from pydantic import ValidationError
 
-from gradebox.access import Note, write_note
+from gradebox.access import DEFAULT_URL, Note, write_note
 from gradebox.errors import CannotServe
 from gradebox.key_file import KEY_FILE
 from gradebox.service import server_programs
@@ -285,7 +285,9 @@ def _reachable(host: str) -> str:
 
 
 def _good_to_know(url: str, data_dir: Path, workers: int) -> list[tuple[str, str]]:
+    elsewhere = [] if url == DEFAULT_URL else [("clients", f"export GRADEBOX_URL={url}")]
     return [
+        *elsewhere,
         ("API key", f"in {data_dir / KEY_FILE}; clients on this machine find it by themselves"),
         ("HTTP", f"{url}/docs"),
         ("metrics", f"{url}/metrics"),

@@ -1,6 +1,7 @@
 """What docs/judges.md shows is what happens."""
 
 import inspect
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,14 @@ def replied(request: dict[str, Any]) -> dict[str, Any]:
     if "1" in members:
         return text('{"1": {"reason": "it says so", "supported": true}}')
     if "option" in members:
-        return text('{"option": "warm"}')
+        options = members["option"]["enum"]
+        return text(json.dumps({"reasoning": "so it is", "option": "warm" if "warm" in options else options[0]}))
     return text("so it is" if "Assess step by step" in asked else PASS)
 
 
 def test_every_block_is_tried() -> None:
-    assert (len(CALLS), len(GRADERS), len(SCRIPTS)) == (4, 5, 1)
-    assert len(BLOCKS) == 10
+    assert (len(CALLS), len(GRADERS), len(SCRIPTS)) == (4, 6, 1)
+    assert len(BLOCKS) == 11
 
 
 @pytest.mark.parametrize("block", CALLS)
@@ -54,7 +56,7 @@ def test_a_call_is_as_the_client_takes_it(block: str) -> None:
 
 
 @pytest.mark.sandbox
-@pytest.mark.parametrize("block", GRADERS, ids=["written", "part", "template", "options", "claims"])
+@pytest.mark.parametrize("block", GRADERS, ids=["written", "part", "own", "template", "options", "claims"])
 def test_a_grader_is_valid_and_scores(block: str, pool: Pool) -> None:
     line = b'{"prompt": "How far?", "completion": "5 km", "metadata": {"answer": "5", "documents": "It is 5 km."}}'
     asker = Scripted(replied)

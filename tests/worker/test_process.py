@@ -31,6 +31,7 @@ def test_a_batch_is_scored_by_several_workers(store: Store, dispatch: Dispatch, 
     assert scores(store, batch) == [float(number) for number in range(4000)]
 
 
+@pytest.mark.alone  # it measures: beside others a worker may take longer to end than to give back
 def test_a_worker_told_to_stop_gives_its_unit_back_with_what_is_done(
     store: Store, dispatch: Dispatch, start: Callable[[], Worker]
 ) -> None:

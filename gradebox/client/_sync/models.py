@@ -1,7 +1,9 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
 """Models, as a user registers them: servers of chat completions."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
@@ -23,12 +25,12 @@ class Models:
         base_url: str,
         model: str,
         api_key: str | None = None,
-        defaults: ModelDefaults | None = None,
+        defaults: ModelDefaults | Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
         max_concurrency: int | None = None,
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
-        price: Price | None = None,
+        price: Price | Mapping[str, Any] | None = None,
         keep_replies: bool | None = None,
     ) -> ProjectModel:
         """Keeps a model of any OpenAI-compatible server; nothing is asked of it yet.
@@ -52,12 +54,12 @@ class Models:
         base_url: str | None = None,
         model: str | None = None,
         api_key: str | None = None,
-        defaults: ModelDefaults | None = None,
+        defaults: ModelDefaults | Mapping[str, Any] | None = None,
         timeout_s: float | None = None,
         max_concurrency: int | None = None,
         requests_per_minute: int | None = None,
         tokens_per_minute: int | None = None,
-        price: Price | None = None,
+        price: Price | Mapping[str, Any] | None = None,
         keep_replies: bool | None = None,
     ) -> ProjectModel:
         """Changes what is given. An empty `api_key` removes the key, a rate of 0 the limit; `defaults` are replaced as
@@ -94,14 +96,14 @@ def _fields(
     base_url: str | None,
     model: str | None,
     api_key: str | None,
-    defaults: ModelDefaults | None,
+    defaults: ModelDefaults | Mapping[str, Any] | None,
     timeout_s: float | None,
 ) -> dict[str, object]:
     return {
         "base_url": base_url,
         "model": model,
         "api_key": api_key,
-        "defaults": None if defaults is None else defaults.model_dump(exclude_none=True),
+        "defaults": None if defaults is None else ModelDefaults.model_validate(defaults).model_dump(exclude_none=True),
         "timeout_s": timeout_s,
     }
 
@@ -110,13 +112,13 @@ def _limits(
     max_concurrency: int | None,
     requests_per_minute: int | None,
     tokens_per_minute: int | None,
-    price: Price | None,
+    price: Price | Mapping[str, Any] | None,
     keep_replies: bool | None,
 ) -> dict[str, object]:
     return {
         "max_concurrency": max_concurrency,
         "requests_per_minute": requests_per_minute,
         "tokens_per_minute": tokens_per_minute,
-        "price": None if price is None else asdict(price),
+        "price": None if price is None else asdict(Price(**price) if isinstance(price, Mapping) else price),
         "keep_replies": keep_replies,
     }
