@@ -75,7 +75,7 @@ async def create(
     if bodies.media_type(request) == "application/json":
         if grader or weight or has_budget or not keep_replies:
             raise invalid(
-                "a JSON body has `graders`, `budget` and `keep_replies` as members: leave them out of the query"
+                "a JSON body has `graders`, `budget` and `keep_replies`: leave `grader` and such out of the query"
             )
         return await arrival.take_body(request)
     raise bodies.unsupported(request, "application/x-ndjson", "application/json")

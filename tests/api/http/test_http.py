@@ -37,7 +37,11 @@ def test_head_of_a_stream_ends(client: httpx.Client, service: Service) -> None:
     [
         ("GET", f"{PROJECT}/batches/0/outcomes", "it takes after"),
         ("GET", f"{PROJECT}/batches/0", "it takes wait_s"),
-        ("POST", f"{PROJECT}/batches", "it takes grader, weight"),
+        (
+            "POST",
+            f"{PROJECT}/batches",
+            "it takes budget_cost, budget_currency, budget_tokens, grader, keep",
+        ),
         ("GET", f"{PROJECT}/graders", "it takes after"),
         ("GET", "/v1/projects", "it takes none"),
         (

@@ -104,8 +104,12 @@ def test_a_judge_is_listed_and_cannot_be_run(client: httpx.Client, service: Serv
     for path, body in [("batches", batch), ("graders/kind/score", {"threads": batch["threads"]})]:
         detail = problem(client.post(f"{PROJECT}/{path}", json=body), 409, "not-runnable")
         assert "cannot be run" in detail
-    refused = client.put(f"{PROJECT}/graders/kind", json={"source": GOOD})
-    assert "of kind 'judge' and stays so" in problem(refused, 409, "conflict")
+    edited = client.put(f"{PROJECT}/graders/kind", json={"source": GOOD}).json()
+    assert (edited["version"], edited["kind"]) == (2, "function")
+    assert "this source makes a function of it" in edited["warnings"][-1]
+    service.store.graders.create("default", "own", "Own", "", Declared("custom", {}))
+    refused = client.put(f"{PROJECT}/graders/own", json={"source": GOOD})
+    assert "of kind 'custom' and stays so" in problem(refused, 409, "conflict")
 
 
 def test_an_emoji_in_a_description_may_be_escaped(client: httpx.Client) -> None:
