@@ -69,7 +69,7 @@ def test_a_binary_judge_is_proved_and_scores(pool: Pool) -> None:
     report = proved(pool, BINARY, Scripted(judged))
     assert report.valid, report.checks
     assert report.asks == ["model:small-judge"]
-    assert report.isolation == "completion"
+    assert report.isolation == "batch"
     kind, rude, unclear, odd = scored(pool, BINARY, Scripted(judged), "kind", "rude", "unclear", "odd")
     assert [outcome.score for outcome in (kind, rude, unclear, odd)] == [1.0, 0.0, None, None]
     assert (rude.reason, rude.details) == ("so it is: rude", {"verdict": "FAIL"})

@@ -70,7 +70,7 @@ def test_a_kind_is_kept_with_its_config_and_a_source_that_is_written(client: htt
     assert made.status_code == 201, made.text
     assert (made.json()["kind"], made.json()["isolation"], made.json()["name"]) == (
         "binary_judge",
-        "completion",
+        "batch",
         "Polite",
     )
     version = client.get(f"{URL}/polite/versions/1").json()
@@ -311,7 +311,7 @@ def test_an_import_is_proved_with_stand_ins_where_it_is_said(
 
 def test_the_command_line_updates_kinds(client: httpx.Client, ours: Client, run: Callable[..., Any]) -> None:
     ours.graders.create.of_kind(key="polite", kind="binary_judge", config=CONFIG)
-    assert run("update", "polite", "--timeout-s", "3").stdout == "updated polite@2 (isolation: completion)\n"
+    assert run("update", "polite", "--timeout-s", "3").stdout == "updated polite@2 (isolation: batch)\n"
     assert run("update", "polite", "--criteria", "It is brief").exit_code == 0
     newest = ours.graders.versions("polite")[-1]
     assert (newest.number, newest.kind, newest.config) == (3, "binary_judge", CONFIG | {"criteria": "It is brief"})
@@ -323,7 +323,7 @@ def test_the_command_line_updates_kinds(client: httpx.Client, ours: Client, run:
 
 def test_the_command_line_makes_kinds(run: Callable[..., Any], tmp_path: Path) -> None:
     judge = ("--kind", "binary_judge", "--criteria", "The answer is polite", "--model", "small-judge")
-    assert run("create", "polite", *judge).stdout == "created polite@1 (isolation: completion)\n"
+    assert run("create", "polite", *judge).stdout == "created polite@1 (isolation: batch)\n"
     assert "BinaryJudge" in run("show", "polite", "--source").stdout
     assert "polite@1  (binary_judge)" in run("show", "polite").stdout
     assert run("create", "far", "--kind", "external", "--endpoint", "my-reward").exit_code == 0
@@ -335,9 +335,9 @@ def test_the_command_line_makes_kinds(run: Callable[..., Any], tmp_path: Path) -
     assert "BinaryJudge" in json.loads(exported)["versions"][0]["source"]
     for kind in ("faithfulness", "context_relevancy", "answer_relevancy"):
         made = run("create", kind, "--kind", kind, "--model", "small-judge", "--ask", "stand-in")
-        assert made.stdout == f"created {kind}@1 (isolation: completion)\n", made.output
+        assert made.stdout == f"created {kind}@1 (isolation: batch)\n", made.output
     quick = ("--kind", "judge", "--criteria", "Is it short?", "--model", "small-judge", "--ask", "stand-in")
-    assert run("create", "short", *quick).stdout == "created short@1 (isolation: completion)\n"
+    assert run("create", "short", *quick).stdout == "created short@1 (isolation: batch)\n"
     assert 'criterion="Is it short?"' in run("show", "short", "--source").stdout
     assert run("update", "short", "--criteria", "Is it brief?", "--ask", "stand-in").exit_code == 0
     assert 'criterion="Is it brief?"' in run("show", "short", "--source").stdout
