@@ -21,7 +21,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
-from models import connections, replies
+from models import connections, replies, store_calls
 from models.ask_counts import AskCounts
 from models.asker import Answer, Asker, Who
 from models.errors import ModelError
@@ -239,6 +239,31 @@ def test_a_server_that_is_away_is_waited_for(store: Store) -> None:
         sleep(0.7)
         with ModelServer(port=port):
             assert not future.result(20).is_error
+
+
+@pytest.mark.parametrize("change", ["update", "make anew", "delete"])
+def test_an_ask_that_waits_for_a_server_sees_that_its_model_was_changed(
+    store: Store, server: ModelServer, change: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        away = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    store.models.create("default", "judge", away, "m", KEY, ModelDefaults(), 5)
+    with asking(store) as asker:
+        waiting = [asker.ask(request(text), WHO, lambda: True) for text in ("a", "b", "a")]
+        sleep(1)
+        if change == "update":
+            store.models.update("default", "judge", {"base_url": server.base_url, "api_key": KEY})
+        else:
+            store.models.delete("default", "judge")
+        if change == "make anew":
+            register(store, server)
+        answers = [json.loads(each.result(20).body) for each in waiting]
+        if change == "delete":
+            assert {answer["error"]["kind"] for answer in answers} == {"unknown"}
+        else:
+            assert all("reply" in answer for answer in answers)
+            assert len(server.bodies) == 2
+            assert told(asker, request("b"))[1].kept == 1  # under the settings that it was asked with
 
 
 def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store: Store) -> None:
@@ -665,7 +690,28 @@ def test_an_asker_that_is_closed_cancels(store: Store) -> None:
     assert asker.ask(request(), WHO, lambda: True).cancelled()
 
 
-def test_a_store_that_is_away_is_told(tmp_path: Path) -> None:
+def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """Also where a model is looked up anew: asks that fail would be outcomes."""
+    with ModelServer() as server:
+        with redis_server(tmp_path) as url:
+            redis = connect(url)
+            check_format(redis)
+            store = Store(redis, Spool(f"file://{tmp_path}/spool"), secret_key=tmp_path / "key")
+            store.projects.ensure("default")
+            register(store, server)
+            asker = Asker(store, HERE)
+            told(asker, request("1"))
+        sleep(2.1)
+        asked = [asker.ask(request(f"again {n}"), WHO, lambda: True) for n in range(8)]
+        sleep(1)
+        assert not any(each.done() for each in asked)
+        with redis_server(tmp_path):
+            assert not any(each.result(20).is_error for each in asked)
+            asker.close()
+
+
+def test_a_store_that_is_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_calls, "AWAY_S", 1.0)
     with redis_server(tmp_path) as url, ModelServer(Script(latency_s=1)) as server:
         redis = connect(url)
         check_format(redis)
