@@ -4,7 +4,9 @@
     direct_judge.py       `DirectJudge`: a model chooses one of the options of a criterion
     faithfulness.py       `Faithfulness`: the share of a completion's claims that its context bears out
     relevancy.py          `ContextRelevancy`, `AnswerRelevancy`: the share of documents, or of statements, that help
+    combine.py            `Combine`: one score of those of several graders
     external_endpoint.py  `ExternalEndpoint`: a reward server scores
+    formula.py            arithmetic on scores
     criterion.py          `Criterion` and `Option`, and how they are read
     criteria.py           the criteria that come with gradebox
     fields.py             what of a thread a judge is shown
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gradebox.judges.binary_judge import BinaryJudge, Example, ExampleTurn
+    from gradebox.judges.combine import Combine
     from gradebox.judges.criterion import Criterion, Option
     from gradebox.judges.direct_judge import DecidedCase, DirectJudge, PositionalBias
     from gradebox.judges.external_endpoint import ExternalEndpoint
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 else:
     _HOMES = {
         "binary_judge": ("BinaryJudge", "Example", "ExampleTurn"),
+        "combine": ("Combine",),
         "criterion": ("Criterion", "Option"),
         "direct_judge": ("DecidedCase", "DirectJudge", "PositionalBias"),
         "external_endpoint": ("ExternalEndpoint",),
@@ -52,6 +56,7 @@ else:
 __all__ = [
     "AnswerRelevancy",
     "BinaryJudge",
+    "Combine",
     "ContextRelevancy",
     "Criterion",
     "DecidedCase",

@@ -79,6 +79,15 @@ _KINDS = {
     "external": _Kind(
         "ExternalEndpoint", "external", {"endpoint": _Setting("the key of an endpoint", (str,), is_needed=True)}
     ),
+    "combine": _Kind(
+        "Combine",
+        "combined",
+        {
+            "graders": _Setting("an object of names and keys of graders, or a list of keys", (dict, list, tuple), True),
+            "weights": _Setting("an object of names and numbers", (dict,)),
+            "formula": _Setting(_TEXT, (str,)),
+        },
+    ),
     "checks": _Kind(
         "Checks", "checks", {"checks": _Setting("a list of checks", (list, tuple), True)}, "gradebox.checks"
     ),

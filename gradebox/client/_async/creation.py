@@ -226,6 +226,24 @@ class AsyncCreation:
         config = {"model": judge_model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return await self.of_kind(key=key, kind="answer_relevancy", config=config, **options)
 
+    async def combine(
+        self,
+        *,
+        key: str,
+        graders: Mapping[str, str] | Sequence[str],
+        weights: Mapping[str, float] | None = None,
+        formula: str | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> AsyncGraderHandle:
+        """Makes a grader whose score is the weighted mean of those of other graders of the project, or what a formula
+        makes of them.
+
+        The settings are those of `gradebox.judges.Combine`. Raises as `binary_judge` does.
+        """
+        named = dict(graders) if isinstance(graders, Mapping) else list(graders)
+        config = {"graders": named, "weights": None if weights is None else dict(weights), "formula": formula}
+        return await self.of_kind(key=key, kind="combine", config=config, **options)
+
     async def checks(
         self, key: str, checks: Sequence[Check | Mapping[str, Any]], **options: Unpack[GraderOptions]
     ) -> AsyncGraderHandle:

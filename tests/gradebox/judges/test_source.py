@@ -22,6 +22,7 @@ FULL: dict[str, Any] = {
 _CLASSES = (
     "BinaryJudge",
     "Checks",
+    "Combine",
     "ExternalEndpoint",
     "DirectJudge",
     "Faithfulness",
@@ -64,6 +65,15 @@ def test_checks_come_from_a_room_of_their_own() -> None:
     written = source.source_of("checks", config)
     assert "from gradebox.checks import Checks\n" in written
     assert settings_in(written) == config
+
+
+def test_a_combination_is_written_with_its_parts() -> None:
+    config = {"graders": {"a": "one@3", "b": "two"}, "formula": "a + b"}
+    written = source.source_of("combine", config)
+    assert settings_in(written) == config
+    assert "combined = Combine(\n" in written
+    with pytest.raises(ValueError, match=r"config\.graders is missing"):
+        source.source_of("combine", {"graders": []})
 
 
 def test_it_holds_every_setting() -> None:
