@@ -16,7 +16,15 @@ CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution"
 Isolation = Literal["auto", "batch", "completion"]
 # The service writes the source of a grader of such a kind, by its config.
 WrittenKind = Literal[
-    "binary_judge", "external", "judge", "faithfulness", "context_relevancy", "answer_relevancy", "checks", "combine"
+    "binary_judge",
+    "external",
+    "judge",
+    "faithfulness",
+    "context_relevancy",
+    "answer_relevancy",
+    "checks",
+    "combine",
+    "multi_criteria",
 ]
 Kind = Literal["function", "prebuilt", "custom"] | WrittenKind
 BuildState = Literal["building", "ready", "failed"]

@@ -38,6 +38,7 @@ KindChoice = Annotated[
         "answer_relevancy",
         "checks",
         "combine",
+        "multi_criteria",
     ]
     | None,
     typer.Option("--kind", help="A kind whose source is written for you."),

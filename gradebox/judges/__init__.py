@@ -2,6 +2,7 @@
 
     binary_judge.py       `BinaryJudge`: a model says whether a completion meets a criterion
     direct_judge.py       `DirectJudge`: a model chooses one of the options of a criterion
+    multi_criteria.py     `MultiCriteria`: the weighted sum of several criteria
     faithfulness.py       `Faithfulness`: the share of a completion's claims that its context bears out
     relevancy.py          `ContextRelevancy`, `AnswerRelevancy`: the share of documents, or of statements, that help
     combine.py            `Combine`: one score of those of several graders
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from gradebox.judges.direct_judge import DecidedCase, DirectJudge, PositionalBias
     from gradebox.judges.external_endpoint import ExternalEndpoint
     from gradebox.judges.faithfulness import Faithfulness
+    from gradebox.judges.multi_criteria import CriterionItem, MultiCriteria
     from gradebox.judges.relevancy import AnswerRelevancy, ContextRelevancy
 else:
     _HOMES = {
@@ -40,6 +42,7 @@ else:
         "direct_judge": ("DecidedCase", "DirectJudge", "PositionalBias"),
         "external_endpoint": ("ExternalEndpoint",),
         "faithfulness": ("Faithfulness",),
+        "multi_criteria": ("CriterionItem", "MultiCriteria"),
         "relevancy": ("AnswerRelevancy", "ContextRelevancy"),
     }
 
@@ -59,12 +62,14 @@ __all__ = [
     "Combine",
     "ContextRelevancy",
     "Criterion",
+    "CriterionItem",
     "DecidedCase",
     "DirectJudge",
     "Example",
     "ExampleTurn",
     "ExternalEndpoint",
     "Faithfulness",
+    "MultiCriteria",
     "Option",
     "PositionalBias",
 ]

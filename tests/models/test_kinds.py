@@ -149,6 +149,8 @@ def outcome_of(pool: Pool, kind: str, config: dict[str, Any]) -> Outcome:
         ("judge", {"criterion": "conciseness", "self_consistency": 3, "check_positional_bias": True}, 1.0, 6),
         ("judge", {"criterion": "Is it short?", "check_positional_bias": True, "on_bias": "tie"}, 0.5, 2),
         ("judge", {"criterion": "Is it short?", "check_positional_bias": True, "on_bias": "error"}, None, 2),
+        ("multi_criteria", {"criteria": ["Is it short?", "Is it kind?"]}, 1.0, 2),
+        ("multi_criteria", {"criteria": [{"criterion": "Is it short?", "target_option": "No"}]}, 0.0, 1),
         ("faithfulness", {}, 0.5, 2),
         ("context_relevancy", {}, 0.5, 2),
         ("answer_relevancy", {}, 1.0, 1),

@@ -404,6 +404,11 @@ def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.C
         "faithfulness": {"model": "small-judge", "documents": "metadata.found"},
         "context_relevancy": {"model": "small-judge"},
         "answer_relevancy": {"model": "small-judge", "temperature": None},
+        "multi_criteria": {
+            "criteria": ["conciseness", {"criterion": "Is it kind?", "required": True}],
+            "model": "small-judge",
+            "normalize_scores": True,
+        },
         "combine": {"graders": {"a": "good@1", "b": "good"}, "weights": {"a": 1, "b": 2}},
     }
     create(client, "good", GOOD)

@@ -23,6 +23,7 @@ _CLASSES = (
     "BinaryJudge",
     "Checks",
     "Combine",
+    "MultiCriteria",
     "ExternalEndpoint",
     "DirectJudge",
     "Faithfulness",
@@ -109,7 +110,7 @@ def test_what_looks_like_code_stays_a_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "config", "told"),
     [
-        ("jury", {}, "no kind 'jury': there are binary_judge, judge, faithfulness"),
+        ("jury", {}, "no kind 'jury': there are binary_judge, judge, multi_criteria, faithfulness"),
         ("binary_judge", {"criteria": "c"}, "config.model is missing"),
         ("binary_judge", {"criteria": "", "model": "m"}, "config.criteria is missing"),
         ("binary_judge", {"criteria": ["c"], "model": "m"}, "config.criteria is a text"),
