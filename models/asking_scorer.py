@@ -245,9 +245,12 @@ class _Call:
 
     def _send_held_back(self) -> None:
         """Sends what may be sent: all, while little is held. Else the first thread asks alone, so that it ends."""
-        while self._held_back and (self._held < _HELD_BYTES or not (self._asking or self._ready)):
-            _, line, requests = heappop(self._held_back)
-            self._begin_asks(line, requests)
+        if not self._held_back:
+            return
+        with self._asker.together():
+            while self._held_back and (self._held < _HELD_BYTES or not (self._asking or self._ready)):
+                _, line, requests = heappop(self._held_back)
+                self._begin_asks(line, requests)
 
     def _begin_asks(self, line: _Line, requests: Sequence[bytes]) -> None:
         asked = sum(not request.startswith(_ONCE) for request in requests)

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -606,11 +606,12 @@ def test_a_grader_is_asked_on_threads_of_its_own(store: Store) -> None:
     thread = b'{"messages":[],"metadata":{"n":1}}'
     seen: list[tuple[str, bytes, str]] = []
 
-    def score(label: str, data: bytes, who: Who, wanted: Callable[[], bool]) -> Answer:
+    def score(label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+        (data,) = threads
         seen.append((label, data, who.label))
         if len(seen) > 3 * 20:
-            return Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))
-        return asker.ask(asked, who, wanted).result(20)
+            return [Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))]
+        return [asker.ask(asked, who, wanted).result(20)]
 
     asked = b'{"ask":"grader","name":"other","thread":%b}' % thread
     with asking(store) as asker:
@@ -618,9 +619,39 @@ def test_a_grader_is_asked_on_threads_of_its_own(store: Store) -> None:
         body, _ = told(asker, asked)
         assert body["error"]["kind"] == "too_much"  # it asks itself, over and over
         assert seen == [("other@3", thread, "polite@1")] * 4
-        asker.score_other = lambda *_: Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))
+        asker.score_other = lambda _, threads, *__: [Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))] * len(threads)
         futures = [asker.ask(asked, WHO, lambda: True) for _ in range(50)]
         assert {future.result(20).body for future in futures} == {b'{"reply":{"score":1.0}}'}
+
+
+def test_asks_of_one_grader_that_are_made_together_go_through_its_sandbox_together(store: Store) -> None:
+    seen: list[tuple[str, list[bytes]]] = []
+
+    def score(label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+        seen.append((label, list(threads)))
+        return [Answer(b'{"reply":%b}' % thread, Spent(asks=1)) for thread in threads]
+
+    who = WHO._replace(asks={"grader:a": "a@1", "grader:b": "b@2"})
+
+    def wanted() -> bool:
+        return True
+
+    bodies = [b'{"n":%d}' % number for number in range(100)] + [b'{"n":\n100}']
+    with asking(store) as asker:
+        asker.score_other = score
+        with asker.together():
+            futures = [
+                asker.ask(b'{"ask":"grader","name":"%b","thread":%b}' % (name, body), who, wanted)
+                for body in bodies
+                for name in (b"a", b"b")
+            ]
+            assert not seen
+        found = [future.result(20).body for future in futures]
+    assert found == [b'{"reply":%b}' % body for body in bodies for _ in "ab"]
+    # A thread that is several lines goes alone.
+    assert sorted((label, len(threads)) for label, threads in seen) == sorted(
+        [("a@1", 64), ("a@1", 36), ("a@1", 1), ("b@2", 64), ("b@2", 36), ("b@2", 1)]
+    )
 
 
 class _Rewards(BaseHTTPRequestHandler):
