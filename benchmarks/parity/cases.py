@@ -36,6 +36,14 @@ def _direct(
     return {"kind": f"{of} direct", "options": options, "texts": texts, "decisions": decisions, **more}
 
 
+def _item(name: str, options: list[dict[str, Any]], weight: float, **more: Any) -> dict[str, Any]:
+    return {"name": name, "options": options, "weight": weight, **more}
+
+
+def _criteria(items: list[dict[str, Any]], normalize: bool = True, **decisions: str) -> dict[str, Any]:
+    return {"kind": "multi-criteria", "items": items, "normalize": normalize, "decisions": decisions}
+
+
 CASES = [
     Case("each option has its score", _direct("unitxt", _FOUR, _decided("Bad", "Excellent", "Acceptable"))),
     Case(
@@ -91,5 +99,45 @@ CASES = [
         _direct("evalassist", [{"name": "inf", "score": None}, {"name": "0", "score": 0.0}], _decided("inf")),
         "better",
         "EvalAssist scores infinity; ours refuses the criterion",
+    ),
+    Case(
+        "weights, normalised",
+        _criteria([_item("a", _ONE_TO_FIVE, 0.3), _item("b", _FOUR, 0.7)], a="2", b="Acceptable"),
+    ),
+    Case(
+        "weights, as the options score",
+        _criteria([_item("a", _ONE_TO_FIVE, 0.3), _item("b", _FOUR, 0.7)], False, a="2", b="Acceptable"),
+    ),
+    Case(
+        "a target option and a threshold",
+        _criteria(
+            [_item("a", _YES_NO, 0.5, target_option="No"), _item("b", _ONE_TO_FIVE, 0.5, threshold=0.5)], a="No", b="3"
+        ),
+    ),
+    Case(
+        "what is required is not met",
+        _criteria([_item("a", _FOUR, 0.5, required=True), _item("b", _FOUR, 0.5)], a="Acceptable", b="Excellent"),
+    ),
+    Case(
+        "what is required is met",
+        _criteria([_item("a", _FOUR, 0.5, required=True), _item("b", _FOUR, 0.5)], a="Excellent", b="Bad"),
+    ),
+    Case(
+        "a threshold of 2 on scores that are normalised",
+        _criteria([_item("a", _ONE_TO_FIVE, 1.0, threshold=2.0)], a="5"),
+        "better",
+        "nothing can be above it: EvalAssist scores 0, ours refuses the setting",
+    ),
+    Case(
+        "a target that is no option",
+        _criteria([_item("a", _YES_NO, 1.0, target_option="Maybe")], a="Yes"),
+        "better",
+        "EvalAssist scores 0 always; ours refuses the setting",
+    ),
+    Case(
+        "options that all score the same",
+        _criteria([_item("a", [{"name": "x", "score": 1.0}, {"name": "y", "score": 1.0}], 1.0)], a="x"),
+        "better",
+        "EvalAssist divides by zero when it scores; ours refuses the criterion",
     ),
 ]

@@ -2,11 +2,12 @@
 
 import asyncio
 import json
+import re
 from collections import Counter
 from typing import Any
 
 from gradebox import ModelError, StringThread, testing
-from gradebox.judges import DirectJudge
+from gradebox.judges import CriterionItem, DirectJudge, MultiCriteria
 
 Rows = list[dict[str, Any]]
 
@@ -69,7 +70,29 @@ class _Script:
         )
 
 
+def _multi_criteria(case: dict[str, Any]) -> Rows:
+    criteria = [
+        CriterionItem(
+            _criterion(item["name"], item["options"]),
+            item["weight"],
+            item.get("target_option"),
+            item.get("threshold"),
+            item.get("required", False),
+        )
+        for item in case["items"]
+    ]
+    judge = MultiCriteria(criteria, model="judge", normalize_scores=case["normalize"])
+
+    def script(request: dict[str, Any]) -> str:
+        (name,) = re.findall(r"Is it good by (\w+)\?", request["messages"][-1]["content"])
+        return json.dumps({"reasoning": "Step by step.", "option": case["decisions"][name]})
+
+    with testing.model("judge", script):
+        return [{"score": float(asyncio.run(judge(_thread("answer"))))}]
+
+
 _KINDS = {
     "unitxt direct": lambda case: _direct(case, 2),
     "evalassist direct": lambda case: _direct(case, 1),
+    "multi-criteria": _multi_criteria,
 }
