@@ -384,7 +384,7 @@ def test_a_combination_scores_by_the_graders_of_its_project(
         create(client, key, f"async def grade(thread):\n    return {score}\n")
     (tmp_path / "mean.json").write_text(json.dumps({"graders": ["full", "half"], "formula": "full - half / 2"}))
     made = run("create", "mean", "--kind", "combine", "--config", str(tmp_path / "mean.json"))
-    assert made.stdout == "created mean@1 (isolation: completion)\n", made.output
+    assert made.stdout == "created mean@1 (isolation: batch)\n", made.output
     client.put(f"{URL}/half", json={"source": "async def grade(thread):\n    return 0.0\n"})
     found = scored(client, "mean")
     assert found["score"] == 0.75  # the version that was pinned
