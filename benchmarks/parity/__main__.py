@@ -17,6 +17,7 @@ KEPT = _HERE.parent / "results" / "parity.json"
 _ENVIRONMENT = Path(".parity")
 _PACKAGES = ["unitxt==1.26.10", "evalassist==1.0.5"]
 _TOLERANCE = 1e-9
+_ROWS_SHOWN = 8
 _HEAD = f"""# Our judges beside {" and ".join(_PACKAGES)}
 
 The same scripted decisions, made into numbers by both; written by `python -m benchmarks.parity`.
@@ -83,6 +84,8 @@ def _table(theirs: list[Rows]) -> str:
 
 
 def _shown(rows: Rows) -> str:
+    if len(rows) > _ROWS_SHOWN:
+        return f"{len(rows)} of them"
     return "; ".join(", ".join(_value(name, value) for name, value in row.items() if value is not None) for row in rows)
 
 

@@ -45,6 +45,7 @@ def _criteria(items: list[dict[str, Any]], normalize: bool = True, **decisions: 
 
 
 CASES = [
+    Case("the names, options and scores of all that are predefined", {"kind": "criteria"}),
     Case("each option has its score", _direct("unitxt", _FOUR, _decided("Bad", "Excellent", "Acceptable"))),
     Case(
         "another order of the options turns a decision: the straight one counts",

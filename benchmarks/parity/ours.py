@@ -8,6 +8,7 @@ from typing import Any
 
 from gradebox import ModelError, StringThread, testing
 from gradebox.judges import CriterionItem, DirectJudge, MultiCriteria
+from gradebox.judges.criteria import DIRECT
 
 Rows = list[dict[str, Any]]
 
@@ -91,7 +92,12 @@ def _multi_criteria(case: dict[str, Any]) -> Rows:
         return [{"score": float(asyncio.run(judge(_thread("answer"))))}]
 
 
+def _criteria(case: dict[str, Any]) -> Rows:
+    return [{"name": name, **DIRECT[name].scores()} for name in sorted(DIRECT)]
+
+
 _KINDS = {
+    "criteria": _criteria,
     "unitxt direct": lambda case: _direct(case, 2),
     "evalassist direct": lambda case: _direct(case, 1),
     "multi-criteria": _multi_criteria,

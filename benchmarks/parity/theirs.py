@@ -138,7 +138,13 @@ def _multi_criteria(case: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"score": found.aggregated_score}]
 
 
+def _criteria(case: dict[str, Any]) -> list[dict[str, Any]]:
+    found = {each.value.name: each.value.option_map for each in unitxt.DirectCriteriaCatalogEnum}
+    return [{"name": name, **{option: float(score) for option, score in found[name].items()}} for name in sorted(found)]
+
+
 KINDS = {
+    "criteria": _criteria,
     "unitxt direct": _unitxt_direct,
     "evalassist direct": _evalassist_direct,
     "multi-criteria": _multi_criteria,
