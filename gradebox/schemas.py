@@ -39,7 +39,7 @@ KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone lets a line end 
 
 
 class _Schema(BaseModel):
-    model_config = ConfigDict(frozen=True, defer_build=True)
+    model_config = ConfigDict(frozen=True)
 
 
 class Check(_Schema):
