@@ -81,7 +81,7 @@ def scored(pool: Pool, source: str, asker: Asker, payload: bytes, stop: Any = No
 
 
 def test_a_judge_scores_with_what_its_model_answers(pool: Pool) -> None:
-    asker = Scripted(polite, 0.05)
+    asker = Scripted(polite, 1.0)
     outcomes = scored(
         pool, JUDGE, asker, lines(*(f"{kind} {n}" for n in range(10) for kind in ("rude", "kind"))), first=7
     )
