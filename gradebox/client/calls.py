@@ -37,6 +37,7 @@ PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import
 DATA_S = 60.0  # the most that looking through a zip file may take, behind others
 _MODEL_WAIT_S = 60.0  # that a test of a model or endpoint may wait for others to end
 ASK_S = 120.0  # what a grader may wait for the answer to one ask, with all tries
+STATISTICS_S = 120.0  # what statistics over outcomes may take, behind others
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
 
 GraderChoice = str | Mapping[str, float] | Iterable[str]
@@ -298,10 +299,13 @@ def list_batches(project: str, limit: int, before: str | None) -> Call[list[Batc
     return Call("GET", _path(project, "batches"), _batches, params=_page(limit, before))
 
 
-def get_batch(project: str, batch: str, wait_s: float = 0) -> Call[Batch]:
+def get_batch(project: str, batch: str, wait_s: float = 0, bootstrap: bool = False) -> Call[Batch]:
     """Asks how far a batch is; the answer waits at most so many seconds for its end."""
     params = [("wait_s", f"{wait_s:g}")] if wait_s else []
-    return Call("GET", _path(project, "batches", batch), Batch.model_validate_json, params=params, work_s=wait_s)
+    if bootstrap:
+        params.append(("bootstrap", "true"))
+    work_s = wait_s + (STATISTICS_S if bootstrap else 0)
+    return Call("GET", _path(project, "batches", batch), Batch.model_validate_json, params=params, work_s=work_s)
 
 
 def retry_batch(project: str, batch: str) -> Call[Batch]:
