@@ -3,6 +3,8 @@
     process.py     runs the program: what goes in, and its bounds
     program.py     the program: reads a job and streams of lines, prints JSON
     lines.py       what goes through its standard input
+    jobs.py        what it is asked to do
+    *_job.py       the jobs: a summary, a comparison, an agreement
     bootstrap.py   confidence intervals, by SciPy
     summaries.py   summaries of batches with their intervals
 

@@ -2,15 +2,17 @@
 
 import struct
 from collections.abc import Iterable, Iterator
-from typing import IO, TypeVar
+from typing import IO
 
 import msgspec
 
+from api.numbers.jobs import AgreementJob, ComparisonJob, Job, SummaryJob
+
 _LENGTH = struct.Struct(">Q")
-_Job = TypeVar("_Job")
+_decoder: msgspec.json.Decoder[Job] = msgspec.json.Decoder(SummaryJob | ComparisonJob | AgreementJob)
 
 
-def write(file: IO[bytes], job: object, streams: Iterable[Iterable[bytes]]) -> None:
+def write(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None:
     """Blocks need not end where lines end."""
     _write_frame(file, msgspec.json.encode(job))
     for stream in streams:
@@ -21,9 +23,9 @@ def write(file: IO[bytes], job: object, streams: Iterable[Iterable[bytes]]) -> N
     file.flush()
 
 
-def read_job(file: IO[bytes], kind: type[_Job]) -> _Job:
+def read_job(file: IO[bytes]) -> Job:
     """The job, which comes first."""
-    return msgspec.json.decode(_frame(file), type=kind)
+    return _decoder.decode(_frame(file))
 
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:
