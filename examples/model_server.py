@@ -116,6 +116,7 @@ class ModelServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # or the body waits until the client has told that it has the headers: some 40 ms
     server: ModelServer
 
     def do_GET(self) -> None:

@@ -89,7 +89,7 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         values: the values by name that a `gradebox.Score` carried.
         no_completion: whether the thread does not end with a turn of the assistant: `thread.completion()` was None.
         not_applicable: why there is neither a score nor an error: what `gradebox.NotApplicable` said.
-        details: the details that a `gradebox.Score` carried.
+        details: the details that a `gradebox.Score` carried, or what was raised in place of one.
         spent: what its asks cost, where it asked.
     """
 

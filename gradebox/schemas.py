@@ -16,7 +16,15 @@ CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution"
 Isolation = Literal["auto", "batch", "completion"]
 # The service writes the source of a grader of such a kind, by its config.
 WrittenKind = Literal[
-    "binary_judge", "external", "judge", "faithfulness", "context_relevancy", "answer_relevancy", "checks"
+    "binary_judge",
+    "external",
+    "judge",
+    "faithfulness",
+    "context_relevancy",
+    "answer_relevancy",
+    "checks",
+    "combine",
+    "multi_criteria",
 ]
 Kind = Literal["function", "prebuilt", "custom"] | WrittenKind
 BuildState = Literal["building", "ready", "failed"]
@@ -25,7 +33,7 @@ BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 Role = Literal["read", "score", "manage"]
 ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each may do what those before it may
-WarningKind = Literal["equal", "errors", "jump", "no_completion"]
+WarningKind = Literal["equal", "errors", "jump", "no_completion", "few_apply"]
 ModelFailure = Literal["unknown", "unreachable", "rate_limited", "refused", "cut_off", "invalid_reply"]
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone lets a line end follow
 

@@ -67,12 +67,13 @@ class Score(float):
 
 class NotApplicable(Exception):
     """Raised by a grader that has nothing to say of a thread: its outcome then has neither a score nor an error, but
-    `not_applicable` with this reason, and is counted apart.
+    `not_applicable` with this reason, and is counted apart. Details stand in it as those of a `Score` do.
     """
 
-    def __init__(self, reason: str = "") -> None:
+    def __init__(self, reason: str = "", details: dict[str, Any] | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.details = details
 
 
 def _checked(values: dict[str, float]) -> dict[str, float]:

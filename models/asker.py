@@ -3,8 +3,9 @@
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -36,6 +37,7 @@ ASK_S = 120.0
 _NESTED = 4  # graders that are asked by graders that are asked by …
 _GRADERS = 16  # that are asked at once, of each level
 _OF_ONE = 8  # the same, by one project
+_TOGETHER = 64  # threads that go through a grader's sandbox together
 _AHEAD = 64  # asks beyond one for each place, so that no place is empty until more are made
 _NOTHING = Spent()
 
@@ -69,8 +71,22 @@ class Who(NamedTuple):
 Wanted = Callable[[], bool]
 """Whether an answer is still wanted. It is called on the asker's thread, twice a second: it must not block."""
 
-ScoreOther = Callable[[str, bytes, Who, Wanted], Answer]
-"""The score of a grader by its label, of a thread as JSON, on behalf of the one that asks."""
+ScoreOther = Callable[[str, Sequence[bytes], Who, Wanted], list[Answer]]
+"""The scores of a grader by its label, of threads as JSON, on behalf of the one that asks."""
+
+
+class _GraderAsk(NamedTuple):
+    """An ask of another grader, made at a level of graders that ask graders."""
+
+    level: int
+    label: str
+    thread: bytes
+    who: Who
+    wanted: Wanted
+    answer: Future[Answer]
+
+
+_gathered = threading.local()  # its `asks`: those of this thread that wait to go out together
 
 
 class Asker:
@@ -95,7 +111,7 @@ class Asker:
         self._thread: threading.Thread | None = None
         self._is_closed = False
         self._level = threading.local()
-        self._graders: dict[int, FairThreads[Answer]] = {}
+        self._graders: dict[int, FairThreads[None]] = {}
         self._under_way: Counter[tuple[str, str]] = Counter()
 
     def ask(self, request: bytes, who: Who, wanted: Wanted) -> Future[Answer]:
@@ -125,6 +141,19 @@ class Asker:
             self._under_way[who.project, asked] += 1
         future.add_done_callback(partial(self._end, (who.project, asked)))
         return future
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What this thread asks of other graders inside the block goes out at its end: those asks that are for one
+        grader go through its sandbox together. To take a sandbox costs more than most scores.
+        """
+        asks: list[_GraderAsk] = []
+        _gathered.asks = asks
+        try:
+            yield
+        finally:
+            del _gathered.asks
+            self._send(asks)
 
     def room(self, who: Who) -> int:
         """How many more asks on this one's behalf are worth making. Those beyond would wait, and only take memory."""
@@ -173,18 +202,56 @@ class Asker:
         with self._lock:
             if self._is_closed:
                 return _cancelled()
-            graders = self._graders.get(level)
-            if graders is None:
-                graders = self._graders[level] = FairThreads(f"asked-graders-{level}", _GRADERS, _OF_ONE)
-            scored = partial(self._score_other, level, label, bytes(request.thread), who, wanted)
-            return graders.submit(who.project, scored)
+        future: Future[Answer] = Future()
+        ask = _GraderAsk(level, label, bytes(request.thread), who, wanted, future)
+        waiting: list[_GraderAsk] | None = getattr(_gathered, "asks", None)
+        if waiting is None:
+            self._send([ask])
+        else:
+            waiting.append(ask)
+        return future
 
-    def _score_other(self, level: int, label: str, thread: bytes, who: Who, wanted: Wanted) -> Answer:
+    def _send(self, asks: Sequence[_GraderAsk]) -> None:
+        """Sends what is asked, those asks together that are alike but for their thread."""
+        alike: dict[tuple[int, str, int, Wanted], list[_GraderAsk]] = {}
+        alone: list[list[_GraderAsk]] = []
+        for ask in asks:
+            if b"\n" in ask.thread:  # a line each: this one would be read as several
+                alone.append([ask])
+            else:
+                alike.setdefault((ask.level, ask.label, id(ask.who), ask.wanted), []).append(ask)
+        for each in alike.values():
+            alone += [each[first : first + _TOGETHER] for first in range(0, len(each), _TOGETHER)]
+        for part in alone:
+            self._submit(part)
+
+    def _submit(self, asks: Sequence[_GraderAsk]) -> None:
+        level = asks[0].level
+        with self._lock:
+            if self._is_closed:
+                scored: Future[None] = Future()
+                scored.cancel()
+            else:
+                graders = self._graders.get(level)
+                if graders is None:
+                    graders = self._graders[level] = FairThreads(f"asked-graders-{level}", _GRADERS, _OF_ONE)
+                scored = graders.submit(asks[0].who.project, partial(self._score_others, asks))
+        scored.add_done_callback(partial(_end_asks, asks))
+
+    def _score_others(self, asks: Sequence[_GraderAsk]) -> None:
         assert self.score_other is not None
+        asks = [ask for ask in asks if ask.answer.set_running_or_notify_cancel()]
+        if not asks:
+            return
+        level, label, _, who, wanted, _ = asks[0]
         self._level.number = level + 1
-        if not wanted():
-            return failed("unreachable", f"grader {label!r} was not asked, as its answer was not wanted any more", True)
-        return self.score_other(label, thread, who, wanted)
+        if wanted():
+            answers = self.score_other(label, [ask.thread for ask in asks], who, wanted)
+        else:
+            message = f"grader {label!r} was not asked, as its answer was not wanted any more"
+            answers = [failed("unreachable", message, True)] * len(asks)
+        for ask, answer in zip(asks, answers, strict=True):
+            ask.answer.set_result(answer)
 
     def _begin(self) -> "tuple[Asking, asyncio.AbstractEventLoop]":
         import uvloop
@@ -206,6 +273,18 @@ class Asker:
             loop.run_until_complete(asking.close())
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
+
+
+def _end_asks(asks: Sequence[_GraderAsk], scored: Future[None]) -> None:
+    """Ends those asks that have no answer: all were given up, or scoring failed."""
+    error = None if scored.cancelled() else scored.exception()
+    for ask in asks:
+        if ask.answer.done():
+            continue
+        if error is not None:
+            ask.answer.set_exception(error)
+        elif ask.answer.cancel():
+            ask.answer.set_running_or_notify_cancel()
 
 
 def _done(answer: Answer) -> Future[Answer]:

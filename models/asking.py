@@ -53,6 +53,10 @@ class _OverBudget(Exception):
     pass
 
 
+class _Changed(Exception):
+    """What is asked was changed while its server did not answer: it is asked anew, as it is now."""
+
+
 class Asking:
     """All that is asked of servers in one process."""
 
@@ -110,9 +114,11 @@ class Asking:
             raise asyncio.CancelledError
         self._tasks[task] = wanted
         try:
-            if isinstance(request, ModelRequest):
-                return await self._ask_model(request, data, who)
-            return await self._ask_endpoint(request, who)
+            while True:
+                with suppress(_Changed):
+                    if isinstance(request, ModelRequest):
+                        return await self._ask_model(request, data, who)
+                    return await self._ask_endpoint(request, who)
         except NotFound:
             kind = "model" if isinstance(request, ModelRequest) else "endpoint"
             return failed("unknown", f"the project has no {kind} {request.name!r}: register it, or name another")
@@ -168,7 +174,11 @@ class Asking:
             told = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
             return replied(told, _spent(access.price, reply.usage), access.api_key)
 
-        return await self._ask(send, used, gate, asked, who, access.price, digest)
+        async def look() -> None:
+            if await self._models.get(who.project, request.name) is not used:
+                raise _Changed
+
+        return await self._ask(send, look, used, gate, asked, who, access.price, digest)
 
     async def _ask_endpoint(self, request: EndpointRequest, who: "Who") -> Answer:
         try:
@@ -187,11 +197,16 @@ class Asking:
             gate.note_answer()
             return replied({"reward": found.reward, "metadata": found.metadata}, Spent(asks=1), access.api_key)
 
-        return await self._ask(send, used, gate, asked, who)
+        async def look() -> None:
+            if await self._endpoints.get(who.project, request.name) is not used:
+                raise _Changed
+
+        return await self._ask(send, look, used, gate, asked, who)
 
     async def _ask(
         self,
         send: Callable[[float], Awaitable[Answer]],
+        look: Callable[[], Awaitable[None]],
         used: Used[Any, Any],
         gate: Gate,
         asked: Asked,
@@ -200,7 +215,8 @@ class Asking:
         digest: bytes = b"",
     ) -> Answer:
         """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it. Where there is a budget,
-        only then another ask has this one's place: it knows what is spent.
+        only then another ask has this one's place: it knows what is spent. Before another try, `look` raises _Changed
+        where another server is to be asked.
         """
         host, secret = used.host, used.access.api_key
         used.asks += 1
@@ -212,7 +228,7 @@ class Asking:
                 began = monotonic()
                 try:
                     async with self._connections.of(asked.project):
-                        answer = await _retried(send, gate, who.patience)
+                        answer = await _retried(send, look, gate, who.patience)
                 except ModelError as error:
                     told = error if who.patience is None else who.patience.spent_by(asked.asked, error)
                     answer = failed_by(told, host, secret, _spent(price, error.usage))
@@ -278,6 +294,8 @@ class Asking:
         """Gives up all asks, and closes all connections."""
         self._is_closed = True
         self._calls.end()
+        self._models.end()
+        self._endpoints.end()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -293,8 +311,13 @@ class Asking:
         self._gates.forget_idle()
 
 
-async def _retried(send: Callable[[float], Awaitable[Answer]], gate: Gate, patience: Patience | None) -> Answer:
-    """What the server answers in the end, to an ask that has its place. Raises ModelError."""
+async def _retried(
+    send: Callable[[float], Awaitable[Answer]],
+    look: Callable[[], Awaitable[None]],
+    gate: Gate,
+    patience: Patience | None,
+) -> Answer:
+    """What the server answers in the end, to an ask that has its place. Raises ModelError, and what `look` raises."""
     began = monotonic()
     end = began + (gate.ask_s if patience is None else patience.reply_s)
     last_try = end if patience is None else began + patience.tries_s
@@ -316,8 +339,9 @@ async def _retried(send: Callable[[float], Awaitable[Answer]], gate: Gate, patie
             is_late = monotonic() + pause_s > last_try or gate.paused_until > end
             if not error.fault.retryable or gate.is_away() or is_late:
                 raise
-        gate.note_request()
         await asyncio.sleep(pause_s)
+        await look()
+        gate.note_request()
     raise AssertionError
 
 

@@ -35,7 +35,7 @@ _STEP_LINES = 64
 _STEP_BYTES = 8 << 20  # of lines with their answers
 _HELD_BYTES = 64 << 20  # of asks and answers: while there are more, no thread is begun, and one alone asks
 _ANSWER_BYTES = 64 << 10  # what an answer that is to come counts as
-_GATHER_S = 0.01  # for answers that come one by one to be stepped together: a sandbox costs some milliseconds to take
+_GATHER_S = 0.06  # for lines that come one by one to be stepped together: a sandbox costs some milliseconds to take
 _LOOK_S = 0.25  # between two questions whether more is wanted
 _FAULT = "the service failed at this ask, and its log says why: score it again, or tell its operator"
 _ONCE = b'{"ask":"once",'
@@ -171,13 +171,11 @@ class _Call:
 
     def _next_lines(self) -> list[_Line]:
         """What is to be stepped now: lines that are answered first, then fresh ones."""
+        self._await_answers(0)
+        began = monotonic()
+        while 0 < len(self._ready) + self._room() < _STEP_LINES and self._asking and monotonic() - began < _GATHER_S:
+            self._await_answers(_GATHER_S)
         room = self._room()
-        if self._asking and not room:
-            self._await_answers(0)
-            if self._ready:
-                began = monotonic()
-                while len(self._ready) < _STEP_LINES and self._asking and monotonic() - began < _GATHER_S:
-                    self._await_answers(_GATHER_S)
         lines: list[_Line] = []
         size = 0
         while len(lines) < _STEP_LINES and size < _STEP_BYTES and (self._ready or room):
@@ -247,9 +245,12 @@ class _Call:
 
     def _send_held_back(self) -> None:
         """Sends what may be sent: all, while little is held. Else the first thread asks alone, so that it ends."""
-        while self._held_back and (self._held < _HELD_BYTES or not (self._asking or self._ready)):
-            _, line, requests = heappop(self._held_back)
-            self._begin_asks(line, requests)
+        if not self._held_back:
+            return
+        with self._asker.together():
+            while self._held_back and (self._held < _HELD_BYTES or not (self._asking or self._ready)):
+                _, line, requests = heappop(self._held_back)
+                self._begin_asks(line, requests)
 
     def _begin_asks(self, line: _Line, requests: Sequence[bytes]) -> None:
         asked = sum(not request.startswith(_ONCE) for request in requests)

@@ -1,17 +1,22 @@
 """What is asked, with its connections: a client for each model and endpoint of a project, kept while it is used."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
 from time import monotonic
 from typing import Generic, TypeVar
 
+from redis.exceptions import RedisError
+
+from models import store_calls
 from models.addresses import Resolve, find
 from models.client import ModelClient
 from models.endpoint_client import EndpointClient
 from models.fair_threads import FairThreads
 from models.settings import ModelSettings
+from storage.connection import is_away
 from storage.endpoints import EndpointAccess
 from storage.models import ModelAccess
 
@@ -20,6 +25,8 @@ _IDLE_S = 60.0
 _LOOK_UPS = 16  # names that are looked up at once
 _OF_ONE = 4  # the same, of one project
 _NAME_S = 10.0  # how long the addresses of a name are used; each is checked each time
+
+_log = logging.getLogger(__name__)
 
 Access = TypeVar("Access", ModelAccess, EndpointAccess)
 Client = TypeVar("Client", ModelClient, EndpointClient)
@@ -108,10 +115,17 @@ class Clients(Generic[Access, Client]):
         used.used_at = monotonic()
         return used
 
+    def end(self) -> None:
+        """Looks nothing up any more."""
+        for _, task in self._looked_up.values():
+            task.cancel()
+
     async def close_idle(self, idle_s: float = _IDLE_S) -> None:
         """Closes what nobody has used for so long."""
         now = monotonic()
-        self._looked_up = {key: found for key, found in self._looked_up.items() if now - found[0] <= _FRESH_S}
+        self._looked_up = {
+            key: (at, task) for key, (at, task) in self._looked_up.items() if now - at <= _FRESH_S or not task.done()
+        }
         for name, task in list(self._used.items()):
             if not task.done():
                 continue
@@ -124,10 +138,22 @@ class Clients(Generic[Access, Client]):
     async def _current(self, project: str, key: str) -> Access:
         now = monotonic()
         at, task = self._looked_up.get((project, key), (0.0, None))
-        if task is None or now - at > _FRESH_S or (task.done() and (task.cancelled() or task.exception())):
-            task = asyncio.create_task(asyncio.to_thread(self._access, project, key))
+        if task is None or (task.done() and (now - at > _FRESH_S or task.cancelled() or task.exception())):
+            task = asyncio.create_task(self._look_up(project, key))
             self._looked_up[project, key] = now, task
         return await asyncio.shield(task)
+
+    async def _look_up(self, project: str, key: str) -> Access:
+        """What is registered. A Redis that is away is waited for, as everywhere: asks that fail would be outcomes."""
+        ends = monotonic() + store_calls.AWAY_S
+        while True:
+            try:
+                return await asyncio.to_thread(self._access, project, key)
+            except RedisError as error:
+                if not is_away(error) or monotonic() > ends:
+                    raise
+                _log.warning("Redis does not answer what %s is, and is asked again", key, exc_info=error)
+            await asyncio.sleep(store_calls.AGAIN_S)
 
     async def _open(self, project: str, access: Access) -> Used[Access, Client]:
         client = self._make(access, self._settings, partial(self._names.resolve, project))

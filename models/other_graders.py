@@ -1,6 +1,6 @@
 """Graders that graders ask: each runs in a sandbox of its own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gradebox.outcome import Outcome, Spent, sum_of
 from models.answers import Answer, failed, replied
@@ -13,27 +13,28 @@ from storage.store import Store
 
 
 class OtherGraders:
-    """Scores one thread with another grader of the project."""
+    """Scores threads with another grader of the project."""
 
     def __init__(self, store: Store, pool: Pool, asker: Asker) -> None:
         self._store = store
         self._pool = pool
         self._asker = asker
 
-    def score(self, label: str, thread: bytes, who: Who, wanted: Callable[[], bool]) -> Answer:
-        """What the version `key@number` says of a thread."""
+    def score(self, label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+        """What the version `key@number` says of each thread, which is one line."""
         key, _, number = label.partition("@")
+        count = len(threads)
         try:
             version = self._store.graders.runnable(who.project, key, int(number))
             with scoring(self._pool, self._asker, who.project, key, version, who.batch, who) as scorer:
-                outcomes = scorer.score(thread, 0, label, 1, stop=lambda _: not wanted())
+                outcomes = scorer.score(b"\n".join(threads), 0, label, count, stop=lambda _: not wanted())
         except (NotFound, NotRunnable) as error:
-            return failed("unknown", str(error))
+            return [failed("unknown", str(error))] * count
         except (InfrastructureError, OSError) as error:
-            return failed("failed", f"grader {label!r} could not be run: {error}", True)
-        if not outcomes:
-            return failed("failed", f"grader {label!r} was not run to its end, as its score was not wanted", True)
-        return _answer(label, outcomes[0])
+            return [failed("failed", f"grader {label!r} could not be run: {error}", True)] * count
+        answers = [_answer(label, outcome) for outcome in outcomes]
+        unwanted = failed("failed", f"grader {label!r} was not run to its end, as its score was not wanted", True)
+        return answers + [unwanted] * (count - len(answers))
 
 
 def _answer(label: str, outcome: Outcome) -> Answer:

@@ -16,8 +16,8 @@ from storage.connection import is_away
 
 _GATHER_S = 0.002
 _AT_ONCE = 200  # calls: the first asks of many are sent while the others are still looked up
-_AWAY_S = 30.0  # for so long a Redis that is away is waited for
-_AGAIN_S = 0.5
+AWAY_S = 30.0  # for so long a Redis that is away is waited for
+AGAIN_S = 0.5
 _log = logging.getLogger(__name__)
 
 
@@ -66,10 +66,10 @@ class StoreCalls:
             try:
                 found = await loop.run_in_executor(self._thread, self._execute, calls)
             except RedisError as error:
-                if is_away(error) and not self._is_ended and monotonic() - began < _AWAY_S:
+                if is_away(error) and not self._is_ended and monotonic() - began < AWAY_S:
                     _log.warning("Redis does not answer what asks want of it, which is sent again", exc_info=error)
                     self._urgent.extendleft(reversed(calls))
-                    await asyncio.sleep(_AGAIN_S)
+                    await asyncio.sleep(AGAIN_S)
                     continue
                 found = [error] * len(calls)
             except BaseException as error:  # nobody may wait for what is not sent any more

@@ -136,11 +136,11 @@ class Decoder:
             said = None if reason is None else reason.decode("utf-8", "replace")
             values = unpack_values(fields[VALUES]) if VALUES in fields else None
             found = Outcome(index, self._label, score, micros / 1000, identity, said, None, stdout, values, unanswered)
-            return msgspec.structs.replace(found, details=_details(fields[DETAILS])) if DETAILS in fields else found
+            return _with_details(found, fields)
         if kind == NOT_APPLICABLE:
             why = _text(fields.get(MESSAGE)) or ""
             found = Outcome(index, self._label, None, micros / 1000, identity, None, None, stdout, None, unanswered)
-            return msgspec.structs.replace(found, not_applicable=why)
+            return _with_details(msgspec.structs.replace(found, not_applicable=why), fields)
         if kind == SCORED:
             error = _NOT_FINITE
         elif kind in KINDS:
@@ -149,7 +149,8 @@ class Decoder:
                 self.traces[index] = trace
         else:
             raise Malformed(f"a record of kind {told}")
-        return Outcome(index, self._label, None, micros / 1000, identity, None, error, stdout, None, unanswered)
+        failed = Outcome(index, self._label, None, micros / 1000, identity, None, error, stdout, None, unanswered)
+        return _with_details(failed, fields) if kind == MODEL else failed
 
     def _error(self, kind: int, message: str) -> OutcomeError:
         if kind == CRASH and self._ran_out_of_memory():
@@ -163,6 +164,10 @@ def _of_ask(fields: dict[int, bytes]) -> OutcomeError:
         raise Malformed("an ask that failed, and nobody knows how")
     message = _text(fields.get(MESSAGE)) or ""
     return OutcomeError("model", message, told[:1] == b"\x01", _CAUSES[told[1:]], _text(fields.get(REPLY)))
+
+
+def _with_details(outcome: Outcome, fields: dict[int, bytes]) -> Outcome:
+    return msgspec.structs.replace(outcome, details=_details(fields[DETAILS])) if DETAILS in fields else outcome
 
 
 def _details(data: bytes) -> dict[str, Any]:

@@ -214,7 +214,7 @@ class Session:
         isolation: Literal["batch", "completion"] = "batch" if loaded[:1] == bytes([BATCH]) else "completion"
         try:
             asks, warnings = unpack_loaded(loaded[1:])
-            if asks and (isolation == "batch" or len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks))):
+            if len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks)):
                 raise Malformed("what it asks is none that `Model`, `Endpoint` and `Grader` would name")
         except Malformed as problem:  # the module body runs in the process that tells this, and may speak in its place
             return Loaded([*checks[:3], checks[3]._replace(passed=False, message=f"{_SPOKE}: {problem}")], None, [])

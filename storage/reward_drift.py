@@ -8,6 +8,7 @@ from gradebox.schemas import WarningKind
 from storage.statistics import Tally
 
 EQUAL_SCORES = 10  # fewer equal scores than this say nothing
+NOT_APPLICABLE = 10  # the same of completions that a grader does not apply to
 JUDGED_SCORES = 30  # batches with fewer scores have no mean to speak of, and are not remembered
 JUDGED_BATCHES = 3
 _SURE = 4.0  # standard errors
@@ -52,7 +53,13 @@ def concerns(grader: str, counted: Tally, past: Sequence[Past] = ()) -> list[Con
 
     `past` are the last finished batches of that grader, whatever its version, oldest first.
     """
-    found = (_equal(counted), _errors(counted), _jump(grader, counted, past), _unanswered(counted))
+    found = (
+        _equal(counted),
+        _errors(counted),
+        _jump(grader, counted, past),
+        _unanswered(counted),
+        _few_apply(counted),
+    )
     return [concern for concern in found if concern is not None]
 
 
@@ -85,6 +92,17 @@ def _unanswered(counted: Tally) -> Concern | None:
         "no_completion",
         f"{counted.unanswered} of {counted.count} threads do not end with a turn of the assistant, so "
         "thread.completion() is None for them: see which column or message holds the completion",
+    )
+
+
+def _few_apply(counted: Tally) -> Concern | None:
+    apply = counted.count - counted.not_applicable
+    if counted.not_applicable < NOT_APPLICABLE or apply * 10 > counted.count:
+        return None
+    return Concern(
+        "few_apply",
+        f"the grader applies to {apply} of {counted.count} completions, and the numbers are of these alone: "
+        "read why some others are not applicable, and see whether these threads are meant for this grader",
     )
 
 

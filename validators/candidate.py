@@ -13,13 +13,10 @@ FILENAME = "grader.py"
 class Candidate:
     """A source and what the checks found so far. Each check sets the attributes that the next one reads."""
 
-    def __init__(self, source: bytes, packages: str = "", *, in_batch: bool = False) -> None:
-        """`packages` is the folder of the packages that it may import, where there are some; `in_batch` says that one
-        process is to grade many threads.
-        """
+    def __init__(self, source: bytes, packages: str = "") -> None:
+        """`packages` is the folder of the packages that it may import, where there are some."""
         self.source = source
         self.packages = packages
-        self.in_batch = in_batch
         self.warnings: list[str] = []
         self.asks: tuple[str, ...] = ()
         self.text: str

@@ -29,7 +29,17 @@ OptionalFile = Annotated[
     Path | None, typer.Argument(metavar="FILE", exists=True, dir_okay=False, help="The grader's source.")
 ]
 KindChoice = Annotated[
-    Literal["binary_judge", "external", "judge", "faithfulness", "context_relevancy", "answer_relevancy", "checks"]
+    Literal[
+        "binary_judge",
+        "external",
+        "judge",
+        "faithfulness",
+        "context_relevancy",
+        "answer_relevancy",
+        "checks",
+        "combine",
+        "multi_criteria",
+    ]
     | None,
     typer.Option("--kind", help="A kind whose source is written for you."),
 ]

@@ -2,9 +2,12 @@
 
     binary_judge.py       `BinaryJudge`: a model says whether a completion meets a criterion
     direct_judge.py       `DirectJudge`: a model chooses one of the options of a criterion
+    multi_criteria.py     `MultiCriteria`: the weighted sum of several criteria
     faithfulness.py       `Faithfulness`: the share of a completion's claims that its context bears out
     relevancy.py          `ContextRelevancy`, `AnswerRelevancy`: the share of documents, or of statements, that help
+    combine.py            `Combine`: one score of those of several graders
     external_endpoint.py  `ExternalEndpoint`: a reward server scores
+    formula.py            arithmetic on scores
     criterion.py          `Criterion` and `Option`, and how they are read
     criteria.py           the criteria that come with gradebox
     fields.py             what of a thread a judge is shown
@@ -24,18 +27,22 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gradebox.judges.binary_judge import BinaryJudge, Example, ExampleTurn
+    from gradebox.judges.combine import Combine
     from gradebox.judges.criterion import Criterion, Option
     from gradebox.judges.direct_judge import DecidedCase, DirectJudge, PositionalBias
     from gradebox.judges.external_endpoint import ExternalEndpoint
     from gradebox.judges.faithfulness import Faithfulness
+    from gradebox.judges.multi_criteria import CriterionItem, MultiCriteria
     from gradebox.judges.relevancy import AnswerRelevancy, ContextRelevancy
 else:
     _HOMES = {
         "binary_judge": ("BinaryJudge", "Example", "ExampleTurn"),
+        "combine": ("Combine",),
         "criterion": ("Criterion", "Option"),
         "direct_judge": ("DecidedCase", "DirectJudge", "PositionalBias"),
         "external_endpoint": ("ExternalEndpoint",),
         "faithfulness": ("Faithfulness",),
+        "multi_criteria": ("CriterionItem", "MultiCriteria"),
         "relevancy": ("AnswerRelevancy", "ContextRelevancy"),
     }
 
@@ -52,14 +59,17 @@ else:
 __all__ = [
     "AnswerRelevancy",
     "BinaryJudge",
+    "Combine",
     "ContextRelevancy",
     "Criterion",
+    "CriterionItem",
     "DecidedCase",
     "DirectJudge",
     "Example",
     "ExampleTurn",
     "ExternalEndpoint",
     "Faithfulness",
+    "MultiCriteria",
     "Option",
     "PositionalBias",
 ]

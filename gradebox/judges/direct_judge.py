@@ -66,6 +66,8 @@ class _Sample(NamedTuple):
 class DirectJudge:
     """Asks a model which option of a criterion holds of a completion: `await judge(thread)`. Make it at module level.
 
+    `most_asks` is how often it asks for one completion, if no reply has to be asked for again.
+
     The score is the option's, with the model's reasoning as its reason. A reply that names none of the options is asked
     for again, at most twice; then there is no score.
     """
@@ -130,9 +132,11 @@ class DirectJudge:
         self._role = judge_description or prompts.ROLE
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
         self._seed = seed
-        asks = (self._samples or 1) * (2 if check_positional_bias else 1) * steps + persona + summary
-        if asks > MOST_ASKS:
-            raise ValueError(f"this judge asks {asks} times for one completion, and may {MOST_ASKS}: sample less")
+        self.most_asks = (self._samples or 1) * (2 if check_positional_bias else 1) * steps + persona + summary
+        if self.most_asks > MOST_ASKS:
+            raise ValueError(
+                f"this judge asks {self.most_asks} times for one completion, and may {MOST_ASKS}: sample less"
+            )
         if self._criterion is not None:
             self._check(self._criterion)
 

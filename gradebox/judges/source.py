@@ -39,6 +39,20 @@ _DRAWN = {
     "max_tokens": _Setting("an integer", (int,)),
     "seed": _Setting("an integer", (int,)),
 }
+_DIRECT = {
+    "steps": _Setting("1 or 2", (int,)),
+    "to_evaluate": _Setting("the name of a field", (str,)),
+    "context_fields": _Setting("a name, a list or an object", (str, list, tuple, dict)),
+    "check_positional_bias": _FLAG,
+    "on_bias": _Setting("one of keep, tie, error", (str,)),
+    "self_consistency": _Setting("true, false or an integer", (bool, int)),
+    "feedback": _FLAG,
+    "summary": _FLAG,
+    "persona": _FLAG,
+    "judge_description": _Setting(_TEXT, (str,)),
+    "examples": _Setting("a list of decided cases", (list, tuple)),
+    **_DRAWN,
+}
 _KINDS = {
     "binary_judge": _Kind(
         "BinaryJudge",
@@ -59,18 +73,17 @@ _KINDS = {
         {
             "criterion": _Setting("a text or an object", (str, dict), is_needed=True),
             "model": _MODEL,
-            "steps": _Setting("1 or 2", (int,)),
-            "to_evaluate": _Setting("the name of a field", (str,)),
-            "context_fields": _Setting("a name, a list or an object", (str, list, tuple, dict)),
-            "check_positional_bias": _FLAG,
-            "on_bias": _Setting("one of keep, tie, error", (str,)),
-            "self_consistency": _Setting("true, false or an integer", (bool, int)),
-            "feedback": _FLAG,
-            "summary": _FLAG,
-            "persona": _FLAG,
-            "judge_description": _Setting(_TEXT, (str,)),
-            "examples": _Setting("a list of decided cases", (list, tuple)),
-            **_DRAWN,
+            **_DIRECT,
+        },
+    ),
+    "multi_criteria": _Kind(
+        "MultiCriteria",
+        "judge",
+        {
+            "criteria": _Setting("a list of criteria or of items", (list, tuple), is_needed=True),
+            "model": _MODEL,
+            "normalize_scores": _FLAG,
+            **_DIRECT,
         },
     ),
     "faithfulness": _Kind("Faithfulness", "judge", {"model": _MODEL, "documents": _DOCUMENTS, **_DRAWN}),
@@ -78,6 +91,15 @@ _KINDS = {
     "answer_relevancy": _Kind("AnswerRelevancy", "judge", {"model": _MODEL, **_DRAWN}),
     "external": _Kind(
         "ExternalEndpoint", "external", {"endpoint": _Setting("the key of an endpoint", (str,), is_needed=True)}
+    ),
+    "combine": _Kind(
+        "Combine",
+        "combined",
+        {
+            "graders": _Setting("an object of names and keys of graders, or a list of keys", (dict, list, tuple), True),
+            "weights": _Setting("an object of names and numbers", (dict,)),
+            "formula": _Setting(_TEXT, (str,)),
+        },
     ),
     "checks": _Kind(
         "Checks", "checks", {"checks": _Setting("a list of checks", (list, tuple), True)}, "gradebox.checks"

@@ -10,7 +10,7 @@
     template/main.py     has loaded the       │  memory `slots`: records (child/shared_records.py)
      │  fork             grader               │  memory `shared`: lines, which the host writes (protocol/chunk.py)
      ▼                                        │
-    child/main.py        runs `grade` ────────┘  socket `channel`: which lines to grade; FILLED and DONE back
+    child/main.py        runs `grade` ────────┘  socket `channel`: which lines to grade; FILLED, DONE, LEAVING back
 
 In `completion` isolation a child has one line, which lies in the template's memory when it forks
 (template/fork_per_line.py): no channel, no shared memory.

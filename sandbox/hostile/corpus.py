@@ -113,6 +113,17 @@ def _asking(file: dict[str, Any]) -> Iterator[Case]:
         more = {"fails_at": row["fails_at"]} if "fails_at" in row else {}
         own = {"category": "asking", "timeout_s": 0.5, "name": f"asking: {row['name']}"}
         yield _row(row | own, row["source"], _among_honest("good", "EVIL"), expect | more)
+    for row in file["run"]:
+        own = {
+            "category": "asking",
+            "timeout_s": 0.5,
+            "isolation": "batch",
+            "must": "the others are judged as without it",
+        }
+        expect = _only_its_own(row, 1.0)
+        yield _row(
+            own | row | {"name": f"asking, batch: {row['name']}"}, row["source"], _among_honest("good", "EVIL"), expect
+        )
 
 
 def _reuse(file: dict[str, Any]) -> Iterator[Case]:

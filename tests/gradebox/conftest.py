@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from gradebox.client import Client
+from tests.commands import run_command
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,15 +26,7 @@ class Service:
 
     def run(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
         """Runs a client command against it."""
-        done = subprocess.run(
-            [sys.executable, "-m", "gradebox", *arguments],
-            env=self.environment | {"GRADEBOX_URL": self.url},
-            cwd=ROOT,
-            input=stdin,
-            capture_output=True,
-            timeout=120,
-        )
-        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        return run_command(arguments, self.environment | {"GRADEBOX_URL": self.url}, ROOT, stdin)
 
     @property
     def key(self) -> str:

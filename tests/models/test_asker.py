@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -21,7 +21,7 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.outcome import Spent
 from gradebox.schemas import ModelDefaults, ModelTrial, Price
-from models import connections, replies
+from models import connections, replies, store_calls
 from models.ask_counts import AskCounts
 from models.asker import Answer, Asker, Who
 from models.errors import ModelError
@@ -239,6 +239,31 @@ def test_a_server_that_is_away_is_waited_for(store: Store) -> None:
         sleep(0.7)
         with ModelServer(port=port):
             assert not future.result(20).is_error
+
+
+@pytest.mark.parametrize("change", ["update", "make anew", "delete"])
+def test_an_ask_that_waits_for_a_server_sees_that_its_model_was_changed(
+    store: Store, server: ModelServer, change: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        away = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
+    store.models.create("default", "judge", away, "m", KEY, ModelDefaults(), 5)
+    with asking(store) as asker:
+        waiting = [asker.ask(request(text), WHO, lambda: True) for text in ("a", "b", "a")]
+        sleep(1)
+        if change == "update":
+            store.models.update("default", "judge", {"base_url": server.base_url, "api_key": KEY})
+        else:
+            store.models.delete("default", "judge")
+        if change == "make anew":
+            register(store, server)
+        answers = [json.loads(each.result(20).body) for each in waiting]
+        if change == "delete":
+            assert {answer["error"]["kind"] for answer in answers} == {"unknown"}
+        else:
+            assert all("reply" in answer for answer in answers)
+            assert len(server.bodies) == 2
+            assert told(asker, request("b"))[1].kept == 1  # under the settings that it was asked with
 
 
 def test_a_proof_does_not_wait_long_for_a_server_that_takes_no_connection(store: Store) -> None:
@@ -581,11 +606,12 @@ def test_a_grader_is_asked_on_threads_of_its_own(store: Store) -> None:
     thread = b'{"messages":[],"metadata":{"n":1}}'
     seen: list[tuple[str, bytes, str]] = []
 
-    def score(label: str, data: bytes, who: Who, wanted: Callable[[], bool]) -> Answer:
+    def score(label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+        (data,) = threads
         seen.append((label, data, who.label))
         if len(seen) > 3 * 20:
-            return Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))
-        return asker.ask(asked, who, wanted).result(20)
+            return [Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))]
+        return [asker.ask(asked, who, wanted).result(20)]
 
     asked = b'{"ask":"grader","name":"other","thread":%b}' % thread
     with asking(store) as asker:
@@ -593,9 +619,39 @@ def test_a_grader_is_asked_on_threads_of_its_own(store: Store) -> None:
         body, _ = told(asker, asked)
         assert body["error"]["kind"] == "too_much"  # it asks itself, over and over
         assert seen == [("other@3", thread, "polite@1")] * 4
-        asker.score_other = lambda *_: Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))
+        asker.score_other = lambda _, threads, *__: [Answer(b'{"reply":{"score":1.0}}', Spent(asks=1))] * len(threads)
         futures = [asker.ask(asked, WHO, lambda: True) for _ in range(50)]
         assert {future.result(20).body for future in futures} == {b'{"reply":{"score":1.0}}'}
+
+
+def test_asks_of_one_grader_that_are_made_together_go_through_its_sandbox_together(store: Store) -> None:
+    seen: list[tuple[str, list[bytes]]] = []
+
+    def score(label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
+        seen.append((label, list(threads)))
+        return [Answer(b'{"reply":%b}' % thread, Spent(asks=1)) for thread in threads]
+
+    who = WHO._replace(asks={"grader:a": "a@1", "grader:b": "b@2"})
+
+    def wanted() -> bool:
+        return True
+
+    bodies = [b'{"n":%d}' % number for number in range(100)] + [b'{"n":\n100}']
+    with asking(store) as asker:
+        asker.score_other = score
+        with asker.together():
+            futures = [
+                asker.ask(b'{"ask":"grader","name":"%b","thread":%b}' % (name, body), who, wanted)
+                for body in bodies
+                for name in (b"a", b"b")
+            ]
+            assert not seen
+        found = [future.result(20).body for future in futures]
+    assert found == [b'{"reply":%b}' % body for body in bodies for _ in "ab"]
+    # A thread that is several lines goes alone.
+    assert sorted((label, len(threads)) for label, threads in seen) == sorted(
+        [("a@1", 64), ("a@1", 36), ("a@1", 1), ("b@2", 64), ("b@2", 36), ("b@2", 1)]
+    )
 
 
 class _Rewards(BaseHTTPRequestHandler):
@@ -665,7 +721,28 @@ def test_an_asker_that_is_closed_cancels(store: Store) -> None:
     assert asker.ask(request(), WHO, lambda: True).cancelled()
 
 
-def test_a_store_that_is_away_is_told(tmp_path: Path) -> None:
+def test_a_store_that_is_away_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """Also where a model is looked up anew: asks that fail would be outcomes."""
+    with ModelServer() as server:
+        with redis_server(tmp_path) as url:
+            redis = connect(url)
+            check_format(redis)
+            store = Store(redis, Spool(f"file://{tmp_path}/spool"), secret_key=tmp_path / "key")
+            store.projects.ensure("default")
+            register(store, server)
+            asker = Asker(store, HERE)
+            told(asker, request("1"))
+        sleep(2.1)
+        asked = [asker.ask(request(f"again {n}"), WHO, lambda: True) for n in range(8)]
+        sleep(1)
+        assert not any(each.done() for each in asked)
+        with redis_server(tmp_path):
+            assert not any(each.result(20).is_error for each in asked)
+            asker.close()
+
+
+def test_a_store_that_is_away_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_calls, "AWAY_S", 1.0)
     with redis_server(tmp_path) as url, ModelServer(Script(latency_s=1)) as server:
         redis = connect(url)
         check_format(redis)

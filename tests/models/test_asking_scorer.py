@@ -353,13 +353,6 @@ def test_a_grader_that_asks_has_an_error_where_nobody_answers(pool: Pool) -> Non
     assert (outcome.error.kind, outcome.error.cause) == ("model", "unknown")
 
 
-def test_batch_isolation_is_refused_for_a_grader_that_asks(pool: Pool) -> None:
-    report = pool.prove(GraderSource(JUDGE, "batch", project="p"))
-    assert not report.valid
-    assert report.checks[-1].name == "execution"
-    assert "isolation" in report.checks[-1].message
-
-
 def test_a_grader_that_asks_is_proved_where_somebody_answers(pool: Pool) -> None:
     class Answering:
         def missing(self, asks: Any) -> str | None:
@@ -373,7 +366,7 @@ def test_a_grader_that_asks_is_proved_where_somebody_answers(pool: Pool) -> None
     report = pool.prove(GraderSource(JUDGE, project="p"), answering=Answering())
     assert report.valid, report.checks
     assert report.asks == ["model:small-judge"]
-    assert report.isolation == "completion"
+    assert report.isolation == "batch"
     assert report.outcomes[0].score == 1.0
     other = pool.prove(GraderSource(JUDGE.replace("small-judge", "other"), project="p"), answering=Answering())
     assert not other.valid

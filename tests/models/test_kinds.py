@@ -69,7 +69,7 @@ def test_a_binary_judge_is_proved_and_scores(pool: Pool) -> None:
     report = proved(pool, BINARY, Scripted(judged))
     assert report.valid, report.checks
     assert report.asks == ["model:small-judge"]
-    assert report.isolation == "completion"
+    assert report.isolation == "batch"
     kind, rude, unclear, odd = scored(pool, BINARY, Scripted(judged), "kind", "rude", "unclear", "odd")
     assert [outcome.score for outcome in (kind, rude, unclear, odd)] == [1.0, 0.0, None, None]
     assert (rude.reason, rude.details) == ("so it is: rude", {"verdict": "FAIL"})
@@ -149,6 +149,8 @@ def outcome_of(pool: Pool, kind: str, config: dict[str, Any]) -> Outcome:
         ("judge", {"criterion": "conciseness", "self_consistency": 3, "check_positional_bias": True}, 1.0, 6),
         ("judge", {"criterion": "Is it short?", "check_positional_bias": True, "on_bias": "tie"}, 0.5, 2),
         ("judge", {"criterion": "Is it short?", "check_positional_bias": True, "on_bias": "error"}, None, 2),
+        ("multi_criteria", {"criteria": ["Is it short?", "Is it kind?"]}, 1.0, 2),
+        ("multi_criteria", {"criteria": [{"criterion": "Is it short?", "target_option": "No"}]}, 0.0, 1),
         ("faithfulness", {}, 0.5, 2),
         ("context_relevancy", {}, 0.5, 2),
         ("answer_relevancy", {}, 1.0, 1),
@@ -173,3 +175,28 @@ def test_a_criterion_that_a_thread_lacks_is_an_error_of_that_thread(pool: Pool) 
     (outcome,) = scored(pool, grader, Scripted(replied), "x")
     assert outcome.error is not None
     assert (outcome.error.kind, "no field 'rule'" in outcome.error.message) == ("exception", True)
+
+
+def test_a_combination_scores_in_a_sandbox_and_its_failures_say_what_the_parts_said(pool: Pool) -> None:
+    grader = source.source_of("combine", {"graders": {"a": "one@3", "b": "two@1"}, "weights": {"a": 3, "b": 1}})
+
+    def told(request: dict[str, Any]) -> dict[str, Any]:
+        said = request["thread"]["messages"][-1]["content"]
+        if request["name"] == "one@3" or said == "fine":
+            return {"reply": {"score": 1.0 if request["name"] == "one@3" else 0.0}}
+        if said == "na":
+            return {"reply": {"not_applicable": "nothing to say"}}
+        return {"error": {"kind": "failed", "message": "it broke", "retryable": True, "reply": ""}}
+
+    asker = Scripted(told)
+    fine, na, broken = scored(pool, grader, asker, "fine", "na", "broken")
+    assert (fine.score, fine.values) == (0.75, {"a": 1.0, "b": 0.0})
+    assert (na.score, na.error, na.not_applicable) == (None, None, "b: nothing to say")
+    assert na.details is not None
+    assert na.details["parts"]["a"]["score"] == 1.0
+    assert broken.error is not None
+    assert (broken.score, broken.error.kind, broken.error.cause) == (None, "model", "failed")
+    assert broken.error.retryable
+    assert broken.details is not None
+    assert broken.details["parts"]["b"]["error"]["message"] == "it broke"
+    assert len(asker.requests) == 6

@@ -11,7 +11,6 @@ from sandbox import session as module
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
 from sandbox.guest.protocol.frames import (
-    BATCH,
     CHECK,
     COMPLETION,
     COUNT,
@@ -169,7 +168,6 @@ def test_a_guest_that_lies_about_the_checks(stand: Stand, said: bytes, message: 
     [
         (bytes([COMPLETION]), "does not add up"),
         (bytes([COMPLETION]) + b"\xff\xffmodel:judge", "does not add up"),
-        (bytes([BATCH]) + pack_loaded(["model:judge"], b""), "would name"),
         (bytes([COMPLETION]) + pack_loaded(["secret:key"], b""), "would name"),
         (bytes([COMPLETION]) + pack_loaded([f"model:{n}" for n in range(33)], b""), "would name"),
         (bytes([COMPLETION]) + pack_loaded(["model:" + "x" * 129], b""), "would name"),

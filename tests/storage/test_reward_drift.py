@@ -51,6 +51,17 @@ def test_threads_that_a_grader_does_not_apply_to_are_no_errors() -> None:
     assert "3 of 5 completions have no score (3 exception)" in concern.message
 
 
+@pytest.mark.parametrize(
+    ("apply", "passed", "is_warned"), [(5, 195, True), (1, 9, False), (0, 10, True), (20, 80, False)]
+)
+def test_a_mean_of_few_is_warned_of(apply: int, passed: int, is_warned: bool) -> None:
+    outcomes = [Outcome(index, "g@2", index / 100, 2.0) for index in range(apply)]
+    outcomes += [passed_over(apply + index, "g@2") for index in range(passed)]
+    told = concerns("g@2", tally(outcomes))
+    assert [concern.kind for concern in told] == ["few_apply"] * is_warned
+    assert not told or f"applies to {apply} of {apply + passed} completions" in told[0].message
+
+
 def test_a_mean_that_jumps_is_warned_of_with_both_numbers() -> None:
     (concern,) = found(*halves(1000, 0.95), past=batches(0.5, 0.52, 0.48))
     assert concern.kind == "jump"

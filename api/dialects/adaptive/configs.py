@@ -37,6 +37,8 @@ _PREBUILT: dict[PrebuiltCriteriaKey, WrittenKind] = {
 _CRITERIA: dict[Kind, PrebuiltCriteriaKey] = {kind: key for key, kind in _PREBUILT.items()}
 _TYPES["judge"] = GraderTypeEnum.JUDGE  # those of our own, and those that were kept before they could run
 _TYPES["checks"] = GraderTypeEnum.FUNCTION  # the SDK has no such type, and sees the source
+_TYPES["combine"] = GraderTypeEnum.FUNCTION
+_TYPES["multi_criteria"] = GraderTypeEnum.FUNCTION
 _TYPES |= dict.fromkeys(("prebuilt", *_CRITERIA), GraderTypeEnum.PREBUILT)
 
 
@@ -113,7 +115,7 @@ def grader(project: Project, kept: Grader, version: Version, there: Registered) 
 
 def _output(kept: Grader, source: str, config: dict[str, Any], there: Registered) -> config_types.GraderConfig:
     match kept.kind:
-        case "function" | "checks":
+        case "function" | "checks" | "combine" | "multi_criteria":
             return config_types.FunctionConfigOutput(source_code=source, description=kept.description or None)
         case "custom":
             return config_types.CustomConfigOutput(description=kept.description or None)

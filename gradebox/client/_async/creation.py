@@ -16,7 +16,7 @@ from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:
     from gradebox.checks import Check
-    from gradebox.judges import Criterion, DecidedCase, Example
+    from gradebox.judges import Criterion, CriterionItem, DecidedCase, Example
     from gradebox.judges.criterion import ContextFields
     from gradebox.judges.direct_judge import OnBias
 
@@ -226,6 +226,43 @@ class AsyncCreation:
         config = {"model": judge_model, "temperature": temperature, "max_tokens": max_tokens, "seed": seed}
         return await self.of_kind(key=key, kind="answer_relevancy", config=config, **options)
 
+    async def multi_criteria(
+        self,
+        *,
+        key: str,
+        criteria: Sequence[str | Mapping[str, Any] | Criterion | CriterionItem],
+        judge_model: str,
+        normalize_scores: bool = True,
+        settings: Mapping[str, Any] | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> AsyncGraderHandle:
+        """Makes a grader whose score is the sum of what several criteria score, by their weights.
+
+        The settings are those of `gradebox.judges.MultiCriteria`; those of each of its direct judges, such as
+        `{"self_consistency": 3}`, are in `settings`. Raises as `binary_judge` does.
+        """
+        own = {"criteria": [_as_json(one) for one in criteria], "model": judge_model}
+        config = {**(settings or {}), **own, "normalize_scores": normalize_scores}
+        return await self.of_kind(key=key, kind="multi_criteria", config=config, **options)
+
+    async def combine(
+        self,
+        *,
+        key: str,
+        graders: Mapping[str, str] | Sequence[str],
+        weights: Mapping[str, float] | None = None,
+        formula: str | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> AsyncGraderHandle:
+        """Makes a grader whose score is the weighted mean of those of other graders of the project, or what a formula
+        makes of them.
+
+        The settings are those of `gradebox.judges.Combine`. Raises as `binary_judge` does.
+        """
+        named = dict(graders) if isinstance(graders, Mapping) else list(graders)
+        config = {"graders": named, "weights": None if weights is None else dict(weights), "formula": formula}
+        return await self.of_kind(key=key, kind="combine", config=config, **options)
+
     async def checks(
         self, key: str, checks: Sequence[Check | Mapping[str, Any]], **options: Unpack[GraderOptions]
     ) -> AsyncGraderHandle:
@@ -251,3 +288,12 @@ class AsyncCreation:
         fields = {"key": key, **kind_of(kind, config, options)}
         grader = await self._transport.send(calls.create_grader(self._project, fields, options.get("threads")))
         return AsyncGraderHandle.of(grader, self._scoring)
+
+
+def _as_json(one: str | Mapping[str, Any] | Criterion | CriterionItem) -> Any:
+    """A criterion, or an item that has one, as JSON holds it."""
+    if isinstance(one, str):
+        return one
+    if isinstance(one, Mapping):
+        return {name: _as_json(member) if name == "criterion" else member for name, member in one.items()}
+    return one.as_config()

@@ -1,6 +1,6 @@
 """One run of a grader that asks: it ends with an outcome, or when nothing is left to wait for but answers.
 
-Then what it asks goes out as a record, the process ends, and once the answers are there another begins anew with them.
+Then what it asks goes out as a record, and the run is ended; once the answers are there another begins anew with them.
 So no process waits for a model.
 """
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Coroutine, Generator
 from hashlib import sha256
 from time import perf_counter_ns
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gradebox.asks.asking import MOST_ASKS, Answer, using
 from gradebox.asks.errors import ModelError
@@ -29,9 +29,15 @@ from sandbox.guest.protocol.frames import (
     SCORED,
     Limits,
     encode,
-    pack_record,
     pack_requests,
 )
+
+if TYPE_CHECKING:
+    from sandbox.guest.child.asking_loop import AskingLoop
+
+Fields = list[tuple[int, bytes]]
+Record = tuple[int, int, float, Fields]
+"""What a record is made of: kind, microseconds, score, fields."""
 
 _NOT_REPEATED = ModelError(
     "not_repeated",
@@ -120,21 +126,43 @@ class AskingRun:
         self._limits = limits
         self._reader = reader
         self._kept: list[Coroutine[Any, Any, object]] = []
+        self._paused: tuple[Coroutine[Any, Any, object], Replay] | None = None
+        self._loop: AskingLoop | None = None
+        self.has_repeated = True
 
-    def grade(self, line: bytes) -> bytes:
-        """Runs `grade` once, and returns the record of what came of it."""
+    def grade(self, line: bytes) -> Record:
+        """Runs `grade` once. `has_repeated` says afterwards whether it has asked again all that was answered."""
         answers, _, thread_line = line.partition(ANSWERED)
+        self.has_repeated = True
         try:
             thread = self._reader.read(thread_line)
         except BadInput as problem:
-            return pack_record(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))])
+            return BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))]
         turns = thread._turns
         flag = 0 if turns and turns[-1][0] == "assistant" else NO_COMPLETION
         started = perf_counter_ns()
         kind, score, fields = self._run(thread, answers)
-        return pack_record(kind | flag, (perf_counter_ns() - started) // 1000, score, fields)
+        return kind | flag, (perf_counter_ns() - started) // 1000, score, fields
 
-    def _run(self, thread: StringThread, answers: bytes) -> tuple[int, float, list[tuple[int, bytes]]]:
+    def end(self) -> bool:
+        """Ends what the last run has left half done. Returns whether nothing is left of it: what goes on against that
+        could change what comes after it.
+        """
+        paused, self._paused = self._paused, None
+        if self._loop is not None:
+            return self._loop.end_tasks()
+        if paused is None:
+            return True
+        coroutine, replay = paused
+        try:
+            with using(replay):
+                coroutine.close()
+        except BaseException:  # noqa: BLE001  # a grader's own `finally` may raise, or wait for an answer
+            self._kept.append(coroutine)
+            return False
+        return True
+
+    def _run(self, thread: StringThread, answers: bytes) -> tuple[int, float, Fields]:
         most_bytes = self._limits.text_bytes
         replay = Replay(answers)
         if "random" in sys.modules:
@@ -154,6 +182,7 @@ class AskingRun:
             score = 0.0
             kind, fields = read_exception(error, self._grader.text, most_bytes)
         if kind in (SCORED, ASKED, NOT_APPLICABLE) and not replay.is_used_up:
+            self.has_repeated = False
             score = 0.0
             kind, fields = read_exception(_NOT_REPEATED, self._grader.text, most_bytes)
         return kind, score, fields
@@ -164,10 +193,12 @@ class AskingRun:
         An event loop takes longer than most runs, and its modules make each fork dearer: most graders need none.
         """
         if self._grader.needs_loop:
-            from sandbox.guest.child.asking_loop import run
+            from sandbox.guest.child.asking_loop import AskingLoop
 
             replay.in_loop = True
-            return run(coroutine, replay)
+            if self._loop is None:
+                self._loop = AskingLoop()
+            return self._loop.run(coroutine, replay)
         try:
             paused = coroutine.send(None)
         except StopIteration as ended:
@@ -176,5 +207,8 @@ class AskingRun:
             if error.args == ("no running event loop",) and "asyncio" in sys.modules:
                 raise _LoopNeeded from None
             raise
-        self._kept.append(coroutine)  # or closing it would run code of the grader's
-        raise Asked if type(paused) is _Pause else _LoopNeeded
+        if type(paused) is _Pause:
+            self._paused = coroutine, replay
+            raise Asked
+        self._kept.append(coroutine)  # closing it would run code of the grader's, without the loop that it wants
+        raise _LoopNeeded

@@ -80,14 +80,18 @@ def read_details(value: object) -> list[tuple[int, bytes]]:
     Raises:
         BadReturn: JSON cannot hold them, or not in so many bytes.
     """
-    if type(value) is not Score or value.details is None:
+    return _details_of(value.details) if type(value) is Score else []
+
+
+def _details_of(details: object) -> list[tuple[int, bytes]]:
+    if details is None:
         return []
-    if type(value.details) is not dict:
+    if type(details) is not dict:
         raise BadReturn("the details of a Score are a dict: Score(…, details={…})")
     from json import dumps
 
     try:
-        data = dumps(value.details, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
+        data = dumps(details, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except Exception as error:  # noqa: BLE001  # what is in them is the grader's, and so is what it raises
         raise BadReturn(f"JSON cannot hold the details of the Score ({type(error).__name__}: {error!s:.200})") from None
     if len(data) > DETAILS_BYTES:
@@ -103,11 +107,16 @@ def read_exception(error: BaseException, text: str, most_bytes: int) -> tuple[in
     """The kind of record and its fields for what `grade` raised."""
     if isinstance(error, BadReturn):
         return BAD_RETURN, [(MESSAGE, encode(str(error), most_bytes))]
+    failed = error if type(error) is NotApplicable else _failed_ask(error)
+    try:
+        details = [] if failed is None else _details_of(getattr(failed, "details", None))
+    except BadReturn as bad:
+        return BAD_RETURN, [(MESSAGE, encode(str(bad), most_bytes))]
     if type(error) is NotApplicable:
-        return NOT_APPLICABLE, [(MESSAGE, encode(_text(error.reason), most_bytes))]
+        return NOT_APPLICABLE, [(MESSAGE, encode(_text(error.reason), most_bytes)), *details]
     explained = explain(error, text)
-    if (failed := _failed_ask(error)) is not None:
-        return MODEL, [*_fields_of(failed, most_bytes), (TRACE, encode(explained.trace, most_bytes))]
+    if failed is not None:
+        return MODEL, [*_fields_of(failed, most_bytes), (TRACE, encode(explained.trace, most_bytes)), *details]
     where = f" (line {explained.line})" if explained.line else ""
     fields = [(MESSAGE, encode(explained.message + where, most_bytes)), (TRACE, encode(explained.trace, most_bytes))]
     return MEMORY if type(error) is MemoryError else EXCEPTION, fields

@@ -11,7 +11,7 @@ from mmap import mmap
 from os import getpid, readv, write
 from struct import Struct
 from time import perf_counter_ns
-from typing import Any, NamedTuple, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from sandbox.guest.child.encode_outcome import read_details, read_exception, read_reason, read_score, read_values
 from sandbox.guest.child.output import Output
@@ -33,14 +33,19 @@ from sandbox.guest.protocol.frames import (
     Limits,
     encode,
     pack_fields,
+    pack_record,
 )
+
+if TYPE_CHECKING:
+    from sandbox.guest.child.asking_run import AskingRun
 
 # lines, those of them that are done, bytes; whether these lie in the shared memory, whether there are slots, and how
 # many bytes there are for the fields of records that are in slots
 SHARE = Struct("!III??I")
-# What a child tells the supervisor besides records: that it has done its lines, that the pipe is full, and now and then
-# up to where its slots are filled. The slots alone do not say so: a processor may show what was written last first.
-DONE, FULL, FILLED = b"d", b"f", b"p"
+# What a child tells the supervisor besides records: that it has done its lines, that the pipe is full, that another
+# child is to do the lines that are left, and now and then up to where its slots are filled. The slots alone do not say
+# so: a processor may show what was written last first.
+DONE, FULL, LEAVING, FILLED = b"d", b"f", b"l", b"p"
 FILLED_DIGITS = 7
 _REPORT_NS, _REPORT_BYTES = 50_000_000, 1 << 16
 
@@ -98,6 +103,8 @@ class GradingLoop:
         self._readline: Callable[[], bytes] = bytes
         self._runner: _Runner | None = None
         self._suspended: list[Coroutine[Any, Any, None]] = []
+        self._asking: AskingRun | None = None
+        self._has_run = False
 
     def serve(self, ends: Ends) -> None:
         """Grades until the supervisor closes the channel."""
@@ -135,9 +142,39 @@ class GradingLoop:
         run = AskingRun(self._grader, self._limits, self._reader)
         line, self._results = next_one()
         pid = getpid()
-        record = run.grade(line)
+        record = pack_record(*run.grade(line))
         if getpid() == pid:  # else `grade` forked, and this is the copy
             self._tell(record)
+        os._exit(0)
+
+    def _run_asking(self) -> None:
+        """Grades lines with their answers. A run that is over for now is ended before the next begins. Where it does
+        not end, another process does the rest; and where it does not ask again what it had asked before, which may be
+        for what earlier runs have left in this process, another runs it anew.
+        """
+        from sandbox.guest.child.asking_run import AskingRun  # the template has imported it
+
+        self._asking = self._asking or AskingRun(self._grader, self._limits, self._reader)
+        report_at = perf_counter_ns() + _REPORT_NS
+        for left in range(self._left, 0, -1):
+            self._left = left
+            kind, micros, score, fields = self._asking.grade(self._readline())
+            is_over = self._asking.end()  # before its record is told: what that takes is its own completion's
+            if getpid() != self._pid:
+                os._exit(0)  # `grade` forked, and this is the copy
+            if self._has_run and not self._asking.has_repeated:
+                self._leave()
+            self._finish(kind, micros, score, fields)
+            self._has_run = True
+            if not is_over:
+                self._leave()
+            if self._slots is not None and perf_counter_ns() > report_at:
+                self._report()
+                report_at = perf_counter_ns() + _REPORT_NS
+
+    def _leave(self) -> NoReturn:
+        write(self._channel, LEAVING)
+        self._receive_bytes(1)  # until the supervisor ends this process
         os._exit(0)
 
     def _receive(self) -> bool:
@@ -173,6 +210,9 @@ class GradingLoop:
         return bytes(buffer)
 
     def _run(self) -> None:
+        if self._grader.asks:
+            self._run_asking()
+            return
         if not self._grader.needs_loop:
             # Most graders never wait for anything: their coroutines can be moved by hand, 150 times cheaper.
             driver = self._drive()

@@ -10,7 +10,7 @@ from time import monotonic
 from typing import NamedTuple
 
 from sandbox.guest.child import output
-from sandbox.guest.child.main import DONE, FILLED, FILLED_DIGITS, SHARE
+from sandbox.guest.child.main import DONE, FILLED, FILLED_DIGITS, LEAVING, SHARE
 from sandbox.guest.kernel import scratch
 from sandbox.guest.protocol.chunk import Chunk
 from sandbox.guest.protocol.frames import (
@@ -79,11 +79,12 @@ class ChunkRun:
             if once:
                 self._grade_single()
                 continue
+            is_new = child is None
             child = child or self._processes.start_child()
             self._records.begin(child)
-            failure = self._watch(child)
-            if failure is not None:
-                self._bury(child, failure)
+            came_to = self._watch(child, is_new)
+            if came_to is not True:
+                self._bury(child, came_to or None)
                 child.close()
                 child = None
                 scratch.clean(self._processes.keep)
@@ -119,9 +120,11 @@ class ChunkRun:
             self._processes.end()
             return _ORPHANED
 
-    def _watch(self, child: ChildHandle) -> Failure | None:
-        """Follows the child through its share. None: it has done it; else what its current completion came to."""
-        channel = child.channel
+    def _watch(self, child: ChildHandle, is_new: bool) -> Failure | bool:
+        """Follows the child through its share. True: it has done it, and can go on with the next; False: it leaves the
+        rest to another; else what its current completion came to.
+        """
+        channel, begun = child.channel, self._records.told
         assert channel is not None
         poll = select.poll()
         poll.register(channel, select.POLLIN)
@@ -133,12 +136,16 @@ class ChunkRun:
             while True:
                 ready = dict(poll.poll(look_ms))
                 if self._processes.control.fileno() in ready:
-                    return self._ended(child, self._processes.hear_exit())
+                    status = self._processes.hear_exit()
+                    self._collect(child, settled=True)
+                    return how_it_ended(status)
                 message = self._heard(channel, poll) if channel.fileno() in ready else b""
-                done = DONE in message
-                self._collect(child, settled=done)
+                done, leaves = DONE in message, LEAVING in message
+                self._collect(child, settled=done or leaves)
                 if done:
-                    return None if self._records.is_whole() else _SPOILED
+                    return True if self._records.is_whole() else _SPOILED
+                if leaves:
+                    return _SPOILED if is_new and self._records.told == begun else False
                 if overdue := self._overdue():
                     return overdue
                 look_ms = self._make_room(child)
@@ -204,21 +211,22 @@ class ChunkRun:
         return Failure(MEMORY, too_many_files(self._limits)) if self._processes.crowded() else None
 
     def _ended(self, child: ChildHandle, status: int) -> Failure | None:
-        """The child has ended by itself: as it should after its share in completion isolation, or not."""
+        """The child that grades one line has ended by itself: with a record of it, or not."""
         self._collect(child, settled=True)
-        if self._records.told == self._records.share and self._limits.isolation == COMPLETION:
-            return None
-        return how_it_ended(status)
+        return None if self._records.told == self._records.share else how_it_ended(status)
 
-    def _bury(self, child: ChildHandle, failure: Failure) -> None:
-        """Ends a child that failed, and gives its current completion the record that it could not write."""
+    def _bury(self, child: ChildHandle, failure: Failure | None) -> None:
+        """Ends a child that failed or leaves, and gives the completion that it failed at the record that it could not
+        write.
+        """
         seen = self._records.seen
         if self._processes.alive:
             with suppress(Lost):
                 self._processes.sweep() if child.channel is not None else self._processes.end_single()
         with suppress(Malformed):
             self._collect(child, settled=True)
-        if self._records.told <= seen and self._records.told < self._records.share:  # else its record came just in time
+        # Where more was told than was seen, its record came just in time.
+        if failure is not None and self._records.told <= seen and self._records.told < self._records.share:
             self._record(child, failure)
 
     def _record(self, child: ChildHandle, failure: Failure) -> None:

@@ -96,7 +96,7 @@ class Template:
 
     def _load(self, source: bytes) -> bool:
         place = packages.PLACE if self._limits.has_packages else ""
-        candidate = Candidate(source, place, in_batch=self._limits.isolation == BATCH)
+        candidate = Candidate(source, place)
         own = opened()
         for number, (_, check) in enumerate(BEFORE_TEST_RUN):
             pid, started = os.getpid(), perf_counter_ns()
@@ -118,7 +118,7 @@ class Template:
 
     def _settle(self, candidate: Candidate, leaves_open: bool) -> None:
         if self._limits.isolation == AUTO:
-            mode = COMPLETION if candidate.asks or runs_code(candidate.tree) else BATCH
+            mode = COMPLETION if runs_code(candidate.tree) else BATCH
             self._limits = self._limits._replace(isolation=mode)
         self.text = candidate.text
         self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
@@ -130,10 +130,8 @@ class Template:
             self.asks = True
             if self.needs_loop:
                 import sandbox.guest.child.asking_loop  # noqa: F401  # the same
-            from sandbox.guest.warmup.asking_dry_run import rehearse_asking
-
-            with suppress(Exception):  # the module body may have changed what it asks with
-                rehearse_asking(candidate.asks, self._limits, self._reader)
+            if self._limits.isolation == COMPLETION:
+                self._rehearse(candidate.asks)
         sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.code
@@ -141,6 +139,12 @@ class Template:
         gc.freeze()  # children then leave these pages shared
         head = bytes([self._limits.isolation, leaves_open])
         self._control.send(SAID_LOADED + head + pack_loaded(candidate.asks, encode(warnings, 8192)))
+
+    def _rehearse(self, asks: tuple[str, ...]) -> None:
+        from sandbox.guest.warmup.asking_dry_run import rehearse_asking
+
+        with suppress(Exception):  # the module body may have changed what it asks with
+            rehearse_asking(asks, self._limits, self._reader)
 
     def _grader(self) -> GradingLoop:
         return GradingLoop(self, self._limits, self._reader, self._output)

@@ -12,7 +12,7 @@ from gradebox.score import Score
 from gradebox.thread import StringThread
 from sandbox.guest.child.asking_run import AskingRun
 from sandbox.guest.child.read_thread import ThreadReader
-from sandbox.guest.protocol.frames import ANSWERED, Limits
+from sandbox.guest.protocol.frames import ANSWERED, Limits, pack_record
 
 _THREAD = (
     b'{"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}], '
@@ -61,7 +61,7 @@ def rehearse_asking(asks: tuple[str, ...], limits: Limits, reader: ThreadReader)
     run = AskingRun(_Rehearsed(grade), limits, reader)
     for _ in range(_TIMES):
         run.grade(b"[]" + ANSWERED + _THREAD)
-        run.grade(answers + ANSWERED + _THREAD)
+        pack_record(*run.grade(answers + ANSWERED + _THREAD))
 
 
 def _grade_of(asks: tuple[str, ...]) -> _Grade:

@@ -70,7 +70,7 @@ def test_a_kind_is_kept_with_its_config_and_a_source_that_is_written(client: htt
     assert made.status_code == 201, made.text
     assert (made.json()["kind"], made.json()["isolation"], made.json()["name"]) == (
         "binary_judge",
-        "completion",
+        "batch",
         "Polite",
     )
     version = client.get(f"{URL}/polite/versions/1").json()
@@ -311,7 +311,7 @@ def test_an_import_is_proved_with_stand_ins_where_it_is_said(
 
 def test_the_command_line_updates_kinds(client: httpx.Client, ours: Client, run: Callable[..., Any]) -> None:
     ours.graders.create.of_kind(key="polite", kind="binary_judge", config=CONFIG)
-    assert run("update", "polite", "--timeout-s", "3").stdout == "updated polite@2 (isolation: completion)\n"
+    assert run("update", "polite", "--timeout-s", "3").stdout == "updated polite@2 (isolation: batch)\n"
     assert run("update", "polite", "--criteria", "It is brief").exit_code == 0
     newest = ours.graders.versions("polite")[-1]
     assert (newest.number, newest.kind, newest.config) == (3, "binary_judge", CONFIG | {"criteria": "It is brief"})
@@ -323,7 +323,7 @@ def test_the_command_line_updates_kinds(client: httpx.Client, ours: Client, run:
 
 def test_the_command_line_makes_kinds(run: Callable[..., Any], tmp_path: Path) -> None:
     judge = ("--kind", "binary_judge", "--criteria", "The answer is polite", "--model", "small-judge")
-    assert run("create", "polite", *judge).stdout == "created polite@1 (isolation: completion)\n"
+    assert run("create", "polite", *judge).stdout == "created polite@1 (isolation: batch)\n"
     assert "BinaryJudge" in run("show", "polite", "--source").stdout
     assert "polite@1  (binary_judge)" in run("show", "polite").stdout
     assert run("create", "far", "--kind", "external", "--endpoint", "my-reward").exit_code == 0
@@ -335,9 +335,9 @@ def test_the_command_line_makes_kinds(run: Callable[..., Any], tmp_path: Path) -
     assert "BinaryJudge" in json.loads(exported)["versions"][0]["source"]
     for kind in ("faithfulness", "context_relevancy", "answer_relevancy"):
         made = run("create", kind, "--kind", kind, "--model", "small-judge", "--ask", "stand-in")
-        assert made.stdout == f"created {kind}@1 (isolation: completion)\n", made.output
+        assert made.stdout == f"created {kind}@1 (isolation: batch)\n", made.output
     quick = ("--kind", "judge", "--criteria", "Is it short?", "--model", "small-judge", "--ask", "stand-in")
-    assert run("create", "short", *quick).stdout == "created short@1 (isolation: completion)\n"
+    assert run("create", "short", *quick).stdout == "created short@1 (isolation: batch)\n"
     assert 'criterion="Is it short?"' in run("show", "short", "--source").stdout
     assert run("update", "short", "--criteria", "Is it brief?", "--ask", "stand-in").exit_code == 0
     assert 'criterion="Is it brief?"' in run("show", "short", "--source").stdout
@@ -377,13 +377,41 @@ def test_a_check_that_is_none_is_named_by_the_proof(client: httpx.Client) -> Non
     assert "checks[0]: matches(pattern=) takes a regular expression" in report
 
 
+def test_a_combination_scores_by_the_graders_of_its_project(
+    client: httpx.Client, run: Callable[..., Any], tmp_path: Path
+) -> None:
+    for key, score in (("full", "1.0"), ("half", "0.5"), ("broken", "1 / (len(thread.completion()) - 4)")):
+        create(client, key, f"async def grade(thread):\n    return {score}\n")
+    (tmp_path / "mean.json").write_text(json.dumps({"graders": ["full", "half"], "formula": "full - half / 2"}))
+    made = run("create", "mean", "--kind", "combine", "--config", str(tmp_path / "mean.json"))
+    assert made.stdout == "created mean@1 (isolation: batch)\n", made.output
+    client.put(f"{URL}/half", json={"source": "async def grade(thread):\n    return 0.0\n"})
+    found = scored(client, "mean")
+    assert found["score"] == 0.75  # the version that was pinned
+    assert found["details"]["parts"]["half"]["grader"] == "half"
+    config = {"graders": ["full", "broken"]}
+    body = {"key": "both", "kind": "combine", "config": config}
+    assert client.post(URL, json=body).status_code == 201
+    (outcome,) = client.post(f"{URL}/both/score", json={"threads": [{"completion": "long"}]}).json()["outcomes"]
+    assert (outcome["score"], outcome["error"]["kind"], outcome["error"]["cause"]) == (None, "model", "failed")
+    assert outcome["details"]["parts"]["full"]["score"] == 1.0
+    assert "ZeroDivisionError" in outcome["details"]["parts"]["broken"]["error"]["message"]
+
+
 def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.Client, ours: Client) -> None:
     configs: dict[str, dict[str, Any]] = {
         "judge": {"criterion": "conciseness", "judge_model": "small-judge", "check_positional_bias": True},
         "faithfulness": {"model": "small-judge", "documents": "metadata.found"},
         "context_relevancy": {"model": "small-judge"},
         "answer_relevancy": {"model": "small-judge", "temperature": None},
+        "multi_criteria": {
+            "criteria": ["conciseness", {"criterion": "Is it kind?", "required": True}],
+            "model": "small-judge",
+            "normalize_scores": True,
+        },
+        "combine": {"graders": {"a": "good@1", "b": "good"}, "weights": {"a": 1, "b": 2}},
     }
+    create(client, "good", GOOD)
     threads = [{"prompt": "q", "completion": "c", "metadata": {"found": ["d"], "documents": ["d"]}}]
     for kind, config in configs.items():
         body = {"key": kind, "kind": kind, "config": config, "ask": "stand-in", "threads": threads}
@@ -392,9 +420,9 @@ def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.C
         assert made.json()["kind"] == kind
         version = client.get(f"{URL}/{kind}/versions/1").json()
         assert version["source"] == source_of(kind, config)
-        create = getattr(ours.graders.create, kind)
+        make = getattr(ours.graders.create, kind)
         given = {"judge_model" if name == "model" else name: value for name, value in config.items()}
-        again = create(key=f"{kind}-2", ask="stand-in", threads=threads, **given)
+        again = make(key=f"{kind}-2", ask="stand-in", threads=threads, **given)
         assert (again.kind, again.version) == (kind, 1)
     edited = client.put(f"{URL}/judge", json={"source": GOOD}).json()
     assert (edited["version"], edited["kind"]) == (2, "function")

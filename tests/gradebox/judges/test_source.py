@@ -22,6 +22,8 @@ FULL: dict[str, Any] = {
 _CLASSES = (
     "BinaryJudge",
     "Checks",
+    "Combine",
+    "MultiCriteria",
     "ExternalEndpoint",
     "DirectJudge",
     "Faithfulness",
@@ -66,6 +68,15 @@ def test_checks_come_from_a_room_of_their_own() -> None:
     assert settings_in(written) == config
 
 
+def test_a_combination_is_written_with_its_parts() -> None:
+    config = {"graders": {"a": "one@3", "b": "two"}, "formula": "a + b"}
+    written = source.source_of("combine", config)
+    assert settings_in(written) == config
+    assert "combined = Combine(\n" in written
+    with pytest.raises(ValueError, match=r"config\.graders is missing"):
+        source.source_of("combine", {"graders": []})
+
+
 def test_it_holds_every_setting() -> None:
     criterion = {"description": "d", "options": [{"name": "a", "score": 1.0}, {"name": "b", "score": 0}]}
     judge = {"criterion": criterion, "model": "m", "steps": 2, "check_positional_bias": False, "context_fields": []}
@@ -99,7 +110,7 @@ def test_what_looks_like_code_stays_a_text(text: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "config", "told"),
     [
-        ("jury", {}, "no kind 'jury': there are binary_judge, judge, faithfulness"),
+        ("jury", {}, "no kind 'jury': there are binary_judge, judge, multi_criteria, faithfulness"),
         ("binary_judge", {"criteria": "c"}, "config.model is missing"),
         ("binary_judge", {"criteria": "", "model": "m"}, "config.criteria is missing"),
         ("binary_judge", {"criteria": ["c"], "model": "m"}, "config.criteria is a text"),

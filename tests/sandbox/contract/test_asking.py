@@ -8,6 +8,7 @@ import pytest
 
 from gradebox.asks.asking import MOST_ASKS
 from gradebox.outcome import Outcome
+from gradebox.schemas import Isolation
 from sandbox.grading import Grading
 from sandbox.guest.protocol.frames import MAX_REQUESTS
 from sandbox.outcomes import Asked
@@ -37,8 +38,8 @@ async def grade(thread):
 class Asking:
     """The grader in one sandbox, whose runs a test steps."""
 
-    def __init__(self, session: Session, source: str = GRADER, **limits: Any) -> None:
-        grader = Grader(session).load(source, "auto", **limits)
+    def __init__(self, session: Session, source: str = GRADER, isolation: Isolation = "auto", **limits: Any) -> None:
+        grader = Grader(session).load(source, isolation, **limits)
         self.grading = Grading(lambda _: grader.session, lambda _, why: pytest.fail(f"the sandbox ended: {why}"))
 
     def step(self, *completions: str, answers: list[list[Any]] | None = None) -> list[Outcome | Asked]:
@@ -214,3 +215,172 @@ def test_answers_that_a_run_does_not_ask_for_are_an_error(asking: Asking) -> Non
     assert isinstance(outcome, Outcome)
     assert outcome.error is not None
     assert (outcome.error.kind, outcome.error.cause) == ("model", "not_repeated")
+
+
+HEAD = """
+import json
+from gradebox import Model, ModelError, Score
+
+judge = Model("small-judge")
+ran = []
+
+
+async def judged(thread):
+    number = thread.metadata["number"]
+    reply = await judge.chat(f"Is it so? {number}")
+    return Score(float(reply.text), reason=json.dumps(ran))
+"""
+
+IN_A_ROW = """
+async def grade(thread):
+    ran.append(thread.metadata["number"])
+    return await judged(thread)
+"""
+
+# What it keeps of earlier completions keeps it from asking.
+REMEMBERS = """
+kept = {}
+
+async def grade(thread):
+    if not kept.get("asked"):
+        kept["asked"] = True
+        return await judged(thread)
+    return 0.0
+"""
+
+# It waits when it is ended.
+WAITS_AT_THE_END = """
+async def grade(thread):
+    ran.append(thread.metadata["number"])
+    try:
+        return await judged(thread)
+    finally:
+        await judge.chat("Was it so?")
+"""
+
+SLEEPS_AT_THE_END = """
+import asyncio
+
+async def grade(thread):
+    ran.append(thread.metadata["number"])
+    try:
+        return await judged(thread)
+    finally:
+        await asyncio.sleep(0.1)
+"""
+
+HOLDS_A_LOCK = """
+import asyncio
+lock = asyncio.Lock()
+
+async def grade(thread):
+    ran.append(thread.metadata["number"])
+    async with lock:
+        return await judged(thread)
+"""
+
+LEAVES_A_TASK = """
+import asyncio
+
+async def late():
+    await asyncio.sleep(3600)
+
+async def grade(thread):
+    ran.append(len(asyncio.all_tasks()))
+    task = asyncio.ensure_future(late())
+    return await judged(thread)
+"""
+
+NEVER_ENDS_ITS_TASKS = """
+import asyncio
+
+async def stubborn():
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            ran.append("still there")
+
+async def grade(thread):
+    ran.append(thread.metadata["number"])
+    task = asyncio.ensure_future(stubborn())
+    return await judged(thread)
+"""
+
+
+def scored(asking: Asking) -> list[tuple[float | None, Any]]:
+    """Scores and reasons of three completions that are stepped to their ends: 0.25, 0.5 and 0.75 are answered."""
+    answers: list[list[Any]] = [[], [], []]
+    while True:
+        runs = asking.step("pass", "pass", "pass", answers=answers)
+        for known, run, text in zip(answers, runs, ("0.25", "0.5", "0.75"), strict=True):
+            if isinstance(run, Asked):
+                known += answer(run, *[text] * len(run.requests))
+        if all(isinstance(run, Outcome) for run in runs):
+            return [(run.score, json.loads(run.reason or "null")) for run in runs if isinstance(run, Outcome)]
+
+
+def test_runs_of_a_grader_that_runs_no_code_of_completions_share_a_process(session: Session) -> None:
+    asking = Asking(session, HEAD + IN_A_ROW)
+    assert session.loaded is not None
+    assert session.loaded.isolation == "batch"
+    assert scored(asking) == [(0.25, [0, 1, 2, 0]), (0.5, [0, 1, 2, 0, 1]), (0.75, [0, 1, 2, 0, 1, 2])]
+
+
+def test_in_completion_isolation_each_run_has_its_own(session: Session) -> None:
+    asking = Asking(session, HEAD + IN_A_ROW, isolation="completion")
+    assert scored(asking) == [(0.25, [0]), (0.5, [1]), (0.75, [2])]
+
+
+@pytest.mark.parametrize(
+    ("grader", "reasons"),
+    [
+        # A run that ends by itself leaves nothing, so the next run shares its process.
+        pytest.param(WAITS_AT_THE_END, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="asks when it is ended"),
+        pytest.param(SLEEPS_AT_THE_END, [[0], [0, 1], [0, 1, 2]], id="sleeps when it is ended"),
+        pytest.param(NEVER_ENDS_ITS_TASKS, [[0], [1], [2]], id="tasks that are not cancelled"),
+        pytest.param(HOLDS_A_LOCK, [[0, 1, 2, 0], [0, 1, 2, 0, 1], [0, 1, 2, 0, 1, 2]], id="holds a lock"),
+        pytest.param(LEAVES_A_TASK, [[1] * 4, [1] * 5, [1] * 6], id="leaves a task"),
+    ],
+)
+def test_what_a_run_leaves_half_done_is_in_no_later_run(session: Session, grader: str, reasons: list[Any]) -> None:
+    assert scored(Asking(session, HEAD + grader)) == [*zip((0.25, 0.5, 0.75), reasons, strict=True)]
+
+
+def test_what_earlier_runs_leave_keeps_none_from_asking_again(session: Session) -> None:
+    """The run is made anew where nothing was left. Completions that are judged in one go are another matter: what a
+    module remembers of them is the grader's own doing.
+    """
+    asking = Asking(session, HEAD + REMEMBERS)
+    (first,) = asking.step("pass")
+    (done,) = asking.step("pass", answers=[answer(first, "0.25")])
+    assert isinstance(done, Outcome)
+    assert done.score == 0.25
+
+
+def test_a_run_that_ends_its_process_costs_its_own_completion(session: Session) -> None:
+    grader = """
+import os
+
+async def grade(thread):
+    if thread.metadata["number"] == 1:
+        print("gone")
+        os._exit(3)
+    return await judged(thread)
+"""
+    before, gone, behind = Asking(session, HEAD + grader).step("pass", "pass", "pass")
+    assert isinstance(before, Asked)
+    assert isinstance(behind, Asked)
+    assert isinstance(gone, Outcome)
+    assert gone.error is not None
+    assert (gone.error.kind, gone.stdout) == ("crash", "gone\n")
+
+
+def test_large_asks_of_many_completions_go_out(session: Session) -> None:
+    grader = """
+async def grade(thread):
+    print(thread.metadata["number"])
+    await judge.chat("x" * 200_000 + str(thread.metadata["number"]))
+"""
+    runs = Asking(session, HEAD + grader).step(*["pass"] * 64)
+    assert [asked(run)[0][-2:].strip("x") for run in runs] == [*map(str, range(64))]

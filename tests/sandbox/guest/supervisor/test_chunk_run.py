@@ -11,7 +11,7 @@ import pytest
 from gradebox.limits import LINE_BYTES
 from sandbox.grader_source import GraderSource
 from sandbox.guest.child import output, shared_records
-from sandbox.guest.child.main import DONE, SHARE
+from sandbox.guest.child.main import DONE, LEAVING, SHARE
 from sandbox.guest.protocol.chunk import Chunk
 from sandbox.guest.protocol.frames import (
     BATCH,
@@ -89,10 +89,27 @@ def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
         lambda: None,
     )
     run._records.share = 4
-    failure = run._watch(child)
+    came_to = run._watch(child, is_new=True)
     assert theirs.recv(SHARE.size) == SHARE.pack(4, 0, 12, True, True, 0)
     assert _heads(told) == b"".join(RECORDS[:counted])
-    assert (failure is None) == (said == DONE)
-    if failure is not None:  # it did no more, though it was seen to go on: what it had done is not lost
+    assert (came_to is True) == (said == DONE)
+    if came_to is not True:  # it did no more, though it was seen to go on: what it had done is not lost
         run._collect(child, settled=True)
         assert _heads(told) == b"".join(RECORDS)
+
+
+@pytest.mark.parametrize(("is_new", "told"), [(True, 0), (True, 2), (False, 0)])
+def test_a_new_child_that_leaves_has_done_something(
+    is_new: bool, told: int, processes: _Processes, ends: tuple[ChildHandle, socket.socket, mmap.mmap]
+) -> None:
+    """Else children could be started without end for a line."""
+    child, theirs, memory = ends
+    memory[: told * RECORD.size] = b"".join(RECORDS[:told])
+    theirs.sendall(LEAVING)
+    run = ChunkRun(
+        cast(GraderProcesses, processes), LIMITS, Chunk(4, 12, None, -1), list[Records]().append, lambda: None
+    )
+    run._records.share = 4
+    came_to = run._watch(child, is_new)
+    assert (came_to is False) == (told > 0 or not is_new)
+    assert run._records.told == told

@@ -1,9 +1,9 @@
 import pytest
 
 from gradebox.asks import asking
-from sandbox.guest.child.asking_run import AskingRun
+from sandbox.guest.child.asking_run import AskingRun, Record
 from sandbox.guest.child.read_thread import ThreadReader
-from sandbox.guest.protocol.frames import ASKED, MARK, RECORD, SCORED, Limits
+from sandbox.guest.protocol.frames import ASKED, SCORED, Limits
 from sandbox.guest.warmup.asking_dry_run import rehearse_asking
 
 LIMITS = Limits(*[8192] * len(Limits._fields))
@@ -19,9 +19,9 @@ def test_a_rehearsal_asks_and_is_answered_and_leaves_nothing(
     kinds: list[int] = []
     run = AskingRun.grade
 
-    def grade(self: AskingRun, line: bytes) -> bytes:
+    def grade(self: AskingRun, line: bytes) -> Record:
         record = run(self, line)
-        kinds.append(RECORD.unpack_from(record)[3] - MARK)
+        kinds.append(record[0])
         return record
 
     monkeypatch.setattr(AskingRun, "grade", grade)

@@ -1,0 +1,104 @@
+"""What our judges make of the same decisions."""
+
+import asyncio
+import json
+import re
+from collections import Counter
+from typing import Any
+
+from gradebox import ModelError, StringThread, testing
+from gradebox.judges import CriterionItem, DirectJudge, MultiCriteria
+from gradebox.judges.criteria import DIRECT
+
+Rows = list[dict[str, Any]]
+
+
+def answer(case: dict[str, Any]) -> Rows:
+    """A row for each text, or what was raised instead."""
+    try:
+        return _KINDS[case["kind"]](case)
+    except (ModelError, ValueError) as error:
+        return [{"error": f"{type(error).__name__}: {error}"[:200]}]
+
+
+def _thread(text: str) -> StringThread:
+    return StringThread([("user", "?"), ("assistant", text)])
+
+
+def _criterion(name: str, options: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"name": name, "description": f"Is it good by {name}?", "options": options}
+
+
+def _direct(case: dict[str, Any], steps: int) -> Rows:
+    judge = DirectJudge(
+        _criterion("criterion", case["options"]),
+        model="judge",
+        steps=2 if steps == 2 else 1,
+        check_positional_bias=case.get("bias", False),
+        self_consistency=case.get("samples", 0),
+    )
+    rows = []
+    for text, replies in zip(case["texts"], case["decisions"], strict=True):
+        with testing.model("judge", _Script(case, replies)):
+            score = asyncio.run(judge(_thread(text)))
+        details: dict[str, Any] = dict(score.details or {})
+        bias = details.get("positional_bias")
+        rows.append({"score": float(score), "option": details["option"], "biased": bias and bias["detected"]})
+    return rows
+
+
+class _Script:
+    """Replies to one text, by the order in which the options are listed."""
+
+    def __init__(self, case: dict[str, Any], replies: dict[str, list[str]]) -> None:
+        self._first, self._last = (json.dumps(case["options"][at]["name"]) for at in (0, -1))
+        self._replies = replies
+        self._asked: Counter[str] = Counter()
+
+    def __call__(self, request: dict[str, Any]) -> str:
+        if "schema" not in request:
+            return "Step by step."
+        named = [json.dumps(name) for name in request["schema"]["properties"]["option"]["enum"]]
+        order = "straight" if named.index(self._first) < named.index(self._last) else "reversed"
+        replies = self._replies[order]
+        number = self._asked[order]
+        self._asked[order] += 1
+        reply = replies[min(number, len(replies) - 1)]
+        return json.dumps(
+            {"reasoning": "Step by step.", "option": reply}
+            if "reasoning" in request["schema"]["properties"]
+            else {"option": reply}
+        )
+
+
+def _multi_criteria(case: dict[str, Any]) -> Rows:
+    criteria = [
+        CriterionItem(
+            _criterion(item["name"], item["options"]),
+            item["weight"],
+            item.get("target_option"),
+            item.get("threshold"),
+            item.get("required", False),
+        )
+        for item in case["items"]
+    ]
+    judge = MultiCriteria(criteria, model="judge", normalize_scores=case["normalize"])
+
+    def script(request: dict[str, Any]) -> str:
+        (name,) = re.findall(r"Is it good by (\w+)\?", request["messages"][-1]["content"])
+        return json.dumps({"reasoning": "Step by step.", "option": case["decisions"][name]})
+
+    with testing.model("judge", script):
+        return [{"score": float(asyncio.run(judge(_thread("answer"))))}]
+
+
+def _criteria(case: dict[str, Any]) -> Rows:
+    return [{"name": name, **DIRECT[name].scores()} for name in sorted(DIRECT)]
+
+
+_KINDS = {
+    "criteria": _criteria,
+    "unitxt direct": lambda case: _direct(case, 2),
+    "evalassist direct": lambda case: _direct(case, 1),
+    "multi-criteria": _multi_criteria,
+}
