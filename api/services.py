@@ -38,6 +38,7 @@ from worker.dispatch import Dispatch
 from worker.environments.settings import EnvironmentSettings
 
 GRADING_AT_ONCE = 32
+COMPUTING_AT_ONCE = 2
 TRIALS_AT_ONCE = 16
 
 _T = TypeVar("_T")
@@ -77,6 +78,8 @@ class Services:
         self._grading = Shares(GRADING_AT_ONCE, "calls that grade")
         self.trials = Shares(TRIALS_AT_ONCE, "tests of models")
         self._threads = CapacityLimiter(GRADING_AT_ONCE)
+        self._computing = Shares(COMPUTING_AT_ONCE, "computations of statistics")
+        self._computing_threads = CapacityLimiter(COMPUTING_AT_ONCE)
 
     def _trouble(self) -> str | None:
         """What the process tells of itself every few seconds. Workers are looked for as often: it is logged that none
@@ -129,6 +132,17 @@ class Services:
         finally:
             # In the next turn of the loop, which has sent the answer by then: it takes the processor for a while.
             get_running_loop().call_soon(self.pool.reset)
+
+    async def compute(
+        self, request: Request, project: str, work: Callable[_Args, _T], *args: _Args.args, **more: _Args.kwargs
+    ) -> _T:
+        """Does what runs the program for statistics, for a request whose body has been read. Projects share the places.
+
+        Raises:
+            ProblemError: there was no place in time, or the client has gone; and what `work` raises.
+        """
+        async with watched(request) as client, client.place(self._computing, project):
+            return await run_sync(partial(work, *args, **more), limiter=self._computing_threads)
 
 
 class Release:

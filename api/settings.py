@@ -30,6 +30,9 @@ class ApiSettings(BaseSettings):
     connections: int = Field(default=1000, ge=1, description="at once")
     body_memory_mb: int = Field(default=512, ge=64, description="MiB that bodies of all requests may take in memory")
     answer_memory_mb: int = Field(default=256, ge=64, description="MiB of answers that all clients may leave unread")
+    bootstrap_resamples: int = Field(
+        default=1000, ge=0, le=10_000, description="of a confidence interval; 0: intervals are normal ones"
+    )
     proxies: str = Field(default="", description="whose X-Forwarded-For is believed: addresses or networks, or *")
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=("adaptive", "openai", "reward"), description="other services' clients that are answered"

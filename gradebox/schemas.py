@@ -248,6 +248,16 @@ class SpentSummary(_Schema):
 SPENT_COLUMNS = tuple(SpentSummary.model_fields)
 
 
+class Interval(_Schema):
+    """A confidence interval of a mean."""
+
+    low: float
+    high: float
+    level: float = 0.95
+    method: Literal["bca", "normal"] = Field(description="by bootstrap, bias-corrected and accelerated; or normal")
+    resamples: int | None = Field(None, description="of the bootstrap")
+
+
 class Summary(_Schema):
     """The scores of one grader over a batch. Quantiles are exact to three significant digits."""
 
@@ -258,6 +268,13 @@ class Summary(_Schema):
     errors: dict[str, int] = Field(description="how many of each kind")
     not_applicable: int = Field(0, description="outcomes with neither: the grader does not apply to the thread")
     mean: float | None
+    interval: Interval | None = Field(
+        None, description="of the mean, by bootstrap where that was asked for; null for one score, and for equal ones"
+    )
+    passed: int | None = Field(None, description="scores of at least 1; null where an earlier version did not count")
+    pass_rate: float | None = Field(None, description="of the scores")
+    options: dict[str, int] = Field({}, description="how often `details` had which `option`: of the first 16")
+    options_left_out: int = Field(0, description="outcomes with further options, or those of more than 100 characters")
     deviation: float | None = Field(description="of the population")
     minimum: float | None
     maximum: float | None

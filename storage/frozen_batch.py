@@ -13,7 +13,8 @@ from gradebox.outcome import Spent
 from gradebox.schemas import Batch, BatchBudget, BatchGrader, BatchState, Summary, ValueSummary, WarningKind
 from storage.batch_plan import Scorer
 from storage.connection import text
-from storage.summary import QUANTILES, bins, spent, weighted_mean
+from storage.normal_interval import normal
+from storage.summary import QUANTILES, bins, pass_rate, spent, weighted_mean
 
 KEPT_TABLE_BYTES = 1024  # a longer one is a file of the spool
 _TABLE = struct.Struct(">Q")
@@ -73,6 +74,9 @@ class _Graded(msgspec.Struct, array_like=True):
     values: dict[str, _Values] = {}
     values_left_out: int = 0
     spent: Spent | None = None
+    passed: int | None = None
+    options: dict[str, int] = {}
+    options_left_out: int = 0
 
     @property
     def not_applicable(self) -> int:
@@ -206,6 +210,9 @@ def _graded(grader: BatchGrader, summary: Summary) -> _Graded:
         {name: _Values(one.count, one.mean, one.minimum, one.maximum) for name, one in summary.values.items()},
         summary.values_left_out,
         Spent(**summary.spent.model_dump()) if summary.spent is not None else None,
+        summary.passed,
+        summary.options,
+        summary.options_left_out,
     )
 
 
@@ -230,4 +237,9 @@ def _summary(one: _Graded) -> Summary:
         values={name: ValueSummary(**asdict(values)) for name, values in one.values.items()},
         values_left_out=one.values_left_out,
         spent=spent(one.spent),
+        interval=None if one.mean is None or one.deviation is None else normal(one.mean, one.deviation, one.scored),
+        passed=one.passed,
+        pass_rate=pass_rate(one.passed, one.scored),
+        options=one.options,
+        options_left_out=one.options_left_out,
     )

@@ -181,6 +181,11 @@ def spent_by_batch(batch_id: str) -> str:
     return f"gradebox:spent-batch:{batch_id}"
 
 
+def intervals(batch_id: str) -> str:
+    """The confidence intervals by bootstrap of one batch, packed."""
+    return f"gradebox:intervals:{batch_id}"
+
+
 def kept_replies(project: str) -> str:
     """The replies that a project keeps: digest to time and reply, packed; and how many bytes they take."""
     return f"gradebox:kept-replies:{project}"

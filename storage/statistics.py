@@ -9,6 +9,10 @@ from gradebox.outcome import Outcome, Spent, sum_of
 
 MOST_VALUES = 5000
 MOST_NAMES = 16
+MOST_OPTIONS = 16
+OPTION_CHARACTERS = 100
+PASS = 1.0
+"""The least score that passes."""
 
 
 class Values(msgspec.Struct, array_like=True):
@@ -41,6 +45,11 @@ class Tally(msgspec.Struct, array_like=True):
     """Values of further names."""
     spent: Spent | None = None
     """What the asks came to; None where there were none."""
+    passed: int | None = None
+    """Scores that pass; None where nothing is scored, and where a part is of a version that did not count them."""
+    options: dict[str, int] = {}
+    """How often details had which option: of the first `MOST_OPTIONS`."""
+    options_left_out: int = 0
 
     @property
     def not_applicable(self) -> int:
@@ -60,6 +69,8 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     for outcome in outcomes:
         if outcome.values is not None:
             _add_named(counted, {name: Values(1, value, value, value) for name, value in outcome.values.items()})
+    chosen = [outcome.details.get("option") for outcome in outcomes if outcome.details is not None]
+    _add_options(counted, Counter([option for option in chosen if isinstance(option, str)]))
     if scores:
         # Most rewards have few values, and each needs to be looked at once.
         values = Counter(scores)
@@ -67,6 +78,7 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
         # a product gives inf, ** would raise
         counted.m2 = sum([(score - mean) * (score - mean) * count for score, count in values.items()])
         counted.minimum, counted.maximum = min(values), max(values)
+        counted.passed = sum([count for score, count in values.items() if score >= PASS])
         counted.values = _rounded(values)
     return counted
 
@@ -94,6 +106,8 @@ def merged(parts: Iterable[Tally]) -> Tally:
         if part.spent is not None:
             total.spent = part.spent if total.spent is None else sum_of([total.spent, part.spent])
         _add_named(total, part.named)
+        total.options_left_out += part.options_left_out
+        _add_options(total, part.options)
         if part.scored:
             _add_moments(total, part)
             _add_values(total.values, part.values)
@@ -105,11 +119,13 @@ def _add_moments(total: Tally, part: Tally) -> None:
     a, n = total.scored, part.scored
     if not a:
         total.mean, total.m2, total.minimum, total.maximum = part.mean, part.m2, part.minimum, part.maximum
+        total.passed = part.passed
     else:
         delta, both = part.mean - total.mean, a + n
         total.m2 = part.m2 + total.m2 + delta * delta * a * n / both
         total.mean += delta * n / both
         total.minimum, total.maximum = min(part.minimum, total.minimum), max(part.maximum, total.maximum)
+        total.passed = None if total.passed is None or part.passed is None else total.passed + part.passed
     total.scored = a + n
 
 
@@ -125,6 +141,15 @@ def _add_named(total: Tally, part: Mapping[str, Values]) -> None:
             total.named[name] = msgspec.structs.replace(values)
         else:
             total.left_out += values.count
+
+
+def _add_options(total: Tally, part: Mapping[str, int]) -> None:
+    for option, count in part.items():
+        is_known = option in total.options
+        if is_known or (len(total.options) < MOST_OPTIONS and len(option) <= OPTION_CHARACTERS):
+            total.options[option] = total.options.get(option, 0) + count
+        else:
+            total.options_left_out += count
 
 
 def _add_values(total: dict[float, int], part: Mapping[float, int]) -> None:

@@ -18,6 +18,7 @@ from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
 from storage.kept_graders import KeptGraders
+from storage.kept_intervals import KeptIntervals
 from storage.leases import ATTEMPTS, Leases
 from storage.model_limits import ModelLimits
 from storage.models import Models
@@ -73,6 +74,7 @@ class Store:
         self.freezer = Freezer(redis, self.batches, spool)
         self.retries = Retries(redis, spool, self.batches, self.graders, self.backlog, self.freezer, self.audit)
         self.leases = Leases(redis, attempts)
+        self.intervals = KeptIntervals(redis)
         self.endings = BatchEndEvents(redis)
         self.queue = Queue(redis)
 

@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from gradebox.outcome import Spent
 from gradebox.schemas import HistogramBin, SpentSummary, Summary, ValueSummary
+from storage.normal_interval import normal
 from storage.reward_drift import Past, concerns
 from storage.statistics import Tally, Values
 
@@ -46,6 +47,11 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
         errors=counted.errors,
         not_applicable=counted.not_applicable,
         mean=_finite(counted.mean) if some else None,
+        interval=normal(counted.mean, math.sqrt(counted.m2 / counted.scored), counted.scored) if some else None,
+        passed=counted.passed if some else 0,
+        pass_rate=pass_rate(counted.passed, counted.scored),
+        options=counted.options,
+        options_left_out=counted.options_left_out,
         deviation=_finite(math.sqrt(counted.m2 / counted.scored)) if some else None,
         minimum=counted.minimum if some else None,
         maximum=counted.maximum if some else None,
@@ -58,6 +64,11 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
         warnings=[concern.message for concern in found],
         warning_kinds=[concern.kind for concern in found],
     )
+
+
+def pass_rate(passed: int | None, scored: int) -> float | None:
+    """None where nothing is scored, or nothing was counted."""
+    return passed / scored if scored and passed is not None else None
 
 
 def spent(found: Spent | None) -> SpentSummary | None:

@@ -23,6 +23,7 @@ from api.http.problems import invalid
 from api.intake import batch_upload, bodies
 from api.intake.idempotency import Repeatable
 from api.intake.money import CURRENCY, MOST_COST, MOST_TOKENS
+from api.numbers.summaries import with_bootstrap
 from api.services import Served, Services
 from gradebox.schemas import ENDED, Batch
 from storage import batch_threads, outcomes
@@ -100,15 +101,27 @@ def _newest(services: Services, project: str, limit: int, before: str | None) ->
 
 @router.get("/{batch_id}", response_model=Batch)
 async def get(
+    request: Request,
     services: Served,
     project: InProject,
     batch_id: str,
     wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its end")] = 0,
+    bootstrap: Annotated[
+        bool, Query(description="with confidence intervals by bootstrap, once it is over: takes seconds the first time")
+    ] = False,
 ) -> Response:
     """One batch, with the summary of what is done so far; with `wait_s`, as soon as it is over."""
+    batch = await _awaited(services, project, batch_id, wait_s)
+    if bootstrap and batch.state in ENDED:
+        resamples = services.settings.bootstrap_resamples
+        batch = await services.compute(request, project, with_bootstrap, services.store, batch, resamples)
+    return _told(batch)
+
+
+async def _awaited(services: Services, project: str, batch_id: str, wait_s: float) -> Batch:
     look = partial(run_sync, services.store.batches.get, project, batch_id)
     if not wait_s:
-        return _told(await look())
+        return await look()
     ended = asyncio.Event()
     ends = current_time() + wait_s
     with services.store.endings.calling(batch_id, partial(asyncio.get_running_loop().call_soon_threadsafe, ended.set)):
@@ -116,7 +129,7 @@ async def get(
             with move_on_at(ends):
                 await ended.wait()
             ended.clear()
-    return _told(batch)
+    return batch
 
 
 def _told(batch: Batch) -> Response:

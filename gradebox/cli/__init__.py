@@ -10,6 +10,7 @@ from gradebox.cli import (
     audit,
     batches,
     budget,
+    compare,
     endpoints,
     environments,
     graders,
@@ -33,7 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for part in (server, run, validate, score, audit, spending):
+for part in (server, run, validate, score, compare, audit, spending):
     part.add_to(app)
 transfer.add_to(graders.app)
 app.add_typer(graders.app, name="graders")

@@ -45,9 +45,16 @@ def list_batches(
 
 
 @client_command(app)
-def show(invocation: Invocation, batch: Id) -> None:
+def show(
+    invocation: Invocation,
+    batch: Id,
+    bootstrap: Annotated[
+        bool, typer.Option("--bootstrap", help="With confidence intervals by bootstrap, once it is over.")
+    ] = False,
+) -> None:
     """One batch, with the summary of what is done."""
-    _show(invocation, invocation.client.batches.get(batch).status)
+    handle = invocation.client.batches.get(batch)
+    _show(invocation, handle.refresh(bootstrap=True) if bootstrap else handle.status)
 
 
 @client_command(app)

@@ -112,6 +112,12 @@ def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
     ]
     if values:
         table(["grader", "value", "count", "mean", "min", "max"], values, stderr)
+    intervals = [_interval_row(each) for each in found if each.interval is not None]
+    if intervals:
+        table(["grader", "95% interval of the mean", "method", "passed", "pass rate"], intervals, stderr)
+    options = [(each.grader, option, count) for each in found for option, count in each.options.items()]
+    if options:
+        table(["grader", "option", "count"], options, stderr)
     spent = [(each.grader, *each.spent.model_dump().values()) for each in found if each.spent is not None]
     if spent:
         table(["grader", "asks", "kept", "input tokens", "output tokens", "cost"], spent, stderr)
@@ -128,6 +134,13 @@ def errors(counts: dict[str, int]) -> str:
 def _summary_row(one: "Summary") -> list[object]:
     quantiles = [one.quantiles.get(name) for name in QUANTILES]
     return [one.grader, one.count, one.mean, one.deviation, one.minimum, *quantiles, one.maximum, errors(one.errors)]
+
+
+def _interval_row(one: "Summary") -> tuple[object, ...]:
+    assert one.interval is not None
+    bounds = f"{cell(one.interval.low)} to {cell(one.interval.high)}"
+    method = {"bca": "bootstrap (BCa)", "normal": "normal"}[one.interval.method]
+    return one.grader, bounds, method, one.passed, one.pass_rate
 
 
 def opened(path: Path) -> AbstractContextManager[BinaryIO]:

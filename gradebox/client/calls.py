@@ -8,9 +8,11 @@ from uuid import uuid4
 import msgspec
 from pydantic import TypeAdapter
 
+from gradebox.agreement import Agreement
 from gradebox.client.call import Call, Params, encode, nothing
 from gradebox.client.proved import proved_grader
 from gradebox.client.threads import Thread, Threads, each_of, to_line
+from gradebox.comparison import Comparison
 from gradebox.outcome import Outcome
 from gradebox.schemas import (
     ApiKey,
@@ -37,6 +39,7 @@ PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import
 DATA_S = 60.0  # the most that looking through a zip file may take, behind others
 _MODEL_WAIT_S = 60.0  # that a test of a model or endpoint may wait for others to end
 ASK_S = 120.0  # what a grader may wait for the answer to one ask, with all tries
+STATISTICS_S = 120.0  # what statistics over outcomes may take, behind others
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
 
 GraderChoice = str | Mapping[str, float] | Iterable[str]
@@ -298,10 +301,34 @@ def list_batches(project: str, limit: int, before: str | None) -> Call[list[Batc
     return Call("GET", _path(project, "batches"), _batches, params=_page(limit, before))
 
 
-def get_batch(project: str, batch: str, wait_s: float = 0) -> Call[Batch]:
+def get_batch(project: str, batch: str, wait_s: float = 0, bootstrap: bool = False) -> Call[Batch]:
     """Asks how far a batch is; the answer waits at most so many seconds for its end."""
     params = [("wait_s", f"{wait_s:g}")] if wait_s else []
-    return Call("GET", _path(project, "batches", batch), Batch.model_validate_json, params=params, work_s=wait_s)
+    if bootstrap:
+        params.append(("bootstrap", "true"))
+    work_s = wait_s + (STATISTICS_S if bootstrap else 0)
+    return Call("GET", _path(project, "batches", batch), Batch.model_validate_json, params=params, work_s=work_s)
+
+
+def compare(
+    project: str, a: str, b: str, grader: str | None, grader_b: str | None, threshold: float, limit: int
+) -> Call[Comparison]:
+    """Asks what the scores of the same rows in two batches say."""
+    params = [("a", a), ("b", b), ("threshold", repr(float(threshold))), ("limit", str(limit))]
+    params += [(name, value) for name, value in (("grader", grader), ("grader_b", grader_b)) if value is not None]
+    path, read = _path(project, "compare"), Comparison.model_validate_json
+    return Call("GET", path, read, params=params, work_s=STATISTICS_S)
+
+
+def agreement(project: str, batch: str, grader: str | None, label: str, threshold: float | None) -> Call[Agreement]:
+    """Asks how far a grader agrees with labels."""
+    params = [("label", label)]
+    if grader is not None:
+        params.append(("grader", grader))
+    if threshold is not None:
+        params.append(("threshold", repr(float(threshold))))
+    path, read = _path(project, "batches", batch, "agreement"), Agreement.model_validate_json
+    return Call("GET", path, read, params=params, work_s=STATISTICS_S)
 
 
 def retry_batch(project: str, batch: str) -> Call[Batch]:

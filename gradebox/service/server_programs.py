@@ -21,6 +21,7 @@ _NEEDED = (
     "pydantic_settings",
     "redis",
     "rq",
+    "scipy",
     "structlog",
     "uv",
     "uvicorn",

@@ -434,3 +434,32 @@ def test_a_key_that_was_found_is_said_to_be_found(
     monkeypatch.delenv("GRADEBOX_API_KEY", raising=False)
     with pytest.raises(NotAllowed, match=f"unknown or revoked.*found in {tmp_path}/api-key: name the right one"):
         Client(service.url).graders.list()
+
+
+def test_batches_are_compared_and_a_grader_with_labels(client: Client, service: Service, contains: str) -> None:
+    threads = [
+        {"id": n, "completion": said, "metadata": {"answer": "4", "good": n % 2}} for n, said in enumerate("4545")
+    ]
+    a = client.batches.create(contains, threads)
+    b = client.batches.create(contains, [*threads[:2], {**threads[2], "completion": "five"}])
+    for batch in (a, b):
+        batch.wait(progress=False)
+
+    compared = client.compare(a, b.id)
+    assert (compared.pairs, compared.only_a, compared.flipped_down) == (3, 1, 1)
+    assert [(flip.id, flip.score_a, flip.score_b) for flip in compared.flips] == [(2, 1.0, 0.0)]
+    assert "3 of 3 pairs" in compared._repr_html_()
+    agreed = client.agreement(a, contains, "metadata.good")
+    assert (agreed.kappa, agreed.confusion) == (-1.0, [[0, 2], [2, 0]])
+    assert "kappa -1.000" in agreed._repr_html_()
+
+    async def in_a_loop() -> tuple[float | None, float | None]:
+        async with AsyncClient(service.url, service.key) as other:
+            batch = await other.batches.get(a.id)
+            first = await other.compare(batch, b.id, contains, threshold=0.5, limit=0)
+            second = await other.agreement(batch, contains, "metadata.good", threshold=2.0)
+            return first.difference, second.kappa
+
+    assert asyncio.run(in_a_loop()) == (compared.difference, None)
+    with pytest.raises(NotFound):
+        client.compare(a, "0" * 20)

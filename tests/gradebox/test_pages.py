@@ -154,6 +154,13 @@ def _of_graders(_: Names, client: Client) -> None:
     assert client.graders.get("contains-answer").version == 1
 
 
+def _of_numbers(names: Names, _: Client) -> None:
+    (summary,) = names["batch"].summary
+    assert summary.interval is not None
+    assert (summary.interval.method, summary.passed, summary.pass_rate) == ("bca", 1, 0.5)
+    assert (names["compared"].pairs, names["compared"].difference, names["compared"].flips) == (2, 0.0, [])
+
+
 def _of_threads(names: Names, client: Client) -> None:
     assert names["score"](client, [{"question": "q", "response": "42", "answer": "42"}]) == [1.0]
 
@@ -175,6 +182,7 @@ RUN = {
     "docs/environments.md": Page(_of_environments),
     "docs/graders.md": Page(_of_graders),
     "docs/models.md": Page(_of_models),
+    "docs/numbers.md": Page(_of_numbers, ("has-answer",)),
     "docs/openai.md": Page(_of_openai),
     "docs/other-graders.md": Page(_of_others),
     "docs/python.md": Page(_of_python),

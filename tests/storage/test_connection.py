@@ -133,7 +133,9 @@ def test_statistics_of_format_3_are_as_they_were(redis: Redis, store: Store) -> 
 
     found = store.batches.get("default", batch)
     assert [one.warning_kinds for one in found.summary] == [["jump"], ["jump"]]  # by what they were compared with
-    plain = {"warnings", "warning_kinds"}
+    assert [(one.passed, one.pass_rate) for one in found.summary] == [(None, None)] * 2  # nobody counted them
+    assert [(one.passed, one.pass_rate) for one in before.summary] == [(19, 19 / 30)] * 2  # 0.9999999 does not pass
+    plain = {"warnings", "warning_kinds", "passed", "pass_rate"}
     assert [one.model_dump(exclude=plain) for one in found.summary] == [
         one.model_dump(exclude=plain) for one in before.summary
     ]

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from gradebox.outcome import Outcome, Spent
-from storage.statistics import MOST_NAMES, merged, pack, tally, unpack
+from storage.statistics import MOST_NAMES, MOST_OPTIONS, OPTION_CHARACTERS, merged, pack, tally, unpack
 from tests.storage.making import failed, passed_over
 
 
@@ -84,3 +84,35 @@ def test_a_tally_of_an_earlier_release_is_read() -> None:
     old = msgspec.msgpack.encode([2, 2, 0.5, 0.5, 0.0, 1.0, 4.0, {}, {0.0: 1, 1.0: 1}])
     counted = unpack(old)
     assert (counted.scored, counted.unanswered, counted.named, counted.spent) == (2, 0, {}, None)
+
+
+def optioned(index: int, score: float, option: object) -> Outcome:
+    return Outcome(index, "g@1", score, 2.0, details={"option": option})
+
+
+def test_passes_and_options_are_counted_whichever_way_they_are_merged() -> None:
+    outcomes = [
+        optioned(0, 1.0, "yes"),
+        optioned(1, 0.0, "no"),
+        optioned(2, 1.5, "yes"),
+        *scored(0.999),
+        failed(4, "g@1"),
+    ]
+    whole = tally(outcomes)
+    parts = merged([unpack(pack(tally(outcomes[:1]))), tally(outcomes[4:]), tally(outcomes[1:4])])
+    for counted in (whole, parts):
+        assert (counted.passed, counted.options, counted.options_left_out) == (2, {"yes": 2, "no": 1}, 0)
+
+
+def test_options_beyond_the_first_and_long_ones_are_left_out_and_what_is_no_text_is_none() -> None:
+    outcomes = [optioned(number, 1.0, f"option{number}") for number in range(MOST_OPTIONS + 3)]
+    outcomes += [optioned(99, 1.0, "x" * (OPTION_CHARACTERS + 1)), optioned(100, 1.0, 7)]
+    for counted in (tally(outcomes), merged(tally([one]) for one in outcomes)):
+        assert list(counted.options) == [f"option{number}" for number in range(MOST_OPTIONS)]
+        assert counted.options_left_out == 4
+
+
+def test_passes_are_unknown_where_an_earlier_version_counted_a_part() -> None:
+    earlier = unpack(msgspec.msgpack.encode(msgspec.msgpack.decode(pack(tally(scored(1.0))))[:13]))
+    assert (earlier.scored, earlier.passed) == (1, None)
+    assert merged([tally(scored(1.0)), earlier, tally(scored(0.0))]).passed is None

@@ -96,3 +96,15 @@ def test_a_warning_where_threads_have_no_completion() -> None:
     assert summary.warning_kinds == ["no_completion"]
     assert summary.warnings[0].startswith("1 of 2 threads do not end with a turn of the assistant")
     assert summarise("g@1", 1.0, tally(outcomes[:1])).warnings == []
+
+
+def test_the_interval_of_the_mean_is_normal() -> None:
+    scores = [0.0, 1.0, 1.0, 0.25]
+    found = summary_of(*scores, errors=3)
+    half = statistics.NormalDist().inv_cdf(0.975) * statistics.stdev(scores) / 2
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((0.5625 - half, 0.5625 + half), rel=0, abs=1e-12)
+    assert (found.interval.method, found.passed, found.pass_rate) == ("normal", 2, 0.5)
+    for few in ([], [0.5], [0.5, 0.5]):
+        assert summary_of(*few).interval is None
+    assert (summary_of().passed, summary_of().pass_rate) == (0, None)

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
+from gradebox.agreement import Agreement
 from gradebox.client import calls
-from gradebox.client._async.batches import AsyncBatches
+from gradebox.client._async.batches import AsyncBatches, AsyncBatchHandle
 from gradebox.client._async.budget import AsyncBudget
 from gradebox.client._async.endpoints import AsyncEndpoints
 from gradebox.client._async.environments import AsyncEnvironments
@@ -19,10 +20,15 @@ from gradebox.client.combined import AsyncReward
 from gradebox.client.rows import Columns
 from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
+from gradebox.comparison import Comparison
 from gradebox.frame import Outcomes
 from gradebox.schemas import AuditLine, BatchGrader, ProjectSpending
 
 TIMEOUT_S = 30.0
+
+
+def _id(batch: str | AsyncBatchHandle) -> str:
+    return batch if isinstance(batch, str) else batch.id
 
 
 class AsyncClient:
@@ -86,6 +92,37 @@ class AsyncClient:
             newest = await self.graders.get(key)
             parts.append(BatchGrader(key=key, version=version or newest.version, weight=weight))
         return AsyncReward(parts, name, self._scoring)
+
+    async def compare(
+        self,
+        a: str | AsyncBatchHandle,
+        b: str | AsyncBatchHandle,
+        grader: str | None = None,
+        grader_b: str | None = None,
+        *,
+        threshold: float = 1.0,
+        limit: int = 100,
+    ) -> Comparison:
+        """The scores of the same rows in two batches that are over, b beside a: their mean difference with its
+        confidence interval, which rows flipped, and how many only one of them has.
+
+        Rows are paired by id, or by position where a batch has no ids. `grader` names one, such as `exact` or
+        `exact@3`, where a batch has several; `grader_b` that of b, where it is another. Scores from `threshold` on
+        pass. `limit` (1,000) is how many of those that flipped are listed.
+        """
+        call = calls.compare(self.project, _id(a), _id(b), grader, grader_b, threshold, limit)
+        return await self._transport.send(call)
+
+    async def agreement(
+        self, batch: str | AsyncBatchHandle, grader: str, label: str, *, threshold: float | None = None
+    ) -> Agreement:
+        """How far a grader of a batch that is over agrees with labels, and how its scores go with the length of
+        completions.
+
+        `label` names another grader of the batch, or a field of the threads, such as `metadata.label`. With
+        `threshold`, scores and labels count as 1 from there on, and else as 0.
+        """
+        return await self._transport.send(calls.agreement(self.project, _id(batch), grader, label, threshold))
 
     async def audit(self, limit: int = 100, before: str | None = None, service: bool = False) -> list[AuditLine]:
         """The newest changes of the project, or of API keys and projects for `service`; for keys that manage them.

@@ -49,9 +49,13 @@ class BatchHandle:
         status = self.status
         return f"<{type(self).__name__} {status.id} {status.state}: {status.done} of {status.total} outcomes>"
 
-    def refresh(self, wait_s: float = 0) -> Batch:
-        """Asks how far the batch is; the answer waits at most `wait_s` (30) seconds for its end."""
-        self.status = self._transport.send(calls.get_batch(self.status.project, self.id, wait_s))
+    def refresh(self, wait_s: float = 0, bootstrap: bool = False) -> Batch:
+        """Asks how far the batch is; the answer waits at most `wait_s` (30) seconds for its end.
+
+        With `bootstrap=True`, once the batch is over, the confidence intervals in its summary are by bootstrap, for
+        graders of up to 10,000 scores; the first time, that takes seconds. Else they are normal ones.
+        """
+        self.status = self._transport.send(calls.get_batch(self.status.project, self.id, wait_s, bootstrap))
         return self.status
 
     def wait(self, progress: bool = True, timeout: float | None = None) -> Batch:

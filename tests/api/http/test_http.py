@@ -36,7 +36,7 @@ def test_head_of_a_stream_ends(client: httpx.Client, service: Service) -> None:
     ("method", "path", "takes"),
     [
         ("GET", f"{PROJECT}/batches/0/outcomes", "it takes after"),
-        ("GET", f"{PROJECT}/batches/0", "it takes wait_s"),
+        ("GET", f"{PROJECT}/batches/0", "it takes bootstrap, wait_s"),
         (
             "POST",
             f"{PROJECT}/batches",

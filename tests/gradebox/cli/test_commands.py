@@ -480,3 +480,25 @@ def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:
         assert service.run("keys", "recover", "--data-dir", str(tmp_path / "none")).returncode == 2
     with serving(tmp_path) as service:
         assert service.run("keys", "list").returncode == 0
+
+
+def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader: str, tmp_path: Path) -> None:
+    path = tmp_path / "threads.jsonl"
+    path.write_bytes(b"".join(b'{"completion": "a", "metadata": {"label": %d}}\n' % (n % 2) for n in range(6)))
+    batch = service.run("score", grader, str(path), "--detach").stdout.strip()
+    assert service.run("batches", "watch", batch).returncode == 0
+
+    compared = service.run("compare", batch, batch)
+    assert compared.returncode == 0, compared.stderr
+    assert "difference: 0\n" in compared.stdout
+    assert "pairs: 0 higher, 0 lower, 6 same" in compared.stdout
+    assert json.loads(service.run("compare", batch, batch, "--json").stdout)["pairs"] == 6
+    agreed = service.run("agreement", batch, grader, "metadata.label", "--threshold", "0.5")
+    assert agreed.returncode == 0, agreed.stderr
+    assert ["kappa", "0"] in [line.split() for line in agreed.stdout.splitlines()]
+    assert ["label", "0", "0", "3", "0.5"] in [line.split() for line in agreed.stdout.splitlines()]
+    refused = service.run("agreement", batch, grader, "label")
+    assert refused.returncode == 1
+    assert "it has no one grader 'label'" in refused.stderr
+    shown = service.run("batches", "show", batch, "--bootstrap")
+    assert shown.returncode == 0, shown.stderr

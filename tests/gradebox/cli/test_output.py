@@ -20,3 +20,11 @@ def test_what_asks_came_to_is_a_table_where_there_were_asks(capsys: pytest.Captu
     told = capsys.readouterr().out
     assert "asks" not in told
     assert "not applicable" not in told
+
+
+def test_intervals_and_options_are_tables(capsys: pytest.CaptureFixture[str]) -> None:
+    outcomes = [Outcome(number, "judge@1", number / 2, 1.0, details={"option": "no" * number}) for number in range(3)]
+    output.summaries([summarise("judge@1", 1.0, tally(outcomes))])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["judge@1", "-0.06579", "to", "1.066", "normal", "1", "0.3333"] in lines
+    assert ["judge@1", "nono", "1"] in lines

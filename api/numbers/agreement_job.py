@@ -1,0 +1,192 @@
+"""Compares the scores of a grader with labels, and with the lengths of completions."""
+
+from array import array
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from api.numbers.bootstrap import Array, interval
+from api.numbers.jobs import METADATA, AgreementJob
+from api.numbers.outcome_column import NO_SCORE, Line, decode, finite, mean_of
+from gradebox import thread_forms
+from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter, PositionalBias
+from storage.summary import spent
+
+MOST_VALUES = 20
+_QUARTERS = 4
+
+
+class _Rows(NamedTuple):
+    """An entry for each thread; NaN where there is none."""
+
+    scores: Array
+    labels: Array
+    lengths: Array
+    position: PositionalBias
+
+
+def run(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> Agreement:
+    """What the grader's scores say beside the labels."""
+    rows = _read(job, outcomes, threads)
+    has_score, has_label = ~np.isnan(rows.scores), ~np.isnan(rows.labels)
+    both = has_score & has_label
+    scores, labels = rows.scores[both], rows.labels[both]
+    with np.errstate(all="ignore"):
+        differences = scores - labels
+    return Agreement(
+        batch=job.of.batch,
+        grader=job.of.grader,
+        label=job.label,
+        rows=len(rows.scores),
+        scored=len(scores),
+        only_grader=int((has_score & ~has_label).sum()),
+        only_label=int((has_label & ~has_score).sum()),
+        neither=int((~has_score & ~has_label).sum()),
+        grader_mean=mean_of(scores),
+        label_mean=mean_of(labels),
+        difference=mean_of(differences),
+        interval=interval(differences, job.resamples),
+        spearman=correlation(scores, labels),
+        threshold=job.threshold,
+        length=_length_bias(rows),
+        position=rows.position,
+        spent=spent(job.of.spent),
+        **categorical(_decided(labels, job.threshold), _decided(scores, job.threshold), job.resamples),
+    )
+
+
+def _decided(scores: Array, threshold: float | None) -> Array:
+    return scores if threshold is None else (scores >= threshold).astype(np.float64)
+
+
+def categorical(labels: Array, scores: Array, resamples: int) -> dict[str, Any]:
+    """What is counted by value; nothing where there are many values, or no rows."""
+    values = np.unique(np.concatenate([labels, scores]))
+    if not 0 < len(values) <= MOST_VALUES:
+        none = ("accuracy", "accuracy_interval", "kappa", "precision", "recall")
+        empty = ("values", "confusion", "grader_rates", "label_rates")
+        return dict.fromkeys(none) | {name: [] for name in empty}
+    confusion = np.zeros((len(values), len(values)), dtype=np.int64)
+    np.add.at(confusion, (np.searchsorted(values, labels), np.searchsorted(values, scores)), 1)
+    count = len(labels)
+    label_rates, grader_rates = confusion.sum(axis=1) / count, confusion.sum(axis=0) / count
+    accuracy, chance = confusion.trace() / count, float(label_rates @ grader_rates)
+    is_one_value = bool(((label_rates == 1) & (grader_rates == 1)).any())
+    precision = recall = None
+    if set(values) <= {0.0, 1.0}:
+        one = values == 1.0
+        hits = int(confusion[one][:, one].sum())
+        precision = _share(hits, int(confusion[:, one].sum()))
+        recall = _share(hits, int(confusion[one].sum()))
+    return {
+        "values": values.tolist(),
+        "confusion": confusion.tolist(),
+        "grader_rates": grader_rates.tolist(),
+        "label_rates": label_rates.tolist(),
+        "accuracy": float(accuracy),
+        "accuracy_interval": interval((labels == scores).astype(np.float64), resamples),
+        "kappa": None if is_one_value else float((accuracy - chance) / (1 - chance)),
+        "precision": precision,
+        "recall": recall,
+    }
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def correlation(one: Array, other: Array) -> Correlation:
+    """Spearman's, by SciPy."""
+    if len(one) < 3 or one.min() == one.max() or other.min() == other.max():
+        return Correlation(count=len(one), value=None, p_value=None)
+    from scipy.stats import spearmanr
+
+    found = spearmanr(one, other)
+    return Correlation(count=len(one), value=finite(found.statistic), p_value=finite(found.pvalue))
+
+
+def _length_bias(rows: _Rows) -> LengthBias:
+    scored = ~np.isnan(rows.scores) & ~np.isnan(rows.lengths)
+    labelled = scored & ~np.isnan(rows.labels)
+    with np.errstate(all="ignore"):
+        excess = rows.scores[labelled] - rows.labels[labelled]
+    return LengthBias(
+        score=correlation(rows.scores[scored], rows.lengths[scored]),
+        excess=correlation(excess, rows.lengths[labelled]),
+        quarters=list(_quarters(rows.scores[scored], rows.lengths[scored])),
+    )
+
+
+def _quarters(scores: Array, lengths: Array) -> Iterator[LengthQuarter]:
+    order = np.argsort(lengths, kind="stable")
+    for part in np.array_split(order, _QUARTERS):
+        if len(part):
+            of = lengths[part]
+            yield LengthQuarter(shortest=int(of[0]), longest=int(of[-1]), count=len(part), mean=mean_of(scores[part]))
+
+
+def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> _Rows:
+    scores, labels = {}, {}
+    checked = detected = 0
+    for line in outcomes:
+        outcome = decode(line)
+        if outcome.grader == job.of.grader:
+            scores[outcome.index] = NO_SCORE if outcome.score is None else outcome.score
+            bias = _bias(outcome)
+            checked += bias is not None
+            detected += bias is True
+        elif outcome.grader == job.label and outcome.score is not None:
+            labels[outcome.index] = outcome.score
+    lengths, of_metadata = _of_threads(threads, job.label)
+    rows = range(len(scores))
+    return _Rows(
+        np.array([scores[row] for row in rows], dtype=np.float64),
+        np.array([of_metadata[row] if of_metadata else labels.get(row, NO_SCORE) for row in rows], dtype=np.float64),
+        np.array(lengths[: len(scores)], dtype=np.float64),
+        PositionalBias(checked=checked, detected=detected),
+    )
+
+
+def _bias(outcome: Line) -> bool | None:
+    """Whether a judge decided otherwise in the other order; None where it did not ask in both."""
+    bias = (outcome.details or {}).get("positional_bias")
+    detected = bias.get("detected") if isinstance(bias, dict) else None
+    return detected if isinstance(detected, bool) else None
+
+
+def _of_threads(threads: Iterable[bytes], label: str) -> "tuple[array[float], array[float]]":
+    """How long each completion is, and where labels are metadata, each label."""
+    path = label.removeprefix(METADATA).split(".") if label.startswith(METADATA) else None
+    lengths, labels = array("d"), array("d")
+    for line in threads:
+        length, metadata = _looked_at(line)
+        lengths.append(length)
+        if path is not None:
+            labels.append(_number_at(metadata, path))
+    return lengths, labels
+
+
+def _looked_at(line: bytes) -> tuple[float, dict[str, Any]]:
+    """The length of the completion, NaN where there is none, and the metadata. What is no thread has neither."""
+    try:
+        turns, metadata, _ = thread_forms.read(msgspec.json.decode(line), keep_unknown=True)
+    except (ValueError, RecursionError):  # it became an outcome of kind `bad_input`
+        return NO_SCORE, {}
+    if not turns or turns[-1][0] != "assistant":
+        return NO_SCORE, metadata
+    return float(len(turns[-1][1])), metadata
+
+
+def _number_at(metadata: dict[str, Any], path: list[str]) -> float:
+    value: Any = metadata
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    if not isinstance(value, int | float):
+        return NO_SCORE
+    try:
+        number = float(value)
+    except OverflowError:  # an integer of hundreds of digits
+        return NO_SCORE
+    return number if np.isfinite(number) else NO_SCORE

@@ -1,0 +1,45 @@
+"""Confidence intervals of means by bootstrap, as unitxt computes them. Only the program imports SciPy."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from api.numbers.jobs import MOST_SCORES
+from gradebox.schemas import Interval
+from storage.normal_interval import LEVEL, normal
+
+_SEED = 42
+_TOGETHER = 100  # resamples: the numbers are the same for any, and the memory grows with it
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def bounds(scores: Array, resamples: int) -> tuple[float, float] | None:
+    """BCa, by SciPy. None of one score, of equal scores, and where a bound is no finite number."""
+    if len(scores) < 2 or scores.min() == scores.max():
+        return None
+    from scipy.stats import DegenerateDataWarning, bootstrap
+
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", DegenerateDataWarning)
+        found = bootstrap(
+            (scores,),
+            np.mean,
+            n_resamples=resamples,
+            batch=_TOGETHER,
+            confidence_level=LEVEL,
+            method="BCa",
+            rng=np.random.default_rng(_SEED),
+        ).confidence_interval
+    low, high = float(found.low), float(found.high)
+    return (low, high) if np.isfinite(low) and np.isfinite(high) else None
+
+
+def interval(scores: Array, resamples: int) -> Interval | None:
+    """Of a mean: by bootstrap where there are few scores and resamples are wanted, else a normal one."""
+    if resamples and len(scores) <= MOST_SCORES:
+        found = bounds(scores, resamples)
+        return found and Interval(low=found[0], high=found[1], level=LEVEL, method="bca", resamples=resamples)
+    with np.errstate(all="ignore"):
+        return normal(float(scores.mean()), float(scores.std()), len(scores)) if len(scores) else None

@@ -1,0 +1,55 @@
+"""What goes through the standard input of the program: a job as JSON, then streams of lines, cut into frames."""
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+import msgspec
+
+from api.numbers.jobs import AgreementJob, ComparisonJob, Job, SummaryJob
+
+_LENGTH = struct.Struct(">Q")
+_decoder: msgspec.json.Decoder[Job] = msgspec.json.Decoder(SummaryJob | ComparisonJob | AgreementJob)
+
+
+def write(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None:
+    """Blocks need not end where lines end."""
+    _write_frame(file, msgspec.json.encode(job))
+    for stream in streams:
+        for block in stream:
+            if block:
+                _write_frame(file, block)
+        _write_frame(file, b"")
+    file.flush()
+
+
+def read_job(file: IO[bytes]) -> Job:
+    """The job, which comes first."""
+    return _decoder.decode(_frame(file))
+
+
+def read_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of the next stream, without their ends. It must be read to its end before the next one."""
+    rest = b""
+    while block := _frame(file):
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
+
+
+def _write_frame(file: IO[bytes], block: bytes) -> None:
+    file.write(_LENGTH.pack(len(block)))
+    file.write(block)
+
+
+def _frame(file: IO[bytes]) -> bytes:
+    (length,) = _LENGTH.unpack(_exactly(file, _LENGTH.size))
+    return _exactly(file, length)
+
+
+def _exactly(file: IO[bytes], length: int) -> bytes:
+    found = file.read(length)
+    if len(found) < length:
+        raise EOFError(f"the input ended after {len(found)} of {length} bytes")
+    return found

@@ -1,0 +1,68 @@
+"""Runs the program that computes statistics, within bounds."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Timer
+from typing import IO
+
+import api
+from api.http.problems import too_large
+from api.numbers import lines
+from api.numbers.jobs import OUT_OF_MEMORY, Job
+from sandbox.errors import InfrastructureError
+
+TIME_S = 60.0
+_COMMAND = [sys.executable, "-P", "-m", "api.numbers.program"]  # -P: the working folder is no place for our modules
+_TOLD = 2000  # bytes of what a program that failed wrote last
+
+
+def run(job: Job, streams: Iterable[Iterable[bytes]], time_s: float = TIME_S) -> bytes:
+    """What the program prints for a job and its streams of lines. The streams are moved, and never held whole.
+
+    Raises:
+        ProblemError: it takes more than a minute, or more than 2 GiB of memory.
+        InfrastructureError: the program could not do its work.
+    """
+    with (
+        TemporaryFile() as errors,
+        subprocess.Popen(
+            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=_environment()
+        ) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        watchdog = Timer(time_s, process.kill)
+        watchdog.start()
+        try:
+            _send(process.stdin, job, streams)
+            result = process.stdout.read()
+            code = process.wait()
+            is_late = not watchdog.is_alive() and code != 0
+        finally:
+            watchdog.cancel()
+            process.kill()  # nothing where it has ended
+        if is_late:
+            raise too_large(f"statistics of so many outcomes take more than {time_s:g} s: compare fewer at once")
+        if code == OUT_OF_MEMORY:
+            raise too_large("statistics of so many outcomes take more than 2 GiB of memory: compare fewer at once")
+        if code != 0:
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TOLD))
+            raise InfrastructureError(f"the program for statistics ended with {code}: {errors.read()!r}")
+        return result
+
+
+def _send(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None:
+    with suppress(BrokenPipeError), file:  # it has ended: its exit code says why
+        lines.write(file, job, streams)
+
+
+def _environment() -> dict[str, str]:
+    """Where our modules are, and nothing that is secret."""
+    path = [str(Path(api.__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # Each thread of NumPy's takes its share of the memory, used or not.
+    return {"PYTHONPATH": os.pathsep.join(path), "OPENBLAS_NUM_THREADS": "1"}

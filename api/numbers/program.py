@@ -1,0 +1,43 @@
+"""Run as a program: reads a job and streams of lines from standard input, and prints its result as JSON."""
+
+import os
+import resource
+import sys
+from typing import IO
+
+from api.numbers import agreement_job, comparison_job, outcome_column, summary_job
+from api.numbers.jobs import OUT_OF_MEMORY, AgreementJob, ComparisonJob, SummaryJob
+from api.numbers.lines import read_job, read_lines
+
+_MEMORY_BYTES = 2 << 30
+_TIME_S = 90  # of processor time; the caller waits for less
+
+
+def result(file: IO[bytes]) -> bytes:
+    """What the job in the file comes to."""
+    job = read_job(file)
+    match job:
+        case SummaryJob():
+            return summary_job.run(job, read_lines(file))
+        case ComparisonJob():
+            a, b = (outcome_column.read(read_lines(file), side.grader) for side in (job.a, job.b))
+            return comparison_job.run(job, a, b).model_dump_json().encode()
+        case AgreementJob():
+            return agreement_job.run(job, read_lines(file), read_lines(file)).model_dump_json().encode()
+
+
+def main() -> int:
+    """Returns the exit code."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (_TIME_S, _TIME_S))
+    os.nice(5)  # who waits for a score goes first
+    try:
+        found = result(sys.stdin.buffer)
+    except MemoryError:
+        return OUT_OF_MEMORY
+    sys.stdout.buffer.write(found)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

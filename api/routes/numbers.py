@@ -1,0 +1,95 @@
+"""Statistics over the outcomes of batches that are over."""
+
+from typing import Annotated
+
+from anyio.to_thread import run_sync
+from fastapi import APIRouter, Query, Request, Response
+
+from api.access.auth import InProject
+from api.http.problems import invalid
+from api.numbers import process
+from api.numbers.jobs import METADATA, AgreementJob, ComparisonJob, Job, Side
+from api.services import Served, Services
+from gradebox.agreement import Agreement
+from gradebox.comparison import Comparison
+from gradebox.outcome import Spent
+from gradebox.schemas import ENDED, Batch
+from storage import batch_threads, outcomes
+from storage.errors import Conflict
+
+MOST_FLIPS = 1000
+
+Named = Annotated[str | None, Query(description="key or key@version; of a batch with one grader, that one")]
+Threshold = Annotated[float, Query(allow_inf_nan=False, description="the least score that passes")]
+
+router = APIRouter(tags=["numbers"])
+
+
+@router.get("/compare", response_model=Comparison)
+async def compare(
+    request: Request,
+    services: Served,
+    project: InProject,
+    a: Annotated[str, Query(description="the id of a batch")],
+    b: Annotated[str, Query(description="the id of another, or of the same with another grader")],
+    grader: Named = None,
+    grader_b: Annotated[str | None, Query(description="of b, where it is another than that of a")] = None,
+    threshold: Threshold = 1.0,
+    limit: Annotated[int, Query(ge=0, le=MOST_FLIPS, description="so many of those that flipped")] = 100,
+) -> Response:
+    """The scores of the same rows in two batches: their mean difference with its interval, and which rows flipped."""
+    of_a, of_b = await run_sync(_over, services, project, a), await run_sync(_over, services, project, b)
+    sides = _side(of_a, grader), _side(of_b, grader_b or grader)
+    job = ComparisonJob(*sides, threshold, limit, services.settings.bootstrap_resamples)
+    return await services.compute(request, project, _run, services, job, [(a, False), (b, False)])
+
+
+@router.get("/batches/{batch_id}/agreement", response_model=Agreement)
+async def agreement(
+    request: Request,
+    services: Served,
+    project: InProject,
+    batch_id: str,
+    label: Annotated[str, Query(description="another grader of the batch, or a field such as `metadata.label`")],
+    grader: Named = None,
+    threshold: Annotated[
+        float | None, Query(allow_inf_nan=False, description="scores and labels count as 1 from there on, else as 0")
+    ] = None,
+) -> Response:
+    """How far a grader agrees with labels, and how its scores go with the length of completions."""
+    batch = await run_sync(_over, services, project, batch_id)
+    of = _side(batch, grader)
+    named = label if label.startswith(METADATA) and label != METADATA else _side(batch, label).grader
+    if named == of.grader:
+        raise invalid(f"{of.grader} cannot be its own label: name another grader, or a field such as `metadata.label`")
+    job = AgreementJob(of, named, threshold, services.settings.bootstrap_resamples)
+    return await services.compute(request, project, _run, services, job, [(batch_id, False), (batch_id, True)])
+
+
+def _over(services: Services, project: str, batch_id: str) -> Batch:
+    batch = services.store.batches.get(project, batch_id)
+    if batch.state not in ENDED:
+        raise Conflict(f"batch {batch_id} is {batch.state}: its statistics are computed once it is over")
+    return batch
+
+
+def _side(batch: Batch, named: str | None) -> Side:
+    """Raises ProblemError where the batch has no such grader, or more than one fit."""
+    labels = [str(one) for one in batch.graders]
+    keys = [one.key for one in batch.graders]
+    fitting = [label for label, key in zip(labels, keys, strict=True) if named in (None, key, label)]
+    if len(fitting) != 1:
+        what = "name one of its graders" if named is None else f"it has no one grader {named[:80]!r}"
+        raise invalid(f"batch {batch.id}: {what}: it has {', '.join(labels)}")
+    summary = next((one for one in batch.summary if one.grader == fitting[0]), None)
+    spent = summary.spent if summary is not None else None
+    return Side(batch.id, fitting[0], None if spent is None else Spent(**spent.model_dump()))
+
+
+def _run(services: Services, job: Job, streams: list[tuple[str, bool]]) -> Response:
+    """`streams` are batches, each with whether its threads are read, or else its outcomes."""
+    store = services.store
+    reads = (
+        (batch_threads if threads else outcomes).read(store.batches, store.spool, batch) for batch, threads in streams
+    )
+    return Response(process.run(job, reads), media_type="application/json")

@@ -1,0 +1,81 @@
+"""How far a grader agrees with labels: the wire schema."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gradebox.html import table
+from gradebox.schemas import Interval, SpentSummary
+
+
+class _Schema(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Correlation(_Schema):
+    """Spearman's rank correlation. Null where there are too few rows, or one side is constant."""
+
+    count: int
+    value: float | None
+    p_value: float | None
+
+
+class LengthQuarter(_Schema):
+    """A quarter of the completions, by length."""
+
+    shortest: int = Field(description="characters")
+    longest: int
+    count: int
+    mean: float | None = Field(description="of the grader's scores")
+
+
+class LengthBias(_Schema):
+    """How the grader's scores go with the length of completions, in characters."""
+
+    score: Correlation = Field(description="of score and length, of all rows that the grader scored")
+    excess: Correlation = Field(
+        description="of score minus label and length: what the length does beyond what labels allow for"
+    )
+    quarters: list[LengthQuarter] = Field(description="from the shortest completions to the longest")
+
+
+class PositionalBias(_Schema):
+    """Of outcomes whose grader asked in both orders: how often the two decisions differ."""
+
+    checked: int
+    detected: int
+
+
+class Agreement(_Schema):
+    """The scores of a grader beside labels, of one batch."""
+
+    batch: str
+    grader: str
+    label: str = Field(description="a grader, such as `human@1`, or a field, such as `metadata.label`")
+    rows: int
+    scored: int = Field(description="rows with a score and a label; all numbers below are of these but for `length`")
+    only_grader: int = Field(description="rows with a score and no label")
+    only_label: int
+    neither: int
+    grader_mean: float | None
+    label_mean: float | None
+    difference: float | None = Field(description="mean of score minus label")
+    interval: Interval | None = Field(description="of the difference; null for one row, and for equal differences")
+    spearman: Correlation
+    threshold: float | None = Field(description="with one, scores and labels count as 1 from there on, else as 0")
+    values: list[float] = Field(description="that occur, ascending; empty where they are more than 20")
+    confusion: list[list[int]] = Field(description="a row for each value as label, in it a count for each as score")
+    grader_rates: list[float] = Field(description="share of each value among the scores")
+    label_rates: list[float] = Field(description="share of each value among the labels: the base rates")
+    accuracy: float | None = Field(description="share of rows whose score equals the label")
+    accuracy_interval: Interval | None
+    kappa: float | None = Field(description="Cohen's; null where both give one and the same value to all rows")
+    precision: float | None = Field(description="of value 1, where the values are 0 and 1")
+    recall: float | None
+    length: LengthBias
+    position: PositionalBias
+    spent: SpentSummary | None = Field(None, description="what the grader's asks came to")
+
+    def _repr_html_(self) -> str:
+        rows = [(label, *counts) for label, counts in zip(self.values, self.confusion, strict=True)]
+        kappa = "none" if self.kappa is None else f"{self.kappa:.3f}"
+        caption = f"{self.grader} (columns) and {self.label} (rows), {self.scored:,} rows: kappa {kappa}"
+        return table(("", *map(str, self.values)), rows, caption)

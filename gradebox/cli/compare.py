@@ -1,0 +1,125 @@
+"""`gradebox compare` and `gradebox agreement`"""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.output import as_json, cell, errors, note, say, table
+
+if TYPE_CHECKING:
+    from gradebox.agreement import Agreement, Correlation
+    from gradebox.comparison import Comparison
+    from gradebox.schemas import Interval
+
+_SPENT = ["asks", "kept", "input tokens", "output tokens", "cost"]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    client_command(app)(compare)
+    client_command(app)(agreement)
+
+
+def compare(
+    invocation: Invocation,
+    a: Annotated[str, typer.Argument(metavar="A", help="The id of a batch.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The id of another, or of the same with another grader.")],
+    grader: Annotated[str | None, typer.Option(help="Which grader, where a batch has several.")] = None,
+    grader_b: Annotated[str | None, typer.Option(help="That of B, where it is another.")] = None,
+    threshold: Annotated[float, typer.Option(help="The least score that passes.")] = 1.0,
+    limit: Annotated[int, typer.Option(min=0, max=1000, help="How many of those that flipped are listed.")] = 20,
+) -> None:
+    """The scores of the same rows in two batches: their difference, and which rows flipped."""
+    found = invocation.client.compare(a, b, grader, grader_b, threshold=threshold, limit=limit)
+    if invocation.json:
+        return as_json(found)
+    return _show_comparison(found)
+
+
+def agreement(
+    invocation: Invocation,
+    batch: Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")],
+    grader: Annotated[str, typer.Argument(help="A grader of the batch, such as a judge.")],
+    label: Annotated[str, typer.Argument(help="Another grader of the batch, or a field: metadata.label.")],
+    threshold: Annotated[
+        float | None, typer.Option(help="Scores and labels count as 1 from there on, else as 0.")
+    ] = None,
+) -> None:
+    """How far a grader agrees with labels, and how its scores go with the length of completions."""
+    found = invocation.client.agreement(batch, grader, label, threshold=threshold)
+    if invocation.json:
+        return as_json(found)
+    return _show_agreement(found)
+
+
+def _show_comparison(found: "Comparison") -> None:
+    sides = [(found.a, found.mean_a, found.passed_a), (found.b, found.mean_b, found.passed_b)]
+    rows = [
+        (one.batch, one.grader, one.rows, one.scored, errors(one.errors), one.not_applicable, mean, passed)
+        for one, mean, passed in sides
+    ]
+    columns = ["batch", "grader", "rows", "scored", "errors", "not applicable", "mean of pairs", "passed of pairs"]
+    table(columns, rows)
+    say(f"difference: {cell(found.difference)}{_bounds(found.interval)}")
+    say(f"pairs: {found.higher:,} higher, {found.lower:,} lower, {found.same:,} same")
+    say(f"flipped at {cell(found.threshold)}: {found.flipped_up:,} up, {found.flipped_down:,} down")
+    if found.flips:
+        flips = [(one.id, one.index_a, one.index_b, one.score_a, one.score_b) for one in found.flips]
+        table(["id", "thread of A", "thread of B", "score of A", "score of B"], flips)
+    spent = [(one.batch, one.grader, *one.spent.model_dump().values()) for one, *_ in sides if one.spent is not None]
+    if spent:
+        table(["batch", "grader", *_SPENT], spent)
+    for left_out, why in (
+        (found.only_a, "only A has"),
+        (found.only_b, "only B has"),
+        (found.scored_only_a, "have no score in B"),
+        (found.scored_only_b, "have no score in A"),
+        (found.scored_neither, "have no score in either"),
+    ):
+        if left_out:
+            note(f"left out: {left_out:,} rows that {why}")
+    if found.repeated_ids:
+        note(f"{found.repeated_ids:,} rows have an id that came before: they are paired in order")
+
+
+def _show_agreement(found: "Agreement") -> None:
+    say(f"{found.grader} against {found.label}: {found.scored:,} of {found.rows:,} rows have a score and a label")
+    numbers = [
+        ("kappa", cell(found.kappa)),
+        ("accuracy", f"{cell(found.accuracy)}{_bounds(found.accuracy_interval)}"),
+        ("precision", cell(found.precision)),
+        ("recall", cell(found.recall)),
+        ("Spearman", _correlation(found.spearman)),
+        ("mean of scores", cell(found.grader_mean)),
+        ("mean of labels", cell(found.label_mean)),
+        ("difference", f"{cell(found.difference)}{_bounds(found.interval)}"),
+        ("score with length", _correlation(found.length.score)),
+        ("score minus label with length", _correlation(found.length.excess)),
+        ("decided otherwise in the other order", f"{found.position.detected:,} of {found.position.checked:,}"),
+    ]
+    table(["", "value"], numbers)
+    if found.values:
+        rows = [
+            (f"label {cell(value)}", *counts, rate)
+            for value, counts, rate in zip(found.values, found.confusion, found.label_rates, strict=True)
+        ]
+        rows.append(("share", *map(cell, found.grader_rates), None))
+        table(["", *(f"score {cell(value)}" for value in found.values), "share"], rows)
+    if found.length.quarters:
+        quarters = [(f"{one.shortest:,} to {one.longest:,}", one.count, one.mean) for one in found.length.quarters]
+        table(["characters", "completions", "mean score"], quarters)
+    if found.spent is not None:
+        table(_SPENT, [list(found.spent.model_dump().values())])
+
+
+def _bounds(interval: "Interval | None") -> str:
+    if interval is None:
+        return ""
+    return f" (95%: {cell(interval.low)} to {cell(interval.high)}, {interval.method})"
+
+
+def _correlation(found: "Correlation") -> str:
+    if found.value is None:
+        return "-"
+    return f"{cell(found.value)} (p {cell(found.p_value)}, {found.count:,} rows)"

@@ -1,0 +1,80 @@
+"""What two graders' scores of the same threads say of each other: the wire schema of a comparison."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gradebox.html import table
+from gradebox.schemas import Interval, SpentSummary
+
+
+class _Schema(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Compared(_Schema):
+    """One side of a comparison: all outcomes of one grader of one batch, whether they have a partner or not."""
+
+    batch: str
+    grader: str
+    rows: int = Field(description="outcomes, with or without a score")
+    scored: int
+    not_applicable: int
+    errors: dict[str, int] = Field(description="how many of each kind")
+    mean: float | None = Field(description="of the scored ones")
+    spent: SpentSummary | None = Field(None, description="what its asks came to; null where it asked nothing")
+
+
+class Flip(_Schema):
+    """A pair of which one passes and the other does not."""
+
+    id: str | int | None
+    index_a: int
+    index_b: int
+    score_a: float
+    score_b: float
+
+
+class Comparison(_Schema):
+    """Scores of the same rows in a batch `a` and a batch `b`. Differences are b minus a."""
+
+    a: Compared
+    b: Compared
+    paired_by: Literal["id", "index"] = Field(description="index: where one of the batches has no ids")
+    pairs: int
+    only_a: int = Field(description="rows of a without a partner in b")
+    only_b: int
+    repeated_ids: int = Field(
+        description="rows of both whose id another row had before: the second of a is paired with the second of b"
+    )
+    scored: int = Field(description="pairs of which both have a score; all numbers below are of these")
+    scored_only_a: int = Field(description="pairs of which b failed, or did not apply")
+    scored_only_b: int
+    scored_neither: int
+    mean_a: float | None
+    mean_b: float | None
+    difference: float | None = Field(description="mean of b minus a")
+    interval: Interval | None = Field(description="of the difference; null for one pair, and for equal differences")
+    higher: int = Field(description="pairs with a higher score in b")
+    lower: int
+    same: int
+    threshold: float = Field(description="the least score that passes")
+    passed_a: int
+    passed_b: int
+    flipped_up: int = Field(description="pairs that pass in b alone")
+    flipped_down: int = Field(description="pairs that pass in a alone")
+    flips: list[Flip] = Field(description="the first of them, the largest difference first")
+
+    def _repr_html_(self) -> str:
+        sides = (self.a, self.b)
+        rows: list[tuple[object, ...]] = [
+            (f"{one.batch} {one.grader}", mean, passed, one.scored, sum(one.errors.values()), one.not_applicable)
+            for one, mean, passed in zip(sides, (self.mean_a, self.mean_b), (self.passed_a, self.passed_b), strict=True)
+        ]
+        bounds = "" if self.interval is None else f" ({self.interval.low:.4g} to {self.interval.high:.4g})"
+        difference = "none" if self.difference is None else f"{self.difference:.4g}{bounds}"
+        caption = (
+            f"{self.scored:,} of {self.pairs:,} pairs: difference {difference}; "
+            f"{self.flipped_up:,} flipped up, {self.flipped_down:,} down"
+        )
+        return table(("", "mean of pairs", "passed", "scored", "errors", "not applicable"), rows, caption)

@@ -1,0 +1,107 @@
+import json
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from scipy.stats import bootstrap
+
+from api.numbers.comparison_job import run
+from api.numbers.jobs import ComparisonJob, Side
+from api.numbers.outcome_column import read
+from gradebox.comparison import Comparison, Flip
+from gradebox.outcome import Spent
+
+Row = tuple[str | int | None, float | str | None]
+
+
+def lines(rows: Sequence[Row], grader: str = "g@1") -> list[bytes]:
+    """Outcomes: a number is a score, a text the kind of an error, None means that the grader does not apply."""
+    made = []
+    for index, (name, found) in enumerate(rows):
+        one: dict[str, object] = {"index": index, "grader": grader, "score": None, "run_ms": 1.0}
+        if name is not None:
+            one["id"] = name
+        if isinstance(found, str):
+            one["error"] = {"kind": found, "message": "", "retryable": False}
+        else:
+            one |= {"score": found} if found is not None else {"not_applicable": "no"}
+        made.append(json.dumps(one).encode())
+    return made
+
+
+def compared(a: list[bytes], b: list[bytes], threshold: float = 1.0, flips: int = 100) -> Comparison:
+    sides = Side("A", "g@1", Spent(3, 1, 20, 10, 0.5)), Side("B", "g@1")
+    return run(ComparisonJob(*sides, threshold, flips, 1000), read(a, "g@1"), read(b, "g@1"))
+
+
+def test_rows_are_paired_by_id_in_whichever_order_they_come() -> None:
+    a: list[Row] = [("x", 1.0), ("y", 0.0), ("z", 0.5), ("only a", 1.0)]
+    a += [("failed", "timeout"), ("na", 1.0), ("none", "model")]
+    b: list[Row] = [("z", 0.25), ("failed", 1.0), ("y", 1.0), ("x", 1.0)]
+    b += [("only b", 0.0), ("na", None), ("none", None), (None, 1.0)]
+    found = compared(lines(a), lines(b))
+    assert (found.paired_by, found.pairs, found.only_a, found.only_b, found.repeated_ids) == ("id", 6, 1, 2, 0)
+    assert (found.scored, found.scored_only_a, found.scored_only_b, found.scored_neither) == (3, 1, 1, 1)
+    assert (found.mean_a, found.mean_b, found.difference) == (0.5, 0.75, 0.25)
+    assert (found.higher, found.lower, found.same) == (1, 1, 1)
+    assert (found.passed_a, found.passed_b, found.flipped_up, found.flipped_down) == (1, 2, 1, 0)
+    assert found.flips == [Flip(id="y", index_a=1, index_b=2, score_a=0.0, score_b=1.0)]
+    assert (found.a.rows, found.a.scored, found.a.not_applicable) == (7, 5, 0)
+    assert (found.b.rows, found.b.scored, found.b.not_applicable) == (8, 6, 2)
+    assert (found.a.errors, found.b.errors) == ({"timeout": 1, "model": 1}, {})
+    assert (found.a.mean, found.b.spent) == (0.7, None)
+    assert found.a.spent is not None
+    assert (found.a.spent.asks, found.a.spent.kept, found.a.spent.cost) == (3, 1, 0.5)
+
+
+def test_the_interval_is_that_of_the_paired_differences_in_the_order_of_a() -> None:
+    random = np.random.default_rng(9)
+    before, after = random.random(150), random.random(150)
+    order = random.permutation(150)
+    a = lines([(f"t{n}", before[n]) for n in range(150)])
+    b = lines([(f"t{n}", after[n]) for n in order])
+    found = compared(a, b)
+    wanted = bootstrap((after - before,), np.mean, n_resamples=1000, rng=np.random.default_rng(42)).confidence_interval
+    assert found.interval is not None
+    assert found.interval.method == "bca"
+    assert (found.interval.low, found.interval.high) == pytest.approx((wanted.low, wanted.high), rel=0, abs=1e-9)
+    assert found.difference == pytest.approx((after - before).mean(), rel=0, abs=1e-12)
+
+
+def test_rows_without_ids_are_paired_by_position() -> None:
+    found = compared(lines([(None, 1.0), (None, 0.0), (None, 1.0)]), lines([("x", 0.0), ("y", 0.0)]))
+    assert (found.paired_by, found.pairs, found.only_a, found.only_b) == ("index", 2, 1, 0)
+    assert (found.flipped_down, found.flips[0].index_a) == (1, 0)
+
+
+def test_ids_that_come_again_are_paired_in_order_and_counted() -> None:
+    a = lines([("x", 0.0), ("x", 1.0), ("y", 1.0), ("x", 0.5)])
+    b = lines([("y", 1.0), ("x", 0.25), ("x", 0.0)])
+    found = compared(a, b)
+    assert (found.pairs, found.only_a, found.only_b, found.repeated_ids) == (3, 1, 0, 3)
+    assert [(one.score_a, one.score_b) for one in found.flips] == [(1.0, 0.0)]
+    assert (found.mean_a, found.mean_b) == (2 / 3, 1.25 / 3)
+
+
+def test_a_number_and_a_text_are_two_ids() -> None:
+    assert compared(lines([(1, 0.0)]), lines([("1", 0.0)])).pairs == 0
+
+
+def test_flips_follow_the_threshold_and_the_largest_come_first() -> None:
+    a = lines([(n, score) for n, score in enumerate([0.4, 0.6, 0.0, 0.9, 0.5])])
+    b = lines([(n, score) for n, score in enumerate([0.6, 0.4, 1.0, 0.1, 0.6])])
+    found = compared(a, b, threshold=0.5)
+    assert (found.flipped_up, found.flipped_down, [one.id for one in found.flips]) == (2, 2, [2, 3, 0, 1])
+    assert [one.id for one in compared(a, b, threshold=0.5, flips=2).flips] == [2, 3]
+
+
+def test_nothing_to_compare_has_no_numbers() -> None:
+    for a, b in (([], []), (lines([("x", 1.0)]), lines([("y", 1.0)]))):
+        found = compared(a, b)
+        assert (found.pairs, found.scored, found.difference, found.interval, found.mean_a) == (0, 0, None, None, None)
+
+
+def test_differences_that_overflow_are_none() -> None:
+    found = compared(lines([(1, -1.7e308), (2, 0.0)]), lines([(1, 1.7e308), (2, 0.0)]))
+    assert (found.difference, found.interval, found.higher) == (None, None, 1)
+    assert Comparison.model_validate_json(found.model_dump_json()) == found

@@ -1,0 +1,99 @@
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+from api.numbers import process, summaries
+from api.numbers.bootstrap import bounds
+from sandbox.errors import InfrastructureError
+from storage import names
+from tests.api.conftest import PROJECT, Service, create, finished
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
+URL = f"{PROJECT}/batches"
+JUDGE = """from gradebox import NotApplicable, Score
+async def grade(thread):
+    number = int(thread.completion())
+    if number % 10 == 7:
+        raise NotApplicable("seven")
+    if number % 10 == 8:
+        raise ValueError("eight")
+    option = ["no", "partly", "yes"][number % 3]
+    return Score(number % 3 / 2, details={"option": option})
+"""
+
+
+def submit(client: httpx.Client, count: int = 60) -> str:
+    create(client, "judge", JUDGE)
+    threads = [{"completion": str(number)} for number in range(count)]
+    answer = client.post(URL, json={"graders": [{"key": "judge"}], "threads": threads})
+    assert answer.status_code == 202, answer.text
+    batch = str(answer.json()["id"])
+    assert finished(client, batch)["state"] == "finished"
+    return batch
+
+
+def summary(client: httpx.Client, batch: str, query: str = "") -> dict[str, Any]:
+    answer = client.get(f"{URL}/{batch}{query}")
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()["summary"][0]
+    return found
+
+
+SCORES = [number % 3 / 2 for number in range(60) if number % 10 not in (7, 8)]
+
+
+def test_a_summary_counts_passes_and_options_and_leaves_out_what_has_no_score(client: httpx.Client) -> None:
+    found = summary(client, submit(client))
+    assert (found["count"], found["scored"], found["not_applicable"], found["errors"]) == (60, 48, 6, {"exception": 6})
+    assert (found["passed"], found["pass_rate"]) == (SCORES.count(1.0), SCORES.count(1.0) / 48)
+    assert found["options"] == {name: SCORES.count(score) for name, score in (("no", 0), ("partly", 0.5), ("yes", 1))}
+    half = 1.959963984540054 * np.std(SCORES, ddof=1) / np.sqrt(48)
+    assert (found["interval"]["low"], found["interval"]["high"]) == pytest.approx(
+        (np.mean(SCORES) - half, np.mean(SCORES) + half), rel=0, abs=1e-9
+    )
+    assert found["interval"]["method"] == "normal"
+
+
+def test_an_interval_by_bootstrap_is_that_of_scipy_and_kept_until_the_batch_is_deleted(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = submit(client)
+    wanted = bounds(np.array(SCORES), 1000)
+    found = summary(client, batch, "?bootstrap=true")["interval"]
+    assert (found["low"], found["high"]) == wanted
+    assert (found["method"], found["resamples"], found["level"]) == ("bca", 1000, 0.95)
+    with monkeypatch.context() as patched:
+        patched.setattr(process, "run", None)  # nothing is computed again
+        assert summary(client, batch, "?bootstrap=true")["interval"] == found
+    assert 0 < int(service.store.redis.ttl(names.intervals(batch))) <= 7 * 24 * 3600
+    assert client.delete(f"{URL}/{batch}").status_code == 204
+    assert not service.store.redis.exists(names.intervals(batch))
+
+
+def test_what_cannot_be_computed_leaves_the_normal_interval(
+    client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise InfrastructureError("it ended with -9")
+
+    batch = submit(client)
+    with monkeypatch.context() as patched:
+        patched.setattr(process, "run", fail)
+        assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "normal"
+    assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "bca"
+
+
+def test_the_bootstrap_can_be_switched_off(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.services.settings, "bootstrap_resamples", 0)
+    monkeypatch.setattr(process, "run", None)
+    assert summary(client, submit(client), "?bootstrap=true")["interval"]["method"] == "normal"
+
+
+def test_of_many_scores_the_interval_is_normal_at_once(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(summaries, "MOST_SCORES", 47)
+    monkeypatch.setattr(process, "run", None)
+    assert summary(client, submit(client), "?bootstrap=true")["interval"]["method"] == "normal"

@@ -1,0 +1,92 @@
+import httpx
+import numpy as np
+import pytest
+
+from api.numbers.bootstrap import bounds
+from tests.api.conftest import PROJECT, Service, create, finished, problem
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
+URL = f"{PROJECT}/batches"
+JUDGE = "async def grade(thread):\n    return float(len(thread.completion()) > 3)\n"
+COMPLETIONS = ["ab", "abcd", "abcdef", "4", "4444", "no!", "12345"]
+LABELS = [0, 1, 0, 0, 1, 1, 1]
+
+
+def submit(client: httpx.Client, graders: list[str], completions: list[str]) -> str:
+    threads = [
+        {"id": f"t{number}", "completion": said, "metadata": {"label": label}}
+        for number, (said, label) in enumerate(zip(completions, LABELS, strict=False))
+    ]
+    answer = client.post(URL, json={"graders": [{"key": key} for key in graders], "threads": threads})
+    assert answer.status_code == 202, answer.text
+    batch = str(answer.json()["id"])
+    assert finished(client, batch)["state"] == "finished"
+    return batch
+
+
+@pytest.fixture
+def graders(client: httpx.Client) -> None:
+    create(client)
+    create(client, "judge", JUDGE)
+
+
+@pytest.mark.usefixtures("graders")
+def test_two_batches_are_compared_by_the_ids_of_their_rows(client: httpx.Client) -> None:
+    a = submit(client, ["judge"], COMPLETIONS)
+    b = submit(client, ["judge", "exact"], ["abcd", *COMPLETIONS[1:-1]])
+    answer = client.get(f"{PROJECT}/compare", params={"a": a, "b": b, "grader": "judge"})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["paired_by"], found["pairs"], found["only_a"], found["only_b"]) == ("id", 6, 1, 0)
+    assert (found["flipped_up"], found["flipped_down"]) == (1, 0)
+    assert found["flips"] == [{"id": "t0", "index_a": 0, "index_b": 0, "score_a": 0.0, "score_b": 1.0}]
+    wanted = bounds(np.array([1.0, 0, 0, 0, 0, 0]), 1000)
+    assert wanted is not None
+    assert (found["interval"]["low"], found["interval"]["high"]) == wanted
+    assert found["a"]["batch"] == a
+    assert found["b"]["grader"] == "judge@1"
+    of_two = client.get(f"{PROJECT}/compare", params={"a": b, "b": b, "grader": "exact", "grader_b": "judge@1"}).json()
+    assert (of_two["a"]["grader"], of_two["b"]["grader"], of_two["pairs"]) == ("exact@1", "judge@1", 6)
+
+
+@pytest.mark.usefixtures("graders")
+def test_a_judge_is_compared_with_labels_in_metadata_and_with_another_grader(client: httpx.Client) -> None:
+    batch = submit(client, ["judge", "exact"], COMPLETIONS)
+    url = f"{URL}/{batch}/agreement"
+    answer = client.get(url, params={"grader": "judge", "label": "metadata.label"})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    assert (found["grader"], found["label"], found["scored"]) == ("judge@1", "metadata.label", 7)
+    assert (found["values"], found["confusion"]) == ([0.0, 1.0], [[2, 1], [1, 3]])
+    # Observed 5/7; by chance (3·3 + 4·4)/49.
+    assert found["kappa"] == pytest.approx((5 / 7 - 25 / 49) / (1 - 25 / 49), abs=1e-9)
+    assert found["length"]["score"]["value"] > 0.8
+    of_two = client.get(url, params={"grader": "judge", "label": "exact"}).json()
+    assert (of_two["label"], of_two["label_mean"]) == ("exact@1", pytest.approx(1 / 7))
+
+
+@pytest.mark.usefixtures("graders")
+def test_what_cannot_be_compared_says_why(client: httpx.Client) -> None:
+    one, two = submit(client, ["judge"], COMPLETIONS[:2]), submit(client, ["judge", "exact"], COMPLETIONS[:2])
+    compare, url = f"{PROJECT}/compare", f"{URL}/{two}/agreement"
+    several = client.get(compare, params={"a": one, "b": two})
+    assert "name one of its graders: it has judge@1, exact@1" in problem(several, 422, "invalid-request")
+    unknown = client.get(compare, params={"a": one, "b": two, "grader": "exact"})
+    assert "it has no one grader 'exact': it has judge@1" in problem(unknown, 422, "invalid-request")
+    problem(client.get(compare, params={"a": one, "b": "0" * 20}), 404, "not-found")
+    itself = client.get(url, params={"grader": "judge", "label": "judge@1"})
+    assert "its own label" in problem(itself, 422, "invalid-request")
+    field = client.get(url, params={"grader": "judge", "label": "label"})
+    assert "it has no one grader 'label'" in problem(field, 422, "invalid-request")
+    nan = client.get(url, params={"grader": "judge", "label": "exact", "threshold": "nan"})
+    problem(nan, 422, "invalid-request")
+
+
+@pytest.mark.usefixtures("graders")
+def test_a_batch_that_runs_is_not_compared(client: httpx.Client, service: Service) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(2)\n    return 1.0\n")
+    threads = [{"completion": "4"}] * 4
+    batch = client.post(URL, json={"graders": [{"key": "slow"}], "threads": threads}).json()["id"]
+    answer = client.get(f"{PROJECT}/compare", params={"a": batch, "b": batch})
+    assert "once it is over" in problem(answer, 409, "conflict")
+    assert client.post(f"{URL}/{batch}/cancel").status_code == 200
