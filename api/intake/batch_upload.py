@@ -88,7 +88,19 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
     ]
     if len({one.label for one in wanted}) < len(wanted):
         raise invalid("the batch names a grader twice in the same version: name it once")
+    _refuse_mixed(wanted)
     return wanted
+
+
+def _refuse_mixed(wanted: Sequence[Wanted]) -> None:
+    """A line is a thread or a group: it cannot be right for graders of both."""
+    of_groups = [one.label for one in wanted if one.version.groups]
+    of_threads = [one.label for one in wanted if not one.version.groups]
+    if of_groups and of_threads:
+        raise invalid(
+            f"{', '.join(of_groups)} takes groups of threads and {', '.join(of_threads)} takes single threads, and a "
+            "line of a batch is one of both: make a batch for each"
+        )
 
 
 class Arrival(NamedTuple):

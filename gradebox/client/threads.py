@@ -13,12 +13,16 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from gradebox.group_forms import members
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.thread import StringThread
-from gradebox.thread_forms import check_role, read
+from gradebox.thread_forms import check_role, is_group, read
 
-Thread: TypeAlias = StringThread | Mapping[str, object] | Sequence[tuple[str, str]]
-"""A thread, its JSON form as a dict, or a list of (role, content)."""
+_OneThread: TypeAlias = StringThread | Mapping[str, object] | Sequence[tuple[str, str]]
+Thread: TypeAlias = _OneThread | Sequence[_OneThread]
+"""A thread, its JSON form as a dict, or a list of (role, content). For a grader of groups, a list of such threads, or
+the JSON form of a group.
+"""
 
 
 @runtime_checkable
@@ -51,6 +55,7 @@ _OTHER_FILES = {
     b"PAR1": "Parquet",
     b"[": "one JSON array",
 }
+_FORMS = frozenset(("messages", "turns", "completion"))
 _ATOMS = frozenset((str, int, bool, type(None)))
 _NAMES = frozenset((str,))
 
@@ -156,12 +161,31 @@ def _form(thread: object) -> tuple[object, bool]:
         return {"messages": thread.raw_messages(), "metadata": thread.metadata}, thread.completion() is not None
     if isinstance(thread, Mapping):
         form = dict(thread)
+        if _FORMS.isdisjoint(form) and is_group(form):
+            return _group_form(form)
         turns, _, _ = read(form, keep_unknown=True)  # whether unknown members are kept is a setting of the service
         return form, _is_answered(turns)
     if isinstance(thread, Sequence) and not isinstance(thread, str | bytes | bytearray):
+        if thread and _is_thread(thread[0]):
+            return _group_form({"threads": thread})
         pairs = [_pair(turn) for turn in thread]
         return {"turns": pairs}, _is_answered(pairs)
     raise TypeError(f"a {type(thread).__name__} is no StringThread, no dict, and no list of (role, content)")
+
+
+def _is_thread(value: object) -> bool:
+    """Whether it is no turn, which is a pair of strings."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return any(not isinstance(part, str) for part in value)
+    return isinstance(value, StringThread | Mapping)
+
+
+def _group_form(group: dict[str, object]) -> tuple[object, bool]:
+    """What is sent of a group, and whether each of its threads has a completion."""
+    threads: Any = group.get("threads")
+    if isinstance(threads, Sequence) and not isinstance(threads, str):
+        group["threads"] = [_form(thread)[0] for thread in threads]
+    return group, all(_is_answered(read(each, keep_unknown=True)[0]) for each in members(group))
 
 
 def _is_answered(turns: Sequence[Sequence[str]]) -> bool:
