@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -123,10 +124,12 @@ def test_each_form_of_a_group_is_scored(client: Client, grader: GraderHandle) ->
     assert "scores" in outcomes._repr_html_()
 
 
-def test_what_is_no_group_is_refused_before_it_is_sent(grader: GraderHandle) -> None:
-    for wrong in ([], [thread("a"), "x"]), {"threads": [{"messages": 1}]}, {"completions": "x"}, {"threads": []}:
-        with pytest.raises((TypeError, ValueError), match="thread 0 is no thread"):
-            grader.score([wrong])  # type: ignore[list-item]
+@pytest.mark.parametrize(
+    "wrong", [[thread("a"), "x"], {"threads": [{"messages": 1}]}, {"completions": "x"}, {"threads": []}]
+)
+def test_what_is_no_group_is_refused_before_it_is_sent(grader: GraderHandle, wrong: Any) -> None:
+    with pytest.raises((TypeError, ValueError), match="thread 0 is no thread"):
+        grader.score([wrong])
 
 
 def test_lines_of_the_other_kind_are_bad_input(client: Client, grader: GraderHandle, plain: str) -> None:
