@@ -10,7 +10,7 @@ import msgspec
 
 from gradebox.outcome import CompletionScore, OutcomeError
 from gradebox.score import MOST_VALUES, is_name
-from sandbox.guest.protocol.frames import Malformed
+from sandbox.guest.protocol.frames import Malformed, most_of_scores
 
 _KINDS = ("exception", "memory", "model")  # an exception in place of a score is one of these
 
@@ -32,6 +32,8 @@ def read_scores(data: bytes, count: int, most_text: int) -> list[CompletionScore
     Raises:
         Malformed: they are none, or as many as the group has threads are not there.
     """
+    if len(data) > most_of_scores(count):
+        raise Malformed(f"scores of {len(data)} bytes for a group of {count}")
     try:
         scores = _decoder.decode(data)
         msgspec.json.encode(scores)  # who writes an outcome does so again

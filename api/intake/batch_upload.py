@@ -16,7 +16,7 @@ from api.intake.money import Cost, Currency, Tokens
 from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch
-from storage.batch_plan import AskTerms, Wanted, lane_of
+from storage.batch_plan import AskTerms, Wanted, lane_of, takes_groups
 from storage.chunks import BATCH_BYTES, BATCH_LINES
 from storage.spending import Budget
 from storage.uploads import Upload
@@ -157,7 +157,8 @@ class Arrival(NamedTuple):
     def _begin(self, graders: Sequence[GraderOf]) -> tuple[list[Wanted], Upload]:
         """What scores the batch, and an upload for its threads."""
         wanted = resolve(self.services, self.project, graders)
-        return wanted, Upload(self.services.store, self.services.line_bytes, self.project, lane_of(wanted))
+        store, longest = self.services.store, self.services.line_bytes
+        return wanted, Upload(store, longest, self.project, lane_of(wanted), takes_groups(wanted))
 
     def _accept(self, wanted: list[Wanted], upload: Upload, terms: AskTerms) -> Batch:
         chunks = upload.finish()

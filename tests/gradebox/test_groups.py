@@ -223,3 +223,15 @@ def test_a_command_scores_a_file_of_groups(service: Service, grader: GraderHandl
     source.write_text("async def grade(threads: list[StringThread]) -> list[float]:\n    return [1.0] * len(threads)\n")
     done = service.run("validate", str(source), "--threads", str(file))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_request_holds_as_many_threads_in_groups_as_without(service: Service, grader: GraderHandle) -> None:
+    groups = [[thread("a"), thread("ab"), thread("abc")]] * 400
+    assert [one.score for one in grader.score(groups)] == [0.5] * 400  # in two requests
+    whole = {"completions": ["a"] * 1024}
+    assert [len(one.scores or []) for one in grader.score([whole, whole])] == [1024, 1024]
+    url = f"{service.url}/v1/projects/default/graders/{grader.key}/score"
+    headers = {"Authorization": f"Bearer {service.key}"}
+    answer = httpx.post(url, json={"threads": [{"completions": ["a"] * 501}] * 2}, headers=headers, timeout=60)
+    assert (answer.status_code, answer.json()["type"]) == (413, "urn:gradebox:problem:too-large")
+    assert "the groups have 1002 threads together, and one request takes 1000" in answer.json()["detail"]

@@ -18,7 +18,6 @@ from sandbox.guest.protocol.frames import (
     CAUSE,
     DETAILS,
     EXCEPTION,
-    MAX_SCORES,
     MEMORY,
     MESSAGE,
     MODEL,
@@ -27,6 +26,7 @@ from sandbox.guest.protocol.frames import (
     SCORES,
     TRACE,
     encode,
+    most_of_scores,
 )
 from validators.explain import name_of
 
@@ -54,7 +54,8 @@ def read_group_return(returned: GroupReturn, most_bytes: int) -> tuple[float, Fi
     items, count = _items(returned.value), returned.threads
     if len(items) != count:
         raise BadReturn(f"`grade` returned {len(items)} scores for {count} completions: return one for each, in order")
-    most_bytes = min(most_bytes, MAX_SCORES // _TEXTS_SHARE // count)
+    most = most_of_scores(count)
+    most_bytes = min(most_bytes, most // _TEXTS_SHARE // count)
     scores, trace = [], b""
     for place, item in enumerate(items):
         try:
@@ -67,10 +68,10 @@ def read_group_return(returned: GroupReturn, most_bytes: int) -> tuple[float, Fi
             raise BadReturn(f"position {place} of what `grade` returned: {problem}") from None
         scores.append(score)
     data = b"[%b]" % b",".join(scores)
-    if len(data) > MAX_SCORES:
+    if len(data) > most:
         raise BadReturn(
             f"the scores of {count} completions, with what they say, take {len(data)} bytes as JSON, and may take "
-            f"{MAX_SCORES}: give shorter details"
+            f"{most}: give shorter details"
         )
     return 0.0, [(SCORES, data), *([(TRACE, trace)] if trace else [])]
 

@@ -46,7 +46,8 @@ MAX_STDOUT = 65536
 MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
 MAX_CAUSE = 32  # a kind of `ModelError`, behind a byte that says whether it is retryable
 MAX_REQUESTS = 1 << 19  # of the asks that go out together: what is left goes with the next
-MAX_SCORES = 1 << 19  # of the scores of a group, with what they say
+MAX_SCORES = 1 << 18  # of the scores of a group, with what they say
+SCORE_BYTES = 40 << 10  # and of each of them on average: no more than outcomes by themselves
 MAX_FIELD = {
     **dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), MAX_TEXT),
     STDOUT: MAX_STDOUT,
@@ -311,6 +312,11 @@ def unpack_values(data: bytes) -> dict[str, float]:
             raise Malformed("a value that is none")
         values[name] = number
     return values
+
+
+def most_of_scores(count: int) -> int:
+    """How many bytes the field of the scores of so many threads may have."""
+    return min(MAX_SCORES, SCORE_BYTES * count)
 
 
 def pack_requests(requests: Iterable[bytes]) -> bytes:

@@ -214,12 +214,12 @@ async def grade(threads: list[StringThread]) -> list[Score]:
 
 @BOTH
 def test_scores_that_fill_their_room_arrive_beside_much_that_is_printed(session: Session, isolation: Isolation) -> None:
-    full = "print('p' * 4000); answer = [Score(1, details={'a': 'x' * 16000})] * 32"
-    lines = [group(full, 32), group("answer = [1] * 32", 32)] * 12
+    full = "print('p' * 4000); answer = [Score(1, details={'a': 'x' * 16000})] * 16"
+    lines = [group(full, 16), group("answer = [1] * 16", 16)] * 12
     outcomes = Grader(session).load(GRADER, isolation).score_threads(lines)
     assert [one.error or one.score for one in outcomes] == [1.0] * 24
-    assert all(len(json.dumps([each.details for each in one.scores or []])) > 500_000 for one in outcomes[::2])
-    (over,) = Grader(session).score_threads([group(full.replace("* 32", "* 33"), 33)])
+    assert all(len(json.dumps([each.details for each in one.scores or []])) > 250_000 for one in outcomes[::2])
+    (over,) = Grader(session).score_threads([group(full.replace("] * 16", "] * 17"), 17)])
     assert error_of(over)[0] == "bad_return"
     assert f"may take {MAX_SCORES}" in error_of(over)[1]
 

@@ -15,7 +15,7 @@ from sandbox.guest.protocol.frames import (
     MARK,
     MAX_FIELDS,
     MAX_REPLY,
-    MAX_SCORES,
+    MAX_REQUESTS,
     RECORD,
     SCORED,
     Malformed,
@@ -151,11 +151,11 @@ def test_a_record_of_the_pipe_that_claims_too_much(chunk: _Chunk, pipe: tuple[in
 
 
 def test_records_that_one_frame_cannot_hold_go_in_two(pipe: tuple[int, int]) -> None:
-    """Of a group, a record may take half a frame."""
+    """Of asks, a record may take half a frame."""
     chunk = _Chunk(pipe[0], lines=shared_records.MOST)
     elsewhere = RECORD.pack(0, 0.0, 0, MARK | ELSEWHERE)
-    of_slot, of_group, more = b"s" * chunk.room, b"g" * MAX_SCORES, b"m" * (MAX_REPLY // 4)
-    told = memoryview(_head(len(of_group), 0.2) + of_group + _head(len(more), 0.3) + more)
+    of_slot, of_asks, more = b"s" * chunk.room, b"a" * MAX_REQUESTS, b"m" * (MAX_REPLY // 4)
+    told = memoryview(_head(len(of_asks), 0.2) + of_asks + _head(len(more), 0.3) + more)
     while told:
         told = told[os.write(pipe[1], told) :]
         chunk.settle()
@@ -164,6 +164,6 @@ def test_records_that_one_frame_cannot_hold_go_in_two(pipe: tuple[int, int]) -> 
     chunk.settle()
     chunk.close()
     assert [records.number for records in chunk.told] == [2, 1]
-    assert _heads(chunk.told) == _head(len(of_slot), 0.1) + _head(len(of_group), 0.2) + _head(len(more), 0.3)
-    assert _bodies(chunk.told) == of_slot + of_group + more
+    assert _heads(chunk.told) == _head(len(of_slot), 0.1) + _head(len(of_asks), 0.2) + _head(len(more), 0.3)
+    assert _bodies(chunk.told) == of_slot + of_asks + more
     assert all(len(pack_records(records)) <= MAX_REPLY for records in chunk.told)
