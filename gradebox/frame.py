@@ -50,7 +50,7 @@ class Outcomes(list[Outcome]):
 
         Values of a `Score` have columns of their own, `values.NAME`. Where there were asks, so has what they came to,
         `spent.asks` and the like; where one failed, `cause` says what became of it. `threads`, one for each, are the
-        column `thread`. Needs pandas.
+        column `thread`. The numbers of a group are in `scores`, None where a completion has none. Needs pandas.
         """
         from pandas import DataFrame
 
@@ -69,6 +69,8 @@ def _row(outcome: Outcome) -> dict[str, Any]:
     row["error"] = outcome.error and outcome.error.kind
     row["message"] = outcome.error and outcome.error.message
     row["cause"] = outcome.error and outcome.error.cause
+    if outcome.scores is not None:
+        row["scores"] = [each.score for each in outcome.scores]
     spent = {f"spent.{name}": getattr(outcome.spent, name) for name in _SPENT} if outcome.spent is not None else {}
     return row | spent | {f"values.{name}": value for name, value in (outcome.values or {}).items()}
 
@@ -78,4 +80,5 @@ def _names(outcomes: Iterable[Outcome]) -> list[str]:
     values = {f"values.{name}": None for outcome in found for name in outcome.values or {}}
     cause = ["cause"] if any(outcome.error is not None and outcome.error.cause for outcome in found) else []
     spent = [f"spent.{name}" for name in _SPENT] if any(outcome.spent is not None for outcome in found) else []
-    return [*_COLUMNS[:4], "error", "message", *cause, *_COLUMNS[4:], *values, *spent]
+    scores = ["scores"] if any(outcome.scores is not None for outcome in found) else []
+    return [*_COLUMNS[:4], *scores, "error", "message", *cause, *_COLUMNS[4:], *values, *spent]

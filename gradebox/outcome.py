@@ -1,4 +1,4 @@
-"""What one grader said of one thread.
+"""What one grader said of one thread, or of a group of them.
 
 Outcomes come by the million, so they are msgspec structs: one is read or written in some 0.3 µs.
 """
@@ -74,6 +74,27 @@ def sum_of(parts: Iterable[Spent]) -> Spent:
     return Spent(*map(sum, zip(*found, strict=True)))
 
 
+class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """What a grader of groups said of one completion of a group: a finite score; or none and an error; or none, where
+    it does not apply.
+
+    Attributes:
+        score: a finite number, or None.
+        reason: what a `gradebox.Score` carried.
+        error: why there is no score.
+        values: the values by name that a `gradebox.Score` carried.
+        not_applicable: why there is neither a score nor an error.
+        details: the details that a `gradebox.Score` carried, or what stood in place of one.
+    """
+
+    score: float | None
+    reason: str | None = None
+    error: OutcomeError | None = None
+    values: dict[str, float] | None = None
+    not_applicable: str | None = None
+    details: dict[str, Any] | None = None
+
+
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """A finite score; or no score and an error; or no score, where the grader said that it does not apply.
 
@@ -91,6 +112,8 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         not_applicable: why there is neither a score nor an error: what `gradebox.NotApplicable` said.
         details: the details that a `gradebox.Score` carried, or what was raised in place of one.
         spent: what its asks cost, where it asked.
+        scores: of a group, what its grader said of each of its completions, in their order. The outcome's own score is
+            their mean where each has one.
     """
 
     index: int
@@ -106,3 +129,4 @@ class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     not_applicable: str | None = None
     details: dict[str, Any] | None = None
     spent: Spent | None = None
+    scores: list[CompletionScore] | None = None

@@ -66,6 +66,7 @@ class Report(_Schema):
     warnings: list[str] = []
     isolation: Literal["batch", "completion"] | None = Field(None, description="what `auto` came to for this source")
     asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
+    groups: bool = Field(False, description="whether a line is a group of threads, each of which has a score")
     outcomes: Annotated[
         Outcomes,
         PlainValidator(_outcomes, json_schema_input_type=list[dict[str, Any]]),
@@ -166,6 +167,7 @@ class Version(_Schema):
     memory_mb: int
     environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
     asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
+    groups: bool = Field(False, description="whether a line is a group of threads, each of which has a score")
     pinned: dict[str, str] = Field({}, description="of each `grader:KEY` the version that is asked, as `KEY@NUMBER`")
     proved_with_stand_ins: bool = Field(False, description="whether stand-ins answered what it asked in the test run")
     created_at: datetime
@@ -190,6 +192,7 @@ class Grader(_Schema):
     test_threads: int = Field(0, description="kept of those that it was proved on: later proofs use them")
     environment: EnvironmentUse | None = Field(None, description="the packages that its newest version may import")
     asks: list[str] = Field([], description="what its newest version may ask")
+    groups: bool = Field(False, description="whether its newest version takes groups of threads")
     warnings: list[str] = Field([], description="of the checks, for its newest version")
     created_at: datetime
     updated_at: datetime

@@ -76,12 +76,22 @@ def read(value: object, keep_unknown: bool = False) -> tuple[_Turns, dict[str, A
 
 def _form(value: dict[str, Any]) -> str:
     found = [form for form in _FORMS if form in value]
+    if not found and is_group(value):
+        raise ValueError(
+            "a thread is wanted here, and this is a group of threads, which a grader takes whose parameter is "
+            "annotated `list[StringThread]`"
+        )
     if not found:
         raise ValueError('a thread needs "messages", "turns" or "completion", and this object has none of them')
     others = [name for form in _FORMS if form != found[0] for name in _FORMS[form] if name in value]
     if others:
         raise ValueError(f'a thread has one form, and this has "{found[0]}" beside "{others[0]}": send one of them')
     return found[0]
+
+
+def is_group(value: dict[str, Any]) -> bool:
+    """Whether an object has the members of a group: `gradebox.group_forms` reads it."""
+    return "threads" in value or "completions" in value
 
 
 def _kept(value: dict[str, Any], unknown: list[str], keep: bool) -> dict[str, Any]:

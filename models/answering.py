@@ -79,5 +79,7 @@ class ProjectAnswering:
             version = self._store.graders.runnable(self._project, name, int(number) if number else None)
         except (NotFound, NotRunnable) as error:
             return str(error)
+        if version.groups:
+            return f"grader {name!r} takes groups of threads, and what asks a grader sends it one thread: name another"
         self.pinned[ask] = f"{name}@{version.number}"
         return None

@@ -10,7 +10,7 @@ from sandbox.errors import InfrastructureError, Stopped
 from sandbox.guest.protocol.frames import ANSWERED
 from sandbox.outcomes import Asked, Decoder
 from sandbox.session import Ended, Loaded, Session, Stopping, after, count_lines
-from sandbox.thread_ids import read_ids
+from sandbox.thread_ids import read_group_size, read_ids
 
 Line = bytes | memoryview
 Stop = Callable[[int], bool]
@@ -199,6 +199,7 @@ class _Call:
         self._label = label
         self._stop = stop
         self._ids: list[str | int | None] = []
+        self._split: list[bytes] = []  # the lines, where each is a group
         self.outcomes: list[Outcome | Asked] = []
         self.traces: dict[int, str] = {}
         self.starved: list[int] = []
@@ -221,7 +222,7 @@ class _Call:
     def score(self, session: Session) -> None:
         """Has a sandbox grade what is left. Outcomes that came before an exception count."""
         session.settle(self.stopping)
-        decoder = self._decoder(session)
+        decoder = self._decoder(session, self._group_size)
         decode = decoder.decode_runs if _asks(session) else decoder.decode
         done = len(self.outcomes)
         if _asks(session):
@@ -240,10 +241,10 @@ class _Call:
     def score_starved(self, session: Session) -> None:
         """Has a sandbox grade again what got too little of a processor. The outcomes are replaced as they come."""
         session.settle(self.stopping)
-        decoder = self._decoder(session)
         positions, self.starved = self.starved, []
-        decode = decoder.decode_runs if _asks(session) else decoder.decode
         lines = self._payload.split(b"\n")
+        decoder = self._decoder(session, lambda number: _group_size(lines[positions[number]]))
+        decode = decoder.decode_runs if _asks(session) else decoder.decode
         payload = b"\n".join(lines[position] for position in positions)
         done = 0
         for records in session.grade(payload, len(positions), self.stopping):
@@ -263,8 +264,15 @@ class _Call:
             self._payload = b"".join(_answered(_NO_ANSWERS, line) for line in lines)
             self._has_answers = True
 
-    def _decoder(self, session: Session) -> Decoder:
-        return Decoder(self._label, session.limits, session.sandbox.ran_out_of_memory)
+    def _decoder(self, session: Session, group_size: Callable[[int], int]) -> Decoder:
+        groups = session.loaded is not None and session.loaded.groups
+        ran_out = session.sandbox.ran_out_of_memory
+        return Decoder(self._label, session.limits, ran_out, group_size if groups else None)
+
+    def _group_size(self, index: int) -> int:
+        if not self._split:
+            self._split = self._payload.split(b"\n")
+        return _group_size(self._split[index - self._first_index])
 
     def _note_starved(self, session: Session, position: int) -> None:
         """Whether the outcome that came last took too long through no fault of its own."""
@@ -298,6 +306,12 @@ class _Call:
 
 def _asks(session: Session) -> bool:
     return session.loaded is not None and bool(session.loaded.asks)
+
+
+def _group_size(line: bytes) -> int:
+    """How many threads the group of a line has, which may have answers in front."""
+    answers, mark, rest = line.partition(ANSWERED)
+    return read_group_size(rest if mark else answers)
 
 
 def _answered(answers: bytes, line: Line) -> bytes:

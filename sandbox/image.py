@@ -194,7 +194,8 @@ def _guest_files() -> list[tuple[Path, Path]]:
     return files + [(path, Path(engine.name) / path.name) for path in sorted(engine.glob("*.py"))]
 
 
-_SHOWN = ("__init__.py", "evaluators.py", "score.py", "thread.py", "thread_forms.py")  # of gradebox, to graders
+# Of gradebox, to graders.
+_SHOWN = ("__init__.py", "evaluators.py", "group_forms.py", "score.py", "thread.py", "thread_forms.py")
 
 
 def _gradebox_package() -> Path:

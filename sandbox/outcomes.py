@@ -8,6 +8,7 @@ from typing import Any, get_args
 import msgspec
 
 from gradebox.outcome import AskFailure, ErrorKind, Outcome, OutcomeError
+from sandbox.group_scores import read_scores, result_of
 from sandbox.guest.protocol.frames import (
     ASKED,
     BAD_INPUT,
@@ -27,6 +28,7 @@ from sandbox.guest.protocol.frames import (
     REPLY,
     REQUESTS,
     SCORED,
+    SCORES,
     STDOUT,
     TIMEOUT,
     TRACE,
@@ -70,13 +72,22 @@ class Decoder:
     """Reads the records of one grading call, which belong to consecutive threads.
 
     `ran_out_of_memory` is asked when a process was ended by nobody knows whom: the kernel may have done it. `limits`
-    are those that the guest was told: a record that was forged may say more.
+    are those that the guest was told: a record that was forged may say more. Of a grader of groups, `group_size` says
+    how many threads the line of an index has.
     """
 
-    def __init__(self, label: str, limits: Limits, ran_out_of_memory: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        label: str,
+        limits: Limits,
+        ran_out_of_memory: Callable[[], bool],
+        group_size: Callable[[int], int] | None = None,
+    ) -> None:
         self._label = label
         self._most = most_of_fields(limits)
         self._ran_out_of_memory = ran_out_of_memory
+        self._group_size = group_size
+        self._plain = _SCORED if group_size is None else -1  # the kind of a record that needs no fields
         self.traces: dict[int, str] = {}
 
     def decode(self, records: Records, first_index: int, ids: Sequence[str | int | None]) -> list[Outcome]:
@@ -102,11 +113,11 @@ class Decoder:
         read: Callable[[int, str | int | None, int, int, float, dict[int, bytes]], Outcome | Asked],
     ) -> None:
         """Adds what each record says: what a record with fields says is for `read` to find."""
-        label, bodies = self._label, records.bodies
+        label, bodies, plain = self._label, records.bodies, self._plain
         position = 0
         numbered = enumerate(zip(RECORD.iter_unpack(records.heads), ids, strict=True), first_index)
         for index, ((micros, score, length, kind), identity) in numbered:
-            if not length and kind == _SCORED and -_INFINITY < score < _INFINITY:
+            if not length and kind == plain and -_INFINITY < score < _INFINITY:
                 outcomes.append(Outcome(index, label, score, micros / 1000, identity))
                 continue
             body = bodies[position : position + length]
@@ -132,6 +143,10 @@ class Decoder:
         reason = fields.get(REASON)
         printed = fields.get(STDOUT)
         stdout = None if printed is None else printed.decode("utf-8", "replace")
+        if (SCORES in fields) != (kind == SCORED and self._group_size is not None):
+            raise Malformed("scores of a group that there are not to be, or none where there are")
+        if self._group_size is not None and kind == SCORED:
+            return self._of_group(index, identity, micros, fields, stdout, unanswered)
         if kind == SCORED and -_INFINITY < score < _INFINITY:
             said = None if reason is None else reason.decode("utf-8", "replace")
             values = unpack_values(fields[VALUES]) if VALUES in fields else None
@@ -151,6 +166,26 @@ class Decoder:
             raise Malformed(f"a record of kind {told}")
         failed = Outcome(index, self._label, None, micros / 1000, identity, None, error, stdout, None, unanswered)
         return _with_details(failed, fields) if kind == MODEL else failed
+
+    def _of_group(
+        self,
+        index: int,
+        identity: str | int | None,
+        micros: int,
+        fields: dict[int, bytes],
+        stdout: str | None,
+        unanswered: bool,
+    ) -> Outcome:
+        assert self._group_size is not None
+        most = self._most[MESSAGE]
+        scores = read_scores(fields[SCORES], self._group_size(index), most)
+        result = result_of(scores, most)
+        if result.error is not None and (trace := _text(fields.get(TRACE))):
+            self.traces[index] = trace
+        found = Outcome(
+            index, self._label, result.score, micros / 1000, identity, None, result.error, stdout, None, unanswered
+        )
+        return msgspec.structs.replace(found, not_applicable=result.not_applicable, scores=scores)
 
     def _error(self, kind: int, message: str) -> OutcomeError:
         if kind == CRASH and self._ran_out_of_memory():

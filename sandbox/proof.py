@@ -64,7 +64,7 @@ def prove(
     started = monotonic()
     outcomes: list[Outcome] = []
     warnings, trace, line = list(loaded.warnings), "", 0
-    lines = list(threads) if threads else [test_run.DEFAULT_THREAD]
+    lines = list(threads) if threads else [test_run.DEFAULT_GROUP if loaded.groups else test_run.DEFAULT_THREAD]
     source = grading.session.source
     text = source.text if source and not threads else ""
     try:
@@ -92,6 +92,7 @@ def prove(
         warnings=warnings,
         isolation=loaded.isolation,
         asks=asks,
+        groups=loaded.groups,
         outcomes=Outcomes(outcomes),
     )
 
@@ -130,6 +131,7 @@ def _runs(outcomes: list[Outcome], traces: dict[int, str]) -> list[test_run.Run]
             outcome.error.message if outcome.error else "",
             traces.get(outcome.index, ""),
             outcome.not_applicable,
+            tuple(each.score for each in outcome.scores or ()),
         )
         for outcome in outcomes
     ]

@@ -79,7 +79,8 @@ class Ended(Exception):
 
 class Loaded(NamedTuple):
     """What the first four checks said. `isolation` is None where one failed; `overdue` says that the time for them had
-    passed then. `asks` names what the grader may ask: `model:small-judge`, in order of the alphabet.
+    passed then. `asks` names what the grader may ask: `model:small-judge`, in order of the alphabet. `groups` says
+    whether each of its lines is a group.
     """
 
     checks: list[CheckResult]
@@ -87,6 +88,7 @@ class Loaded(NamedTuple):
     warnings: list[str]
     overdue: bool = False
     asks: tuple[str, ...] = ()
+    groups: bool = False
 
 
 class Session:
@@ -213,12 +215,12 @@ class Session:
             return Loaded(checks, None, [])
         isolation: Literal["batch", "completion"] = "batch" if loaded[:1] == bytes([BATCH]) else "completion"
         try:
-            asks, warnings = unpack_loaded(loaded[1:])
+            asks, warnings, groups = unpack_loaded(loaded[1:])
             if len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks)):
                 raise Malformed("what it asks is none that `Model`, `Endpoint` and `Grader` would name")
         except Malformed as problem:  # the module body runs in the process that tells this, and may speak in its place
             return Loaded([*checks[:3], checks[3]._replace(passed=False, message=f"{_SPOKE}: {problem}")], None, [])
-        return Loaded(checks, isolation, warnings, asks=tuple(asks))
+        return Loaded(checks, isolation, warnings, asks=tuple(asks), groups=groups)
 
     def grade(self, payload: bytes, lines: int, stopping: Stopping | None = None) -> Iterator[Records]:
         """Whole records, as they come; in all, one for each line.

@@ -1,11 +1,12 @@
 """The "id" of each thread, which outcomes carry. The host reads it, so that no completion can say another, and an
-outcome has it whatever became of the sandbox.
+outcome has it whatever became of the sandbox. And how many threads a group has, which is what its scores are held to.
 
 All else in a line is passed over: it takes no memory. How long lines are is bounded where they were uploaded, how deep
 by the recursion limit, which msgspec keeps.
 """
 
 import re
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -24,7 +25,14 @@ class _Thread(msgspec.Struct):
     ) = None
 
 
+class _Group(msgspec.Struct):
+    threads: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    completions: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
 _decoder = msgspec.json.Decoder(_Thread)
+_group_decoder = msgspec.json.Decoder(_Group)
+_members_decoder = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def read_id(line: bytes) -> str | int | None:
@@ -40,6 +48,16 @@ def read_ids(payload: bytes, lines: int) -> list[str | int | None]:
     if b'"id"' not in payload and b"\\u006" not in payload:  # nor is the name written with escapes
         return [None] * lines
     return [read_id(line) for line in payload.split(b"\n")[:lines]]
+
+
+def read_group_size(line: bytes) -> int:
+    """How many threads the group of a line has; 0 where the line is no group, or that cannot be told."""
+    for half in (None, b""):
+        with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            found = _group_decoder.decode(line if half is None else _whole(line.strip(_BLANK), half))
+            told = found.completions if found.threads is msgspec.UNSET else found.threads
+            return 0 if told is msgspec.UNSET else len(_members_decoder.decode(told))
+    return 0
 
 
 def _read_odd(line: bytes) -> str | int | None:

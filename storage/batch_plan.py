@@ -46,6 +46,11 @@ def lane_of(wanted: Sequence[Wanted]) -> Lane:
     return "asking" if asks_of(wanted) else ""
 
 
+def takes_groups(wanted: Sequence[Wanted]) -> bool:
+    """Whether a line of a batch that these graders score is a group."""
+    return any(one.version.groups for one in wanted)
+
+
 class Scorer(msgspec.Struct, frozen=True, omit_defaults=True):
     """One grader of an accepted batch; `source` names what it scores with among the sources that are held."""
 

@@ -10,6 +10,7 @@ from storage.errors import Refused, TooLarge
 CHUNK_LINES = 1000
 FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that one of a few hundred threads keeps several workers busy
 ASKING_CHUNK_LINES = 100  # of a batch whose graders ask: each line may wait for a model for minutes
+GROUP_CHUNK_LINES = 100  # of a batch of groups: each line is of many completions, and its outcome has their scores
 CHUNK_BYTES = 2 * 1024 * 1024  # a chunk ends with the first line that takes it here
 BATCH_LINES = 1_000_000
 BATCH_BYTES = 4 * 1024**3

@@ -76,6 +76,7 @@ class Proved(msgspec.Struct, frozen=True):
             memory_mb=self.memory_mb,
             environment=self.environment,
             asks=self.report.asks,
+            groups=self.report.groups,
             pinned=self.pinned,
             proved_with_stand_ins=self.proved_with_stand_ins,
             created_at=datetime.now(UTC),

@@ -392,7 +392,7 @@ def _grader(project: str, key: str, name: str, description: str, version: Versio
 
 
 def _of_version(version: Version) -> dict[str, Any]:
-    shown = ("kind", "sha256", "isolation", "timeout_s", "memory_mb", "environment", "asks", "warnings")
+    shown = ("kind", "sha256", "isolation", "timeout_s", "memory_mb", "environment", "asks", "groups", "warnings")
     return {"version": version.number, **{name: getattr(version, name) for name in shown}}
 
 

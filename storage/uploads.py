@@ -10,7 +10,7 @@ from redis.exceptions import RedisError
 
 from gradebox.limits import LINE_BYTES
 from storage.batch_plan import Lane
-from storage.chunks import ASKING_CHUNK_LINES, CHUNK_LINES, Chunk, Cutter
+from storage.chunks import ASKING_CHUNK_LINES, CHUNK_LINES, GROUP_CHUNK_LINES, Chunk, Cutter
 from storage.errors import Refused
 from storage.store import Store
 
@@ -124,10 +124,15 @@ class Upload(SpoolUpload):
         batch_id: what the batch will be called.
     """
 
-    def __init__(self, store: Store, line_bytes: int = LINE_BYTES, project: str = "", lane: Lane = "") -> None:
+    def __init__(
+        self, store: Store, line_bytes: int = LINE_BYTES, project: str = "", lane: Lane = "", groups: bool = False
+    ) -> None:
+        """`groups`: whether each line is a group of threads."""
         super().__init__(store, project, store.spool.writing_payload)
         self.batch_id = self.id
-        chunk_lines = ASKING_CHUNK_LINES if lane == "asking" else CHUNK_LINES
+        chunk_lines = GROUP_CHUNK_LINES if groups else CHUNK_LINES
+        if lane == "asking":
+            chunk_lines = min(chunk_lines, ASKING_CHUNK_LINES)
         self._cutter = Cutter(line_bytes=line_bytes, chunk_lines=chunk_lines)
 
     def write(self, *pieces: bytes | bytearray) -> None:

@@ -19,6 +19,7 @@ class Candidate:
         self.packages = packages
         self.warnings: list[str] = []
         self.asks: tuple[str, ...] = ()
+        self.groups = False  # whether it grades threads that belong together, as a list
         self.text: str
         self.tree: _ast.Module
         self.code: CodeType

@@ -1,8 +1,15 @@
-"""Check 3: `grade` has exactly one parameter, of any name. Unexpected annotations are warnings."""
+"""Check 3: `grade` has exactly one parameter, of any name. Unexpected annotations are warnings.
+
+Where the parameter is annotated as a list of threads, and what is returned as a list, it grades groups: completions
+that belong together.
+"""
 
 import _ast
 
 from validators.candidate import Candidate, CheckFailed
+
+_LISTS = frozenset(("list", "List", "Sequence", "tuple", "Tuple"))
+_LONGEST = 1000  # characters of an annotation that is a string
 
 
 def check(candidate: Candidate) -> str:
@@ -24,8 +31,37 @@ def check(candidate: Candidate) -> str:
             definition.lineno,
             definition.col_offset + 1,
         )
-    candidate.warnings += _warnings(positional[0], definition)
-    return f"takes one parameter, `{names[0][:100]}`"
+    candidate.groups = _takes_groups(positional[0], definition)
+    if not candidate.groups:
+        candidate.warnings += _warnings(positional[0], definition)
+    of_groups = ", a list of threads" if candidate.groups else ""
+    return f"takes one parameter, `{names[0][:100]}`{of_groups}"
+
+
+def _takes_groups(parameter: _ast.arg, definition: _ast.AsyncFunctionDef) -> bool:
+    """Whether it takes a list of threads, and so returns a list of scores.
+
+    Raises:
+        CheckFailed: one annotation says so, and the other does not.
+    """
+    name = parameter.arg[:100]
+    takes, returns = _in_list(parameter.annotation) == "StringThread", _in_list(definition.returns) is not None
+    if takes and not returns:
+        raise CheckFailed(
+            f"`grade` takes a list of threads, so it returns a list of as many scores, and must say so: write "
+            f"`async def grade({name}: list[StringThread]) -> list[float]`",
+            definition.lineno,
+            definition.col_offset + 1,
+        )
+    if returns and not takes:
+        raise CheckFailed(
+            "`grade` says that it returns a list, which a grader does that takes a list of threads: write "
+            f"`async def grade({name}: list[StringThread]) -> list[float]`; or, for one thread, "
+            f"`async def grade({name}: StringThread) -> float`",
+            definition.lineno,
+            definition.col_offset + 1,
+        )
+    return takes
 
 
 def _warnings(parameter: _ast.arg, definition: _ast.AsyncFunctionDef) -> list[str]:
@@ -37,7 +73,31 @@ def _warnings(parameter: _ast.arg, definition: _ast.AsyncFunctionDef) -> list[st
     return warnings
 
 
-def _annotation(node: _ast.expr | None) -> str | None:
+def _in_list(node: _ast.AST | None) -> str | None:
+    """What a list holds, by its last name, and "" where that is no name: `list[StringThread]`,
+    `typing.List[gradebox.StringThread]` and `"list[StringThread]"` hold the same. None where this is no list.
+    """
+    node = _unquoted(node)
+    if _annotation(node) in _LISTS:
+        return ""
+    if not isinstance(node, _ast.Subscript) or _annotation(node.value) not in _LISTS:
+        return None
+    held = node.slice.elts[0] if isinstance(node.slice, _ast.Tuple) and node.slice.elts else node.slice
+    return _annotation(held) or ""
+
+
+def _unquoted(node: _ast.AST | None) -> _ast.AST | None:
+    """The annotation that a string holds."""
+    if not isinstance(node, _ast.Constant) or not isinstance(node.value, str) or len(node.value) > _LONGEST:
+        return node
+    try:
+        parsed = compile(node.value.strip(), "annotation", "eval", _ast.PyCF_ONLY_AST)
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return node  # Python does not mind
+    return parsed.body if isinstance(parsed, _ast.Expression) else node
+
+
+def _annotation(node: _ast.AST | None) -> str | None:
     """The last name of an annotation: `StringThread`, `gradebox.StringThread` and `"StringThread"` are the same."""
     if isinstance(node, _ast.Name):
         return node.id

@@ -11,14 +11,16 @@ from validators.candidate import FILENAME, CheckFailed
 
 _FRAME = re.compile(rf'^  File "{re.escape(FILENAME)}", line ([0-9]{{1,9}}), in ', re.MULTILINE)
 
+_MOST_TOLD = 8
 DEFAULT_THREAD = (
     b'{"messages":[{"role":"user","content":"What is 2+2?"},{"role":"assistant","content":"4"}],"metadata":{}}'
 )
+DEFAULT_GROUP = b'{"prompt":"What is 2+2?","completions":["4","It is 5."]}'
 
 
 class Run(NamedTuple):
     """The result of one thread of the test run: a score, or an error with its trace; or that the grader does not apply
-    to it, and why.
+    to it, and why. Of a group, `scores` are those of its completions.
     """
 
     score: float | None
@@ -26,6 +28,7 @@ class Run(NamedTuple):
     message: str
     trace: str
     not_applicable: str | None = None
+    scores: tuple[float | None, ...] = ()
 
 
 def check(runs: Sequence[Run], source: str = "") -> str:
@@ -39,7 +42,10 @@ def check(runs: Sequence[Run], source: str = "") -> str:
             raise CheckFailed(message, line_of(run.trace), 0, run.trace)
     passed_over = [run.not_applicable for run in runs if run.not_applicable is not None]
     if len(runs) == 1:
-        return f"`grade` does not apply: {passed_over[0]}" if passed_over else f"`grade` returned {runs[0].score}"
+        if passed_over:
+            return f"`grade` does not apply: {passed_over[0]}"
+        many = len(runs[0].scores)
+        return f"`grade` returned {f'a score for each of {many} completions' if many else runs[0].score}"
     if passed_over:
         return (
             f"`grade` returned a finite number, or that it does not apply ({len(passed_over)} of {len(runs)} threads)"
@@ -68,11 +74,19 @@ def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
     """A warning for each thread whose score differs between the two runs: such a reward is noise."""
     found = []
     for number, (one, two) in enumerate(zip(first, second, strict=True)):
-        if one.score != two.score and one.score is not None:
+        if (one.score, one.scores) != (two.score, two.scores) and one.score is not None:
             none = f"an error ({two.kind})" if two.not_applicable is None else "that it does not apply"
-            again = two.score if two.score is not None else none
+            again = _told(two) if two.score is not None else none
             found.append(
-                f"thread {number} was scored {one.score} the first time and {again} the second: "
+                f"thread {number} was scored {_told(one)} the first time and {again} the second: "
                 "the same completion should always get the same score"
             )
     return found[:10]
+
+
+def _told(run: Run) -> str:
+    """The score; of a group, as many as a warning has room for."""
+    if not run.scores:
+        return str(run.score)
+    told = ", ".join(map(str, run.scores[:_MOST_TOLD]))
+    return f"{told}, …" if len(run.scores) > _MOST_TOLD else told

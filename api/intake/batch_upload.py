@@ -16,7 +16,7 @@ from api.intake.money import Cost, Currency, Tokens
 from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch
-from storage.batch_plan import AskTerms, Wanted, lane_of
+from storage.batch_plan import AskTerms, Wanted, lane_of, takes_groups
 from storage.chunks import BATCH_BYTES, BATCH_LINES
 from storage.spending import Budget
 from storage.uploads import Upload
@@ -88,7 +88,19 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
     ]
     if len({one.label for one in wanted}) < len(wanted):
         raise invalid("the batch names a grader twice in the same version: name it once")
+    _refuse_mixed(wanted)
     return wanted
+
+
+def _refuse_mixed(wanted: Sequence[Wanted]) -> None:
+    """A line is a thread or a group: it cannot be right for graders of both."""
+    of_groups = [one.label for one in wanted if one.version.groups]
+    of_threads = [one.label for one in wanted if not one.version.groups]
+    if of_groups and of_threads:
+        raise invalid(
+            f"{', '.join(of_groups)} takes groups of threads and {', '.join(of_threads)} takes single threads, and a "
+            "line of a batch is one of both: make a batch for each"
+        )
 
 
 class Arrival(NamedTuple):
@@ -145,7 +157,8 @@ class Arrival(NamedTuple):
     def _begin(self, graders: Sequence[GraderOf]) -> tuple[list[Wanted], Upload]:
         """What scores the batch, and an upload for its threads."""
         wanted = resolve(self.services, self.project, graders)
-        return wanted, Upload(self.services.store, self.services.line_bytes, self.project, lane_of(wanted))
+        store, longest = self.services.store, self.services.line_bytes
+        return wanted, Upload(store, longest, self.project, lane_of(wanted), takes_groups(wanted))
 
     def _accept(self, wanted: list[Wanted], upload: Upload, terms: AskTerms) -> Batch:
         chunks = upload.finish()

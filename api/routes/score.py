@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
 from api.http import openapi
+from api.http.problems import too_large
 from api.intake import bodies
 from api.intake.source_upload import VersionNumber
 from api.services import Served, Services
@@ -13,6 +14,7 @@ from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.outcome import Outcome
 from gradebox.schemas import ScoreAnswer
 from models.scoring import scoring
+from sandbox.thread_ids import read_group_size
 from storage.statistics import tally
 from storage.summary import NOT_MADE, summary_of
 
@@ -51,6 +53,15 @@ def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
     return msgspec.json.encode(_Answer(outcomes, msgspec.Raw(summary.model_dump_json().encode())))
 
 
+def _check_groups(lines: list[bytes]) -> None:
+    """Raises ProblemError where groups of so many threads are for a batch. One group alone is never too large."""
+    threads = sum(max(1, read_group_size(line)) for line in lines)
+    if threads > REQUEST_THREADS and len(lines) > 1:
+        raise too_large(
+            f"the groups have {threads} threads together, and one request takes {REQUEST_THREADS}: send a batch instead"
+        )
+
+
 def score_lines(
     caller: Caller, services: Services, key: str, number: int | None, lines: list[bytes]
 ) -> tuple[str, list[Outcome]]:
@@ -64,6 +75,8 @@ def score_lines(
     """
     version = services.store.graders.runnable(caller.project, key, number)
     label = f"{key}@{version.number}"
+    if version.groups:
+        _check_groups(lines)
     with scoring(services.pool, services.asker, caller.project, key, version) as scorer:
         outcomes = scorer.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
     counted = tally(outcomes)

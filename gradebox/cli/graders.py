@@ -352,5 +352,7 @@ def _describe(grader: "Grader") -> None:
     say(f"{grader.key}@{grader.version}{name}{kind}{'  (locked)' if grader.locked else ''}")
     if grader.description:
         say(grader.description)
+    if grader.groups:
+        say("takes groups of threads, and gives each a score")
     if grader.test_threads:
         say(f"test threads, which later proofs use: {grader.test_threads:,}")

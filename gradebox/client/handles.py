@@ -56,6 +56,9 @@ class GraderHandle(Grader, RewardFunctions):
     def _reward_name(self) -> str:
         return self.key
 
+    def _takes_groups(self) -> bool:
+        return self.groups
+
 
 class AsyncGraderHandle(Grader, AsyncRewardFunctions):
     """A grader of the service, for code that awaits: its functions are coroutine functions, as all three allow."""
@@ -90,3 +93,6 @@ class AsyncGraderHandle(Grader, AsyncRewardFunctions):
 
     def _reward_name(self) -> str:
         return self.key
+
+    def _takes_groups(self) -> bool:
+        return self.groups

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from gradebox.client.threads import Thread
 from gradebox.outcome import Outcome
-from gradebox.rewards import trl, verifiers, verl
+from gradebox.rewards import groups, trl, verifiers, verl
 from gradebox.rewards.together import AsyncTogether
 
 Columns = Collection[str] | None
@@ -27,6 +27,18 @@ class _Named(ABC):
     def _reward_parts(self) -> Sequence[str]:
         """The keys of its graders, where it is made of several."""
         return ()
+
+    def _takes_groups(self) -> bool:
+        """Whether a line of what it scores is a group."""
+        return False
+
+    def _refuse_groups(self, caller: str, advice: str) -> None:
+        """Raises ValueError where it takes groups, which this caller does not have."""
+        if self._takes_groups():
+            raise ValueError(
+                f"grader {self._reward_name()!r} takes groups of completions, and {caller} gives it one at a time: "
+                f"{advice}"
+            )
 
 
 class RewardFunctions(_Named):
@@ -48,24 +60,33 @@ class RewardFunctions(_Named):
                 none, ScoreMissing is raised. A completion that the grader does not apply to has None with GRPO or RLOO
                 of TRL 1.6 and newer, also beside other reward functions; elsewhere it has what one with an error has.
             columns: those of the dataset that are sent; by default all of them.
+
+        A grader of groups is given the generations of a prompt together.
         """
         policy = trl.RewardPolicy(self._reward_name(), missing, self._reward_parts())
-        return trl.TrlReward(self.score, policy, self._reward_name(), columns)
+        return trl.TrlReward(self.score, policy, self._reward_name(), columns, self._takes_groups())
 
     def as_verl_compute_score(self, *, batched: bool = False, columns: Columns = None) -> Callable[..., Any]:
         """A `compute_score` for verl, which raises ScoreMissing where there is no score.
 
         `batched` is for verl's reward manager "batch". Otherwise samples that verl scores at the same time go together.
         `columns` are the members of `extra_info` that are sent, and "data_source" and "ground_truth"; by default all.
+
+        A grader of groups is given the generations of a prompt together: of the same "uid" in `extra_info`, or samples
+        of the same `extra_info` that stand together. It needs `batched`.
         """
-        kind = verl.VerlBatchReward if batched else verl.VerlReward
-        return kind(self._reward_name(), self.score, columns)
+        if batched:
+            return verl.VerlBatchReward(self._reward_name(), self.score, columns, self._takes_groups())
+        self._refuse_groups("verl", 'use as_verl_compute_score(batched=True) with the reward manager "batch"')
+        return verl.VerlReward(self._reward_name(), self.score, columns)
 
     def as_verifiers_reward(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
         """A reward for a `Rubric`, or for a `Task` of verifiers, which raises ScoreMissing where there is no score.
 
         Rollouts that are scored at the same time go together. `columns` are those that are sent; by default all.
         """
+
+        self._refuse_groups("verifiers", "use a grader of single threads")
 
         async def score(threads: _Threads) -> list[Outcome]:
             return await asyncio.to_thread(self.score, threads)
@@ -87,12 +108,17 @@ class AsyncRewardFunctions(_Named):
         policy = trl.RewardPolicy(self._reward_name(), missing, self._reward_parts())
 
         async def reward(*, prompts: Sequence[Any], completions: Sequence[Any], **more: Any) -> list[float | None]:
-            return policy.rewards(await self.score(trl.threads(prompts, completions, more, columns)), more)
+            rows = trl.threads(prompts, completions, more, columns)
+            if not self._takes_groups():
+                return policy.rewards(await self.score(rows), more)
+            places = trl.generations(prompts, more)
+            return policy.rewards(groups.of_each(await self.score(groups.lines(rows, places)), places), more)
 
         return _named(reward, self._reward_name())
 
     def as_verl_compute_score(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
         """As `RewardFunctions.as_verl_compute_score`. verl awaits no function of many samples."""
+        self._refuse_groups("verl", "use gradebox.Client, and as_verl_compute_score(batched=True)")
         together = AsyncTogether(self.score)
 
         async def compute_score(
@@ -105,6 +131,7 @@ class AsyncRewardFunctions(_Named):
 
     def as_verifiers_reward(self, *, columns: Columns = None) -> Callable[..., Awaitable[float]]:
         """As `RewardFunctions.as_verifiers_reward`."""
+        self._refuse_groups("verifiers", "use a grader of single threads")
         return _named(_verifiers_reward(AsyncTogether(self.score), columns), self._reward_name())
 
 

@@ -10,7 +10,8 @@ from typing import Any
 from gradebox.client.threads import Reader, Thread, Threads
 from gradebox.rewards.plain import metadata, plain_in
 
-MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
+_MEMBERS = ("messages", "turns", "prompt", "completion", "metadata", "id")
+_NAMED = (*_MEMBERS, "completions")  # what a column may be said to be; of a group, its completions
 
 Columns = Mapping[str, str]
 """What columns of a row are: `{"question": "prompt", "response": "completion"}`. A column with the name of a member,
@@ -27,8 +28,8 @@ def with_columns(threads: Threads, columns: Columns | None) -> Threads:
     if columns is None:
         return threads
     for name, member in columns.items():
-        if member not in MEMBERS:
-            raise ValueError(f"columns={{{name!r}: {member!r}}}: a thread has {', '.join(MEMBERS)}, and no {member!r}")
+        if member not in _NAMED:
+            raise ValueError(f"columns={{{name!r}: {member!r}}}: a thread has {', '.join(_NAMED)}, and no {member!r}")
     if len(set(columns.values())) < len(columns):
         raise ValueError(f"columns={dict(columns)!r}: two columns cannot be the same member of a thread")
     rows = _Rows(threads, columns)
@@ -80,7 +81,7 @@ def _thread(row: Mapping[Any, Any], columns: Columns, number: int) -> dict[str, 
     absent = [name for name in columns if name not in row]
     if absent:
         raise ValueError(f"row {number} has no column {absent[0]!r}: it has {', '.join(map(str, row))[:200]}")
-    by_name = {name: name for name in MEMBERS if name in row and name not in columns and name not in columns.values()}
+    by_name = {name: name for name in _MEMBERS if name in row and name not in columns and name not in columns.values()}
     members = {**columns, **by_name}
     thread = {named: plain_in(row[name], f"row {number}, column {name!r}") for name, named in members.items()}
     own = thread.get("metadata") or {}

@@ -9,16 +9,20 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from gradebox.group_forms import members
 from gradebox.limits import REQUEST_BYTES, REQUEST_THREADS
 from gradebox.thread import StringThread
-from gradebox.thread_forms import check_role, read
+from gradebox.thread_forms import check_role, is_group, read
 
-Thread: TypeAlias = StringThread | Mapping[str, object] | Sequence[tuple[str, str]]
-"""A thread, its JSON form as a dict, or a list of (role, content)."""
+_OneThread: TypeAlias = StringThread | Mapping[str, object] | Sequence[tuple[str, str]]
+Thread: TypeAlias = _OneThread | Sequence[_OneThread]
+"""A thread, its JSON form as a dict, or a list of (role, content). For a grader of groups, a list of such threads, or
+the JSON form of a group.
+"""
 
 
 @runtime_checkable
@@ -51,6 +55,7 @@ _OTHER_FILES = {
     b"PAR1": "Parquet",
     b"[": "one JSON array",
 }
+_FORMS = frozenset(("messages", "turns", "completion"))
 _ATOMS = frozenset((str, int, bool, type(None)))
 _NAMES = frozenset((str,))
 
@@ -64,13 +69,21 @@ def to_line(thread: Thread, number: int) -> bytes:
     return _line(thread, number)[0]
 
 
-def _line(thread: Thread, number: int) -> tuple[bytes, bool]:
-    """The thread as JSON, and whether it has a completion."""
+class _Form(NamedTuple):
+    """What is sent of a thread or a group, whether each thread of it has a completion, and how many there are."""
+
+    sent: object
+    is_answered: bool
+    threads: int = 1
+
+
+def _line(thread: Thread, number: int) -> tuple[bytes, _Form]:
+    """The thread as JSON, and its form."""
     try:
-        form, answered = _form(thread)
+        form = _form(thread)
     except (TypeError, ValueError) as error:
         raise type(error)(f"thread {number} is no thread: {error}") from error
-    return _json(form, number), answered
+    return _json(form.sent, number), form
 
 
 def _json(form: object, number: int) -> bytes:
@@ -136,32 +149,53 @@ class Resend:
 
 def pieces(threads: Threads) -> Iterator[tuple[int, list[bytes]]]:
     """Cuts threads into requests for synchronous scoring: the first index and the lines of each."""
-    first, lines, size = 0, list[bytes](), 0
+    first, lines, size, count = 0, list[bytes](), 0, 0
     completions = _Completions()
     for number, thread in enumerate(each_of(threads)):
-        line = completions.line_of(thread, number)
-        if lines and (len(lines) == REQUEST_THREADS or size + len(line) > LINES_BYTES):
+        line, many = completions.line_of(thread, number)
+        if lines and (count + many > REQUEST_THREADS or size + len(line) > LINES_BYTES):
             yield first, lines
-            first, lines, size = number, [], 0
+            first, lines, size, count = number, [], 0, 0
         lines.append(line)
         size += len(line) + 1
+        count += many
     completions.tell()
     if lines:
         yield first, lines
 
 
-def _form(thread: object) -> tuple[object, bool]:
-    """What is sent of a thread, and whether it has a completion."""
+def _form(thread: object) -> _Form:
     if isinstance(thread, StringThread):
-        return {"messages": thread.raw_messages(), "metadata": thread.metadata}, thread.completion() is not None
+        form = {"messages": thread.raw_messages(), "metadata": thread.metadata}
+        return _Form(form, thread.completion() is not None)
     if isinstance(thread, Mapping):
         form = dict(thread)
+        if _FORMS.isdisjoint(form) and is_group(form):
+            return _group_form(form)
         turns, _, _ = read(form, keep_unknown=True)  # whether unknown members are kept is a setting of the service
-        return form, _is_answered(turns)
+        return _Form(form, _is_answered(turns))
     if isinstance(thread, Sequence) and not isinstance(thread, str | bytes | bytearray):
+        if thread and _is_thread(thread[0]):
+            return _group_form({"threads": thread})
         pairs = [_pair(turn) for turn in thread]
-        return {"turns": pairs}, _is_answered(pairs)
+        return _Form({"turns": pairs}, _is_answered(pairs))
     raise TypeError(f"a {type(thread).__name__} is no StringThread, no dict, and no list of (role, content)")
+
+
+def _is_thread(value: object) -> bool:
+    """Whether it is no turn, which is a pair of strings."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return any(not isinstance(part, str) for part in value)
+    return isinstance(value, StringThread | Mapping)
+
+
+def _group_form(group: dict[str, object]) -> _Form:
+    threads: Any = group.get("threads")
+    if isinstance(threads, Sequence) and not isinstance(threads, str):
+        group["threads"] = [_form(thread).sent for thread in threads]
+    found = members(group)
+    is_answered = [_is_answered(read(each, keep_unknown=True)[0]) for each in found]  # each is read, to be refused here
+    return _Form(group, all(is_answered), len(found))
 
 
 def _is_answered(turns: Sequence[Sequence[str]]) -> bool:
@@ -206,11 +240,11 @@ class _Completions:
         self._missing = 0
         self._first = 0
 
-    def line_of(self, thread: Thread, number: int) -> bytes:
-        """The thread as JSON, counted."""
-        line, answered = _line(thread, number)
-        self.count(answered, number)
-        return line
+    def line_of(self, thread: Thread, number: int) -> tuple[bytes, int]:
+        """The thread as JSON, counted, and how many threads it is, where it is a group."""
+        line, form = _line(thread, number)
+        self.count(form.is_answered, number)
+        return line, form.threads
 
     def count(self, answered: bool, number: int) -> None:
         """Counts a thread."""
@@ -250,7 +284,7 @@ def _look_at(block: bytes) -> None:
     for number, line in enumerate(block.split(b"\n", FIRST_LINES)[:FIRST_LINES]):
         # The line may be cut. What is no thread is told of by its outcome.
         with suppress(ValueError, TypeError, RecursionError):
-            completions.count(_form(msgspec.json.decode(line))[1], number)
+            completions.count(_form(msgspec.json.decode(line)).is_answered, number)
     completions.tell()
 
 
@@ -258,7 +292,7 @@ def _lines_in_blocks(threads: Threads) -> Iterator[bytes]:
     block, size = list[bytes](), 0
     completions = _Completions()
     for number, thread in enumerate(each_of(threads)):
-        line = completions.line_of(thread, number)
+        line, _ = completions.line_of(thread, number)
         block.append(line)
         size += len(line) + 1
         if size >= BLOCK_BYTES:

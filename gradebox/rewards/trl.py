@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 from gradebox.errors import ScoreMissing
 from gradebox.outcome import Outcome
+from gradebox.rewards import groups
 from gradebox.rewards.plain import messages, metadata
 
 Missing: TypeAlias = Literal["raise", "none"] | float
@@ -169,18 +170,54 @@ def _reason(outcome: Outcome) -> str:
     return f"{outcome.error.kind}: {outcome.error.message}" if outcome.error else outcome.reason or ""
 
 
+def generations(prompts: Sequence[Any], trainer: Mapping[str, Any]) -> list[list[int]]:
+    """The places of the generations of each prompt: equal prompts that stand together. `trainer` is what the trainer
+    hands over.
+
+    Raises:
+        ValueError: the trainer, as far as it is known, has made more of a prompt than there are here.
+    """
+    found = groups.neighbours(prompts)
+    number = _generations_of(trainer.get("log_metric"))
+    if number is None:
+        return found
+    for group in found:
+        if len(group) % number:
+            raise ValueError(
+                f"{len(group)} generations of a prompt came to a grader of groups, and the trainer makes {number}: the "
+                "others are with another process. Let each process have all of them: make "
+                "`per_device_train_batch_size` and `per_device_eval_batch_size` multiples of the number of generations"
+            )
+    return [group[start : start + number] for group in found for start in range(0, len(group), number)]
+
+
+def _generations_of(log_metric: Callable[[str, float], object] | None) -> int | None:
+    trainer = getattr(log_metric, "__self__", None)
+    is_training = getattr(getattr(trainer, "model", None), "training", True)
+    number = getattr(trainer, "num_generations" if is_training else "num_generations_eval", None)
+    return number if isinstance(number, int) and number > 0 else None
+
+
 class TrlReward:
     """A function for `reward_funcs`. It can be pickled, with the URL and the API key of its client."""
 
-    def __init__(self, score: _Score, policy: RewardPolicy, name: str, columns: Collection[str] | None) -> None:
+    def __init__(
+        self, score: _Score, policy: RewardPolicy, name: str, columns: Collection[str] | None, of_groups: bool = False
+    ) -> None:
+        """`of_groups`: the generations of a prompt are scored together."""
         self.__name__ = self.__qualname__ = name  # under which the trainer logs it
         self._score = score
         self._policy = policy
         self._columns = columns
+        self._of_groups = of_groups
 
     def __call__(self, *, prompts: Sequence[Any], completions: Sequence[Any], **more: Any) -> list[float | None]:
         """A reward for each completion, None where it has none."""
-        return self._policy.rewards(self._score(threads(prompts, completions, more, self._columns)), more)
+        rows = threads(prompts, completions, more, self._columns)
+        if not self._of_groups:
+            return self._policy.rewards(self._score(rows), more)
+        places = generations(prompts, more)
+        return self._policy.rewards(groups.of_each(self._score(groups.lines(rows, places)), places), more)
 
 
 def _turns(value: Any, place: str) -> Any:

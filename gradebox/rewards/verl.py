@@ -9,10 +9,12 @@ from typing import Any
 
 from gradebox.errors import ScoreMissing
 from gradebox.outcome import Outcome
+from gradebox.rewards import groups
 from gradebox.rewards.plain import metadata
 from gradebox.rewards.together import Together
 
 _Score = Callable[[list[dict[str, Any]]], list[Outcome]]
+_OF_EACH = frozenset(("num_turns", "rollout_reward_scores"))  # what reward managers add to `extra_info`
 
 
 Columns = Collection[str] | None
@@ -68,17 +70,46 @@ class VerlReward:
         return number(self._together.score(sample))
 
 
+def generations(
+    data_sources: Sequence[Any],
+    ground_truths: Sequence[Any],
+    extra_infos: Sequence[Mapping[str, Any] | None] | None,
+) -> list[list[int]]:
+    """The places of the generations of each prompt: of the same "uid" in `extra_info`, where each has one; else samples
+    of the same "index" that stand together; or, where they have none, that differ in nothing but what verl notes
+    of each. verl does not say the prompt.
+    """
+    infos = [dict(info or {}) for info in (extra_infos if extra_infos is not None else [None] * len(data_sources))]
+    if infos and all("uid" in info for info in infos):
+        return groups.equal([str(info["uid"]) for info in infos])
+    if all(info.get("index") is not None for info in infos):
+        rows = zip(data_sources, infos, strict=True)
+        return groups.neighbours([(str(source), str(info.get("split")), str(info["index"])) for source, info in rows])
+    told = zip(data_sources, ground_truths, infos, strict=True)
+    return groups.neighbours(
+        [
+            metadata({"source": source, "truth": truth} | {name: info[name] for name in info if name not in _OF_EACH})
+            for source, truth, info in told
+        ]
+    )
+
+
 class VerlBatchReward:
     """A `compute_score` for verl's reward manager "batch"."""
 
-    def __init__(self, key: str, score: _Score, columns: Columns) -> None:
+    def __init__(self, key: str, score: _Score, columns: Columns, of_groups: bool = False) -> None:
+        """`of_groups`: the generations of a prompt are scored together."""
         self.__name__ = self.__qualname__ = key
         self._columns = columns
         self._score = score
+        self._of_groups = of_groups
 
     def __call__(
         self, data_sources: Any, solution_strs: Any, ground_truths: Any, extra_infos: Any = None, **_more: Any
     ) -> list[float]:
         """A reward for each sample. Raises ScoreMissing."""
         samples = threads(data_sources, solution_strs, ground_truths, extra_infos, self._columns)
-        return [number(outcome) for outcome in self._score(samples)]
+        if not self._of_groups:
+            return [number(outcome) for outcome in self._score(samples)]
+        places = generations(data_sources, ground_truths, extra_infos)
+        return [number(each) for each in groups.of_each(self._score(groups.lines(samples, places)), places)]

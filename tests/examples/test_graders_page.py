@@ -11,7 +11,7 @@ import gradebox
 
 PAGE = Path(__file__).parents[2] / "docs" / "graders.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-CONTAINS, _, REASON, VALUES, NOT_ALWAYS, UNSAFE, SAFE = BLOCKS
+CONTAINS, _, REASON, VALUES, NOT_ALWAYS, GROUPS, UNSAFE, SAFE = BLOCKS
 TESTS = {"tests": [{"call": "add(2, 3)", "expect": 5}]}
 ALWAYS = "class Same:\n    __eq__ = lambda a, b: True\ndef add(a, b):\n    return Same()\n"
 
@@ -41,6 +41,13 @@ def test_a_grader_that_does_not_always_apply() -> None:
     assert score(NOT_ALWAYS, "It is 4.", {"documents": ["4", "5"]}) == 0.5
     with pytest.raises(gradebox.NotApplicable, match="no documents"):
         score(NOT_ALWAYS, "It is 4.")
+
+
+def test_a_grader_of_groups() -> None:
+    namespace: dict[str, Any] = {}
+    exec(compile(GROUPS, "grader", "exec"), namespace)
+    threads = [gradebox.StringThread([("assistant", said)]) for said in ("abc", "a", "ab")]
+    assert asyncio.run(namespace["grade"](threads)) == [0.0, 1.0, 0.5]
 
 
 def test_code_can_forge_its_score_inside_grade_and_not_in_a_process_of_its_own() -> None:

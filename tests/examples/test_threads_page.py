@@ -1,10 +1,12 @@
 """docs/threads.md: each line that it shows is a thread, and each that it says is refused is refused."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
+from gradebox.group_forms import members
 from gradebox.thread import StringThread
 
 PAGE = Path("docs/threads.md").read_text()
@@ -13,8 +15,8 @@ REFUSED = re.findall(r"^\| `(\{.*\})` \|", PAGE, re.MULTILINE)
 
 
 def test_the_page_has_lines_of_both_kinds() -> None:
-    assert len(SHOWN) == 4
-    assert len(REFUSED) == 6
+    assert len(SHOWN) == 6
+    assert len(REFUSED) == 7
 
 
 @pytest.mark.parametrize("line", SHOWN[:3])
@@ -26,6 +28,13 @@ def test_all_forms_are_the_same_thread(line: str) -> None:
 def test_an_agent_has_tool_calls() -> None:
     (call,) = StringThread.from_json(SHOWN[3]).tool_calls
     assert (call.name, call.arguments, call.result) == ("search", {"q": "gradebox"}, "found")
+
+
+@pytest.mark.parametrize("line", SHOWN[4:])
+def test_groups_have_two_threads(line: str) -> None:
+    threads = [StringThread.from_object(each) for each in members(json.loads(line))]
+    assert [thread.completion() for thread in threads] == ["4", "It is 4."]
+    assert [thread.messages() for thread in threads] == [[("user", "2+2?")]] * 2
 
 
 @pytest.mark.parametrize("line", REFUSED)

@@ -29,6 +29,8 @@ from api.settings import ApiSettings
 from gradebox import Client, Price, StringThread
 from gradebox.cli import app
 from gradebox.errors import EnvironmentFailed
+from gradebox.group_forms import members
+from gradebox.thread_forms import is_group
 from models.settings import ModelSettings
 from sandbox.settings import SandboxSettings
 from storage.settings import StorageSettings
@@ -96,7 +98,16 @@ THREADS = [
 ROW = {"prompt": "2+2?", "completion": "4", "metadata": {"answer": "4", "expected": "4", "target": "4"}}
 CONTAINS = "async def grade(thread):\n    return float(thread.metadata['answer'] in thread.completion())\n"
 EXACT = "async def grade(thread):\n    return float(thread.metadata.get('answer', '4') == thread.completion())\n"
-KEYS = ("has-answer", "short", "contains-answer", "exact-match", "promptfoo-assert", "close-enough", "says-four")
+KEYS = (
+    "has-answer",
+    "short",
+    "contains-answer",
+    "exact-match",
+    "promptfoo-assert",
+    "close-enough",
+    "says-four",
+    "shortest",
+)
 
 Names = dict[str, Any]
 
@@ -120,6 +131,12 @@ def _of_rl(names: Names, _: Client) -> None:
     assert names["grader"].as_trl_reward()(**asked) == [1.0, 1.0]
     assert names["reward"](**asked) == [0.7, 1.0]
     assert names["compute_score"]("sums", "It is 42.", None, {"answer": "42"}) == 1.0
+    assert names["tournament"](prompts=["a", "a", "b", "b"], completions=["x", "xx", "xxx", "x"]) == [
+        1.0,
+        0.0,
+        0.0,
+        1.0,
+    ]
 
 
 def _of_adaptive(_: Names, client: Client) -> None:
@@ -277,9 +294,10 @@ def test_functions_that_are_not_called_are_named() -> None:
 
 
 @pytest.mark.parametrize("block", of("json"), ids=lambda block: block.id)
-def test_each_line_of_json_is_a_thread(block: Block) -> None:
+def test_each_line_of_json_is_a_thread_or_a_group(block: Block) -> None:
     for line in block.text.splitlines():
-        assert StringThread.from_json(line)
+        value = json.loads(line)
+        assert all(StringThread.from_object(each) for each in (members(value) if is_group(value) else [value]))
 
 
 @pytest.mark.parametrize("block", of("yaml"), ids=lambda block: block.id)

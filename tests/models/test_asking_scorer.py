@@ -422,3 +422,73 @@ def test_while_much_is_held_one_thread_asks_at_a_time(pool: Pool, monkeypatch: p
     outcomes = scored(pool, KEEPER + "# 2", asker, lines(*["2"] * 20))
     assert [outcome.score for outcome in outcomes] == [1.0] * 20
     assert asker.most_at_once < 4
+
+
+TOURNAMENT = """
+import asyncio
+from itertools import combinations
+from gradebox import Model
+
+judge = Model("small-judge")
+
+
+async def duel(one, other):
+    reply = await judge.choose(f"{one.completion()} or {other.completion()}?", ["first", "second"])
+    return reply.option == "first"
+
+
+async def grade(threads: list[StringThread]) -> list[float | Exception]:
+    pairs = list(combinations(range(len(threads)), 2))
+    won = await asyncio.gather(*(duel(threads[a], threads[b]) for a, b in pairs), return_exceptions=True)
+    scores = [0.0] * len(threads)
+    for (a, b), first in zip(pairs, won):
+        if isinstance(first, Exception):
+            scores[a] = scores[b] = first
+        elif not isinstance(scores[a if first else b], Exception):
+            scores[a if first else b] += 1
+    return scores
+"""
+
+
+def groups(*completions: str) -> bytes:
+    return b"\n".join(
+        json.dumps({"id": n, "prompt": "?", "completions": each.split()}).encode() for n, each in enumerate(completions)
+    )
+
+
+def lower_wins(request: dict[str, Any]) -> dict[str, Any]:
+    first, _, second = request["messages"][0]["content"].split("?")[0].split()
+    if "z" in (first, second):
+        return {"error": {"kind": "unreachable", "message": "away", "retryable": True}}
+    return text(json.dumps({"reasoning": "", "option": "first" if first < second else "second"}))
+
+
+@pytest.mark.parametrize("isolation", ["batch", "completion"])
+def test_a_group_is_judged_in_pairs_that_are_asked_at_once(pool: Pool, isolation: Any) -> None:
+    asker = Scripted(lower_wins, 0.05)
+    source = GraderSource(TOURNAMENT, isolation, project="p")
+    scorer = AskingScorer(partial(pool.grading, source), asker, WHO)
+    payload = groups(*["c a d b"] * 20, "a z b", "z y", "a")
+    outcomes = scorer.score(payload, 5, "g@1")
+    assert [one.index for one in outcomes] == list(range(5, 28))
+    assert [one.id for one in outcomes] == list(range(23))
+    for outcome in outcomes[:20]:
+        assert [each.score for each in outcome.scores or []] == [1.0, 3.0, 0.0, 2.0]
+        assert outcome.score == 1.5
+        assert outcome.spent is not None
+        assert outcome.spent.asks == 6
+    assert asker.most_at_once > 6
+    broken, lost, alone = outcomes[20:]
+    assert broken.score is None
+    assert broken.error is not None
+    assert (broken.error.kind, broken.error.cause, broken.error.retryable) == ("model", "unreachable", True)
+    assert broken.error.message.startswith("3 of 3 completions have no score: ")
+    assert all(each.error is not None and each.error.retryable for each in lost.scores or [])
+    assert (alone.score, alone.error) == (0.0, None)
+
+
+def test_lines_that_are_no_group_are_not_asked_about(pool: Pool) -> None:
+    asker = Scripted(lower_wins)
+    outcomes = scored(pool, TOURNAMENT, asker, lines("a") + b"\n" + groups("a b"))
+    assert [one.error.kind if one.error else one.score for one in outcomes] == ["bad_input", 0.5]
+    assert len(asker.requests) == 1

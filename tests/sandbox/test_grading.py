@@ -77,6 +77,26 @@ def test_a_sandbox_that_is_killed_from_outside_costs_no_thread_its_score(isolati
     assert kinds(outcomes) == expected
 
 
+@BOTH
+def test_a_sandbox_of_groups_that_is_killed_from_outside_costs_no_group_its_scores(isolation: Any, pool: Pool) -> None:
+    source = """
+import time
+
+async def grade(threads: list[StringThread]) -> list[float]:
+    time.sleep(0.02)
+    return [float(len(thread.completion())) for thread in threads]
+"""
+    lines = [json.dumps({"completions": ["x" * n for n in range(1, number % 4 + 2)]}).encode() for number in range(40)]
+    with pool.grading(GraderSource(source, isolation)) as grading:
+        killer = threading.Timer(0.2, os.kill, (grading.session.sandbox.pid, signal.SIGKILL))
+        killer.start()
+        outcomes = grading.score(b"\n".join(lines), 3, "g@1")
+        killer.join()
+    assert [outcome.index for outcome in outcomes] == list(range(3, 43))
+    for number, outcome in enumerate(outcomes):
+        assert [each.score for each in outcome.scores or []] == [float(n) for n in range(1, number % 4 + 2)]
+
+
 def test_a_thread_whose_sandbox_is_killed_thrice_from_outside_has_its_score(pool: Pool) -> None:
     with pool.grading(GraderSource(_NAPS)) as grading, _killing(grading, 3) as killed:
         outcomes = grading.score(line("abc", id="mine"), 0, "g@1")

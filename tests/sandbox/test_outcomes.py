@@ -157,7 +157,7 @@ def _assert_spoiled(record: bytes, message: str) -> None:
         FIELD.pack(REASON, 2**32 - 1) + b"x",
         FIELD.pack(MESSAGE, 1) + b"xy",
         FIELD.pack(MESSAGE, 0) * 2,
-        FIELD.pack(12, 1) + b"x",
+        FIELD.pack(13, 1) + b"x",
         FIELD.pack(REASON, TEXT_BYTES + 1) + b"x" * (TEXT_BYTES + 1),
     ],
 )

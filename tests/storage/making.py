@@ -43,7 +43,14 @@ def line(number: int) -> bytes:
     return b'{"turns": [["assistant", "%d"]], "id": %d}\n' % (number, number)
 
 
-def accept(store: Store, lines: int, *graders: Wanted, project: str = "default", terms: AskTerms = NO_TERMS) -> str:
+def accept(
+    store: Store,
+    lines: int,
+    *graders: Wanted,
+    project: str = "default",
+    terms: AskTerms = NO_TERMS,
+    line: Callable[[int], bytes] = line,
+) -> str:
     """A batch of this many threads, accepted."""
     payload = b"".join(map(line, range(lines)))
     batch_id = store.orphan_files.begin()

@@ -4,7 +4,8 @@ import pytest
 from redis import Redis
 
 from storage import names
-from storage.chunks import ASKING_CHUNK_LINES
+from storage.batch_plan import Lane
+from storage.chunks import ASKING_CHUNK_LINES, GROUP_CHUNK_LINES
 from storage.leases import Standing
 from storage.model_limits import Demand, Limits, arguments
 from storage.processes import ProcessRecord
@@ -73,9 +74,15 @@ def test_nothing_is_left_of_a_batch_that_ends(store: Store, redis: Redis, end: s
     assert not redis.exists(names.WAITING, names.ACTIVE, names.SOURCES)
 
 
-def test_chunks_of_graders_that_ask_are_small(store: Store) -> None:
-    for lane, most in (("asking", ASKING_CHUNK_LINES), ("", 1000)):
-        upload = Upload(store, project="default", lane=lane)  # type: ignore[arg-type]
+def test_chunks_of_graders_that_ask_and_of_groups_are_small(store: Store) -> None:
+    cases: list[tuple[Lane, bool, int]] = [
+        ("asking", False, ASKING_CHUNK_LINES),
+        ("", True, GROUP_CHUNK_LINES),
+        ("asking", True, ASKING_CHUNK_LINES),
+        ("", False, 1000),
+    ]
+    for lane, groups, most in cases:
+        upload = Upload(store, project="default", lane=lane, groups=groups)
         upload.write(b"".join(map(line, range(5000))))
         chunks = upload.finish()
         assert max(chunk.lines for chunk in chunks) <= most

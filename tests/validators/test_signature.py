@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from validators import signature, structure, syntax
@@ -54,7 +56,7 @@ def test_a_thousand_parameters_are_not_all_listed() -> None:
         ("thread", " -> float", ["annotate the parameter: `thread: StringThread`"]),
         ("thread: str", " -> float", ["annotate the parameter"]),
         ("thread: StringThread", "", ["annotate what `grade` returns: `-> float`"]),
-        ("thread: list[StringThread]", " -> float | None", ["annotate the parameter", "annotate what `grade` returns"]),
+        ("thread: set[StringThread]", " -> float | None", ["annotate the parameter", "annotate what `grade` returns"]),
     ],
 )
 def test_other_annotations_are_warnings(parameters: str, returns: str, warned: list[str]) -> None:
@@ -64,3 +66,39 @@ def test_other_annotations_are_warnings(parameters: str, returns: str, warned: l
     for warning, part in zip(candidate.warnings, warned, strict=True):
         assert warning.startswith("line 2: ")
         assert part in warning
+    assert not candidate.groups
+
+
+@pytest.mark.parametrize(
+    ("parameter", "returns"),
+    [
+        ("list[StringThread]", "list[float]"),
+        ("'list[StringThread]'", "'list[Score]'"),
+        ("list['StringThread']", "list[float | Score]"),
+        ("List[gradebox.StringThread]", "typing.List[Score | Exception]"),
+        ("Sequence[StringThread]", "tuple[float, ...]"),
+        ("list[StringThread]", "list"),
+    ],
+)
+def test_a_list_of_threads_makes_a_grader_of_groups(parameter: str, returns: str) -> None:
+    candidate = _found(f"threads: {parameter}", f" -> {returns}")
+    assert signature.check(candidate) == "takes one parameter, `threads`, a list of threads"
+    assert candidate.groups
+    assert candidate.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("parameters", "returns", "message"),
+    [
+        ("group: list[StringThread]", "", "`async def grade(group: list[StringThread]) -> list[float]`"),
+        ("group: list[StringThread]", " -> float", "returns a list of as many scores, and must say so"),
+        ("group: list[StringThread]", " -> 'not ( Python'", "and must say so"),
+        ("thread: StringThread", " -> list[float]", "says that it returns a list"),
+        ("threads", " -> list[Score]", "says that it returns a list"),
+        ("threads: list[str]", " -> list[float]", "says that it returns a list"),
+    ],
+)
+def test_one_of_the_two_annotations_alone_fails(parameters: str, returns: str, message: str) -> None:
+    with pytest.raises(CheckFailed, match=re.escape(message)) as raised:
+        signature.check(_found(parameters, returns))
+    assert raised.value.line == 2

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gradebox.outcome import Outcome, OutcomeError
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError
 from runtime.metrics import Metrics
 from sandbox.pool import Pool
 from storage import names, outcomes
@@ -103,6 +103,44 @@ def test_only_what_is_retryable_is_scored_again(store: Store, context: WorkerCon
     again(context)
     again(context)
     check(store, batch, before)
+
+
+SIZES = """
+async def grade(threads: list[StringThread]) -> list[float]:
+    return [float(len(threads))] * len(threads)
+"""
+
+
+def group(number: int) -> bytes:
+    return json.dumps({"id": number, "completions": ["a"] * (number % 5 + 1)}).encode() + b"\n"
+
+
+def test_groups_that_are_retryable_are_scored_again_whole(store: Store, context: WorkerContext) -> None:
+    store.graders.create("default", "g", "g", "", proved(SIZES))
+    batch = accept(store, 40, Wanted("g", store.graders.version("default", "g")), line=group)
+    lease = claim(store)
+    found = []
+    for outcome in outcomes_of(store, lease):
+        error = OutcomeError("model", "away", retryable=True, cause="unreachable") if retryable(outcome.index) else None
+        size = outcome.index % 5 + 1
+        scores = [CompletionScore(0.5)] * (size - 1) + [CompletionScore(None if error else 0.5, error=error)]
+        score = None if error else 0.5
+        found.append(Outcome(outcome.index, outcome.grader, score, 0.5, outcome.index, error=error, scores=scores))
+    assert finish(store, lease, found)
+    store.freezer.freeze(batch)
+    before = lines_of(store, batch)
+    context.dispatch.retry("default", batch)
+    again(context)
+    for place, (old, new) in enumerate(zip(before, lines_of(store, batch), strict=True)):
+        if retryable(place):
+            size = place % 5 + 1
+            told = json.loads(new)
+            assert told["scores"] == [{"score": float(size)}] * size
+            assert (told["id"], told["score"], "error" in told) == (place, float(size), False)
+        else:
+            assert new == old
+    counted = store.batches.get("default", batch)
+    assert (counted.state, counted.scored, counted.errors) == ("finished", 40, {})
 
 
 def test_a_retry_that_makes_room_goes_on_where_it_was(

@@ -91,6 +91,11 @@ class Client:
         for grader, weight in chosen.items():
             key, version = calls.split_version(grader)
             newest = self.graders.get(key)
+            if newest.groups:
+                raise ValueError(
+                    f"grader {key!r} takes groups of completions, and a reward of several scores single threads: give "
+                    "the trainer its own reward beside this one"
+                )
             parts.append(BatchGrader(key=key, version=version or newest.version, weight=weight))
         return Reward(parts, name, self._scoring)
 

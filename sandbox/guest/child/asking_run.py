@@ -6,17 +6,16 @@ So no process waits for a model.
 
 import json
 import sys
-from collections.abc import Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator
 from hashlib import sha256
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from gradebox.asks.asking import MOST_ASKS, Answer, using
 from gradebox.asks.errors import ModelError
-from gradebox.thread import StringThread
-from sandbox.guest.child.encode_outcome import read_details, read_exception, read_reason, read_score, read_values
+from sandbox.guest.child.encode_outcome import read_exception, read_return
 from sandbox.guest.child.main import RunnableGrader
-from sandbox.guest.child.read_thread import BadInput, ThreadReader
+from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.protocol.frames import (
     ANSWERED,
@@ -121,13 +120,18 @@ class _Pause:
 class AskingRun:
     """Made before the fork, so that what it takes is there."""
 
-    def __init__(self, grader: RunnableGrader, limits: Limits, reader: ThreadReader) -> None:
+    def __init__(self, grader: RunnableGrader, limits: Limits, reader: LineReader) -> None:
         self._grader = grader
         self._limits = limits
         self._reader = reader
         self._kept: list[Coroutine[Any, Any, object]] = []
         self._paused: tuple[Coroutine[Any, Any, object], Replay] | None = None
         self._loop: AskingLoop | None = None
+        self._read_return: Callable[[Any, int], tuple[float, Fields]] = read_return
+        if grader.groups:
+            from sandbox.guest.child.group_scores import read_group_return
+
+            self._read_return = read_group_return
         self.has_repeated = True
 
     def grade(self, line: bytes) -> Record:
@@ -138,8 +142,8 @@ class AskingRun:
             thread = self._reader.read(thread_line)
         except BadInput as problem:
             return BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))]
-        turns = thread._turns
-        flag = 0 if turns and turns[-1][0] == "assistant" else NO_COMPLETION
+        threads = thread if self._grader.groups else [thread]
+        flag = 0 if all(each.completion() is not None for each in threads) else NO_COMPLETION
         started = perf_counter_ns()
         kind, score, fields = self._run(thread, answers)
         return kind | flag, (perf_counter_ns() - started) // 1000, score, fields
@@ -162,7 +166,7 @@ class AskingRun:
             return False
         return True
 
-    def _run(self, thread: StringThread, answers: bytes) -> tuple[int, float, Fields]:
+    def _run(self, thread: Any, answers: bytes) -> tuple[int, float, Fields]:
         most_bytes = self._limits.text_bytes
         replay = Replay(answers)
         if "random" in sys.modules:
@@ -170,8 +174,7 @@ class AskingRun:
         try:
             with using(replay):
                 value = self._await(self._grader.grade(thread), replay)
-            score = read_score(value)
-            fields = read_reason(value, most_bytes) + read_values(value) + read_details(value)
+            score, fields = self._read_return(value, most_bytes)
             kind = SCORED
         except Asked:
             kind, score, fields = ASKED, 0.0, [(REQUESTS, pack_requests(replay.requests))]

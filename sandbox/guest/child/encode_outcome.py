@@ -52,6 +52,16 @@ def read_score(value: object) -> float:
     return score
 
 
+def read_return(value: object, most_bytes: int) -> tuple[float, list[tuple[int, bytes]]]:
+    """The score of a record, and its fields.
+
+    Raises:
+        BadReturn: it is no finite number, or a `Score` carries what it may not.
+    """
+    score = read_score(value)
+    return score, read_reason(value, most_bytes) + read_values(value) + read_details(value)
+
+
 def read_reason(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
     """The reason that a `gradebox.Score` carries, as fields of a record."""
     if type(value) is not Score:

@@ -13,9 +13,9 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
-from sandbox.guest.child.encode_outcome import read_details, read_exception, read_reason, read_score, read_values
+from sandbox.guest.child.encode_outcome import read_exception, read_return
 from sandbox.guest.child.output import Output
-from sandbox.guest.child.read_thread import BadInput, ThreadReader
+from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.child.shared_records import FIELDS_AT, map_file
 from sandbox.guest.protocol.chunk import map_shared
@@ -66,6 +66,7 @@ class RunnableGrader(Protocol):
     needs_loop: bool
     touches_system: bool
     asks: bool
+    groups: bool
 
 
 class Ends(NamedTuple):
@@ -82,7 +83,7 @@ class Ends(NamedTuple):
 class GradingLoop:
     """Grades the lines that come, and writes a record of each."""
 
-    def __init__(self, grader: RunnableGrader, limits: Limits, reader: ThreadReader, output: Output) -> None:
+    def __init__(self, grader: RunnableGrader, limits: Limits, reader: LineReader, output: Output) -> None:
         self._grader = grader
         self._limits = limits
         self._reader = reader
@@ -104,6 +105,11 @@ class GradingLoop:
         self._runner: _Runner | None = None
         self._suspended: list[Coroutine[Any, Any, None]] = []
         self._asking: AskingRun | None = None
+        self._read_return: Callable[[Any, int], tuple[float, list[tuple[int, bytes]]]] = read_return
+        if grader.groups:
+            from sandbox.guest.child.group_scores import read_group_return
+
+            self._read_return = read_group_return
         self._has_run = False
 
     def serve(self, ends: Ends) -> None:
@@ -233,7 +239,7 @@ class GradingLoop:
         slots, may_hold = self._slots, self._output.may_hold
         report_at = perf_counter_ns() + _REPORT_NS
         modules, clock, careful = sys.modules, perf_counter_ns, self._grader.touches_system
-        last, leave, pack = self._last, os._exit, RECORD.pack
+        last, leave, pack, groups = self._last, os._exit, RECORD.pack, self._grader.groups
         line = self._line
         for left in range(self._left, 0, -1):
             if line is None:  # else it is graded again, in an event loop
@@ -250,8 +256,11 @@ class GradingLoop:
                 self._finish(BAD_INPUT, 0, 0.0, [(MESSAGE, encode(str(problem), self._limits.text_bytes))])
                 line = None
                 continue
-            turns = thread._turns
-            flag = 0 if turns and turns[-1][0] == "assistant" else NO_COMPLETION
+            if groups:
+                flag = 0 if all(each.completion() is not None for each in thread) else NO_COMPLETION
+            else:
+                turns = thread._turns
+                flag = 0 if turns and turns[-1][0] == "assistant" else NO_COMPLETION
             if "random" in modules:
                 reseed()
             fields: list[tuple[int, bytes]] = []
@@ -263,8 +272,7 @@ class GradingLoop:
                 if type(value) is float and -_INFINITY < value < _INFINITY:
                     score = value
                 else:
-                    score = read_score(value)
-                    fields = read_reason(value, self._limits.text_bytes) + read_values(value) + read_details(value)
+                    score, fields = self._read_return(value, self._limits.text_bytes)
             except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
                 if self._lacks_loop(error):
                     await _Suspend()

@@ -3,7 +3,7 @@
 from _json import make_scanner  # what `json` itself uses; importing all of `json` would cost a cold sandbox 10 ms
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol
 
 from gradebox.thread import StringThread
 from gradebox.thread_forms import ROLES
@@ -14,7 +14,18 @@ _new_thread = StringThread.__new__
 
 
 class BadInput(Exception):
-    """A line that is no thread."""
+    """A line that is not what the grader takes."""
+
+
+class NoThread(BadInput):
+    """A value that is no thread."""
+
+
+class LineReader(Protocol):
+    """Reads what a grader is given."""
+
+    def read(self, line: bytes) -> Any:
+        """Of one line. Raises BadInput."""
 
 
 class ThreadReader:
@@ -75,17 +86,39 @@ class ThreadReader:
         return thread
 
     def _read_carefully(self, line: bytes) -> StringThread:
+        try:
+            return self.thread_of(self.read_value(line))
+        except NoThread as problem:
+            raise BadInput(f"the line is no thread: {problem}") from None
+
+    def read_value(self, line: bytes) -> Any:
+        """The JSON value of a line, whose depth is not checked yet.
+
+        Raises:
+            BadInput: the line is no JSON, or too long.
+        """
         if len(line) > self._most_bytes:
             raise BadInput(f"the line has {len(line)} bytes, and a thread may have {self._most_bytes}")
-        value = self._scan_all(line)
+        return self._scan_all(line)
+
+    def thread_of(self, value: Any, above: int = 0) -> StringThread:
+        """The thread that a JSON value is, below so many levels of its line.
+
+        Raises:
+            NoThread, BadInput: it is none; the message says why.
+        """
         try:
             thread = StringThread.from_object(value, self._keep_unknown)
         except ValueError as error:
-            raise BadInput(f"the line is no thread: {error}") from None
-        self._check_depth(thread.metadata, *thread.raw_messages())
+            raise NoThread(str(error)) from None
+        self._check_depth(above, thread.metadata, *thread.raw_messages())
+        self.check_id(value)
+        return thread
+
+    def check_id(self, value: dict[str, Any]) -> None:
+        """Raises BadInput where "id" is none that an outcome can carry."""
         if (identity := value.get("id")) is not None:
             _check_id(identity)
-        return thread
 
     def _scan_all(self, line: bytes) -> Any:
         try:
@@ -107,10 +140,10 @@ class ThreadReader:
             raise BadInput(f"the line is not JSON: something follows the value at position {end}")
         return value
 
-    def _check_depth(self, *parts: dict[str, Any]) -> None:
+    def _check_depth(self, above: int, *parts: dict[str, Any]) -> None:
         """Refuses what recursive code might choke on."""
         level: list[Any] = list(parts)
-        depth = 1  # the thread itself
+        depth = above + 1  # the thread itself
         while level:
             depth += 1
             if depth > self._deepest:

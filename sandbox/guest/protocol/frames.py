@@ -37,7 +37,7 @@ _LENGTH = Struct("<12xI4x")  # of a record's head, the bytes of fields alone
 COUNT = Struct("!I")  # records in one frame
 FIELD = Struct("<BI")  # tag, length
 # fields; 1 and 2 were ids, and mean nothing
-REASON, MESSAGE, TRACE, STDOUT, VALUES, DETAILS, CAUSE, REPLY, REQUESTS = range(3, 12)
+REASON, MESSAGE, TRACE, STDOUT, VALUES, DETAILS, CAUSE, REPLY, REQUESTS, SCORES = range(3, 13)
 _INFINITY = float("inf")
 _CONTROLS = frozenset(range(32))
 VALUE = Struct("<dH")  # a number, and the bytes of its name, which follow
@@ -46,6 +46,8 @@ MAX_STDOUT = 65536
 MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
 MAX_CAUSE = 32  # a kind of `ModelError`, behind a byte that says whether it is retryable
 MAX_REQUESTS = 1 << 19  # of the asks that go out together: what is left goes with the next
+MAX_SCORES = 1 << 18  # of the scores of a group, with what they say
+SCORE_BYTES = 40 << 10  # and of each of them on average: no more than outcomes by themselves
 MAX_FIELD = {
     **dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), MAX_TEXT),
     STDOUT: MAX_STDOUT,
@@ -53,8 +55,10 @@ MAX_FIELD = {
     DETAILS: DETAILS_BYTES,
     CAUSE: MAX_CAUSE,
     REQUESTS: MAX_REQUESTS,
+    SCORES: MAX_SCORES,
 }
-MAX_FIELDS = sum(MAX_FIELD.values()) + len(MAX_FIELD) * FIELD.size
+# A run ends with asks or with scores.
+MAX_FIELDS = sum(MAX_FIELD.values()) - min(MAX_REQUESTS, MAX_SCORES) + len(MAX_FIELD) * FIELD.size
 # Before each line of a grader that asks stand the answers that are known, and this, which JSON does not hold.
 ANSWERED = b"\x1e"
 REQUEST = Struct("<I")  # the bytes of one ask, which follow
@@ -101,26 +105,28 @@ class CheckResult(NamedTuple):
 
 
 CHECK_HEAD = Struct("!B?IIIII")
-_ASKS = Struct("!H")  # the bytes of what a grader asks, a line each
+_LOADED_HEAD = Struct("!?H")  # whether it grades groups; the bytes of what a grader asks, a line each
 
 
-def pack_loaded(asks: Iterable[str], warnings: bytes) -> bytes:
+def pack_loaded(asks: Iterable[str], warnings: bytes, groups: bool = False) -> bytes:
     """What is said of a grader that is loaded, behind its isolation."""
     named = "\n".join(asks).encode()
-    return _ASKS.pack(len(named)) + named + warnings
+    return _LOADED_HEAD.pack(groups, len(named)) + named + warnings
 
 
-def unpack_loaded(data: bytes) -> tuple[list[str], list[str]]:
-    """What it asks, and the warnings.
+def unpack_loaded(data: bytes) -> tuple[list[str], list[str], bool]:
+    """What it asks, the warnings, and whether it grades groups.
 
     Raises:
         Malformed: the lengths do not add up.
     """
-    end = _ASKS.size + (_ASKS.unpack_from(data)[0] if len(data) >= _ASKS.size else len(data))
+    start = _LOADED_HEAD.size
+    groups, length = _LOADED_HEAD.unpack_from(data) if len(data) >= start else (False, len(data))
+    end = start + length
     if end > len(data):
         raise Malformed("what a grader asks does not add up")
-    asks, warnings = (part.decode("utf-8", "replace") for part in (data[_ASKS.size : end], data[end:]))
-    return [line for line in asks.split("\n") if line], [line for line in warnings.split("\n") if line]
+    asks, warnings = (part.decode("utf-8", "replace") for part in (data[start:end], data[end:]))
+    return [line for line in asks.split("\n") if line], [line for line in warnings.split("\n") if line], groups
 
 
 def pack_check(check: CheckResult) -> bytes:
@@ -306,6 +312,11 @@ def unpack_values(data: bytes) -> dict[str, float]:
             raise Malformed("a value that is none")
         values[name] = number
     return values
+
+
+def most_of_scores(count: int) -> int:
+    """How many bytes the field of the scores of so many threads may have."""
+    return min(MAX_SCORES, SCORE_BYTES * count)
 
 
 def pack_requests(requests: Iterable[bytes]) -> bytes:

@@ -7,9 +7,10 @@ from sandbox.guest.child import output, shared_records
 from sandbox.guest.protocol.chunk import Chunk
 from sandbox.guest.protocol.frames import (
     COMPLETION,
+    COUNT,
     ELSEWHERE,
     MAX_FIELDS,
-    MAX_REQUESTS,
+    MAX_REPLY,
     RECORD,
     STDOUT,
     Limits,
@@ -25,7 +26,9 @@ from sandbox.guest.supervisor.processes import ChildHandle
 
 _READ = 1 << 16  # what a pipe holds
 _MOST_RECORD = RECORD.size + MAX_FIELDS
-_MOST_AHEAD = 4 * (_MOST_RECORD - MAX_REQUESTS)  # bytes of records that a child has not reported yet; none of them asks
+# Bytes that lie here of records without a slot: a child reports when it has told more than a pipe holds, and goes on.
+_MOST_AHEAD = _MOST_RECORD + 2 * _READ
+_MOST_PASSED = MAX_REPLY - COUNT.size
 
 Tell = Callable[[Records], None]
 
@@ -166,7 +169,20 @@ class ChildRecords:
         return record
 
     def _pass_on(self, taken: list[Records]) -> None:
-        records = Records(b"".join(part.heads for part in taken), b"".join(part.bodies for part in taken))
+        """Each part fits into a frame; all of them may need more than one."""
+        waiting: list[Records] = []
+        size = 0
+        for part in taken:
+            length = len(part.heads) + len(part.bodies)
+            if size + length > _MOST_PASSED:
+                self._tell_all(waiting)
+                waiting, size = [], 0
+            waiting.append(part)
+            size += length
+        self._tell_all(waiting)
+
+    def _tell_all(self, parts: list[Records]) -> None:
+        records = Records(b"".join(part.heads for part in parts), b"".join(part.bodies for part in parts))
         if records.number:
             self._tell(records)
             self.told += records.number

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, cast
 from sandbox.guest.child.main import Ends, GradingLoop
 from sandbox.guest.child.output import Output, make_pipe, may_touch_system
 from sandbox.guest.child.parser import fast_parser
-from sandbox.guest.child.read_thread import ThreadReader
+from sandbox.guest.child.read_thread import LineReader, ThreadReader
 from sandbox.guest.child.seeding import SeedAtImport
 from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
@@ -61,6 +61,7 @@ class Template:
     needs_loop = False
     touches_system = True
     asks = False
+    groups = False
     text = ""
     grade: Callable[[object], Coroutine[Any, Any, object]]
 
@@ -74,6 +75,7 @@ class Template:
         self._handlers: signals.Handlers = {}
         self._output = Output()
         self._reader = ThreadReader(limits.line_bytes, limits.depth, fast_parser(), bool(limits.keep_unknown))
+        self._line_reader: LineReader = self._reader
 
     def run(self, source: bytes) -> NoReturn:
         """Loads the grader, then serves the supervisor until it is killed."""
@@ -132,13 +134,23 @@ class Template:
                 import sandbox.guest.child.asking_loop  # noqa: F401  # the same
             if self._limits.isolation == COMPLETION:
                 self._rehearse(candidate.asks)
+        if candidate.groups:
+            self._take_groups()
         sys.meta_path.insert(0, SeedAtImport)  # type: ignore[arg-type]  # a class serves as its own instance
         warnings = "\n".join(candidate.warnings)
         del candidate.tree, candidate.code
         gc.collect()
         gc.freeze()  # children then leave these pages shared
         head = bytes([self._limits.isolation, leaves_open])
-        self._control.send(SAID_LOADED + head + pack_loaded(candidate.asks, encode(warnings, 8192)))
+        self._control.send(SAID_LOADED + head + pack_loaded(candidate.asks, encode(warnings, 8192), self.groups))
+
+    def _take_groups(self) -> None:
+        from sandbox.guest.child.group_scores import of_groups
+        from sandbox.guest.child.read_group import GroupReader
+
+        self.groups = True
+        self.grade = of_groups(self.grade, self.text)  # type: ignore[assignment]  # its reader gives it lists of threads
+        self._line_reader = GroupReader(self._reader)
 
     def _rehearse(self, asks: tuple[str, ...]) -> None:
         from sandbox.guest.warmup.asking_dry_run import rehearse_asking
@@ -147,7 +159,7 @@ class Template:
             rehearse_asking(asks, self._limits, self._reader)
 
     def _grader(self) -> GradingLoop:
-        return GradingLoop(self, self._limits, self._reader, self._output)
+        return GradingLoop(self, self._limits, self._line_reader, self._output)
 
     def _serve(self) -> None:
         child = self._grader()

@@ -27,6 +27,7 @@ _Grade = Callable[[StringThread], Coroutine[Any, Any, object]]
 
 class _Rehearsed:
     needs_loop = False
+    groups = False
     asks = True
     touches_system = False
     text = ""

@@ -39,6 +39,7 @@ _SERVED = 10
 
 class _Rehearsed:
     needs_loop = False
+    groups = False
     asks = False
     touches_system = False
     grade: Callable[[object], Coroutine[Any, Any, object]]

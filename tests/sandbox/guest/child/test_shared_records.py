@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.guest.child import shared_records
-from sandbox.guest.protocol.frames import ELSEWHERE, MARK, MAX_REPLY, RECORD, SCORED, Records, pack_record
-from sandbox.guest.supervisor import child_records
+from sandbox.guest.protocol.frames import ELSEWHERE, MARK, RECORD, SCORED, Records, pack_record
 
 
 @pytest.fixture
@@ -128,7 +127,3 @@ def test_the_room_grows_with_the_chunk_up_to_a_bound(shared: tuple[int, mmap.mma
     descriptor, _ = shared
     rooms = [shared_records.make_room(descriptor, lines) for lines in (1, 100, shared_records.MOST)]
     assert 0 < rooms[0] < rooms[1] < rooms[2] == shared_records.MOST_FIELD_BYTES
-
-
-def test_all_that_may_be_told_at_once_goes_into_one_frame() -> None:
-    assert shared_records.BYTES + child_records._MOST_AHEAD + child_records._READ < MAX_REPLY

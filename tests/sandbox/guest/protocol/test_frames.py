@@ -156,11 +156,11 @@ def test_fields_of_arbitrary_bytes_are_within_their_bounds(body: bytes) -> None:
     [
         b"\1",
         FIELD.pack(0, 0),
-        FIELD.pack(12, 0),
+        FIELD.pack(13, 0),
         FIELD.pack(REASON, 1),
         FIELD.pack(REASON, 2**32 - 1),
         FIELD.pack(REASON, 0) * 2,
-        FIELD.pack(13, 1) + b"1",
+        FIELD.pack(14, 1) + b"1",
         FIELD.pack(MESSAGE, 16385) + b"a" * 16385,
         FIELD.pack(STDOUT, 65537) + b"a" * 65537,
         FIELD.pack(MESSAGE, 1) + b"ab",

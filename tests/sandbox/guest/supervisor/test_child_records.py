@@ -14,10 +14,13 @@ from sandbox.guest.protocol.frames import (
     ELSEWHERE,
     MARK,
     MAX_FIELDS,
+    MAX_REPLY,
+    MAX_REQUESTS,
     RECORD,
     SCORED,
     Malformed,
     Records,
+    pack_records,
 )
 from sandbox.guest.supervisor.child_records import ChildRecords
 from sandbox.guest.supervisor.processes import ChildHandle
@@ -35,13 +38,13 @@ def _bodies(told: list[Records]) -> bytes:
 
 
 class _Chunk:
-    """Four lines, told as far as the child says that they are done."""
+    """Lines, told as far as the child says that they are done."""
 
-    def __init__(self, results: int) -> None:
+    def __init__(self, results: int, lines: int = 4) -> None:
         self.told: list[Records] = []
         self._child = ChildHandle(results, -1, None, shared_records.make_file())
         self._memory = shared_records.map_file(os.dup(self._child.slots))
-        self._records = ChildRecords(LIMITS, Chunk(4, 12, None, -1), self.told.append)
+        self._records = ChildRecords(LIMITS, Chunk(lines, 3 * lines, None, -1), self.told.append)
         self._records.begin(self._child)
         self.room = self._records.room
 
@@ -145,3 +148,22 @@ def test_a_record_of_the_pipe_that_claims_too_much(chunk: _Chunk, pipe: tuple[in
     with pytest.raises(Malformed):
         chunk.settle()
     assert _heads(chunk.told) == _head(0, 0.1)
+
+
+def test_records_that_one_frame_cannot_hold_go_in_two(pipe: tuple[int, int]) -> None:
+    """Of asks, a record may take half a frame."""
+    chunk = _Chunk(pipe[0], lines=shared_records.MOST)
+    elsewhere = RECORD.pack(0, 0.0, 0, MARK | ELSEWHERE)
+    of_slot, of_asks, more = b"s" * chunk.room, b"a" * MAX_REQUESTS, b"m" * (MAX_REPLY // 4)
+    told = memoryview(_head(len(of_asks), 0.2) + of_asks + _head(len(more), 0.3) + more)
+    while told:
+        told = told[os.write(pipe[1], told) :]
+        chunk.settle()
+    chunk.write(0, of_slot)
+    chunk.fill(0, _head(len(of_slot), 0.1), elsewhere, elsewhere)
+    chunk.settle()
+    chunk.close()
+    assert [records.number for records in chunk.told] == [2, 1]
+    assert _heads(chunk.told) == _head(len(of_slot), 0.1) + _head(len(of_asks), 0.2) + _head(len(more), 0.3)
+    assert _bodies(chunk.told) == of_slot + of_asks + more
+    assert all(len(pack_records(records)) <= MAX_REPLY for records in chunk.told)

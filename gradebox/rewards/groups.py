@@ -1,0 +1,70 @@
+"""Completions that belong together, as a grader of groups takes them, and what it says of each."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gradebox.outcome import Outcome
+
+
+def neighbours(keys: Sequence[object]) -> list[list[int]]:
+    """The places of equal keys that stand together."""
+    found: list[list[int]] = []
+    for place, key in enumerate(keys):
+        if found and keys[found[-1][0]] == key:
+            found[-1].append(place)
+        else:
+            found.append([place])
+    return found
+
+
+def equal(keys: Sequence[str]) -> list[list[int]]:
+    """The places of equal keys, wherever they stand."""
+    found: dict[str, list[int]] = {}
+    for place, key in enumerate(keys):
+        found.setdefault(key, []).append(place)
+    return list(found.values())
+
+
+def lines(threads: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
+    """A line for each group, of the threads at its places."""
+    return [{"threads": [threads[place] for place in group]} for group in groups]
+
+
+def of_each(outcomes: Sequence[Outcome], groups: Sequence[Sequence[int]]) -> list[Outcome]:
+    """An outcome for each thread, by its place, of those of its groups."""
+    found: dict[int, Outcome] = {}
+    for outcome, group in zip(outcomes, groups, strict=True):
+        found.update(zip(group, _each(outcome, group), strict=True))
+    return [found[place] for place in sorted(found)]
+
+
+def _each(outcome: Outcome, group: Sequence[int]) -> list[Outcome]:
+    """What became of the whole group became of each, where its grader said nothing of them."""
+    run_ms = outcome.run_ms / len(group)
+    if outcome.scores is None:
+        return [
+            Outcome(
+                place,
+                outcome.grader,
+                None,
+                run_ms,
+                error=outcome.error,
+                not_applicable=outcome.not_applicable,
+                details=outcome.details,
+            )
+            for place in group
+        ]
+    return [
+        Outcome(
+            place,
+            outcome.grader,
+            each.score,
+            run_ms,
+            reason=each.reason,
+            error=each.error,
+            values=each.values,
+            not_applicable=each.not_applicable,
+            details=each.details,
+        )
+        for place, each in zip(group, outcome.scores, strict=True)
+    ]

@@ -1,0 +1,92 @@
+"""The scores of a group, as they come out of a sandbox: all that they say is checked, and the group's own score is made
+of them here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import fsum, isfinite
+
+import msgspec
+
+from gradebox.outcome import CompletionScore, OutcomeError
+from gradebox.score import MOST_VALUES, is_name
+from sandbox.guest.protocol.frames import Malformed, most_of_scores
+
+_KINDS = ("exception", "memory", "model")  # an exception in place of a score is one of these
+
+_decoder = msgspec.json.Decoder(list[CompletionScore])
+
+
+@dataclass(frozen=True, slots=True)
+class GroupResult:
+    """What a group comes to: a score; or an error; or that its grader does not apply."""
+
+    score: float | None = None
+    error: OutcomeError | None = None
+    not_applicable: str | None = None
+
+
+def read_scores(data: bytes, count: int, most_text: int) -> list[CompletionScore]:
+    """The scores of a group of so many threads, whose texts have at most so many bytes each.
+
+    Raises:
+        Malformed: they are none, or as many as the group has threads are not there.
+    """
+    if len(data) > most_of_scores(count):
+        raise Malformed(f"scores of {len(data)} bytes for a group of {count}")
+    try:
+        scores = _decoder.decode(data)
+        msgspec.json.encode(scores)  # who writes an outcome does so again
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
+        message = "scores that are no JSON, or nested too deep"
+        raise Malformed(message) from problem
+    if len(scores) != count:
+        raise Malformed(f"{len(scores)} scores of a group of {count}")
+    if not all(_is_sound(score, most_text) for score in scores):
+        raise Malformed("a score of a group that is none")
+    return scores
+
+
+def result_of(scores: Sequence[CompletionScore], most_text: int) -> GroupResult:
+    """The mean, where every completion has a score; else none: that of the rest would be another number."""
+    missing = [score for score in scores if score.score is None]
+    if not missing:
+        return GroupResult(_mean([score.score for score in scores if score.score is not None]))
+    lacking = f"{len(missing)} of {len(scores)} completions have no score"
+    errors = [score.error for score in missing if score.error is not None]
+    if not errors:
+        return GroupResult(not_applicable=_cut(f"{lacking}: {missing[0].not_applicable}", most_text))
+    first = errors[0]
+    retryable = all(error.retryable for error in errors)  # else another try gives the group no score either
+    told = msgspec.structs.replace(first, message=_cut(f"{lacking}: {first.message}", most_text), retryable=retryable)
+    return GroupResult(error=told)
+
+
+def _mean(scores: Sequence[float]) -> float:
+    try:
+        return fsum(scores) / len(scores)
+    except OverflowError:  # the sum of finite numbers may be none
+        return fsum(score / len(scores) for score in scores)
+
+
+def _is_sound(score: CompletionScore, most_text: int) -> bool:
+    said = (score.score, score.error, score.not_applicable)
+    if sum(each is not None for each in said) != 1 or (score.score is not None and not isfinite(score.score)):
+        return False
+    error, values = score.error, score.values or {}
+    texts = [score.reason, score.not_applicable]
+    if error is not None:
+        is_ask = error.kind == "model"
+        if error.kind not in _KINDS or (error.cause is not None) != is_ask or (error.retryable and not is_ask):
+            return False
+        texts += [error.message, error.reply]
+    return (
+        all(text is None or len(text.encode()) <= most_text for text in texts)
+        and len(values) <= MOST_VALUES
+        and all(is_name(name) and isfinite(number) for name, number in values.items())
+    )
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    data = text.encode()
+    return text if len(data) <= most_bytes else data[: most_bytes - 3].decode("utf-8", "ignore") + "…"

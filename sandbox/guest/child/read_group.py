@@ -1,0 +1,35 @@
+"""From a line of JSON to the threads that a grader of groups is given."""
+
+from gradebox.group_forms import members
+from gradebox.thread import StringThread
+from sandbox.guest.child.read_thread import BadInput, ThreadReader
+
+_ABOVE = 2  # levels of a line above each thread: the group, and its list
+
+
+class GroupReader:
+    """Reads groups, each from the bytes of one line."""
+
+    def __init__(self, reader: ThreadReader) -> None:
+        """`reader` says what a line, and a thread in it, may be."""
+        self._reader = reader
+
+    def read(self, line: bytes) -> list[StringThread]:
+        """The threads of a line.
+
+        Raises:
+            BadInput: the line is no group; the message says why.
+        """
+        value = self._reader.read_value(line)
+        try:
+            found = members(value)
+        except ValueError as error:
+            raise BadInput(f"the line is no group: {error}") from None
+        self._reader.check_id(value)
+        return [self._thread(each, number) for number, each in enumerate(found)]
+
+    def _thread(self, value: object, number: int) -> StringThread:
+        try:
+            return self._reader.thread_of(value, above=_ABOVE)
+        except BadInput as problem:
+            raise BadInput(f"thread {number} of the group: {problem}") from None
