@@ -25,6 +25,7 @@ WrittenKind = Literal[
     "checks",
     "combine",
     "multi_criteria",
+    "pairwise",
 ]
 Kind = Literal["function", "prebuilt", "custom"] | WrittenKind
 BuildState = Literal["building", "ready", "failed"]

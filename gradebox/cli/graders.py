@@ -39,6 +39,7 @@ KindChoice = Annotated[
         "checks",
         "combine",
         "multi_criteria",
+        "pairwise",
     ]
     | None,
     typer.Option("--kind", help="A kind whose source is written for you."),

@@ -3,6 +3,7 @@
     binary_judge.py       `BinaryJudge`: a model says whether a completion meets a criterion
     direct_judge.py       `DirectJudge`: a model chooses one of the options of a criterion
     multi_criteria.py     `MultiCriteria`: the weighted sum of several criteria
+    pairwise_judge.py     `PairwiseJudge`: which of several responses is better
     faithfulness.py       `Faithfulness`: the share of a completion's claims that its context bears out
     relevancy.py          `ContextRelevancy`, `AnswerRelevancy`: the share of documents, or of statements, that help
     combine.py            `Combine`: one score of those of several graders
@@ -15,7 +16,7 @@
     documents.py          the documents that a thread holds
     together.py           asks that go out in one round
     bounded.py            details that fit into an outcome
-    prompts.py, direct_prompts.py, claim_prompts.py  what judges say to models
+    prompts.py, direct_prompts.py, pairwise_prompts.py, claim_prompts.py  what judges say to models
     templates.py          prompts in Handlebars
     source.py             the source of a grader of a kind
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from gradebox.judges.external_endpoint import ExternalEndpoint
     from gradebox.judges.faithfulness import Faithfulness
     from gradebox.judges.multi_criteria import CriterionItem, MultiCriteria
+    from gradebox.judges.pairwise_judge import PairwiseJudge
     from gradebox.judges.relevancy import AnswerRelevancy, ContextRelevancy
 else:
     _HOMES = {
@@ -43,6 +45,7 @@ else:
         "external_endpoint": ("ExternalEndpoint",),
         "faithfulness": ("Faithfulness",),
         "multi_criteria": ("CriterionItem", "MultiCriteria"),
+        "pairwise_judge": ("PairwiseJudge",),
         "relevancy": ("AnswerRelevancy", "ContextRelevancy"),
     }
 
@@ -71,5 +74,6 @@ __all__ = [
     "Faithfulness",
     "MultiCriteria",
     "Option",
+    "PairwiseJudge",
     "PositionalBias",
 ]

@@ -28,6 +28,7 @@ class _Kind(NamedTuple):
     name: str  # of the object, in the source
     settings: dict[str, _Setting]
     room: str = "gradebox.judges"  # from where it is imported
+    is_of_groups: bool = False  # whether it grades threads that belong together
 
 
 _TEXT = "a text"
@@ -101,6 +102,22 @@ _KINDS = {
             "formula": _Setting(_TEXT, (str,)),
         },
     ),
+    "pairwise": _Kind(
+        "PairwiseJudge",
+        "judge",
+        {
+            "criterion": _Setting("a text or an object", (str, dict), is_needed=True),
+            "model": _MODEL,
+            "compare": _Setting("one of pairs, all", (str,)),
+            "allow_ties": _FLAG,
+            "both_orders": _FLAG,
+            "on_disagreement": _Setting("one of tie, keep, error", (str,)),
+            "to_evaluate": _Setting("the name of a field", (str,)),
+            "context_fields": _Setting("a name, a list or an object", (str, list, tuple, dict)),
+            **_DRAWN,
+        },
+        is_of_groups=True,
+    ),
     "checks": _Kind(
         "Checks", "checks", {"checks": _Setting("a list of checks", (list, tuple), True)}, "gradebox.checks"
     ),
@@ -145,12 +162,16 @@ def source_of(kind: str, config: Mapping[str, Any]) -> str:
     """
     found, made = settled(kind, config), _KINDS[kind]
     settings = "".join(f"{_INDENT}{name}={_literal(value, 1)},\n" for name, value in found.items())
+    if made.is_of_groups:
+        imported, parameter, given, returned = "Score, StringThread", "threads", "list[StringThread]", "list[Score]"
+    else:
+        imported, parameter, given, returned = "StringThread", "thread", "StringThread", "float"
     return (
-        "from gradebox import StringThread\n"
+        f"from gradebox import {imported}\n"
         f"from {made.room} import {made.made}\n\n"
         f"{made.name} = {made.made}(\n{settings})\n\n\n"
-        "async def grade(thread: StringThread) -> float:\n"
-        f"{_INDENT}return await {made.name}(thread)\n"
+        f"async def grade({parameter}: {given}) -> {returned}:\n"
+        f"{_INDENT}return await {made.name}({parameter})\n"
     )
 
 

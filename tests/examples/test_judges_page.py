@@ -39,8 +39,8 @@ def replied(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_every_block_is_tried() -> None:
-    assert (len(CALLS), len(GRADERS), len(SCRIPTS)) == (6, 6, 1)
-    assert len(BLOCKS) == 13
+    assert (len(CALLS), len(GRADERS), len(SCRIPTS)) == (7, 6, 1)
+    assert len(BLOCKS) == 14
 
 
 @pytest.mark.parametrize("block", CALLS)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gradebox.judges import Criterion, CriterionItem, DecidedCase, Example
     from gradebox.judges.criterion import ContextFields
     from gradebox.judges.direct_judge import OnBias
+    from gradebox.judges.pairwise_judge import Compare, OnDisagreement
 
 
 class AsyncCreation:
@@ -244,6 +245,43 @@ class AsyncCreation:
         own = {"criteria": [_as_json(one) for one in criteria], "model": judge_model}
         config = {**(settings or {}), **own, "normalize_scores": normalize_scores}
         return await self.of_kind(key=key, kind="multi_criteria", config=config, **options)
+
+    async def pairwise(
+        self,
+        *,
+        key: str,
+        criterion: str | Mapping[str, Any] | Criterion,
+        judge_model: str,
+        compare: Compare = "pairs",
+        allow_ties: bool = False,
+        both_orders: bool = False,
+        on_disagreement: OnDisagreement = "tie",
+        to_evaluate: str | None = None,
+        context_fields: ContextFields = None,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+        **options: Unpack[GraderOptions],
+    ) -> AsyncGraderHandle:
+        """Makes a grader of groups by which a model of the project compares responses; the score of each is its win
+        rate.
+
+        The settings are those of `gradebox.judges.PairwiseJudge`. Raises as `binary_judge` does.
+        """
+        config = {
+            "criterion": criterion if isinstance(criterion, str | Mapping) else criterion.as_config(),
+            "model": judge_model,
+            "compare": compare,
+            "allow_ties": allow_ties,
+            "both_orders": both_orders,
+            "on_disagreement": on_disagreement,
+            "to_evaluate": to_evaluate,
+            "context_fields": context_fields,
+            "temperature": temperature,
+            "max_tokens": max_tokens,
+            "seed": seed,
+        }
+        return await self.of_kind(key=key, kind="pairwise", config=config, **options)
 
     async def combine(
         self,

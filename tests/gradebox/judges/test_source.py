@@ -24,6 +24,7 @@ _CLASSES = (
     "Checks",
     "Combine",
     "MultiCriteria",
+    "PairwiseJudge",
     "ExternalEndpoint",
     "DirectJudge",
     "Faithfulness",
@@ -37,7 +38,7 @@ def settings_in(text: str) -> dict[str, Any]:
     given: dict[str, Any] = {}
     lines = text.replace("from gradebox", "# from gradebox")
     names = dict.fromkeys(_CLASSES, given.update)
-    exec(compile(lines, "grader", "exec"), names | {"StringThread": object})
+    exec(compile(lines, "grader", "exec"), names | {"Score": float, "StringThread": object})
     return given
 
 
@@ -75,6 +76,16 @@ def test_a_combination_is_written_with_its_parts() -> None:
     assert "combined = Combine(\n" in written
     with pytest.raises(ValueError, match=r"config\.graders is missing"):
         source.source_of("combine", {"graders": []})
+
+
+def test_a_judge_of_groups_takes_and_gives_lists() -> None:
+    config = {"criterion": "funny_joke", "model": "m", "compare": "all", "allow_ties": True}
+    written = source.source_of("pairwise", config)
+    assert settings_in(written) == config
+    assert "from gradebox import Score, StringThread\n" in written
+    assert written.endswith(
+        "async def grade(threads: list[StringThread]) -> list[Score]:\n    return await judge(threads)\n"
+    )
 
 
 def test_it_holds_every_setting() -> None:

@@ -1,0 +1,220 @@
+"""A judge that compares responses to one prompt with each other."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any, Literal, NamedTuple, get_args
+
+from gradebox.asks.asking import MOST_ASKS
+from gradebox.asks.errors import ModelError
+from gradebox.asks.model import Model
+from gradebox.judges import fields
+from gradebox.judges import pairwise_prompts as prompts
+from gradebox.judges.bounded import bounded
+from gradebox.judges.criterion import ContextFields, Criterion
+from gradebox.judges.together import together
+from gradebox.score import Score
+from gradebox.thread import StringThread
+
+Compare = Literal["pairs", "all"]
+"""Two responses at a time, each pair once; or one contest of all, which one of them wins."""
+OnDisagreement = Literal["tie", "keep", "error"]
+"""What becomes of a contest that the other order of the responses turns: it is a tie; the decision of the first order
+stands; or it has no result.
+"""
+
+_TIE = "tie"
+_FEWEST = 2
+
+
+class _Contest(NamedTuple):
+    """The places of who took part, and who won; None for a tie."""
+
+    members: tuple[int, ...]
+    winner: int | None
+    reason: str | None
+    is_biased: bool | None  # None where one order was asked alone
+
+
+class _Lost(NamedTuple):
+    """A contest without a result."""
+
+    members: tuple[int, ...]
+    error: ModelError
+
+
+class PairwiseJudge:
+    """Asks a model which of several responses is better: `await judge(threads)`. Make it at module level.
+
+    The score of a response is its win rate: the contests that it won, a tie counting half, divided by those that it
+    took part in.
+    """
+
+    def __init__(
+        self,
+        criterion: str | Mapping[str, Any] | Criterion,
+        model: str,
+        compare: Compare = "pairs",
+        allow_ties: bool = False,
+        both_orders: bool = False,
+        on_disagreement: OnDisagreement = "tie",
+        to_evaluate: str | None = None,
+        context_fields: ContextFields = None,
+        temperature: float | None = 0.0,
+        max_tokens: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        """A judge.
+
+        Args:
+            criterion: what a better response is better by: a text, the name of a predefined one, `{"description",
+                "name"?, "to_evaluate"?, "context_fields"?}` or a `Criterion`. Its options do not matter.
+            model: the model's key in the project.
+            compare: "pairs", each two responses once; or "all", all at once.
+            allow_ties: whether the model may decide for none.
+            both_orders: whether each contest is held again with the responses in the reverse order.
+            on_disagreement: what becomes of a contest that turns then.
+            to_evaluate: the field that is judged, in place of the criterion's.
+            context_fields: what is shown beside it, of the first thread, in place of the criterion's.
+            temperature: None for what the model is registered with. So are the two that follow.
+            max_tokens: of a reply.
+            seed: for servers that take one.
+
+        Raises:
+            ValueError: a setting is none; the message says which.
+        """
+        _check_choices(compare, on_disagreement, allow_ties, both_orders)
+        self._model = Model(model)
+        self._criterion = _read(criterion)
+        self._to_evaluate = to_evaluate or self._criterion.to_evaluate
+        self._context_fields = self._criterion.context_fields if context_fields is None else context_fields
+        fields.check_names(self._to_evaluate)
+        fields.check_names(self._context_fields)
+        self._compares_all = compare == "all"
+        self._allows_ties = allow_ties
+        self._asks_both = both_orders
+        self._on_disagreement = on_disagreement
+        self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
+
+    async def __call__(self, threads: list[StringThread]) -> list[Score | Exception]:
+        """The score of each response; in place of a score, the error of a contest that a response took part in and that
+        has no result.
+
+        Raises:
+            ValueError: there are fewer than two responses, too many to ask about, or one lacks a field.
+        """
+        places = range(len(threads))
+        if len(places) < _FEWEST:
+            raise ValueError(f"a comparison takes two responses or more, and got {len(places)}")
+        contests = [tuple(places)] if self._compares_all else [*combinations(places, 2)]
+        asks = len(contests) * (2 if self._asks_both else 1)
+        if asks > MOST_ASKS:
+            raise ValueError(f"{len(places)} responses take {asks} asks, and {MOST_ASKS} may be made: compare fewer")
+        texts = [fields.text_of(thread, self._to_evaluate) for thread in threads]
+        context = fields.context_of(threads[0], self._context_fields)
+        held = await together([partial(self._held, members, texts, context) for members in contests])
+        return self._scores(len(threads), held)
+
+    async def _held(
+        self, members: tuple[int, ...], texts: Sequence[str], context: Mapping[str, str]
+    ) -> _Contest | _Lost:
+        orders = [members, members[::-1]] if self._asks_both else [members]
+        try:
+            decided = await together([partial(self._decided, order, texts, context) for order in orders])
+        except ModelError as error:
+            return _Lost(members, error)
+        winner, reason = decided[0]
+        is_biased = decided[1][0] != winner if self._asks_both else None
+        if is_biased and self._on_disagreement == "error":
+            return _Lost(
+                members, ModelError("failed", "the order of the responses decides, so the contest has no result")
+            )
+        if is_biased and self._on_disagreement == "tie":
+            winner = None
+        return _Contest(members, winner, reason, is_biased)
+
+    async def _decided(
+        self, order: Sequence[int], texts: Sequence[str], context: Mapping[str, str]
+    ) -> tuple[int | None, str | None]:
+        """The place of who wins, and why. The model knows responses by where they stand alone."""
+        names = [f"response {number}" for number in range(1, len(order) + 1)]
+        shown = dict(zip(names, [texts[place] for place in order], strict=True))
+        options = [*names, _TIE] if self._allows_ties else names
+        messages = prompts.messages(self._criterion, shown, context, self._allows_ties)
+        verdict = await self._model.choose(messages, options, True, **self._options)
+        winner = None if verdict.option == _TIE else order[names.index(verdict.option)]
+        return winner, verdict.reasoning
+
+    def _scores(self, count: int, held: Sequence[_Contest | _Lost]) -> list[Score | Exception]:
+        lost = {place: one.error for one in reversed(held) if isinstance(one, _Lost) for place in one.members}
+        contests = [one for one in held if isinstance(one, _Contest)]
+        own = {place: [one for one in contests if place in one.members] for place in range(count) if place not in lost}
+        rates = {place: _win_rate(place, mine) for place, mine in own.items()}
+        return [
+            lost[place] if place in lost else self._score(place, own[place], rates, is_ranked=not lost)
+            for place in range(count)
+        ]
+
+    def _score(self, place: int, own: Sequence[_Contest], rates: Mapping[int, float], is_ranked: bool) -> Score:
+        rate = rates[place]
+        details: dict[str, Any] = {
+            "criterion": self._criterion.label,
+            "response": place + 1,
+            "contest_results": [_result(place, contest) for contest in own],
+            "compared_to": [[other + 1 for other in contest.members if other != place] for contest in own],
+            "win_rate": rate,
+            # With a contest that has no result, nobody knows who stands before whom.
+            "ranking": 1 + sum(other > rate for other in rates.values()) if is_ranked else None,
+            "reasons": [contest.reason for contest in own],
+        }
+        if self._asks_both:
+            details["positional_bias"] = [contest.is_biased for contest in own]
+        won = sum(contest.winner == place for contest in own)
+        return Score(rate, f"won {won} of {len(own)} contests", details=bounded(details))
+
+    def __repr__(self) -> str:
+        return f"PairwiseJudge({self._criterion.label!r:.80}, model={self._model.key!r})"
+
+
+def _win_rate(place: int, own: Sequence[_Contest]) -> float:
+    results = {"won": 1.0, "tied": 0.5, "lost": 0.0}
+    return sum(results[_result(place, contest)] for contest in own) / len(own)
+
+
+def _result(place: int, contest: _Contest) -> str:
+    if contest.winner is None:
+        return "tied"
+    return "won" if contest.winner == place else "lost"
+
+
+def _check_choices(compare: str, on_disagreement: str, *flags: bool) -> None:
+    if compare not in get_args(Compare):
+        raise ValueError(f"compare= is one of {', '.join(map(repr, get_args(Compare)))}, and not {compare!r:.80}")
+    if on_disagreement not in get_args(OnDisagreement):
+        said = ", ".join(map(repr, get_args(OnDisagreement)))
+        raise ValueError(f"on_disagreement= is one of {said}, and not {on_disagreement!r:.80}")
+    if not all(isinstance(flag, bool) for flag in flags):
+        raise ValueError("allow_ties= and both_orders= are true or false")
+
+
+def _read(criterion: object) -> Criterion:
+    """A criterion, which needs no options here."""
+    from gradebox.judges.criteria import DIRECT, PAIRWISE
+
+    if isinstance(criterion, str):
+        name = criterion.strip()
+        found = PAIRWISE.get(name) or DIRECT.get(name) or Criterion(criterion, ())
+    elif isinstance(criterion, Criterion):
+        found = criterion
+    elif isinstance(criterion, Mapping) and "description" in criterion and set(criterion) <= set(Criterion._fields):
+        found = Criterion(**{"options": (), **criterion})
+    else:
+        raise ValueError(f'criterion= is a text or {{"description", "name"?, …}}, and this is {criterion!r:.80}')
+    texts = (found.description, found.name, found.to_evaluate)
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or not found.description.strip()
+        or not found.name.isprintable()
+    ):
+        raise ValueError(f"criterion= says in words what a better response is better by, and this is {criterion!r:.80}")
+    return found
