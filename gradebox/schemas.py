@@ -25,7 +25,7 @@ WrittenKind = Literal[
     "checks",
     "combine",
     "multi_criteria",
-    "pairwise",
+    "pairwise_judge",
 ]
 Kind = Literal["function", "prebuilt", "custom"] | WrittenKind
 BuildState = Literal["building", "ready", "failed"]

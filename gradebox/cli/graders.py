@@ -39,7 +39,7 @@ KindChoice = Annotated[
         "checks",
         "combine",
         "multi_criteria",
-        "pairwise",
+        "pairwise_judge",
     ]
     | None,
     typer.Option("--kind", help="A kind whose source is written for you."),

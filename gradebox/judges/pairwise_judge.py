@@ -12,16 +12,13 @@ from gradebox.judges import fields
 from gradebox.judges import pairwise_prompts as prompts
 from gradebox.judges.bounded import bounded
 from gradebox.judges.criterion import ContextFields, Criterion
+from gradebox.judges.direct_judge import OnBias
 from gradebox.judges.together import together
 from gradebox.score import Score
 from gradebox.thread import StringThread
 
-Compare = Literal["pairs", "all"]
+Contests = Literal["all_pairs", "at_once"]
 """Two responses at a time, each pair once; or one contest of all, which one of them wins."""
-OnDisagreement = Literal["tie", "keep", "error"]
-"""What becomes of a contest that the other order of the responses turns: it is a tie; the decision of the first order
-stands; or it has no result.
-"""
 
 _TIE = "tie"
 _FEWEST = 2
@@ -54,10 +51,10 @@ class PairwiseJudge:
         self,
         criterion: str | Mapping[str, Any] | Criterion,
         model: str,
-        compare: Compare = "pairs",
+        contests: Contests = "all_pairs",
         allow_ties: bool = False,
-        both_orders: bool = False,
-        on_disagreement: OnDisagreement = "tie",
+        check_positional_bias: bool = False,
+        on_bias: OnBias = "keep",
         to_evaluate: str | None = None,
         context_fields: ContextFields = None,
         temperature: float | None = 0.0,
@@ -70,10 +67,11 @@ class PairwiseJudge:
             criterion: what a better response is better by: a text, the name of a predefined one, `{"description",
                 "name"?, "to_evaluate"?, "context_fields"?}` or a `Criterion`. Its options do not matter.
             model: the model's key in the project.
-            compare: "pairs", each two responses once; or "all", all at once.
+            contests: "all_pairs", each two responses once; or "at_once", one contest of all.
             allow_ties: whether the model may decide for none.
-            both_orders: whether each contest is held again with the responses in the reverse order.
-            on_disagreement: what becomes of a contest that turns then.
+            check_positional_bias: whether each contest is held again with the responses in the reverse order.
+            on_bias: what becomes of a contest that turns then: the decision of the first order stands ("keep"), it is
+                a tie, or it has no result ("error").
             to_evaluate: the field that is judged, in place of the criterion's.
             context_fields: what is shown beside it, of the first thread, in place of the criterion's.
             temperature: None for what the model is registered with. So are the two that follow.
@@ -83,17 +81,17 @@ class PairwiseJudge:
         Raises:
             ValueError: a setting is none; the message says which.
         """
-        _check_choices(compare, on_disagreement, allow_ties, both_orders)
+        _check_choices(contests, on_bias, allow_ties, check_positional_bias)
         self._model = Model(model)
         self._criterion = _read(criterion)
         self._to_evaluate = to_evaluate or self._criterion.to_evaluate
         self._context_fields = self._criterion.context_fields if context_fields is None else context_fields
         fields.check_names(self._to_evaluate)
         fields.check_names(self._context_fields)
-        self._compares_all = compare == "all"
+        self._compares_all = contests == "at_once"
         self._allows_ties = allow_ties
-        self._asks_both = both_orders
-        self._on_disagreement = on_disagreement
+        self._checks_bias = check_positional_bias
+        self._on_bias = on_bias
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     async def __call__(self, threads: list[StringThread]) -> list[Score | Exception]:
@@ -107,7 +105,7 @@ class PairwiseJudge:
         if len(places) < _FEWEST:
             raise ValueError(f"a comparison takes two responses or more, and got {len(places)}")
         contests = [tuple(places)] if self._compares_all else [*combinations(places, 2)]
-        asks = len(contests) * (2 if self._asks_both else 1)
+        asks = len(contests) * (2 if self._checks_bias else 1)
         if asks > MOST_ASKS:
             raise ValueError(f"{len(places)} responses take {asks} asks, and {MOST_ASKS} may be made: compare fewer")
         texts = [fields.text_of(thread, self._to_evaluate) for thread in threads]
@@ -118,18 +116,18 @@ class PairwiseJudge:
     async def _held(
         self, members: tuple[int, ...], texts: Sequence[str], context: Mapping[str, str]
     ) -> _Contest | _Lost:
-        orders = [members, members[::-1]] if self._asks_both else [members]
+        orders = [members, members[::-1]] if self._checks_bias else [members]
         try:
             decided = await together([partial(self._decided, order, texts, context) for order in orders])
         except ModelError as error:
             return _Lost(members, error)
         winner, reason = decided[0]
-        is_biased = decided[1][0] != winner if self._asks_both else None
-        if is_biased and self._on_disagreement == "error":
+        is_biased = decided[1][0] != winner if self._checks_bias else None
+        if is_biased and self._on_bias == "error":
             return _Lost(
                 members, ModelError("failed", "the order of the responses decides, so the contest has no result")
             )
-        if is_biased and self._on_disagreement == "tie":
+        if is_biased and self._on_bias == "tie":
             winner = None
         return _Contest(members, winner, reason, is_biased)
 
@@ -160,15 +158,11 @@ class PairwiseJudge:
         details: dict[str, Any] = {
             "criterion": self._criterion.label,
             "response": place + 1,
-            "contest_results": [_result(place, contest) for contest in own],
-            "compared_to": [[other + 1 for other in contest.members if other != place] for contest in own],
+            "contests": [_told(place, contest) for contest in own],
             "win_rate": rate,
             # With a contest that has no result, nobody knows who stands before whom.
             "ranking": 1 + sum(other > rate for other in rates.values()) if is_ranked else None,
-            "reasons": [contest.reason for contest in own],
         }
-        if self._asks_both:
-            details["positional_bias"] = [contest.is_biased for contest in own]
         won = sum(contest.winner == place for contest in own)
         return Score(rate, f"won {won} of {len(own)} contests", details=bounded(details))
 
@@ -177,24 +171,27 @@ class PairwiseJudge:
 
 
 def _win_rate(place: int, own: Sequence[_Contest]) -> float:
-    results = {"won": 1.0, "tied": 0.5, "lost": 0.0}
-    return sum(results[_result(place, contest)] for contest in own) / len(own)
+    won = sum(1.0 if contest.winner == place else 0.5 if contest.winner is None else 0.0 for contest in own)
+    return won / len(own)
 
 
-def _result(place: int, contest: _Contest) -> str:
-    if contest.winner is None:
-        return "tied"
-    return "won" if contest.winner == place else "lost"
+def _told(place: int, contest: _Contest) -> dict[str, Any]:
+    """A contest as one response has it; `won` is None for a tie."""
+    told: dict[str, Any] = {
+        "against": [other + 1 for other in contest.members if other != place],
+        "won": None if contest.winner is None else contest.winner == place,
+        "reason": contest.reason,
+    }
+    return told if contest.is_biased is None else {**told, "biased": contest.is_biased}
 
 
-def _check_choices(compare: str, on_disagreement: str, *flags: bool) -> None:
-    if compare not in get_args(Compare):
-        raise ValueError(f"compare= is one of {', '.join(map(repr, get_args(Compare)))}, and not {compare!r:.80}")
-    if on_disagreement not in get_args(OnDisagreement):
-        said = ", ".join(map(repr, get_args(OnDisagreement)))
-        raise ValueError(f"on_disagreement= is one of {said}, and not {on_disagreement!r:.80}")
+def _check_choices(contests: str, on_bias: str, *flags: bool) -> None:
+    if contests not in get_args(Contests):
+        raise ValueError(f"contests= is one of {', '.join(map(repr, get_args(Contests)))}, and not {contests!r:.80}")
+    if on_bias not in get_args(OnBias):
+        raise ValueError(f"on_bias= is one of {', '.join(map(repr, get_args(OnBias)))}, and not {on_bias!r:.80}")
     if not all(isinstance(flag, bool) for flag in flags):
-        raise ValueError("allow_ties= and both_orders= are true or false")
+        raise ValueError("allow_ties= and check_positional_bias= are true or false")
 
 
 def _read(criterion: object) -> Criterion:

@@ -102,16 +102,16 @@ _KINDS = {
             "formula": _Setting(_TEXT, (str,)),
         },
     ),
-    "pairwise": _Kind(
+    "pairwise_judge": _Kind(
         "PairwiseJudge",
         "judge",
         {
             "criterion": _Setting("a text or an object", (str, dict), is_needed=True),
             "model": _MODEL,
-            "compare": _Setting("one of pairs, all", (str,)),
+            "contests": _Setting("one of all_pairs, at_once", (str,)),
             "allow_ties": _FLAG,
-            "both_orders": _FLAG,
-            "on_disagreement": _Setting("one of tie, keep, error", (str,)),
+            "check_positional_bias": _FLAG,
+            "on_bias": _Setting("one of keep, tie, error", (str,)),
             "to_evaluate": _Setting("the name of a field", (str,)),
             "context_fields": _Setting("a name, a list or an object", (str, list, tuple, dict)),
             **_DRAWN,

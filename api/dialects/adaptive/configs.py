@@ -39,7 +39,7 @@ _TYPES["judge"] = GraderTypeEnum.JUDGE  # those of our own, and those that were 
 _TYPES["checks"] = GraderTypeEnum.FUNCTION  # the SDK has no such type, and sees the source
 _TYPES["combine"] = GraderTypeEnum.FUNCTION
 _TYPES["multi_criteria"] = GraderTypeEnum.FUNCTION
-_TYPES["pairwise"] = GraderTypeEnum.FUNCTION
+_TYPES["pairwise_judge"] = GraderTypeEnum.FUNCTION
 _TYPES |= dict.fromkeys(("prebuilt", *_CRITERIA), GraderTypeEnum.PREBUILT)
 
 
@@ -116,7 +116,7 @@ def grader(project: Project, kept: Grader, version: Version, there: Registered) 
 
 def _output(kept: Grader, source: str, config: dict[str, Any], there: Registered) -> config_types.GraderConfig:
     match kept.kind:
-        case "function" | "checks" | "combine" | "multi_criteria" | "pairwise":
+        case "function" | "checks" | "combine" | "multi_criteria" | "pairwise_judge":
             return config_types.FunctionConfigOutput(source_code=source, description=kept.description or None)
         case "custom":
             return config_types.CustomConfigOutput(description=kept.description or None)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gradebox.judges import Criterion, CriterionItem, DecidedCase, Example
     from gradebox.judges.criterion import ContextFields
     from gradebox.judges.direct_judge import OnBias
-    from gradebox.judges.pairwise_judge import Compare, OnDisagreement
+    from gradebox.judges.pairwise_judge import Contests
 
 
 class AsyncCreation:
@@ -246,16 +246,16 @@ class AsyncCreation:
         config = {**(settings or {}), **own, "normalize_scores": normalize_scores}
         return await self.of_kind(key=key, kind="multi_criteria", config=config, **options)
 
-    async def pairwise(
+    async def pairwise_judge(
         self,
         *,
         key: str,
         criterion: str | Mapping[str, Any] | Criterion,
         judge_model: str,
-        compare: Compare = "pairs",
+        contests: Contests = "all_pairs",
         allow_ties: bool = False,
-        both_orders: bool = False,
-        on_disagreement: OnDisagreement = "tie",
+        check_positional_bias: bool = False,
+        on_bias: OnBias = "keep",
         to_evaluate: str | None = None,
         context_fields: ContextFields = None,
         temperature: float | None = 0.0,
@@ -271,17 +271,17 @@ class AsyncCreation:
         config = {
             "criterion": criterion if isinstance(criterion, str | Mapping) else criterion.as_config(),
             "model": judge_model,
-            "compare": compare,
+            "contests": contests,
             "allow_ties": allow_ties,
-            "both_orders": both_orders,
-            "on_disagreement": on_disagreement,
+            "check_positional_bias": check_positional_bias,
+            "on_bias": on_bias,
             "to_evaluate": to_evaluate,
             "context_fields": context_fields,
             "temperature": temperature,
             "max_tokens": max_tokens,
             "seed": seed,
         }
-        return await self.of_kind(key=key, kind="pairwise", config=config, **options)
+        return await self.of_kind(key=key, kind="pairwise_judge", config=config, **options)
 
     async def combine(
         self,

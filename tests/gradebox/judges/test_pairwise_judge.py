@@ -53,12 +53,12 @@ def cycle(shown: list[str]) -> str:
         (min, "abc", {}, [1.0, 0.5, 0.0], [1, 2, 3]),
         (cycle, "abc", {}, [0.5] * 3, [1, 1, 1]),
         (lambda shown: "tie", "abc", {"allow_ties": True}, [0.5, 0.5, 0.5], [1, 1, 1]),
-        (min, "bca", {"compare": "all"}, [0.0, 0.0, 1.0], [2, 2, 1]),
-        (lambda shown: "tie", "ab", {"compare": "all", "allow_ties": True}, [0.5, 0.5], [1, 1]),
-        (min, "ba", {"both_orders": True}, [0.0, 1.0], [2, 1]),
-        (lambda shown: "#1", "ab", {"both_orders": True}, [0.5, 0.5], [1, 1]),
-        (lambda shown: "#1", "ab", {"both_orders": True, "on_disagreement": "keep"}, [1.0, 0.0], [1, 2]),
-        (min, "cab", {"compare": "all", "both_orders": True}, [0.0, 1.0, 0.0], [2, 1, 2]),
+        (min, "bca", {"contests": "at_once"}, [0.0, 0.0, 1.0], [2, 2, 1]),
+        (lambda shown: "tie", "ab", {"contests": "at_once", "allow_ties": True}, [0.5, 0.5], [1, 1]),
+        (min, "ba", {"check_positional_bias": True}, [0.0, 1.0], [2, 1]),
+        (lambda shown: "#1", "ab", {"check_positional_bias": True}, [1.0, 0.0], [1, 2]),
+        (lambda shown: "#1", "ab", {"check_positional_bias": True, "on_bias": "tie"}, [0.5, 0.5], [1, 1]),
+        (min, "cab", {"contests": "at_once", "check_positional_bias": True}, [0.0, 1.0, 0.0], [2, 1, 2]),
         (lambda shown: "d" if "d" in shown else "tie", "abcd", {"allow_ties": True}, [1 / 3] * 3 + [1.0], [2, 2, 2, 1]),
     ],
 )
@@ -72,29 +72,34 @@ def test_win_rates_and_ranking(
 
 @pytest.mark.parametrize(
     ("settings", "asks"),
-    [({}, 6), ({"both_orders": True}, 12), ({"compare": "all"}, 1), ({"compare": "all", "both_orders": True}, 2)],
+    [
+        ({}, 6),
+        ({"check_positional_bias": True}, 12),
+        ({"contests": "at_once"}, 1),
+        ({"contests": "at_once", "check_positional_bias": True}, 2),
+    ],
 )
 def test_how_often_it_asks(settings: dict[str, Any], asks: int) -> None:
     assert len(compared(min, *"abcd", **settings)[1]) == asks
 
 
 def test_details_hold_each_contest() -> None:
-    (first, second, _), _ = compared(min, "a", "b", "c", both_orders=True)
+    (first, second, _), _ = compared(min, "a", "b", "c", check_positional_bias=True)
     assert first.details == {
         "criterion": "The joke is funny",
         "response": 1,
-        "contest_results": ["won", "won"],
-        "compared_to": [[2], [3]],
+        "contests": [
+            {"against": [2], "won": True, "reason": "response 1 of a b", "biased": False},
+            {"against": [3], "won": True, "reason": "response 1 of a c", "biased": False},
+        ],
         "win_rate": 1.0,
         "ranking": 1,
-        "reasons": ["response 1 of a b", "response 1 of a c"],
-        "positional_bias": [False, False],
     }
     assert second.reason == "won 1 of 2 contests"
 
 
 def test_a_contest_that_turns_may_have_no_result() -> None:
-    scores, _ = compared(lambda shown: "#1", "a", "b", both_orders=True, on_disagreement="error")
+    scores, _ = compared(lambda shown: "#1", "a", "b", check_positional_bias=True, on_bias="error")
     assert [type(score) for score in scores] == [ModelError, ModelError]
     assert "order of the responses decides" in str(scores[0])
 
@@ -142,7 +147,7 @@ def test_groups_that_cannot_be_compared(count: int, message: str) -> None:
 
 @pytest.mark.parametrize(
     "settings",
-    [{"compare": "some"}, {"on_disagreement": "toss"}, {"allow_ties": 1}, {"criterion": " "}, {"criterion": {"a": 1}}],
+    [{"contests": "some"}, {"on_bias": "toss"}, {"allow_ties": 1}, {"criterion": " "}, {"criterion": {"a": 1}}],
 )
 def test_settings_that_are_none_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="="):

@@ -79,8 +79,8 @@ def test_a_combination_is_written_with_its_parts() -> None:
 
 
 def test_a_judge_of_groups_takes_and_gives_lists() -> None:
-    config = {"criterion": "funny_joke", "model": "m", "compare": "all", "allow_ties": True}
-    written = source.source_of("pairwise", config)
+    config = {"criterion": "funny_joke", "model": "m", "contests": "at_once", "allow_ties": True}
+    written = source.source_of("pairwise_judge", config)
     assert settings_in(written) == config
     assert "from gradebox import Score, StringThread\n" in written
     assert written.endswith(
