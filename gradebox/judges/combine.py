@@ -1,4 +1,4 @@
-"""A score that is made of the scores of other graders of the project."""
+"""A score that is made of the scores of other graders of the project, and of judges."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -6,46 +6,50 @@ from math import fsum, isfinite
 from typing import Any
 
 from gradebox.asks.errors import ModelError
-from gradebox.asks.other_grader import Grader
 from gradebox.judges.bounded import bounded
+from gradebox.judges.combined_part import Judge, Part, PartConfig, read_parts
 from gradebox.judges.formula import FUNCTIONS, Formula, Undefined
 from gradebox.judges.together import together
-from gradebox.score import MOST_VALUES, NotApplicable, Score, is_name
+from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
 
-_Part = Score | ModelError | NotApplicable
+_Said = Score | ModelError | NotApplicable
 
 
 class Combine:
     """The mean of several graders' scores by weights, or what a formula makes of them: `await combined(thread)`.
 
-    All parts are asked at once, each in a sandbox of its own. Where a part fails, the whole fails; else, where a part
-    does not apply, the whole does not. The other parts never stand in for it. Make it at module level.
+    All parts are asked at once; each grader of the project in a sandbox of its own. Where a part fails, the whole
+    fails; else, where a part does not apply, the whole does not. The other parts never stand in for it. Make it at
+    module level.
     """
 
     def __init__(
         self,
-        graders: Mapping[str, str] | Sequence[str],
-        weights: Mapping[str, float] | None = None,
+        parts: Mapping[str, str | Judge | PartConfig] | Sequence[str],
+        normalize: bool = False,
         formula: str | None = None,
     ) -> None:
         """A combination.
 
         Args:
-            graders: up to 16, by the names that they have here: `{"helpful": "helpful-judge@3", "brief": "brief"}`; or
-                a list of keys, each of which is its own name. Without a number it is the version that is newest when
-                this grader is made.
-            weights: of each name a number of 0 or more. The score is their weighted mean. Without any, all are equal.
+            parts: up to 16, by the names that they have here: each the key of a grader, `"helpful-judge@3"`, a judge,
+                or a `PartConfig` that says how it counts; or a list of keys, each of which is its own name. Without a
+                number it is the version that is newest when this grader is made.
+            normalize: whether each part counts by where its score lies in the range of its scores, from 0 to 1.
             formula: arithmetic on the names, in place of weights: `0.7 * helpful + 0.3 * min(brief, 1)`.
 
         Raises:
             ValueError: a setting is none; the message says which.
         """
-        self._graders = {name: Grader(key) for name, key in _named(graders).items()}
-        if formula is not None and weights is not None:
-            raise ValueError("formula= and weights= each say how the scores are combined: give one of them")
-        self._formula = None if formula is None else _formula(formula, [*self._graders])
-        self._weights = _weights(weights, [*self._graders]) if self._formula is None else {}
+        if not isinstance(normalize, bool):
+            raise ValueError(f"normalize= is true or false, and not {normalize!r:.80}")
+        self._parts = read_parts(parts, normalize)
+        has_weights = any(part.weight is not None for part in self._parts)
+        if formula is not None and has_weights:
+            raise ValueError("formula= and the weights each say how the scores are combined: give one of them")
+        self._formula = None if formula is None else _formula(formula, [part.name for part in self._parts])
+        self._weights = _weights(self._parts) if self._formula is None else {}
 
     async def __call__(self, thread: StringThread) -> Score:
         """The score of a thread, with those of its parts in `values` and all that they say in `details`.
@@ -54,50 +58,64 @@ class Combine:
             ModelError: a part has no score, or the formula has no value for these scores; of kind `failed`.
             NotApplicable: a part says that it does not apply, and no part failed.
         """
-        calls = [partial(_asked, grader, thread) for grader in self._graders.values()]
-        parts = dict(zip(self._graders, await together(calls), strict=True))
-        details = _details({name: self._told(name, part) for name, part in parts.items()})
-        failures = {name: part for name, part in parts.items() if isinstance(part, ModelError)}
+        results = await together([partial(_asked, part, thread) for part in self._parts])
+        said = {part.name: result for part, result in zip(self._parts, results, strict=True)}
+        counted = {part.name: part.counted(one) for part in self._parts if isinstance(one := said[part.name], Score)}
+        details = _details({part.name: self._told(part, said[part.name], counted) for part in self._parts})
+        failures = {name: one for name, one in said.items() if isinstance(one, ModelError)}
         if failures:
             raise _failure(failures, details)
-        for name, part in parts.items():
-            if isinstance(part, NotApplicable):
-                raise NotApplicable(f"{name}: {part.reason}" if part.reason else name, details)
-        scores = {name: float(part) for name, part in parts.items() if isinstance(part, Score)}
+        for name, one in said.items():
+            if isinstance(one, NotApplicable):
+                raise NotApplicable(f"{name}: {one.reason}" if one.reason else name, details)
+        values = {name: float(one) for name, one in said.items() if isinstance(one, Score)}
+        unmet = [part.name for part in self._parts if part.required and counted[part.name] < 1]
+        if unmet:
+            return Score(0.0, f"required, and not met: {', '.join(unmet)}", values, details)
         try:
-            value = self._combined(scores)
+            value = self._combined(counted)
         except Undefined as error:
             raise ModelError("failed", str(error), details=details) from None
-        return Score(value, values=scores, details=details)
+        return Score(value, values=values, details=details)
 
-    def _combined(self, scores: Mapping[str, float]) -> float:
+    def _combined(self, counted: Mapping[str, float]) -> float:
         if self._formula is not None:
-            return self._formula.value(scores)
-        value = fsum(self._weights[name] * score for name, score in scores.items())
+            return self._formula.value(counted)
+        value = fsum(self._weights[name] * score for name, score in counted.items())
         if not isfinite(value):
             raise Undefined(f"the weighted mean is {value} for these scores, and a score is a finite number")
         return value
 
-    def _told(self, name: str, part: _Part) -> dict[str, Any]:
-        told: dict[str, Any] = {"grader": self._graders[name].key}
-        if name in self._weights:
-            told["weight"] = self._weights[name]
-        if isinstance(part, ModelError):
-            return {**told, "error": {"kind": part.kind, "message": part.message, "retryable": part.retryable}}
-        if isinstance(part, NotApplicable):
-            return {**told, "not_applicable": part.reason}
-        told["score"] = float(part)
-        return told | {name: said for name in ("reason", "details") if (said := getattr(part, name)) is not None}
+    def _told(self, part: Part, said: _Said, counted: Mapping[str, float]) -> dict[str, Any]:
+        told: dict[str, Any] = dict(part.label)
+        if part.name in self._weights:
+            told["weight"] = self._weights[part.name]
+        if isinstance(said, ModelError):
+            return {**told, "error": {"kind": said.kind, "message": said.message, "retryable": said.retryable}}
+        if isinstance(said, NotApplicable):
+            return {**told, "not_applicable": said.reason}
+        told |= {"score": float(said), "counted": counted[part.name]}
+        if part.name in self._weights:
+            told["weighted"] = self._weights[part.name] * counted[part.name]
+        return told | {name: each for name in ("reason", "details") if (each := getattr(said, name)) is not None}
 
     def __repr__(self) -> str:
-        return f"Combine({', '.join(self._graders)})"
+        return f"Combine({', '.join(part.name for part in self._parts)})"
 
 
-async def _asked(grader: Grader, thread: StringThread) -> _Part:
+async def _asked(part: Part, thread: StringThread) -> _Said:
+    """What a part says; a failure where its score cannot count."""
     try:
-        return await grader(thread)
+        result = await part.judge(thread)
+        score = result if isinstance(result, Score) else Score(result)
+        part.counted(score)
     except (ModelError, NotApplicable) as why:
         return why
+    except MemoryError:
+        raise
+    except Exception as problem:  # noqa: BLE001  # a judge in this source fails its part alone, as another grader does
+        return ModelError("failed", f"{type(problem).__name__}: {problem}")
+    return score
 
 
 def _failure(failures: Mapping[str, ModelError], details: dict[str, Any]) -> ModelError:
@@ -118,23 +136,6 @@ def _details(parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
         return bounded({"parts": shorter})
 
 
-def _named(graders: object) -> dict[str, str]:
-    if isinstance(graders, Mapping):
-        named = dict(graders)
-    elif isinstance(graders, list | tuple) and all(isinstance(key, str) for key in graders):
-        named = {key.partition("@")[0]: key for key in graders}
-        if len(named) < len(graders):
-            raise ValueError('graders= lists a grader twice: give names, as {"new": "polite@3", "old": "polite@2"}')
-    else:
-        raise ValueError(f"graders= takes names and keys of graders, and got {graders!r:.80}")
-    if not 0 < len(named) <= MOST_VALUES:
-        raise ValueError(f"graders= takes 1 to {MOST_VALUES} graders, and got {len(named)}: combine combinations")
-    for name in named:
-        if not isinstance(name, str) or not is_name(name):
-            raise ValueError(f"graders=: {name!r:.80} is no name: write up to 64 printable characters")
-    return named
-
-
 def _formula(text: object, names: list[str]) -> Formula:
     if not isinstance(text, str):
         raise ValueError(f"formula= is a text, and got {text!r:.80}")
@@ -147,17 +148,15 @@ def _formula(text: object, names: list[str]) -> Formula:
     return Formula(text, names)
 
 
-def _weights(weights: object, names: list[str]) -> dict[str, float]:
+def _weights(parts: Sequence[Part]) -> dict[str, float]:
     """The weights with a sum of 1."""
-    if weights is None:
-        return dict.fromkeys(names, 1 / len(names))
-    if not isinstance(weights, Mapping) or set(weights) != set(names):
-        raise ValueError(f"weights= takes one number for each of {', '.join(names)}, and got {weights!r:.120}")
-    for name, weight in weights.items():
-        is_number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not is_number or not 0 <= weight < float("inf"):
-            raise ValueError(f"weights=: {name!r} is {weight!r:.80}, and a weight is a number of 0 or more")
+    lacking = [part.name for part in parts if part.weight is None]
+    if len(lacking) == len(parts):
+        return dict.fromkeys(lacking, 1 / len(parts))
+    if lacking:
+        raise ValueError(f"parts=: {lacking[0]!r} has no weight, and others have: give each one, or none")
+    weights = {part.name: part.weight or 0.0 for part in parts}
     total = fsum(weights.values())
     if not 0 < total < float("inf"):
-        raise ValueError("weights=: they come to 0, or to more than a number holds: give one that is more than 0")
-    return {name: weights[name] / total for name in names}
+        raise ValueError("parts=: the weights come to 0, or to more than a number holds: give one that is more than 0")
+    return {name: weight / total for name, weight in weights.items()}

@@ -97,8 +97,8 @@ _KINDS = {
         "Combine",
         "combined",
         {
-            "graders": _Setting("an object of names and keys of graders, or a list of keys", (dict, list, tuple), True),
-            "weights": _Setting("an object of names and numbers", (dict,)),
+            "parts": _Setting("an object of names and parts, or a list of keys of graders", (dict, list, tuple), True),
+            "normalize": _FLAG,
             "formula": _Setting(_TEXT, (str,)),
         },
     ),
@@ -123,6 +123,11 @@ _KINDS = {
     ),
 }
 KINDS = tuple(_KINDS)
+
+
+def class_of(kind: str) -> tuple[str, str]:
+    """The module and the name of the class that such graders are of."""
+    return _KINDS[kind].room, _KINDS[kind].made
 
 
 def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:

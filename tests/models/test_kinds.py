@@ -178,7 +178,9 @@ def test_a_criterion_that_a_thread_lacks_is_an_error_of_that_thread(pool: Pool) 
 
 
 def test_a_combination_scores_in_a_sandbox_and_its_failures_say_what_the_parts_said(pool: Pool) -> None:
-    grader = source.source_of("combine", {"graders": {"a": "one@3", "b": "two@1"}, "weights": {"a": 3, "b": 1}})
+    grader = source.source_of(
+        "combine", {"parts": {"a": {"grader": "one@3", "weight": 3}, "b": {"grader": "two@1", "weight": 1}}}
+    )
 
     def told(request: dict[str, Any]) -> dict[str, Any]:
         said = request["thread"]["messages"][-1]["content"]

@@ -17,6 +17,7 @@ from gradebox.schemas import Isolation, WrittenKind
 if TYPE_CHECKING:
     from gradebox.checks import Check
     from gradebox.judges import Criterion, CriterionItem, DecidedCase, Example
+    from gradebox.judges.combined_part import PartConfig
     from gradebox.judges.criterion import ContextFields
     from gradebox.judges.direct_judge import OnBias
     from gradebox.judges.pairwise_judge import Contests
@@ -287,18 +288,19 @@ class AsyncCreation:
         self,
         *,
         key: str,
-        graders: Mapping[str, str] | Sequence[str],
-        weights: Mapping[str, float] | None = None,
+        parts: Mapping[str, str | PartConfig] | Sequence[str],
+        normalize: bool = False,
         formula: str | None = None,
         **options: Unpack[GraderOptions],
     ) -> AsyncGraderHandle:
-        """Makes a grader whose score is the weighted mean of those of other graders of the project, or what a formula
-        makes of them.
+        """Makes a grader whose score is the weighted mean of those of other graders and judges, or what a formula makes
+        of them.
 
         The settings are those of `gradebox.judges.Combine`. Raises as `binary_judge` does.
         """
-        named = dict(graders) if isinstance(graders, Mapping) else list(graders)
-        config = {"graders": named, "weights": None if weights is None else dict(weights), "formula": formula}
+        from gradebox.judges.combined_part import as_config
+
+        config = {"parts": as_config(parts), "normalize": normalize, "formula": formula}
         return await self.of_kind(key=key, kind="combine", config=config, **options)
 
     async def checks(

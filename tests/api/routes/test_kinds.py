@@ -382,14 +382,14 @@ def test_a_combination_scores_by_the_graders_of_its_project(
 ) -> None:
     for key, score in (("full", "1.0"), ("half", "0.5"), ("broken", "1 / (len(thread.completion()) - 4)")):
         create(client, key, f"async def grade(thread):\n    return {score}\n")
-    (tmp_path / "mean.json").write_text(json.dumps({"graders": ["full", "half"], "formula": "full - half / 2"}))
+    (tmp_path / "mean.json").write_text(json.dumps({"parts": ["full", "half"], "formula": "full - half / 2"}))
     made = run("create", "mean", "--kind", "combine", "--config", str(tmp_path / "mean.json"))
     assert made.stdout == "created mean@1 (isolation: batch)\n", made.output
     client.put(f"{URL}/half", json={"source": "async def grade(thread):\n    return 0.0\n"})
     found = scored(client, "mean")
     assert found["score"] == 0.75  # the version that was pinned
     assert found["details"]["parts"]["half"]["grader"] == "half"
-    config = {"graders": ["full", "broken"]}
+    config = {"parts": ["full", "broken"]}
     body = {"key": "both", "kind": "combine", "config": config}
     assert client.post(URL, json=body).status_code == 201
     (outcome,) = client.post(f"{URL}/both/score", json={"threads": [{"completion": "long"}]}).json()["outcomes"]
@@ -409,12 +409,21 @@ def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.C
             "model": "small-judge",
             "normalize_scores": True,
         },
-        "combine": {"graders": {"a": "good@1", "b": "good"}, "weights": {"a": 1, "b": 2}},
+        "combine": {
+            "parts": {
+                "a": {"grader": "good@1", "weight": 1},
+                "b": {"kind": "judge", "config": {"criterion": "conciseness", "model": "small-judge"}, "weight": 2},
+            },
+            "normalize": False,
+        },
+        "pairwise_judge": {"criterion": "Is it better?", "model": "small-judge", "allow_ties": True},
     }
     create(client, "good", GOOD)
     threads = [{"prompt": "q", "completion": "c", "metadata": {"found": ["d"], "documents": ["d"]}}]
+    group = [{"prompt": "q", "completions": ["c", "d"]}]
     for kind, config in configs.items():
-        body = {"key": kind, "kind": kind, "config": config, "ask": "stand-in", "threads": threads}
+        shown = group if kind == "pairwise_judge" else threads
+        body = {"key": kind, "kind": kind, "config": config, "ask": "stand-in", "threads": shown}
         made = client.post(URL, json=body)
         assert made.status_code == 201, made.text
         assert made.json()["kind"] == kind
@@ -422,7 +431,7 @@ def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.C
         assert version["source"] == source_of(kind, config)
         make = getattr(ours.graders.create, kind)
         given = {"judge_model" if name == "model" else name: value for name, value in config.items()}
-        again = make(key=f"{kind}-2", ask="stand-in", threads=threads, **given)
+        again = make(key=f"{kind}-2", ask="stand-in", threads=shown, **given)
         assert (again.kind, again.version) == (kind, 1)
     edited = client.put(f"{URL}/judge", json={"source": GOOD}).json()
     assert (edited["version"], edited["kind"]) == (2, "function")

@@ -1,13 +1,14 @@
 """Scores of parts in, the score of their combination out."""
 
 import asyncio
+import json
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
 
 from gradebox import ModelError, NotApplicable, StringThread, testing
-from gradebox.judges import Combine
+from gradebox.judges import Combine, DirectJudge
 from gradebox.score import Score
 
 THREAD = StringThread([("user", "q"), ("assistant", "a")])
@@ -30,14 +31,24 @@ def combined(judge: Combine, **replies: Any) -> Score:
     ("settings", "score"),
     [
         ({}, 0.6),
-        ({"weights": {"a": 1, "b": 3}}, 0.4),
-        ({"weights": {"a": 1, "b": 0}}, 1.0),
+        ({"a": {"weight": 1}, "b": {"weight": 3}}, 0.4),
+        ({"a": {"weight": 1}, "b": {"weight": 0}}, 1.0),
+        ({"b": {"score_threshold": 0.1}}, 1.0),
+        ({"b": {"score_threshold": 0.2}}, 0.5),
+        ({"b": {"required": True}}, 0.0),
+        ({"a": {"required": True}}, 0.6),
+        ({"a": {"range": [0, 2]}, "b": {"range": [-1, 1]}, "normalize": True}, 0.55),
+        ({"a": {"range": [0, 2], "score_threshold": 0.5}, "b": {"range": [0, 1]}, "normalize": True}, 0.1),
+        ({"formula": "a + b", "b": {"score_threshold": 0}}, 2.0),
+        ({"formula": "a + b", "b": {"required": True}}, 0.0),
         ({"formula": "0.25 * a + 0.25 * b"}, 0.3),
         ({"formula": "min(a, b) * 10"}, 2.0),
     ],
 )
 def test_weights_and_formulas(settings: dict[str, Any], score: float) -> None:
-    found = combined(Combine({"a": "a@3", "b": "b@3"}, **settings), a=1.0, b=0.2)
+    parts: Any = {name: {"grader": f"{name}@3", **settings.get(name, {})} for name in "ab"}
+    more = {name: setting for name, setting in settings.items() if name not in parts}
+    found = combined(Combine(parts, **more), a=1.0, b=0.2)
     assert found == pytest.approx(score, abs=1e-9)
     assert found.values == {"a": 1.0, "b": 0.2}
 
@@ -47,8 +58,16 @@ def test_details_hold_what_each_part_says() -> None:
     found = combined(Combine(["a@3", "b@3"]), a=reply, b=1)
     assert found.details == {
         "parts": {
-            "a": {"grader": "a@3", "weight": 0.5, "score": 0.5, "reason": "half", "details": {"option": "Partly"}},
-            "b": {"grader": "b@3", "weight": 0.5, "score": 1.0},
+            "a": {
+                "grader": "a@3",
+                "weight": 0.5,
+                "score": 0.5,
+                "counted": 0.5,
+                "weighted": 0.25,
+                "reason": "half",
+                "details": {"option": "Partly"},
+            },
+            "b": {"grader": "b@3", "weight": 0.5, "score": 1.0, "counted": 1.0, "weighted": 0.5},
         }
     }
 
@@ -91,20 +110,77 @@ def test_details_of_parts_that_do_not_fit_are_left_out() -> None:
     assert "details" not in found.details["parts"]["a"]
 
 
+def test_a_part_may_aim_at_an_option() -> None:
+    parts: Any = {name: {"grader": f"{name}@3", "target_option": "Yes"} for name in "ab"}
+    chosen = [{"score": 5.0, "details": {"option": option}} for option in ("Yes", "No")]
+    assert combined(Combine(parts), a=chosen[0], b=chosen[1]) == 0.5
+    with pytest.raises(ModelError, match="b says no option"):
+        combined(Combine(parts), a=chosen[0], b=1.0)
+
+
+def test_a_score_outside_its_range_fails_the_whole() -> None:
+    parts: Any = {name: {"grader": f"{name}@3", "range": [0, 1]} for name in "ab"}
+    with pytest.raises(ModelError, match="b scored 7, which is not between 0 and 1") as failed:
+        combined(Combine(parts, normalize=True), a=0.5, b=7)
+    assert failed.value.details is not None
+    assert failed.value.details["parts"]["a"]["counted"] == 0.5
+
+
+def test_a_part_may_be_a_judge_by_its_kind_or_an_object() -> None:
+    scale = {"description": "How long?", "options": [{"name": "1"}, {"name": "5"}]}
+    judge = {"kind": "judge", "config": {"criterion": scale, "judge_model": "m"}}
+    parts: Any = {"long": judge, "polite": DirectJudge("Is it polite?", "m"), "own": {"judge": own, "range": [0, 2]}}
+    replies = [json.dumps({"reasoning": "r", "option": option}) for option in ("5", "No")]
+    with testing.model("m", replies) as asked:
+        found = asyncio.run(Combine(parts)(THREAD))
+    assert (len(asked), found.values) == (2, {"long": 5.0, "polite": 0.0, "own": 1.0})
+    assert found == pytest.approx(2.0)
+    parts["polite"] = {"judge": parts["polite"], "range": [0, 1]}
+    with testing.model("m", replies):
+        assert asyncio.run(Combine(parts, normalize=True)(THREAD)) == pytest.approx(0.5)
+
+
+async def own(thread: StringThread) -> float:
+    return float(len(thread.completion() or ""))
+
+
+def test_what_a_judge_in_the_source_raises_fails_its_part() -> None:
+    async def broken(thread: StringThread) -> float:
+        raise KeyError("answer")
+
+    with pytest.raises(ModelError, match="b: KeyError: 'answer'") as failed:
+        asyncio.run(Combine({"a": own, "b": broken})(THREAD))
+    assert failed.value.details is not None
+    assert failed.value.details["parts"]["a"]["score"] == 1.0
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"graders": []}, "1 to 16"),
-        ({"graders": ["a@1", "a@2"]}, "twice"),
-        ({"graders": "a"}, "names and keys"),
-        ({"graders": ["a"], "weights": {"a": 1}, "formula": "a"}, "give one of them"),
-        ({"graders": ["a", "b"], "weights": {"a": 1}}, "one number for each"),
-        ({"graders": ["a"], "weights": {"a": 0}}, "come to 0"),
-        ({"graders": ["a"], "weights": {"a": -1}}, "0 or more"),
-        ({"graders": ["a"], "weights": {"a": True}}, "0 or more"),
-        ({"graders": ["has-answer"], "formula": "1"}, "cannot name the grader"),
-        ({"graders": {"max": "a"}, "formula": "1"}, "cannot name the grader"),
-        ({"graders": ["a"], "formula": "b"}, "cannot use b"),
+        ({"parts": []}, "1 to 16"),
+        ({"parts": ["a@1", "a@2"]}, "twice"),
+        ({"parts": "a"}, "names and keys"),
+        ({"parts": {"a": {"grader": "a", "weight": 1}}, "formula": "a"}, "give one of them"),
+        ({"parts": {"a": {"grader": "a", "weight": 1}, "b": "b"}}, "'b' has no weight"),
+        ({"parts": {"a": {"grader": "a", "weight": 0}}}, "come to 0"),
+        ({"parts": {"a": {"grader": "a", "weight": -1}}}, "0 or more"),
+        ({"parts": {"a": {"grader": "a", "weight": True}}}, "0 or more"),
+        ({"parts": {"a": {"grader": "a", "kind": "judge"}}}, "one of grader"),
+        ({"parts": {"a": {"weight": 1}}}, "one of grader"),
+        ({"parts": {"a": {"grader": "a", "wait": 1}}}, "has the member 'wait'"),
+        ({"parts": {"a": {"grader": "a", "target_option": "x", "score_threshold": 1}}}, "without score_threshold"),
+        ({"parts": {"a": {"grader": "a", "score_threshold": "x"}}}, "is a number"),
+        ({"parts": {"a": {"grader": "a", "required": 1}}}, "true or false"),
+        ({"parts": {"a": 1}}, "key of a grader"),
+        ({"parts": ["a"], "normalize": True}, "without their range"),
+        ({"parts": {"a": {"grader": "a", "range": [1, 1]}}, "normalize": True}, "lowest first"),
+        ({"parts": ["a"], "normalize": 1}, "true or false"),
+        ({"parts": {"a": {"kind": "combine", "config": {}}}}, "no part by itself"),
+        ({"parts": {"a": {"kind": "judge", "config": {"model": "m"}}}}, "config.criterion is missing"),
+        ({"parts": {"a": {"kind": "guess", "config": {}}}}, "there is no kind"),
+        ({"parts": ["has-answer"], "formula": "1"}, "cannot name the grader"),
+        ({"parts": {"max": "a"}, "formula": "1"}, "cannot name the grader"),
+        ({"parts": ["a"], "formula": "b"}, "cannot use b"),
     ],
 )
 def test_settings_that_are_none_are_refused(settings: dict[str, Any], message: str) -> None:

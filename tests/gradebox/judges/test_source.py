@@ -70,12 +70,12 @@ def test_checks_come_from_a_room_of_their_own() -> None:
 
 
 def test_a_combination_is_written_with_its_parts() -> None:
-    config = {"graders": {"a": "one@3", "b": "two"}, "formula": "a + b"}
+    config = {"parts": {"a": {"grader": "one@3", "required": True}, "b": "two"}, "formula": "a + b"}
     written = source.source_of("combine", config)
     assert settings_in(written) == config
     assert "combined = Combine(\n" in written
-    with pytest.raises(ValueError, match=r"config\.graders is missing"):
-        source.source_of("combine", {"graders": []})
+    with pytest.raises(ValueError, match=r"config\.parts is missing"):
+        source.source_of("combine", {"parts": []})
 
 
 def test_a_judge_of_groups_takes_and_gives_lists() -> None:
