@@ -44,6 +44,12 @@ def _criteria(items: list[dict[str, Any]], normalize: bool = True, **decisions: 
     return {"kind": "multi-criteria", "items": items, "normalize": normalize, "decisions": decisions}
 
 
+def _contests(of: str, texts: int, decisions: dict[str, str] | list[str], **more: Any) -> dict[str, Any]:
+    """For unitxt decisions are by the two responses, as they are shown; for EvalAssist in the order of the asks."""
+    shown = [f"answer number {chr(97 + number)}." for number in range(texts)]
+    return {"kind": f"{of} pairwise", "texts": shown, "decisions": decisions, **more}
+
+
 CASES = [
     Case("the names, options and scores of all that are predefined", {"kind": "criteria"}),
     Case("each option has its score", _direct("unitxt", _FOUR, _decided("Bad", "Excellent", "Acceptable"))),
@@ -141,4 +147,37 @@ CASES = [
         "better",
         "EvalAssist divides by zero when it scores; ours refuses the criterion",
     ),
+    Case("win rates and ranks of three", _contests("unitxt", 3, {"1,2": "1", "1,3": "3", "2,3": "3"})),
+    Case("three that win one each", _contests("unitxt", 3, {"1,2": "1", "1,3": "3", "2,3": "2"})),
+    Case(
+        "two that lose all share a rank",
+        _contests("unitxt", 4, {"1,2": "1", "1,3": "1", "1,4": "4", "2,3": "2", "2,4": "4", "3,4": "3"}),
+    ),
+    Case(
+        "another order of the responses turns a contest: the straight one counts",
+        _contests(
+            "unitxt",
+            3,
+            {"1,2": "1", "2,1": "2", "1,3": "3", "3,1": "3", "2,3": "2", "3,2": "2"},
+            bias=True,
+        ),
+    ),
+    Case("the best of three at once", _contests("evalassist", 3, ["response_2"])),
+    Case("both orders of three at once", _contests("evalassist", 3, ["response_2", "response_2"], bias=True)),
+    Case("another order turns the contest", _contests("evalassist", 3, ["response_2", "response_1"], bias=True)),
+    Case("a tie", _contests("evalassist", 2, ["tie"], ties=True)),
+    Case(
+        "a tie that is not allowed",
+        _contests("evalassist", 2, ["tie"]),
+        "better",
+        "EvalAssist takes it all the same; ours asks again and then is a typed error",
+    ),
+    Case(
+        "one response",
+        _contests("evalassist", 1, ["response_1"]),
+        "better",
+        "in EvalAssist it wins against nobody; ours refuses the group",
+    ),
+    Case("of nine scores", {"kind": "interval", "scores": [0.0, 1.0, 0.5, 0.25, 1.0, 1.0, 0.0, 0.75, 1.0]}),
+    Case("of forty scores of 0 and 1", {"kind": "interval", "scores": [float(n % 3 == 0) for n in range(40)]}),
 ]

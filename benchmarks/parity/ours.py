@@ -6,9 +6,13 @@ import re
 from collections import Counter
 from typing import Any
 
+import numpy as np
+
+from api.numbers.bootstrap import bounds
 from gradebox import ModelError, StringThread, testing
-from gradebox.judges import CriterionItem, DirectJudge, MultiCriteria
+from gradebox.judges import CriterionItem, DirectJudge, MultiCriteria, PairwiseJudge
 from gradebox.judges.criteria import DIRECT
+from gradebox.score import Score
 
 Rows = list[dict[str, Any]]
 
@@ -92,6 +96,54 @@ def _multi_criteria(case: dict[str, Any]) -> Rows:
         return [{"score": float(asyncio.run(judge(_thread("answer"))))}]
 
 
+async def _compared(judge: PairwiseJudge, texts: list[str]) -> list[Score]:
+    scores = await judge([_thread(text) for text in texts])
+    if errors := [score for score in scores if isinstance(score, Exception)]:
+        raise errors[0]
+    return [score for score in scores if isinstance(score, Score)]
+
+
+def _unitxt_pairwise(case: dict[str, Any]) -> Rows:
+    names = {text: str(number) for number, text in enumerate(case["texts"], 1)}
+
+    def script(request: dict[str, Any]) -> str:
+        shown = [names[text] for text in re.findall(r"answer number \w\.", request["messages"][-1]["content"])]
+        option = f"response {1 + shown.index(case['decisions'][','.join(shown)])}"
+        return json.dumps({"reasoning": "Step by step.", "option": option})
+
+    judge = PairwiseJudge("Which is better?", "judge", check_positional_bias=case.get("bias", False))
+    with testing.model("judge", script):
+        scores = asyncio.run(_compared(judge, case["texts"]))
+    rows = []
+    for score in scores:
+        details: dict[str, Any] = dict(score.details or {})
+        biased = [contest["biased"] for contest in details["contests"] if "biased" in contest]
+        rows.append({"score": details["win_rate"], "ranking": details["ranking"], "biased": biased or None})
+    return rows
+
+
+def _evalassist_pairwise(case: dict[str, Any]) -> Rows:
+    options = iter(case["decisions"])
+    last = case["decisions"][-1]
+
+    def script(request: dict[str, Any]) -> str:
+        option = next(options, last).replace("_", " ")
+        return json.dumps({"reasoning": "Step by step.", "option": option})
+
+    has_bias = case.get("bias", False)
+    judge = PairwiseJudge("Is it good?", "judge", "at_once", case.get("ties", False), has_bias)
+    with testing.model("judge", script):
+        scores = asyncio.run(_compared(judge, case["texts"]))
+    (contest,) = dict(scores[0].details or {})["contests"]
+    winner = "tie" if contest["won"] is None else [*map(float, scores)].index(1.0)
+    return [{"winner": winner, "biased": contest.get("biased")}]
+
+
+def _interval(case: dict[str, Any]) -> Rows:
+    found = bounds(np.array(case["scores"]), 1000)
+    return [{"low": found[0], "high": found[1]}] if found else [{"low": None, "high": None}]
+
+
 def _criteria(case: dict[str, Any]) -> Rows:
     return [{"name": name, **DIRECT[name].scores()} for name in sorted(DIRECT)]
 
@@ -101,4 +153,7 @@ _KINDS = {
     "unitxt direct": lambda case: _direct(case, 2),
     "evalassist direct": lambda case: _direct(case, 1),
     "multi-criteria": _multi_criteria,
+    "unitxt pairwise": _unitxt_pairwise,
+    "evalassist pairwise": _evalassist_pairwise,
+    "interval": _interval,
 }

@@ -9,10 +9,12 @@ import sys
 from collections import Counter
 from typing import Any
 
-from evalassist.judges import Criteria, CriteriaOption, DirectJudge, MultiCriteria, MultiCriteriaItem
+import numpy
+from evalassist.judges import Criteria, CriteriaOption, DirectJudge, MultiCriteria, MultiCriteriaItem, PairwiseJudge
+from scipy.stats import bootstrap
 from unitxt import llm_as_judge_constants as unitxt
 from unitxt.inference import InferenceEngine
-from unitxt.llm_as_judge import LLMJudgeDirect
+from unitxt.llm_as_judge import LLMJudgeDirect, LLMJudgePairwise
 
 Messages = list[dict[str, str]]
 
@@ -143,11 +145,61 @@ def _criteria(case: dict[str, Any]) -> list[dict[str, Any]]:
     return [{"name": name, **{option: float(score) for option, score in found[name].items()}} for name in sorted(found)]
 
 
+def _unitxt_pairwise(case: dict[str, Any]) -> list[dict[str, Any]]:
+    def script(messages: Messages) -> str:
+        if len(messages) == 1:
+            return "Step by step."
+        first, second = re.findall(r'Choose "(\d+)" if', messages[-1]["content"])
+        return str(case["decisions"][f"{first},{second}"])
+
+    judge = LLMJudgePairwise(
+        inference_engine=Scripted(script=script),
+        criteria=unitxt.Criteria(
+            name="criterion", description="Which is better?", prediction_field="response", context_fields=[]
+        ),
+        evaluator_name="scripted",
+        context_fields=[],
+        check_positional_bias=case.get("bias", False),
+    )
+    (found,) = judge.compute(references=[[""]], predictions=[case["texts"]], task_data=[{}])
+    return [
+        {
+            "score": found[f"{name}_winrate"],
+            "ranking": found[f"{name}_ranking"],
+            "biased": found.get(f"{name}_positional_bias") or None,
+        }
+        for name in map(str, range(1, len(case["texts"]) + 1))
+    ]
+
+
+def _evalassist_pairwise(case: dict[str, Any]) -> list[dict[str, Any]]:
+    asked: list[Messages] = []
+
+    def script(messages: Messages) -> str:
+        asked.append(messages)
+        return _explained(case["decisions"][len(asked) - 1])
+
+    judge = PairwiseJudge(Scripted(script=script), check_positional_bias=case.get("bias", False))
+    (found,) = judge([case["texts"]], _evalassist_criterion("criterion", []))
+    return [
+        {"winner": found.selected_option, "biased": found.positional_bias.detected if found.positional_bias else None}
+    ]
+
+
+def _interval(case: dict[str, Any]) -> list[dict[str, Any]]:
+    """As unitxt's `MetricWithConfidenceInterval` calls it: BCa, 1,000 resamples, 0.95, seed 42."""
+    found = bootstrap((case["scores"],), numpy.mean, n_resamples=1000, rng=numpy.random.default_rng(42))
+    return [{"low": found.confidence_interval.low, "high": found.confidence_interval.high}]
+
+
 KINDS = {
     "criteria": _criteria,
     "unitxt direct": _unitxt_direct,
     "evalassist direct": _evalassist_direct,
     "multi-criteria": _multi_criteria,
+    "unitxt pairwise": _unitxt_pairwise,
+    "evalassist pairwise": _evalassist_pairwise,
+    "interval": _interval,
 }
 
 
