@@ -78,6 +78,7 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
         # a product gives inf, ** would raise
         counted.m2 = sum([(score - mean) * (score - mean) * count for score, count in values.items()])
         counted.minimum, counted.maximum = min(values), max(values)
+        _set_equal(counted)
         counted.passed = sum([count for score, count in values.items() if score >= PASS])
         counted.values = _rounded(values)
     return counted
@@ -127,6 +128,13 @@ def _add_moments(total: Tally, part: Tally) -> None:
         total.minimum, total.maximum = min(part.minimum, total.minimum), max(part.maximum, total.maximum)
         total.passed = None if total.passed is None or part.passed is None else total.passed + part.passed
     total.scored = a + n
+    _set_equal(total)
+
+
+def _set_equal(counted: Tally) -> None:
+    """Rounding gives equal scores a spread, and another mean."""
+    if counted.minimum == counted.maximum:
+        counted.mean, counted.m2 = counted.minimum, 0.0
 
 
 def _add_named(total: Tally, part: Mapping[str, Values]) -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from gradebox.outcome import Outcome, Spent
 from storage.statistics import MOST_NAMES, MOST_OPTIONS, OPTION_CHARACTERS, merged, pack, tally, unpack
+from storage.summary import summarise
 from tests.storage.making import failed, passed_over
 
 
@@ -116,3 +117,10 @@ def test_passes_are_unknown_where_an_earlier_version_counted_a_part() -> None:
     earlier = unpack(msgspec.msgpack.encode(msgspec.msgpack.decode(pack(tally(scored(1.0))))[:13]))
     assert (earlier.scored, earlier.passed) == (1, None)
     assert merged([tally(scored(1.0)), earlier, tally(scored(0.0))]).passed is None
+
+
+def test_equal_scores_have_no_spread_and_are_their_mean() -> None:
+    parts = [tally(scored(*[0.1] * count)) for count in (3, 7, 11)]
+    for counted in (*parts, merged(parts)):
+        assert (counted.mean, counted.m2) == (0.1, 0.0)
+    assert summarise("g@1", 1.0, merged(parts)).interval is None
