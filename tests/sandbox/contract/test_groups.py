@@ -178,6 +178,7 @@ def test_a_line_that_is_no_group_is_bad_input(session: Session, isolation: Isola
         ({"threads": [{"completion": "x"}, 1]}, "thread 1 of the group: a thread is a JSON object"),
         ({"threads": [{"completion": "x"}], "metadata": {}}, 'a group has no member "metadata" beside "threads"'),
         ({"threads": [{"completion": "x"}], "completions": []}, 'no member "completions" beside "threads"'),
+        ({"completion": "x", "completions": ["y"]}, 'this has "completion" beside them'),
         ({"prompt": 1, "completions": ["x"]}, "thread 0 of the group"),
         ({"completions": ["x"], "metadata": {"a": deep}}, "nested more than 201 levels deep"),
         ({"completions": ["x"], "id": 1.5}, '"id" must be a string'),
