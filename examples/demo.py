@@ -35,6 +35,17 @@ SAMPLES_EACH = 2
 TEST_RUN_THREADS = 5
 MODEL_ANSWERS_S = 0.05
 
+PREFERRED = ("sorry", "Monday", "!")  # words that the program which plays a model likes
+ANSWERS = {
+    "prompt": "Where is my parcel?",
+    "completions": [
+        "Look at the tracking page.",
+        "I am sorry that it is late. It arrives on Monday, and shipping is on us!",
+        "It arrives on Monday.",
+        "Oh, I am so sorry! That must be annoying.",
+    ],
+}
+
 REJECTED = """\
 async def grade(thread):
     if thread.completion() == "4":
@@ -129,9 +140,12 @@ def show(client: gradebox.Client) -> None:
             console.print(Text(f"{each.grader}: {warning}", style="yellow"))
     heading("What graders said of single completions")
     show_outcomes(batch.outcomes())
-    heading("A judge asks a model: here a small program that plays one, on this machine")
-    with ModelServer(Script(yes_if="Here is", latency_s=MODEL_ANSWERS_S)) as server:
+    script = Script(yes_if="Here is", prefers=PREFERRED, latency_s=MODEL_ANSWERS_S)
+    with ModelServer(script) as server:
+        heading("A judge asks a model: here a small program that plays one, on this machine")
         judge(client, server.base_url)
+        heading("A judge compares the answers to one prompt, each two of them, in both orders")
+        rank(client)
 
 
 def judge(client: gradebox.Client, base_url: str) -> None:
@@ -151,6 +165,31 @@ def judge(client: gradebox.Client, base_url: str) -> None:
         f"At {price.input} and {price.output} EUR a million tokens, that cost {spent.cost:.4f} EUR."
     )
     show_outcomes(batch.outcomes())
+
+
+def rank(client: gradebox.Client) -> None:
+    """Compares answers with each other, and prints their ranking."""
+    client.graders.create.pairwise_judge(
+        key="ranking",
+        criterion="The better answer is polite, and says what happens next.",
+        judge_model="small-judge",
+        check_positional_bias=True,
+    )
+    (outcome,) = client.score("ranking", [ANSWERS])
+    if outcome.scores is None:
+        raise DemoFailed(f"the answers were not compared: {outcome.error}")
+    drawn = Table(Column("rank", justify="right"), Column("win rate", justify="right"), "won against", "answer")
+    places = [(one.score, dict(one.details or {})) for one in outcome.scores]
+    for score, details in sorted(places, key=lambda place: place[1]["ranking"]):
+        number = details["response"]
+        won = [str(other) for contest in details["contests"] if contest["won"] for other in contest["against"]]
+        drawn.add_row(
+            str(details["ranking"]),
+            f"{score:.3f}",
+            ", ".join(won) or "none",
+            f"{number}: {ANSWERS['completions'][number - 1]}",
+        )
+    console.print(drawn)
 
 
 def upload(client: gradebox.Client, name: str) -> str:

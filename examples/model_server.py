@@ -6,13 +6,15 @@
 
 It answers `POST /v1/chat/completions`. With `response_format` of a JSON schema, the reply is the smallest value that
 fits the schema: the first of an `enum`. With `tools`, it calls the first of them so. With `--yes-if`, it is the last
-of an `enum` for messages that lack a word. `POST /v1/score` is that of a reward server, which gives each thread
+of an `enum` for messages that lack a word. With `--prefers`, it is the one of several
+responses that holds most of some words. `POST /v1/score` is that of a reward server, which gives each thread
 `--reward`. The model's name may choose a behaviour too, as in `behave:hang` or `behave:status:503`, so that one
 server serves all tests. `GET /requests` tells how many requests there were.
 """
 
 import argparse
 import json
+import re
 import sys
 import threading
 import time
@@ -28,6 +30,7 @@ BEHAVIOURS = (
     "deep-error",
 )  # fmt: skip
 HUGE_BYTES = 50_000_000
+_RESPONSE = re.compile(r"\[begin (response \d+) \w+\]\n(.*?)\n\[end", re.DOTALL)  # as pairwise judges show them
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Script:
     Attributes:
         reply: the text of replies without a schema.
         yes_if: a word that the last message must have for the first of several options; else the last is chosen.
+        prefers: words. Of several responses that are compared, the one that holds most of them is chosen.
         replies: in its place, the reply to a last message that holds a text: the first text that it holds decides.
         reward: of every thread, where it is asked as a reward server.
         behave: one of BEHAVIOURS.
@@ -49,6 +53,7 @@ class Script:
 
     reply: str = '{"answer": "yes"}'
     yes_if: str = ""
+    prefers: tuple[str, ...] = ()
     replies: tuple[tuple[str, str], ...] = ()
     reward: float = 0.5
     behave: str = "answer"
@@ -203,7 +208,14 @@ class _Handler(BaseHTTPRequestHandler):
         return self._send(200, json.dumps(answer).encode())
 
     def _fitting(self, schema: Mapping[str, Any], message: str) -> Any:
-        word = self.server.script.yes_if
+        word, words = self.server.script.yes_if, self.server.script.prefers
+        shown = _RESPONSE.findall(message) if words else []
+        if shown:
+            best, text = max(shown, key=lambda response: sum(each in response[1] for each in words))
+            held = [each for each in words if each in text]
+            return smallest(schema, text=f"{best} says {', '.join(held) or 'least badly what is asked'}.") | {
+                "option": best
+            }
         if not word:
             return smallest(schema)
         is_there = word in message
@@ -268,6 +280,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8100, help="0 takes a free one")
     parser.add_argument("--reply", default=Script.reply, help="the text of replies without a schema")
     parser.add_argument("--yes-if", default="", help="without this word in the last message, the last option is chosen")
+    parser.add_argument("--prefers", nargs="*", default=(), help="words that a better one of several responses holds")
     parser.add_argument("--reward", type=float, default=Script.reward, help="what `/v1/score` gives every thread")
     parser.add_argument("--behave", choices=BEHAVIOURS, default="answer")
     parser.add_argument("--status", type=int, default=500, help="what `--behave status` answers with")

@@ -3,7 +3,7 @@
 from pydantic import BaseModel, ConfigDict, Field
 
 from gradebox.html import table
-from gradebox.schemas import Interval, SpentSummary
+from gradebox.schemas import BiasCount, Interval, SpentSummary
 
 
 class _Schema(BaseModel):
@@ -37,13 +37,6 @@ class LengthBias(_Schema):
     quarters: list[LengthQuarter] = Field(description="from the shortest completions to the longest")
 
 
-class PositionalBias(_Schema):
-    """Of outcomes whose grader asked in both orders: how often the two decisions differ."""
-
-    checked: int
-    detected: int
-
-
 class Agreement(_Schema):
     """The scores of a grader beside labels, of one batch."""
 
@@ -71,7 +64,7 @@ class Agreement(_Schema):
     precision: float | None = Field(description="of value 1, where the values are 0 and 1")
     recall: float | None
     length: LengthBias
-    position: PositionalBias
+    position: BiasCount
     spent: SpentSummary | None = Field(None, description="what the grader's asks came to")
 
     def _repr_html_(self) -> str:

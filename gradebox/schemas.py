@@ -262,6 +262,13 @@ class Interval(_Schema):
     resamples: int | None = Field(None, description="of the bootstrap")
 
 
+class BiasCount(_Schema):
+    """Of decisions that were made in both orders, how many differ."""
+
+    checked: int
+    detected: int
+
+
 class Summary(_Schema):
     """The scores of one grader over a batch. Quantiles are exact to three significant digits."""
 
@@ -279,6 +286,9 @@ class Summary(_Schema):
     pass_rate: float | None = Field(None, description="of the scores")
     options: dict[str, int] = Field({}, description="how often `details` had which `option`: of the first 16")
     options_left_out: int = Field(0, description="outcomes with further options, or those of more than 100 characters")
+    positional_bias: BiasCount | None = Field(
+        None, description="of judges that asked in both orders; null where there was no such decision"
+    )
     deviation: float | None = Field(description="of the population")
     minimum: float | None
     maximum: float | None

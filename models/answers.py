@@ -11,7 +11,7 @@ from gradebox.outcome import AskFailure, Spent
 from models.errors import ModelError
 
 ANSWER_BYTES = REQUEST_BYTES
-_MESSAGE_CHARACTERS = 1000
+MESSAGE_CHARACTERS = 1000
 _REPLY_BYTES = 4096
 _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[^\s\"'<>)\]]*")
 # It begins nowhere inside a run of such characters: a reply of them alone is looked through once, not once for each.
@@ -50,7 +50,7 @@ def failed(
 ) -> Answer:
     """An error."""
     told = reply.encode("utf-8", "replace")[:_REPLY_BYTES].decode("utf-8", "ignore")
-    error = {"kind": kind, "message": message[:_MESSAGE_CHARACTERS], "retryable": retryable, "reply": told}
+    error = {"kind": kind, "message": message[:MESSAGE_CHARACTERS], "retryable": retryable, "reply": told}
     return Answer(msgspec.json.encode({"error": error}), spent)
 
 

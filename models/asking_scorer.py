@@ -125,7 +125,7 @@ class _Call:
         self, payload: bytes, count: int, first_index: int, label: str, stop: Stop | None, asker: Asker, who: Who
     ) -> None:
         self._ids = read_ids(payload, count)
-        self._fresh = deque(_Line(number, data) for number, data in enumerate(_lines(payload, count)))
+        self._fresh = deque(_Line(number, data) for number, data in enumerate(lines_of(payload, count)))
         self._ready: deque[_Line] = deque()
         self._asking: dict[int, _Line] = {}
         self._held_back: list[tuple[int, _Line, Sequence[bytes]]] = []  # a heap
@@ -308,7 +308,7 @@ class _Call:
         return not self._is_over
 
 
-def _lines(payload: bytes, count: int) -> Iterator[memoryview]:
+def lines_of(payload: bytes, count: int) -> Iterator[memoryview]:
     """The first so many lines of a payload, which they lie in."""
     view, start = memoryview(payload), 0
     for _ in range(count):

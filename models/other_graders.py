@@ -26,7 +26,7 @@ class OtherGraders:
         count = len(threads)
         try:
             version = self._store.graders.runnable(who.project, key, int(number))
-            with scoring(self._pool, self._asker, who.project, key, version, who.batch, who) as scorer:
+            with scoring(self._store, self._pool, self._asker, who.project, key, version, who.batch, who) as scorer:
                 outcomes = scorer.score(b"\n".join(threads), 0, label, count, stop=lambda _: not wanted())
         except (NotFound, NotRunnable) as error:
             return [failed("unknown", str(error))] * count

@@ -14,7 +14,7 @@ from gradebox.schemas import Batch, BatchBudget, BatchGrader, BatchState, Summar
 from storage.batch_plan import Scorer
 from storage.connection import text
 from storage.normal_interval import normal
-from storage.summary import QUANTILES, bins, pass_rate, spent, weighted_mean
+from storage.summary import QUANTILES, bins, pass_rate, positional_bias, spent, weighted_mean
 
 KEPT_TABLE_BYTES = 1024  # a longer one is a file of the spool
 _TABLE = struct.Struct(">Q")
@@ -77,6 +77,8 @@ class _Graded(msgspec.Struct, array_like=True):
     passed: int | None = None
     options: dict[str, int] = {}
     options_left_out: int = 0
+    bias_checked: int = 0
+    bias_detected: int = 0
 
     @property
     def not_applicable(self) -> int:
@@ -213,6 +215,8 @@ def _graded(grader: BatchGrader, summary: Summary) -> _Graded:
         summary.passed,
         summary.options,
         summary.options_left_out,
+        summary.positional_bias.checked if summary.positional_bias is not None else 0,
+        summary.positional_bias.detected if summary.positional_bias is not None else 0,
     )
 
 
@@ -242,4 +246,5 @@ def _summary(one: _Graded) -> Summary:
         pass_rate=pass_rate(one.passed, one.scored),
         options=one.options,
         options_left_out=one.options_left_out,
+        positional_bias=positional_bias(one.bias_checked, one.bias_detected),
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from gradebox.outcome import Outcome, Spent, sum_of
+from storage.positional_bias import decisions
 
 MOST_VALUES = 5000
 MOST_NAMES = 16
@@ -50,6 +51,10 @@ class Tally(msgspec.Struct, array_like=True):
     options: dict[str, int] = {}
     """How often details had which option: of the first `MOST_OPTIONS`."""
     options_left_out: int = 0
+    bias_checked: int = 0
+    """Decisions of judges that asked in both orders."""
+    bias_detected: int = 0
+    """Those of them that differ."""
 
     @property
     def not_applicable(self) -> int:
@@ -71,6 +76,8 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
             _add_named(counted, {name: Values(1, value, value, value) for name, value in outcome.values.items()})
     chosen = [outcome.details.get("option") for outcome in outcomes if outcome.details is not None]
     _add_options(counted, Counter([option for option in chosen if isinstance(option, str)]))
+    bias = [decided for outcome in outcomes if outcome.details or outcome.scores for decided in decisions(outcome)]
+    counted.bias_checked, counted.bias_detected = len(bias), sum(bias)
     if scores:
         # Most rewards have few values, and each needs to be looked at once.
         values = Counter(scores)
@@ -108,6 +115,8 @@ def merged(parts: Iterable[Tally]) -> Tally:
             total.spent = part.spent if total.spent is None else sum_of([total.spent, part.spent])
         _add_named(total, part.named)
         total.options_left_out += part.options_left_out
+        total.bias_checked += part.bias_checked
+        total.bias_detected += part.bias_detected
         _add_options(total, part.options)
         if part.scored:
             _add_moments(total, part)

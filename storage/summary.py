@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import asdict
 
 from gradebox.outcome import Spent
-from gradebox.schemas import HistogramBin, SpentSummary, Summary, ValueSummary
+from gradebox.schemas import BiasCount, HistogramBin, SpentSummary, Summary, ValueSummary
 from storage.normal_interval import normal
 from storage.reward_drift import Past, concerns
 from storage.statistics import Tally, Values
@@ -52,6 +52,7 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
         pass_rate=pass_rate(counted.passed, counted.scored),
         options=counted.options,
         options_left_out=counted.options_left_out,
+        positional_bias=positional_bias(counted.bias_checked, counted.bias_detected),
         deviation=_finite(math.sqrt(counted.m2 / counted.scored)) if some else None,
         minimum=counted.minimum if some else None,
         maximum=counted.maximum if some else None,
@@ -69,6 +70,11 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
 def pass_rate(passed: int | None, scored: int) -> float | None:
     """None where nothing is scored, or nothing was counted."""
     return passed / scored if scored and passed is not None else None
+
+
+def positional_bias(checked: int, detected: int) -> BiasCount | None:
+    """None where no decision was made in both orders."""
+    return BiasCount(checked=checked, detected=detected) if checked else None
 
 
 def spent(found: Spent | None) -> SpentSummary | None:

@@ -9,14 +9,14 @@ from typing import Self
 from gradebox.schemas import Version
 from models.asker import Asker
 from models.asking_scorer import AskingScorer
-from models.scoring import who
+from models.scoring import combined_scorer, who
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
 from sandbox.proof import Scorer as ThreadScorer
+from sandbox.slice_size import SliceSize
 from storage.batch_plan import Plan, Scorer
 from storage.leases import Lease
 from storage.store import Store
-from worker.slice_size import SliceSize
 
 _PLANS = 64
 _PLACE_S = 1.0  # that a sandbox's place is waited for: the worker's other loop has it, for as long as its batch lasts
@@ -81,6 +81,8 @@ class GraderCache:
         return self._loaded
 
     def _scorer(self, plan: Plan, batch: str, scorer: Scorer, version: Version) -> ThreadScorer:
+        if (combined := combined_scorer(self._store, self._pool, plan.project, version)) is not None:
+            return combined
         source = GraderSource.of_version(plan.project, version)
         if version.asks and self._asker is not None:
             lend = partial(self._pool.grading, source)

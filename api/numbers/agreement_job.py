@@ -12,7 +12,8 @@ from api.numbers.bootstrap import Array, interval
 from api.numbers.jobs import METADATA, AgreementJob
 from api.numbers.outcome_column import NO_SCORE, Line, decode, finite, mean_of
 from gradebox import thread_forms
-from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter, PositionalBias
+from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter
+from gradebox.schemas import BiasCount
 from storage.summary import spent
 
 MOST_VALUES = 20
@@ -25,7 +26,7 @@ class _Rows(NamedTuple):
     scores: Array
     labels: Array
     lengths: Array
-    position: PositionalBias
+    position: BiasCount
 
 
 def run(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> Agreement:
@@ -146,7 +147,7 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
         np.array([scores[row] for row in rows], dtype=np.float64),
         np.array([of_metadata[row] if of_metadata else labels.get(row, NO_SCORE) for row in rows], dtype=np.float64),
         np.array(lengths[: len(scores)], dtype=np.float64),
-        PositionalBias(checked=checked, detected=detected),
+        BiasCount(checked=checked, detected=detected),
     )
 
 

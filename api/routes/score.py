@@ -77,7 +77,7 @@ def score_lines(
     label = f"{key}@{version.number}"
     if version.groups:
         _check_groups(lines)
-    with scoring(services.pool, services.asker, caller.project, key, version) as scorer:
+    with scoring(services.store, services.pool, services.asker, caller.project, key, version) as scorer:
         outcomes = scorer.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
     counted = tally(outcomes)
     services.metrics.completions.add(

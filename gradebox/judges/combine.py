@@ -13,7 +13,8 @@ from gradebox.judges.together import together
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
 
-_Said = Score | ModelError | NotApplicable
+Said = Score | ModelError | NotApplicable
+"""What a part says of a thread."""
 
 
 class Combine:
@@ -22,6 +23,9 @@ class Combine:
     All parts are asked at once; each grader of the project in a sandbox of its own. Where a part fails, the whole
     fails; else, where a part does not apply, the whole does not. The other parts never stand in for it. Make it at
     module level.
+
+    Attributes:
+        parts: what is combined.
     """
 
     def __init__(
@@ -44,12 +48,12 @@ class Combine:
         """
         if not isinstance(normalize, bool):
             raise ValueError(f"normalize= is true or false, and not {normalize!r:.80}")
-        self._parts = read_parts(parts, normalize)
-        has_weights = any(part.weight is not None for part in self._parts)
+        self.parts = read_parts(parts, normalize)
+        has_weights = any(part.weight is not None for part in self.parts)
         if formula is not None and has_weights:
             raise ValueError("formula= and the weights each say how the scores are combined: give one of them")
-        self._formula = None if formula is None else _formula(formula, [part.name for part in self._parts])
-        self._weights = _weights(self._parts) if self._formula is None else {}
+        self._formula = None if formula is None else _formula(formula, [part.name for part in self.parts])
+        self._weights = _weights(self.parts) if self._formula is None else {}
 
     async def __call__(self, thread: StringThread) -> Score:
         """The score of a thread, with those of its parts in `values` and all that they say in `details`.
@@ -58,10 +62,19 @@ class Combine:
             ModelError: a part has no score, or the formula has no value for these scores; of kind `failed`.
             NotApplicable: a part says that it does not apply, and no part failed.
         """
-        results = await together([partial(_asked, part, thread) for part in self._parts])
-        said = {part.name: result for part, result in zip(self._parts, results, strict=True)}
-        counted = {part.name: part.counted(one) for part in self._parts if isinstance(one := said[part.name], Score)}
-        details = _details({part.name: self._told(part, said[part.name], counted) for part in self._parts})
+        results = await together([partial(_asked, part, thread) for part in self.parts])
+        return self.result_of({part.name: result for part, result in zip(self.parts, results, strict=True)})
+
+    def result_of(self, results: Mapping[str, Said]) -> Score:
+        """The score of what each part says, by its name. Raises as a call does."""
+        said, counted = dict(results), {}
+        for part in self.parts:
+            try:
+                if isinstance(one := said[part.name], Score):
+                    counted[part.name] = part.counted(one)
+            except ModelError as error:
+                said[part.name] = error
+        details = _details({part.name: self._told(part, said[part.name], counted) for part in self.parts})
         failures = {name: one for name, one in said.items() if isinstance(one, ModelError)}
         if failures:
             raise _failure(failures, details)
@@ -69,7 +82,7 @@ class Combine:
             if isinstance(one, NotApplicable):
                 raise NotApplicable(f"{name}: {one.reason}" if one.reason else name, details)
         values = {name: float(one) for name, one in said.items() if isinstance(one, Score)}
-        unmet = [part.name for part in self._parts if part.required and counted[part.name] < 1]
+        unmet = [part.name for part in self.parts if part.required and counted[part.name] < 1]
         if unmet:
             return Score(0.0, f"required, and not met: {', '.join(unmet)}", values, details)
         try:
@@ -86,7 +99,7 @@ class Combine:
             raise Undefined(f"the weighted mean is {value} for these scores, and a score is a finite number")
         return value
 
-    def _told(self, part: Part, said: _Said, counted: Mapping[str, float]) -> dict[str, Any]:
+    def _told(self, part: Part, said: Said, counted: Mapping[str, float]) -> dict[str, Any]:
         told: dict[str, Any] = dict(part.label)
         if part.name in self._weights:
             told["weight"] = self._weights[part.name]
@@ -100,22 +113,19 @@ class Combine:
         return told | {name: each for name in ("reason", "details") if (each := getattr(said, name)) is not None}
 
     def __repr__(self) -> str:
-        return f"Combine({', '.join(part.name for part in self._parts)})"
+        return f"Combine({', '.join(part.name for part in self.parts)})"
 
 
-async def _asked(part: Part, thread: StringThread) -> _Said:
-    """What a part says; a failure where its score cannot count."""
+async def _asked(part: Part, thread: StringThread) -> Said:
     try:
         result = await part.judge(thread)
-        score = result if isinstance(result, Score) else Score(result)
-        part.counted(score)
+        return result if isinstance(result, Score) else Score(result)
     except (ModelError, NotApplicable) as why:
         return why
     except MemoryError:
         raise
     except Exception as problem:  # noqa: BLE001  # a judge in this source fails its part alone, as another grader does
         return ModelError("failed", f"{type(problem).__name__}: {problem}")
-    return score
 
 
 def _failure(failures: Mapping[str, ModelError], details: dict[str, Any]) -> ModelError:

@@ -7,6 +7,7 @@ import ast
 import math
 import operator
 import re
+from _thread import allocate_lock
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "ceil": math.ceil, "exp": math.exp, "floor": math.floor, "log": math.log, "max": max, "min": min,
     "sqrt": math.sqrt,
 }  # fmt: skip
+_PARSING = allocate_lock()  # in several threads at once, CPython 3.11 loses count of how deep it is
 _KNOWN = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.expr_context)
 
 
@@ -40,9 +42,7 @@ class Formula:
     """A formula that names nothing but these scores and the eight functions."""
 
     def __init__(self, text: str, names: Collection[str]) -> None:
-        """Raises FormulaError where it is none. In CPython 3.11, no other thread may parse Python meanwhile: it loses
-        count of how deep it is.
-        """
+        """Raises FormulaError where it is none."""
         if len(text) > CHARACTERS:
             raise FormulaError(f"the formula is longer than {CHARACTERS} characters: compute less in it")
         if not _ALPHABET.fullmatch(text):
@@ -68,7 +68,8 @@ class Formula:
 
 def _parsed(text: str) -> ast.expr:
     try:
-        body = ast.parse(text).body
+        with _PARSING:
+            body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise FormulaError(f"the formula is no arithmetic: {error}") from error
     if len(body) != 1 or not isinstance(body[0], ast.Expr):

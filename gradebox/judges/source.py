@@ -168,7 +168,12 @@ def source_of(kind: str, config: Mapping[str, Any]) -> str:
     found, made = settled(kind, config), _KINDS[kind]
     settings = "".join(f"{_INDENT}{name}={_literal(value, 1)},\n" for name, value in found.items())
     if made.is_of_groups:
-        imported, parameter, given, returned = "Score, StringThread", "threads", "list[StringThread]", "list[Score]"
+        imported, parameter, given, returned = (
+            "Score, StringThread",
+            "threads",
+            "list[StringThread]",
+            "list[Score | Exception]",
+        )
     else:
         imported, parameter, given, returned = "StringThread", "thread", "StringThread", "float"
     return (

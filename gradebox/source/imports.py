@@ -1,16 +1,18 @@
-"""Which imports a sandbox can satisfy: those of the standard library, and of the two names that graders are given."""
+"""Which imports a sandbox can satisfy: those of the standard library, and of the rooms of gradebox that lie there."""
 
 import ast
 import importlib.util
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
-_GIVEN = {"gradebox", "gradebox.asks", "gradebox.judges", "gradebox.score", "gradebox.thread", "adaptive_harmony"}
+_GIVEN_ROOMS = ("gradebox.asks", "gradebox.checks", "gradebox.judges")
+_GIVEN = {"gradebox", *_GIVEN_ROOMS, "gradebox.evaluators", "gradebox.score", "gradebox.thread", "adaptive_harmony"}
 _GIVEN_NAMES = {
-    *("NotApplicable", "Score", "StringThread", "StringTurn", "asks", "judges", "score", "thread"),
+    *("NotApplicable", "Score", "StringThread", "StringTurn"),
+    *("asks", "checks", "evaluators", "judges", "score", "thread"),
     *("Endpoint", "Grader", "Model", "ModelError", "Reply", "Verdict", "once"),
 }
-_LISTED = "StringThread, Score, NotApplicable, and what gradebox.asks and gradebox.judges have"
+_LISTED = "StringThread, Score, NotApplicable, and what gradebox.asks, .checks, .evaluators and .judges have"
 _IMPORT_ERRORS = {"ImportError", "ModuleNotFoundError", "Exception", "BaseException"}
 # Calls that change how a module of the standard library works, so they belong to whatever uses that module.
 _SETTINGS = {
@@ -150,7 +152,9 @@ def _imported(node: Import) -> list[str]:
 
 
 def _is_there(name: str) -> bool:
-    return name in _GIVEN or (name.partition(".")[0] in sys.stdlib_module_names and not name.startswith("."))
+    if name in _GIVEN or name.startswith(tuple(f"{room}." for room in _GIVEN_ROOMS)):
+        return True
+    return name.partition(".")[0] in sys.stdlib_module_names and not name.startswith(".")
 
 
 def _catches_import_error(node: ast.Try) -> bool:

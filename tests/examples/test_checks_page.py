@@ -8,12 +8,9 @@ from typing import Any
 
 import pytest
 
-import gradebox
-from gradebox import Client, StringThread, checks, evaluators, testing
+from gradebox import Client, StringThread, checks
 from gradebox.checks import Trajectory
 from gradebox.outcome import Outcome
-from gradebox.reduction import reduced
-from gradebox.trials import trials
 from models.asking_scorer import AskingScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
@@ -26,7 +23,6 @@ BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 CONTAINS, SEVERAL, KIND, TRIALS, CLOSENESS, JUDGE, REDUCED = BLOCKS
 AGENT, RECORDED = (json.loads(block) for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL))
 CONFIG = json.loads(re.findall(r"-d '(.*)'\n", PAGE)[0])
-ROWS = re.findall(r"^\| (?:afnio|Puck) .*? \| (.*) \|$", PAGE, re.MULTILINE)
 DOC_ROWS = re.findall(r"^\| (`.*?) \|", PAGE[: PAGE.index("## Repeated")], re.MULTILINE)
 
 
@@ -121,25 +117,3 @@ def test_a_reduction(client: Client) -> None:
     names: dict[str, Any] = {"client": client}
     exec(REDUCED, names)
     assert (names["found"].score, names["found"].is_success) == (1.0, False)
-
-
-def test_each_row_of_the_table_runs() -> None:
-    snippets = [re.findall(r"`([^`]+)`", row) for row in ROWS]
-    assert len(snippets) == 10
-    names = {name: getattr(checks, name) for name in checks.__all__} | {
-        "Score": gradebox.Score,
-        "thread": StringThread([("assistant", "4")], {"answer": "4", "question": "?"}),
-        "outcomes": [Outcome(index, "g@1", 1.0, 1.0, id="a") for index in range(3)],
-        "messages": [{"role": "user", "content": "{question} {target} {prediction}"}],
-        "eval_fn": str.__eq__,
-        "p": "equality",
-        **{name: getattr(evaluators, name) for name in ("deterministic", "exact_match", "lm_judge")},
-        "reduced": reduced,
-        "trials": trials,
-    }
-    with testing.model("small-judge", replies=[]):
-        values = [eval(snippet, names) for row in snippets for snippet in row]
-    assert [value for value in values if isinstance(value, float)] == [1.0, 1.0, 1.0, 0.0]
-    trial = values[-1]
-    assert (trial.pass_at_k, trial.pass_hat_k) == (1.0, 1.0)
-    assert values[-2]["passed"]

@@ -60,6 +60,11 @@ def test_the_demo_scores_everything_and_leaves_nothing(folder: Path) -> None:
     assert "check 'test_run' failed" in done.stdout
     assert "980 of 1,200 threads ask for no code" in done.stdout
     assert "it asked 220 times" in done.stdout
+    ranks = re.findall(r"│ +(\d) │ +([\d.]+) │ (.+?) +│ (\d): ", done.stdout)
+    assert ranks == [
+        *(("1", "1.000", "1, 3, 4", "2"), ("2", "0.667", "1, 3", "4")),
+        *(("3", "0.333", "1", "3"), ("4", "0.000", "none", "1")),
+    ]
     assert left_behind(folder) == []
 
 

@@ -1,9 +1,10 @@
 import statistics
+from typing import Any
 
 import msgspec
 import pytest
 
-from gradebox.outcome import Outcome, Spent
+from gradebox.outcome import CompletionScore, Outcome, Spent
 from storage.statistics import MOST_NAMES, MOST_OPTIONS, OPTION_CHARACTERS, merged, pack, tally, unpack
 from storage.summary import summarise
 from tests.storage.making import failed, passed_over
@@ -103,6 +104,34 @@ def test_passes_and_options_are_counted_whichever_way_they_are_merged() -> None:
     parts = merged([unpack(pack(tally(outcomes[:1]))), tally(outcomes[4:]), tally(outcomes[1:4])])
     for counted in (whole, parts):
         assert (counted.passed, counted.options, counted.options_left_out) == (2, {"yes": 2, "no": 1}, 0)
+
+
+def contest(against: object, biased: object) -> dict[str, Any]:
+    return {"against": against, "won": True, "biased": biased}
+
+
+def test_decisions_that_differ_between_the_orders_are_counted_once() -> None:
+    told: list[object] = [True, False, None, "yes"]
+    outcomes = [
+        Outcome(n, "g@1", 1.0, 2.0, details={"positional_bias": {"detected": detected}})
+        for n, detected in enumerate(told)
+    ]
+    outcomes += [Outcome(4, "g@1", 1.0, 2.0, details={"positional_bias": [1]}), *scored(1.0)]
+    contests = [
+        [contest([2], True), contest([3], False), contest(None, True), contest(["2"], True), 7],
+        [contest([1], True), contest([3], True)],
+        [contest([1], False), contest([2], True)],
+    ]
+    scores = [CompletionScore(0.5, details={"contests": each}) for each in contests]
+    outcomes.append(
+        Outcome(5, "g@1", 0.5, 2.0, scores=[*scores, CompletionScore(0.0), CompletionScore(1.0, details={})])
+    )
+    for counted in (tally(outcomes), unpack(pack(merged(tally([one]) for one in outcomes)))):
+        assert (counted.bias_checked, counted.bias_detected) == (5, 3)
+    found = summarise("g@1", 1.0, tally(outcomes))
+    assert found.positional_bias is not None
+    assert (found.positional_bias.checked, found.positional_bias.detected) == (5, 3)
+    assert summarise("g@1", 1.0, tally(scored(1.0))).positional_bias is None
 
 
 def test_options_beyond_the_first_and_long_ones_are_left_out_and_what_is_no_text_is_none() -> None:

@@ -1,6 +1,5 @@
 """`calculate_output` of multi graders: the arithmetic of `gradebox.judges.formula`, refused in OpenAI's form."""
 
-import threading
 from collections.abc import Collection, Mapping
 
 from api.dialects.openai.refused import OpenAIProblem
@@ -9,7 +8,6 @@ from gradebox.judges.formula import Undefined
 
 __all__ = ["Formula", "Undefined"]
 
-_PARSING = threading.Lock()  # in several threads at once, CPython 3.11 loses count of how deep it is
 _PARAM = "grader.calculate_output"
 
 
@@ -18,8 +16,7 @@ class Formula:
 
     def __init__(self, text: str, graders: Collection[str]) -> None:
         try:
-            with _PARSING:
-                self._formula = formula.Formula(text, graders)
+            self._formula = formula.Formula(text, graders)
         except formula.FormulaError as error:
             raise OpenAIProblem(str(error), _PARAM) from error
 

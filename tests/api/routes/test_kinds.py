@@ -15,6 +15,7 @@ from gradebox import AsyncClient, Client
 from gradebox.cli import app
 from gradebox.errors import GraderWarning
 from gradebox.judges.source import source_of
+from models import scoring
 from models.answering import asker_of
 from models.settings import ModelSettings
 from storage.grader_content import CONFIG_BYTES, Declared
@@ -396,6 +397,69 @@ def test_a_combination_scores_by_the_graders_of_its_project(
     assert (outcome["score"], outcome["error"]["kind"], outcome["error"]["cause"]) == (None, "model", "failed")
     assert outcome["details"]["parts"]["full"]["score"] == 1.0
     assert "ZeroDivisionError" in outcome["details"]["parts"]["broken"]["error"]["message"]
+
+
+_PARTS = {
+    "length": "async def grade(thread):\n    return len(thread.completion()) / 2\n",
+    "odd": """
+from gradebox import NotApplicable, Score
+
+
+async def grade(thread):
+    said = thread.completion()
+    if said == "na":
+        raise NotApplicable("nothing to say")
+    if said == "deep":
+        details = {}
+        for _ in range(200):
+            details = {"in": details}
+        return Score(1.0, details=details)
+    if said == "long":
+        return Score(0.5, "r" * 3000, {"a": 1.0}, {"text": "x" * 15_000, "option": "half"})
+    return 1 / (said != "broken")
+""",
+}
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"parts": ["length", "odd"]},
+        {"parts": {"a": "length", "b": {"grader": "odd", "required": True}}},
+        {
+            "parts": {"a": {"grader": "length", "range": [0, 2]}, "b": {"grader": "odd", "range": [0, 1]}},
+            "normalize": True,
+        },
+        {"parts": {"a": "length", "b": {"grader": "odd", "target_option": "half"}}, "formula": "1 / (a - 1.5) + b"},
+    ],
+)
+def test_a_combination_that_asks_no_server_scores_as_its_source_does(
+    client: httpx.Client, config: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, source in _PARTS.items():
+        create(client, key, source)
+    assert client.post(URL, json={"key": "both", "kind": "combine", "config": config}).status_code in (201, 422)
+    if client.get(f"{URL}/both").status_code == 404:  # the thread that it is proved on has no such option
+        shown = [{"completion": "long"}]
+        made = client.post(URL, json={"key": "both", "kind": "combine", "config": config, "threads": shown})
+        assert made.status_code == 201, made.text
+    said = ["", "na", "broken", "deep", "long", "four!", "\ud800", "x" * 50]
+    threads = [*({"id": n, "completion": text} for n, text in enumerate(said)), {"no": "thread"}, {"messages": []}]
+    threads += [{"messages": [{"role": "user", "content": "q"}]}]
+
+    def outcomes() -> list[dict[str, Any]]:
+        answer = client.post(f"{URL}/both/score", content=json.dumps({"threads": threads}))
+        assert answer.status_code == 200, answer.text
+        return [{**one, "run_ms": 0} for one in answer.json()["outcomes"]]
+
+    together = outcomes()
+    monkeypatch.setattr(scoring, "combined_scorer", lambda *_: None)
+    by_source = outcomes()
+    halves = together.pop(said.index("\ud800")), by_source.pop(said.index("\ud800"))
+    assert together == by_source
+    assert "surrogates not allowed" in halves[1]["error"]["message"]  # nobody can be asked about them
+    assert "surrogates" not in json.dumps(halves[0])
+    assert {one["error"]["kind"] for one in together if "error" in one} >= {"model", "bad_input"}
 
 
 def test_every_kind_of_judge_is_made_over_http_and_by_the_client(client: httpx.Client, ours: Client) -> None:

@@ -84,7 +84,7 @@ def test_a_judge_of_groups_takes_and_gives_lists() -> None:
     assert settings_in(written) == config
     assert "from gradebox import Score, StringThread\n" in written
     assert written.endswith(
-        "async def grade(threads: list[StringThread]) -> list[Score]:\n    return await judge(threads)\n"
+        "async def grade(threads: list[StringThread]) -> list[Score | Exception]:\n    return await judge(threads)\n"
     )
 
 

@@ -13,8 +13,9 @@ class SliceSize:
     A grader that is fast soon gets whole chunks, so that it never waits for that.
     """
 
-    def __init__(self) -> None:
-        self.lines = _FIRST
+    def __init__(self, first: int = _FIRST) -> None:
+        """`first` is how many lines are given before it is known how long they take."""
+        self.lines = first
 
     def took(self, lines: int, seconds: float) -> None:
         """Notes how long so many lines took."""

@@ -1,4 +1,4 @@
-from worker.slice_size import _SLICE_S, SliceSize
+from sandbox.slice_size import _SLICE_S, SliceSize
 
 
 def test_a_fast_grader_soon_gets_whole_chunks() -> None:

@@ -1,0 +1,16 @@
+"""One score of a grader of the project and of a judge that is made here. Asks the grader `exact-match`."""
+
+from gradebox import StringThread
+from gradebox.judges import Combine, DirectJudge
+
+combined = Combine(
+    parts={
+        "right": {"grader": "exact-match", "weight": 3, "required": True},
+        "polite": {"judge": DirectJudge("Is it polite?", model="small-judge"), "weight": 1},
+    },
+)
+
+
+async def grade(thread: StringThread) -> float:
+    """The weighted mean; 0.0 where the answer is not right."""
+    return await combined(thread)

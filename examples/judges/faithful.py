@@ -1,0 +1,11 @@
+"""The share of an answer's claims that its documents bear out. Metadata: `documents`."""
+
+from gradebox import StringThread
+from gradebox.judges import Faithfulness
+
+judge = Faithfulness(model="small-judge")
+
+
+async def grade(thread: StringThread) -> float:
+    """`details` has each claim with its verdict."""
+    return await judge(thread)

@@ -1,0 +1,150 @@
+"""Scores threads with a combination of graders that ask nothing: each part scores them all in its own sandbox, and what
+they say is brought together here.
+
+The source of a combination does the same in a sandbox, where each thread asks for each part. That costs some six times
+as much.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from functools import partial
+from time import monotonic
+from typing import NamedTuple, cast
+
+from msgspec.structs import replace
+
+from gradebox.asks.errors import ModelError
+from gradebox.judges.combine import Combine, Said
+from gradebox.outcome import AskFailure, Outcome, OutcomeError, Spent, sum_of
+from gradebox.score import NotApplicable, Score
+from models.answers import MESSAGE_CHARACTERS
+from models.asking_scorer import lines_of
+from sandbox.errors import InfrastructureError
+from sandbox.grading import NO_SANDBOX, Stop
+from sandbox.guest.protocol.frames import encode
+from sandbox.limits import TEXT_BYTES
+from sandbox.proof import Scorer
+from sandbox.session import count_lines
+from sandbox.slice_size import SliceSize
+from sandbox.thread_ids import read_ids
+
+Lend = Callable[[], AbstractContextManager[Scorer]]
+
+
+class PartScorer(NamedTuple):
+    """What scores with a part: the label of its version, and what lends it."""
+
+    label: str
+    lend: Lend
+
+
+class CombinedScorer:
+    """Made for one combination. Its outcomes are those that its source would come to; and it scores threads with half
+    surrogate pairs, which cannot be sent to another grader.
+    """
+
+    def __init__(self, combine: Combine, parts: Mapping[str, PartScorer]) -> None:
+        self._combine = combine
+        self._parts = parts
+        self._slice_size = SliceSize(first=1)
+        self.traces: dict[int, str] = {}
+
+    def score(
+        self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
+    ) -> list[Outcome]:
+        """As `Grading.score`, and raises the same. When `stop` says so, the outcomes are those of the first threads of
+        which each part has said something.
+        """
+        count = count_lines(payload) if lines is None else lines
+        threads = list(lines_of(payload, count))
+        outcomes: list[Outcome] = []
+        while len(outcomes) < count:
+            began, done = monotonic(), len(outcomes)
+            slice_lines = threads[done : done + self._slice_size.lines]
+            try:
+                scored = self._scored(slice_lines, stop and partial(_stopped, stop, done))
+            except (InfrastructureError, OSError):
+                if not done:
+                    raise
+                return outcomes + _unscored(payload, first_index, label, done, count)
+            outcomes += [
+                self._outcome(dict(zip(scored, column, strict=True)), first_index + done, label)
+                for column in zip(*scored.values(), strict=False)
+            ]
+            if len(outcomes) < done + len(slice_lines):
+                break
+            self._slice_size.took(len(slice_lines), monotonic() - began)
+        return outcomes
+
+    def _scored(self, threads: Sequence[memoryview], stop: Stop | None) -> dict[str, list[Outcome]]:
+        """The outcomes of each part; as many as it had before it was stopped."""
+        payload = b"\n".join(threads)
+        found: dict[str, list[Outcome]] = {}
+        for name, part in self._parts.items():
+            with part.lend() as scorer:
+                found[name] = scorer.score(payload, 0, part.label, len(threads), stop=stop)
+        return found
+
+    def _outcome(self, parts: Mapping[str, Outcome], first_index: int, label: str) -> Outcome:
+        first = next(iter(parts.values()))
+        run_ms = sum(part.run_ms for part in parts.values())
+        found = Outcome(first_index + first.index, label, None, run_ms, first.id)
+        if first.error is not None and first.error.kind == "bad_input":
+            return replace(found, error=first.error)
+        if fault := next((part.error for part in parts.values() if _is_fault(part)), None):
+            return replace(found, error=fault)
+        found = replace(found, no_completion=first.no_completion, spent=sum_of([Spent(asks=1)] * len(parts)))
+        said = {name: _said(self._parts[name].label, part) for name, part in parts.items()}
+        try:
+            score = self._combine.result_of(said)
+        except ModelError as error:
+            cause = cast(AskFailure, error.kind)  # of this class's own making
+            told = OutcomeError("model", _cut(error.message), error.retryable, cause, _cut(error.reply) or None)
+            return replace(found, error=told, details=error.details)
+        except NotApplicable as why:
+            return replace(found, not_applicable=_cut(why.reason), details=why.details)
+        except (ValueError, RecursionError) as problem:
+            told = OutcomeError("bad_return", f"what the parts say does not fit into an outcome: {problem}")
+            return replace(found, error=told)
+        return replace(
+            found,
+            score=float(score),
+            reason=score.reason and _cut(score.reason),
+            values=score.values,
+            details=score.details,
+        )
+
+
+def _unscored(payload: bytes, first_index: int, label: str, done: int, count: int) -> list[Outcome]:
+    """No sandbox is left: who has no outcome yet has this one."""
+    ids = read_ids(payload, count)[done:]
+    return [
+        Outcome(first_index + number, label, None, 0.0, identity, error=NO_SANDBOX)
+        for number, identity in enumerate(ids, done)
+    ]
+
+
+def _stopped(stop: Stop, done: int, _: int) -> bool:
+    """A slice counts once each part has scored it."""
+    return stop(done)
+
+
+def _cut(text: str) -> str:
+    """As a text of an outcome is cut in a sandbox."""
+    return encode(text, TEXT_BYTES).decode("utf-8", "replace")
+
+
+def _is_fault(outcome: Outcome) -> bool:
+    return outcome.error is not None and outcome.error.kind == "infrastructure"
+
+
+def _said(label: str, outcome: Outcome) -> Said:
+    """What a part says, as a grader that asks it is told."""
+    if outcome.not_applicable is not None:
+        return NotApplicable(outcome.not_applicable)
+    if outcome.score is None:
+        assert outcome.error is not None
+        error = outcome.error
+        message = f"grader {label!r} has no score ({error.kind}): {error.message}"[:MESSAGE_CHARACTERS]
+        return ModelError("failed", message, error.retryable, error.reply or "")
+    return Score(outcome.score, outcome.reason, outcome.values, outcome.details)

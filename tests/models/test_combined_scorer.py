@@ -1,0 +1,102 @@
+"""Parts that score in sandboxes of their own, and what becomes of their outcomes."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from time import monotonic
+
+import pytest
+
+from gradebox.judges import Combine
+from gradebox.outcome import Outcome
+from models.combined_scorer import CombinedScorer, PartScorer
+from sandbox.errors import InfrastructureError
+from sandbox.grader_source import GraderSource
+from sandbox.grading import NO_SANDBOX, Grading
+from sandbox.pool import Pool
+
+LENGTH = "async def grade(thread):\n    return len(thread.completion())\n"
+SLEEPS = "import time\n\n\nasync def grade(thread):\n    time.sleep(0.05)\n    return 1.0\n"
+
+
+def lines(count: int) -> bytes:
+    return b"\n".join(json.dumps({"id": n, "completion": "x" * n}).encode() for n in range(count))
+
+
+def combined(pool: Pool, **sources: str) -> CombinedScorer:
+    parts = {
+        name: PartScorer(f"{name}@1", partial(pool.grading, GraderSource(source, project="p")))
+        for name, source in sources.items()
+    }
+    return CombinedScorer(Combine([*sources]), parts)
+
+
+@pytest.mark.sandbox
+def test_scores_are_in_order_whatever_the_slices(pool: Pool) -> None:
+    outcomes = combined(pool, a=LENGTH, b=LENGTH).score(lines(300), 40, "g@1")
+    assert [outcome.score for outcome in outcomes] == list(range(300))
+    assert [(outcome.index, outcome.id) for outcome in outcomes] == [(40 + n, n) for n in range(300)]
+    assert {outcome.grader for outcome in outcomes} == {"g@1"}
+
+
+@pytest.mark.sandbox
+def test_what_is_stopped_keeps_whole_slices(pool: Pool) -> None:
+    scorer = combined(pool, slow=SLEEPS, length=LENGTH)
+    until = monotonic() + 1.0
+    outcomes = scorer.score(lines(1000), 0, "g@1", stop=lambda done: done > 0 and monotonic() > until)
+    assert 0 < len(outcomes) < 100
+    assert [outcome.score for outcome in outcomes] == [(1 + n) / 2 for n in range(len(outcomes))]
+    assert monotonic() < until + 2
+
+
+@pytest.mark.sandbox
+def test_what_nobody_wants_ends_at_once(pool: Pool) -> None:
+    began = monotonic()
+    assert (
+        combined(pool, slow=SLEEPS.replace("0.05", "4"), length=LENGTH).score(
+            lines(2), 0, "g@1", stop=lambda _: monotonic() > began + 0.3
+        )
+        == []
+    )
+    assert monotonic() < began + 3
+
+
+class _Fails:
+    """A part that comes to no end after some calls."""
+
+    def __init__(self, calls: int, fault: bool) -> None:
+        self.traces: dict[int, str] = {}
+        self._calls = calls
+        self._fault = fault
+
+    def score(self, payload: bytes, first: int, label: str, count: int, *, stop: object) -> list[Outcome]:
+        self._calls -= 1
+        if self._calls >= 0:
+            return [Outcome(n, label, 1.0, 1.0) for n in range(count)]
+        if self._fault:
+            return [Outcome(n, label, None, 0.0, error=NO_SANDBOX) for n in range(count)]
+        raise InfrastructureError("no sandbox")
+
+    @contextmanager
+    def lend(self) -> Iterator[Grading]:
+        yield self  # type: ignore[misc]  # it scores as one
+
+
+@pytest.mark.parametrize("calls", [0, 2])
+def test_a_part_without_a_sandbox_costs_no_outcome_that_was_there(calls: int) -> None:
+    scorer = CombinedScorer(Combine(["a"]), {"a": PartScorer("a@1", _Fails(calls, fault=False).lend)})
+    if not calls:
+        with pytest.raises(InfrastructureError):
+            scorer.score(lines(100), 0, "g@1")
+        return
+    outcomes = scorer.score(lines(100), 10, "g@1")
+    assert [outcome.score for outcome in outcomes] == [1.0] * 5 + [None] * 95  # slices of one and of four
+    assert [(outcome.index, outcome.id) for outcome in outcomes[5:]] == [(10 + n, n) for n in range(5, 100)]
+    assert {outcome.error for outcome in outcomes[5:]} == {NO_SANDBOX}
+
+
+def test_a_fault_of_the_service_is_told_as_such_and_is_no_failure_of_a_grader() -> None:
+    scorer = CombinedScorer(Combine(["a"]), {"a": PartScorer("a@1", _Fails(0, fault=True).lend)})
+    (outcome,) = scorer.score(lines(1), 0, "g@1")
+    assert outcome.error == NO_SANDBOX
