@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from gradebox.outcome import Outcome, Spent, sum_of
+from gradebox.outcome import CompletionScore, Outcome, Spent, sum_of
 from storage.positional_bias import decisions
 
 MOST_VALUES = 5000
@@ -55,6 +55,8 @@ class Tally(msgspec.Struct, array_like=True):
     """Decisions of judges that asked in both orders."""
     bias_detected: int = 0
     """Those of them that differ."""
+    groups_differ: bool = False
+    """Whether completions of a group have several scores: those of the groups themselves may be equal then."""
 
     @property
     def not_applicable(self) -> int:
@@ -78,6 +80,7 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     _add_options(counted, Counter([option for option in chosen if isinstance(option, str)]))
     bias = [decided for outcome in outcomes if outcome.details or outcome.scores for decided in decisions(outcome)]
     counted.bias_checked, counted.bias_detected = len(bias), sum(bias)
+    counted.groups_differ = any(_differ(outcome.scores) for outcome in outcomes if outcome.scores is not None)
     if scores:
         # Most rewards have few values, and each needs to be looked at once.
         values = Counter(scores)
@@ -89,6 +92,10 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
         counted.passed = sum([count for score, count in values.items() if score >= PASS])
         counted.values = _rounded(values)
     return counted
+
+
+def _differ(scores: Sequence[CompletionScore]) -> bool:
+    return len({each.score for each in scores if each.score is not None}) > 1
 
 
 def _rounded(values: Mapping[float, int]) -> dict[float, int]:
@@ -117,6 +124,7 @@ def merged(parts: Iterable[Tally]) -> Tally:
         total.options_left_out += part.options_left_out
         total.bias_checked += part.bias_checked
         total.bias_detected += part.bias_detected
+        total.groups_differ |= part.groups_differ
         _add_options(total, part.options)
         if part.scored:
             _add_moments(total, part)
