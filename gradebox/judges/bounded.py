@@ -8,7 +8,7 @@ from gradebox.score import DETAILS_BYTES
 _LONGEST = (4000, 2000, 1000, 500, 250, 120, 60, 30)
 
 
-def bounded(details: dict[str, Any]) -> dict[str, Any]:
+def bounded(details: dict[str, Any], most_bytes: int = DETAILS_BYTES) -> dict[str, Any]:
     """The details with their texts cut until an outcome can hold them; what is cut ends in an ellipsis.
 
     Raises:
@@ -16,9 +16,9 @@ def bounded(details: dict[str, Any]) -> dict[str, Any]:
     """
     for longest in _LONGEST:
         cut = _cut(details, longest)
-        if len(dumps(cut, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")) <= DETAILS_BYTES:
+        if len(dumps(cut, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")) <= most_bytes:
             return dict(cut)
-    raise ValueError(f"the details of the score do not fit into {DETAILS_BYTES} bytes: judge less at once")
+    raise ValueError(f"the details of the score do not fit into {most_bytes} bytes: judge less at once")
 
 
 def _cut(value: Any, longest: int) -> Any:
