@@ -8,6 +8,7 @@ import msgspec
 from api.http.problems import ProblemError
 from api.numbers import process
 from api.numbers.jobs import MOST_SCORES, SummaryJob
+from api.numbers.process import IsGone
 from gradebox.schemas import Batch, Interval, Summary
 from sandbox.errors import InfrastructureError
 from storage import kept_intervals, outcomes
@@ -46,7 +47,7 @@ def with_kept(store: Store, batch: Batch, resamples: int) -> Batch | None:
     return None if found is None else wanted.having(found)
 
 
-def with_bootstrap(store: Store, batch: Batch, resamples: int) -> Batch:
+def with_bootstrap(is_gone: IsGone, store: Store, batch: Batch, resamples: int) -> Batch:
     """The batch with intervals by bootstrap in place of normal ones, where it is over, all of its outcomes are there,
     and a grader has at most `MOST_SCORES` scores. Where they cannot be computed, which is logged, it keeps the normal
     ones: they say so.
@@ -55,7 +56,7 @@ def with_bootstrap(store: Store, batch: Batch, resamples: int) -> Batch:
         return kept
     wanted = _wanted(store, batch, resamples)
     try:
-        found = _computed(store, batch.id, wanted.graders, resamples)
+        found = _computed(is_gone, store, batch.id, wanted.graders, resamples)
     except (ProblemError, InfrastructureError):
         _log.exception("the confidence intervals of batch %s could not be computed", batch.id)
         return wanted.batch
@@ -79,9 +80,9 @@ def _wanted(store: Store, batch: Batch, resamples: int) -> _Wanted:
     return _Wanted(batch, few, kept_intervals.digest(attempts or (), few, resamples), resamples)
 
 
-def _computed(store: Store, batch_id: str, graders: list[str], resamples: int) -> _Bounds:
+def _computed(is_gone: IsGone, store: Store, batch_id: str, graders: list[str], resamples: int) -> _Bounds:
     read = outcomes.read(store.batches, store.spool, batch_id)
-    return msgspec.json.decode(process.run(SummaryJob(graders, resamples), [read]), type=_Bounds)
+    return msgspec.json.decode(process.run(SummaryJob(graders, resamples), [read], is_gone), type=_Bounds)
 
 
 def _with(one: Summary, bounds: tuple[float, float] | None, resamples: int) -> Summary:
