@@ -112,7 +112,7 @@ def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
     ]
     if values:
         table(["grader", "value", "count", "mean", "min", "max"], values, stderr)
-    intervals = [_interval_row(each) for each in found if each.interval is not None]
+    intervals = [_interval_row(each) for each in found if each.scored]
     if intervals:
         table(["grader", "95% interval of the mean", "method", "passed", "pass rate"], intervals, stderr)
     options = [(each.grader, option, count) for each in found for option, count in each.options.items()]
@@ -137,7 +137,8 @@ def _summary_row(one: "Summary") -> list[object]:
 
 
 def _interval_row(one: "Summary") -> tuple[object, ...]:
-    assert one.interval is not None
+    if one.interval is None:
+        return one.grader, None, None, one.passed, one.pass_rate
     bounds = f"{cell(one.interval.low)} to {cell(one.interval.high)}"
     method = {"bca": "bootstrap (BCa)", "normal": "normal"}[one.interval.method]
     return one.grader, bounds, method, one.passed, one.pass_rate

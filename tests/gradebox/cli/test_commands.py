@@ -499,6 +499,6 @@ def test_batches_are_compared_and_a_grader_with_labels(service: Service, grader:
     assert ["label", "0", "0", "3", "0.5"] in [line.split() for line in agreed.stdout.splitlines()]
     refused = service.run("agreement", batch, grader, "label")
     assert refused.returncode == 1
-    assert "it has no one grader 'label'" in refused.stderr
+    assert "it has no grader 'label'" in refused.stderr
     shown = service.run("batches", "show", batch, "--bootstrap")
     assert shown.returncode == 0, shown.stderr

@@ -28,3 +28,9 @@ def test_intervals_and_options_are_tables(capsys: pytest.CaptureFixture[str]) ->
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["judge@1", "-0.06579", "to", "1.066", "normal", "1", "0.3333"] in lines
     assert ["judge@1", "nono", "1"] in lines
+
+
+def test_equal_scores_have_a_pass_rate_without_an_interval(capsys: pytest.CaptureFixture[str]) -> None:
+    output.summaries([summarise("judge@1", 1.0, tally([Outcome(number, "judge@1", 1.0, 1.0) for number in range(3)]))])
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["judge@1", "-", "-", "3", "1"] in lines
