@@ -79,7 +79,12 @@ def _side(batch: Batch, named: str | None) -> Side:
     keys = [one.key for one in batch.graders]
     fitting = [label for label, key in zip(labels, keys, strict=True) if named in (None, key, label)]
     if len(fitting) != 1:
-        what = "name one of its graders" if named is None else f"it has no one grader {named[:80]!r}"
+        if named is None:
+            what = "name one of its graders"
+        elif fitting:
+            what = f"several of its graders are {named[:80]!r}, so name one with its version"
+        else:
+            what = f"it has no grader {named[:80]!r}"
         raise invalid(f"batch {batch.id}: {what}: it has {', '.join(labels)}")
     summary = next((one for one in batch.summary if one.grader == fitting[0]), None)
     spent = summary.spent if summary is not None else None

@@ -74,12 +74,18 @@ def test_what_cannot_be_compared_says_why(client: httpx.Client) -> None:
     several = client.get(compare, params={"a": one, "b": two})
     assert "name one of its graders: it has judge@1, exact@1" in problem(several, 422, "invalid-request")
     unknown = client.get(compare, params={"a": one, "b": two, "grader": "exact"})
-    assert "it has no one grader 'exact': it has judge@1" in problem(unknown, 422, "invalid-request")
+    assert "it has no grader 'exact': it has judge@1" in problem(unknown, 422, "invalid-request")
     problem(client.get(compare, params={"a": one, "b": "0" * 20}), 404, "not-found")
+    assert client.put(f"{PROJECT}/graders/judge", json={"source": JUDGE + "# again\n"}).status_code == 200
+    versions = [{"key": "judge", "version": number} for number in (1, 2)]
+    three = client.post(URL, json={"graders": versions, "threads": [{"completion": "4"}]}).json()["id"]
+    finished(client, three)
+    both = client.get(compare, params={"a": three, "b": one, "grader": "judge"})
+    assert "several of its graders are 'judge', so name one with its version" in problem(both, 422, "invalid-request")
     itself = client.get(url, params={"grader": "judge", "label": "judge@1"})
     assert "its own label" in problem(itself, 422, "invalid-request")
     field = client.get(url, params={"grader": "judge", "label": "label"})
-    assert "it has no one grader 'label'" in problem(field, 422, "invalid-request")
+    assert "it has no grader 'label'" in problem(field, 422, "invalid-request")
     nan = client.get(url, params={"grader": "judge", "label": "exact", "threshold": "nan"})
     problem(nan, 422, "invalid-request")
 
