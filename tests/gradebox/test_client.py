@@ -223,6 +223,14 @@ def test_a_batch_of_a_file_and_several_graders(client: Client, contains: str, tm
     assert client.batches.get(batch.id).status == batch.status
     assert batch.id in [each.id for each in client.batches.list()]
 
+    for source in (batch, batch.id):
+        again = client.batches.create({f"{contains}-2@1": 1.0}, threads_of=source)
+        again.wait(progress=False)
+        assert [outcome.score for outcome in again.outcomes()] == [0.5, 0.5, None, 0.5, 0.5, 0.5]
+    for both in ({"threads": path, "threads_of": batch}, {}, {"threads_of": batch, "columns": {}}):
+        with pytest.raises(TypeError, match="threads_of="):
+            client.batches.create(contains, **both)
+
 
 def test_a_bad_thread_half_way_leaves_no_batch(client: Client, contains: str) -> None:
     before = len(client.batches.list(limit=200))
