@@ -117,11 +117,15 @@ def test_threads(project: str, key: str) -> Call[list[dict[str, Any]]]:
 
 
 def put_grader(
-    project: str, key: str, fields: Mapping[str, Any], threads: Sequence[Thread] | None = None
+    project: str,
+    key: str,
+    fields: Mapping[str, Any],
+    threads: Sequence[Thread] | None = None,
+    if_version: int | None = None,
 ) -> Call[Grader]:
     """Gives a grader a new version, unless the source is unchanged."""
     path, body = _path(project, "graders", key), _to_prove(fields, threads)
-    return Call("PUT", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S)
+    return Call("PUT", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S, if_version=if_version)
 
 
 def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[Grader]:
@@ -382,6 +386,11 @@ def create_key(name: str, projects: Sequence[str], role: Role) -> Call[ApiKey]:
     """Makes an API key; the answer alone holds its secret."""
     body = encode({"name": name, "projects": list(projects), "role": role})
     return Call("POST", "/v1/keys", ApiKey.model_validate_json, body=body, idempotent=False)
+
+
+def me() -> Call[ApiKey]:
+    """Asks whose the API key is."""
+    return Call("GET", "/v1/me", ApiKey.model_validate_json)
 
 
 def list_keys() -> Call[list[ApiKey]]:

@@ -128,6 +128,22 @@ def test_a_key_is_taken_once(client: Client, contains: str) -> None:
         client.graders.create.function(key=contains, fn=CONTAINS)
 
 
+def test_a_version_that_somebody_made_meanwhile_is_not_replaced(client: Client) -> None:
+    source = "async def grade(thread): return {}"
+    client.graders.create.function(key="shared", fn=source.format(1))
+    assert client.graders.update("shared", fn=source.format(2), if_version=1).version == 2
+    with pytest.raises(gradebox.VersionChanged, match="at version 2"):
+        client.graders.update("shared", fn=source.format(3), if_version=1)
+    with pytest.raises(TypeError, match="if_version="):
+        client.graders.update("shared", name="Shared", if_version=2)
+
+
+def test_a_key_says_whose_it_is(client: Client) -> None:
+    me = client.me()
+    assert (me.role, me.projects, me.secret) == ("manage", ["*"], None)
+    assert me.id in {key.id for key in client.keys.list()}
+
+
 def test_a_grader_changes_until_it_is_locked(client: Client, contains: str) -> None:
     assert client.graders.update(contains, fn=CONTAINS, threads=[thread("4")]).version == 1
     assert client.graders.update(contains, fn=f"{CONTAINS}\n# changed", threads=[thread("4")]).version == 2

@@ -296,6 +296,9 @@ def test_keys_are_made_and_revoked(service: Service) -> None:
     made = next(
         each for each in json.loads(service.run("keys", "list", "--json").stdout) if each["name"] == "by command"
     )
+    who = json.loads(service.run("keys", "whoami", "--api-key", key, "--json").stdout)
+    assert (who["id"], who["projects"], who["role"], who["secret"]) == (made["id"], ["cli-team"], "manage", None)
+    assert made["id"] in service.run("keys", "whoami", "--api-key", key).stdout
     assert service.run("keys", "revoke", made["id"]).returncode == 0
     assert service.run("graders", "list", "--project", "cli-team", "--api-key", key).returncode == 1
 
