@@ -19,6 +19,7 @@ from api.intake.idempotency import Repeatable
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Grader, Version
+from models.scoring import is_of_graders
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
 from storage.errors import Conflict
@@ -255,6 +256,7 @@ def _proved(caller: Caller, services: Services, sent: Sent, options: Options, en
     threads = () if sent.threads is None or sent.are_kept else sent.threads
     limits = options.isolation, options.timeout_s, options.memory_mb
     proved_with_stand_ins = options.ask == "stand-in" and bool(report.asks)
+    waits = not (is_of_graders(sent.kind, sent.config) and answering.at_once.issuperset(report.asks))
     return Proved(
-        source, *limits, report, use, threads, sent.kind, sent.config, answering.pinned, proved_with_stand_ins
+        source, *limits, report, use, threads, sent.kind, sent.config, answering.pinned, proved_with_stand_ins, waits
     )

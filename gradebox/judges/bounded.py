@@ -1,10 +1,11 @@
 """Details that fit into an outcome."""
 
-from json import dumps
+from json import JSONEncoder
 from typing import Any
 
 from gradebox.score import DETAILS_BYTES
 
+_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _LONGEST = (4000, 2000, 1000, 500, 250, 120, 60, 30)
 
 
@@ -14,9 +15,11 @@ def bounded(details: dict[str, Any]) -> dict[str, Any]:
     Raises:
         ValueError: there are so many members that no cut helps.
     """
+    if len(_encode(details)) <= _LONGEST[0]:  # no text in it is longer, and no character takes more than 4 bytes
+        return details
     for longest in _LONGEST:
         cut = _cut(details, longest)
-        if len(dumps(cut, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")) <= DETAILS_BYTES:
+        if len(_encode(cut).encode("utf-8", "surrogatepass")) <= DETAILS_BYTES:
             return dict(cut)
     raise ValueError(f"the details of the score do not fit into {DETAILS_BYTES} bytes: judge less at once")
 

@@ -15,6 +15,7 @@ from api.intake import bodies
 from gradebox.schemas import Batch
 from storage import batch_threads, names
 from storage.backlog import Waiting
+from storage.chunks import ASKING_CHUNK_LINES
 from storage.errors import NotFound, PayloadLost
 from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
 
@@ -49,6 +50,26 @@ def test_a_batch_goes_in_as_lines_and_comes_out_in_order(client: httpx.Client) -
     assert {one["grader"] for one in found} == {"exact@1"}
     assert outcomes(client, batch, "?after=2497") == found[2498:]
     assert over["summary"][0]["mean"] == pytest.approx(0.125, abs=1e-3)  # type: ignore[index]
+
+
+def test_a_combination_that_waits_for_nothing_is_scored_where_other_graders_are(
+    client: httpx.Client, service: Service
+) -> None:
+    create(client)
+    create(client, "long", "async def grade(thread):\n    return len(thread.completion())\n")
+    parts = {"exact": {"grader": "exact", "weight": 3}, "long": {"grader": "long", "weight": 1}}
+    made = client.post(f"{PROJECT}/graders", json={"key": "both", "kind": "combine", "config": {"parts": parts}})
+    assert made.status_code == 201, made.text
+    assert client.get(f"{PROJECT}/graders/both/versions/1").json()["waits"] is False
+    batch = submit(client, lines(2500), "grader=both&grader=exact")
+    plan = service.store.batches.plan(batch)
+    assert plan is not None
+    assert max(chunk.lines for chunk in plan.chunks) > ASKING_CHUNK_LINES
+    over = finished(client, batch)
+    assert (over["state"], over["scored"], over["errors"]) == ("finished", 5000, {})
+    found = [one for one in outcomes(client, batch) if one["grader"] == "both@1"]
+    assert [one["score"] for one in found] == [0.75 * (number % 8 == 4) + 0.25 for number in range(2500)]
+    assert [one["id"] for one in found] == [f"t{number}" for number in range(2500)]
 
 
 def test_the_threads_of_another_batch_are_scored_again(client: httpx.Client) -> None:
