@@ -19,6 +19,7 @@ from api.http.large_answers import LargeAnswers
 from api.http.problems import problem_of
 from api.intake.body_budget import BodyMemory
 from api.missing_workers import MissingWorkers
+from api.numbers.process import IsGone
 from api.progress import Watching
 from api.readiness import Readiness
 from api.settings import ApiSettings
@@ -134,15 +135,25 @@ class Services:
             get_running_loop().call_soon(self.pool.reset)
 
     async def compute(
-        self, request: Request, project: str, work: Callable[_Args, _T], *args: _Args.args, **more: _Args.kwargs
+        self,
+        request: Request,
+        project: str,
+        work: Callable[Concatenate[IsGone, _Args], _T],
+        *args: _Args.args,
+        **more: _Args.kwargs,
     ) -> _T:
-        """Does what runs the program for statistics, for a request whose body has been read. Projects share the places.
+        """Does what runs the program for statistics, for a request whose body has been read, until its client goes.
+        Projects share the places.
 
         Raises:
             ProblemError: there was no place in time, or the client has gone; and what `work` raises.
         """
-        async with watched(request) as client, client.place(self._computing, project):
-            return await run_sync(partial(work, *args, **more), limiter=self._computing_threads)
+        try:
+            async with watched(request) as client, client.place(self._computing, project):
+                computed = partial(work, client.is_gone, *args, **more)
+                return await run_sync(computed, limiter=self._computing_threads)
+        except Stopped as error:
+            raise problem_of(error) from error
 
 
 class Release:

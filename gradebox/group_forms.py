@@ -35,4 +35,6 @@ def members(value: object) -> list[Any]:
             other = next(iter(shared))[:80]
             raise ValueError(f'a group has no member "{other}" beside "threads": put it into each thread')
         return found
+    if "completion" in shared:
+        raise ValueError('a group has "completions", and this has "completion" beside them: send one of them')
     return [{**shared, "completion": completion} for completion in found]

@@ -7,6 +7,7 @@ from typing import Any
 
 MOST_VALUES = 16
 DETAILS_BYTES = 16_384
+GROUP_BYTES = 1 << 18  # of all scores of a group, with what they say
 NAME_CHARACTERS = 64
 _LARGEST = 1.7976931348623157e308  # of all floats
 

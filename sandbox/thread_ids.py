@@ -11,6 +11,8 @@ from typing import Annotated
 
 import msgspec
 
+from gradebox.group_forms import MOST_THREADS
+
 _BLANK = b" \t\r\n\xef\xbb\xbf"  # what may stand around the object, a byte order mark too
 _ESCAPES = re.compile(
     rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
@@ -32,7 +34,14 @@ class _Group(msgspec.Struct):
 
 _decoder = msgspec.json.Decoder(_Thread)
 _group_decoder = msgspec.json.Decoder(_Group)
-_members_decoder = msgspec.json.Decoder(list[msgspec.Raw])
+# Members beyond its fields are passed over: a line of a few MiB may hold a million of them.
+_members_decoder = msgspec.json.Decoder(
+    msgspec.defstruct(
+        "_Members",
+        [(f"_{number}", msgspec.Raw | msgspec.UnsetType, msgspec.UNSET) for number in range(MOST_THREADS + 1)],
+        array_like=True,
+    )
+)
 
 
 def read_id(line: bytes) -> str | int | None:
@@ -51,13 +60,20 @@ def read_ids(payload: bytes, lines: int) -> list[str | int | None]:
 
 
 def read_group_size(line: bytes) -> int:
-    """How many threads the group of a line has; 0 where the line is no group, or that cannot be told."""
+    """How many threads the group of a line has, one too many where it has more than a group may have; 0 where the line
+    is no group, or that cannot be told.
+    """
     for half in (None, b""):
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             found = _group_decoder.decode(line if half is None else _whole(line.strip(_BLANK), half))
             told = found.completions if found.threads is msgspec.UNSET else found.threads
-            return 0 if told is msgspec.UNSET else len(_members_decoder.decode(told))
+            return 0 if told is msgspec.UNSET else _count(told)
     return 0
+
+
+def _count(array: msgspec.Raw) -> int:
+    members = msgspec.structs.astuple(_members_decoder.decode(array))
+    return members.index(msgspec.UNSET) if members[-1] is msgspec.UNSET else len(members)
 
 
 def _read_odd(line: bytes) -> str | int | None:

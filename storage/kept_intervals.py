@@ -39,6 +39,6 @@ class KeptIntervals:
         self._redis.set(names.intervals(batch_id), msgspec.msgpack.encode(_Kept(of, list(bounds))), ex=KEEP_S)
 
 
-def digest(attempts: Sequence[int], resamples: int) -> str:
-    """Of the attempts that count, and the number of resamples."""
-    return hashlib.sha256(msgspec.msgpack.encode((attempts, resamples))).hexdigest()[:24]
+def digest(attempts: Sequence[int], graders: Sequence[str], resamples: int) -> str:
+    """Of the attempts that count, the graders that have bounds, and the number of resamples."""
+    return hashlib.sha256(msgspec.msgpack.encode((attempts, graders, resamples))).hexdigest()[:24]

@@ -64,7 +64,7 @@ def concerns(grader: str, counted: Tally, past: Sequence[Past] = ()) -> list[Con
 
 
 def _equal(counted: Tally) -> Concern | None:
-    if counted.scored < EQUAL_SCORES or counted.minimum != counted.maximum:
+    if counted.scored < EQUAL_SCORES or counted.minimum != counted.maximum or counted.groups_differ:
         return None
     return Concern(
         "equal",

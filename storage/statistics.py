@@ -6,7 +6,7 @@ from math import isfinite
 
 import msgspec
 
-from gradebox.outcome import Outcome, Spent, sum_of
+from gradebox.outcome import CompletionScore, Outcome, Spent, sum_of
 from storage.positional_bias import decisions
 
 MOST_VALUES = 5000
@@ -56,6 +56,8 @@ class Tally(msgspec.Struct, array_like=True):
     """Decisions of judges that asked in both orders."""
     bias_detected: int = 0
     """Those of them that differ."""
+    groups_differ: bool = False
+    """Whether completions of a group have several scores: those of the groups themselves may be equal then."""
 
     @property
     def not_applicable(self) -> int:
@@ -82,6 +84,7 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     _add_options(counted, Counter([option for option in chosen if isinstance(option, str)]))
     bias = [decided for outcome in outcomes if outcome.details or outcome.scores for decided in decisions(outcome)]
     counted.bias_checked, counted.bias_detected = len(bias), sum(bias)
+    counted.groups_differ = any(_differ(outcome.scores) for outcome in outcomes if outcome.scores is not None)
     if scores:
         # Most rewards have few values, and each needs to be looked at once.
         values = Counter(scores)
@@ -89,6 +92,7 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
         # a product gives inf, ** would raise
         counted.m2 = sum([(score - mean) * (score - mean) * count for score, count in values.items()])
         counted.minimum, counted.maximum = min(values), max(values)
+        _set_equal(counted)
         counted.passed = sum([count for score, count in values.items() if score >= PASS])
         counted.values = _rounded(values)
     return counted
@@ -100,6 +104,10 @@ def _values(column: Sequence[float]) -> Values:
     if not isfinite(mean):  # the sum of finite numbers may be none
         mean = sum([value / count for value in column])
     return Values(count, mean, min(column), max(column))
+
+
+def _differ(scores: Sequence[CompletionScore]) -> bool:
+    return len({each.score for each in scores if each.score is not None}) > 1
 
 
 def _rounded(values: Mapping[float, int]) -> dict[float, int]:
@@ -128,6 +136,7 @@ def merged(parts: Iterable[Tally]) -> Tally:
         total.options_left_out += part.options_left_out
         total.bias_checked += part.bias_checked
         total.bias_detected += part.bias_detected
+        total.groups_differ |= part.groups_differ
         _add_options(total, part.options)
         if part.scored:
             _add_moments(total, part)
@@ -148,6 +157,13 @@ def _add_moments(total: Tally, part: Tally) -> None:
         total.minimum, total.maximum = min(part.minimum, total.minimum), max(part.maximum, total.maximum)
         total.passed = None if total.passed is None or part.passed is None else total.passed + part.passed
     total.scored = a + n
+    _set_equal(total)
+
+
+def _set_equal(counted: Tally) -> None:
+    """Rounding gives equal scores a spread, and another mean."""
+    if counted.minimum == counted.maximum:
+        counted.mean, counted.m2 = counted.minimum, 0.0
 
 
 def _add_named(total: Tally, part: Mapping[str, Values]) -> None:

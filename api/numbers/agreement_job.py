@@ -1,5 +1,6 @@
 """Compares the scores of a grader with labels, and with the lengths of completions."""
 
+import json
 from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
@@ -172,12 +173,20 @@ def _of_threads(threads: Iterable[bytes], label: str) -> "tuple[array[float], ar
 def _looked_at(line: bytes) -> tuple[float, dict[str, Any]]:
     """The length of the completion, NaN where there is none, and the metadata. What is no thread has neither."""
     try:
-        turns, metadata, _ = thread_forms.read(msgspec.json.decode(line), keep_unknown=True)
+        turns, metadata, _ = thread_forms.read(_value(line), keep_unknown=True)
     except (ValueError, RecursionError):  # it became an outcome of kind `bad_input`
         return NO_SCORE, {}
     if not turns or turns[-1][0] != "assistant":
         return NO_SCORE, metadata
     return float(len(turns[-1][1])), metadata
+
+
+def _value(line: bytes) -> object:
+    """As graders are given it: with halves of surrogate pairs, which msgspec refuses, and without a byte order mark."""
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return json.loads(line.decode("utf-8-sig"))
 
 
 def _number_at(metadata: dict[str, Any], path: list[str]) -> float:

@@ -37,9 +37,13 @@ def bounds(scores: Array, resamples: int) -> tuple[float, float] | None:
 
 
 def interval(scores: Array, resamples: int) -> Interval | None:
-    """Of a mean: by bootstrap where there are few scores and resamples are wanted, else a normal one."""
+    """Of a mean: by bootstrap where there are few scores and resamples are wanted, else a normal one. None of one
+    score, and of equal scores.
+    """
+    if len(scores) < 2 or scores.min() == scores.max():
+        return None
     if resamples and len(scores) <= MOST_SCORES:
         found = bounds(scores, resamples)
         return found and Interval(low=found[0], high=found[1], level=LEVEL, method="bca", resamples=resamples)
     with np.errstate(all="ignore"):
-        return normal(float(scores.mean()), float(scores.std()), len(scores)) if len(scores) else None
+        return normal(float(scores.mean()), float(scores.std()), len(scores))

@@ -3,29 +3,35 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from threading import Timer
-from typing import IO
+from threading import Event, Thread
+from time import monotonic
+from typing import IO, Literal, TypeAlias
 
 import api
 from api.http.problems import too_large
 from api.numbers import lines
 from api.numbers.jobs import OUT_OF_MEMORY, Job
-from sandbox.errors import InfrastructureError
+from sandbox.errors import InfrastructureError, Stopped
 
 TIME_S = 60.0
 _COMMAND = [sys.executable, "-P", "-m", "api.numbers.program"]  # -P: the working folder is no place for our modules
 _TOLD = 2000  # bytes of what a program that failed wrote last
+_LOOK_S = 0.2
+
+IsGone: TypeAlias = Callable[[], bool]
+"""Whether nobody waits for the result any more. Any thread may call it."""
 
 
-def run(job: Job, streams: Iterable[Iterable[bytes]], time_s: float = TIME_S) -> bytes:
+def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: float = TIME_S) -> bytes:
     """What the program prints for a job and its streams of lines. The streams are moved, and never held whole.
 
     Raises:
         ProblemError: it takes more than a minute, or more than 2 GiB of memory.
+        Stopped: nobody waits any more.
         InfrastructureError: the program could not do its work.
     """
     with (
@@ -36,17 +42,18 @@ def run(job: Job, streams: Iterable[Iterable[bytes]], time_s: float = TIME_S) ->
     ):
         assert process.stdin is not None
         assert process.stdout is not None
-        watchdog = Timer(time_s, process.kill)
+        watchdog = _Watchdog(process, is_gone, time_s)
         watchdog.start()
         try:
             _send(process.stdin, job, streams)
             result = process.stdout.read()
             code = process.wait()
-            is_late = not watchdog.is_alive() and code != 0
         finally:
-            watchdog.cancel()
+            watchdog.stop()
             process.kill()  # nothing where it has ended
-        if is_late:
+        if code != 0 and watchdog.found == "gone":
+            raise Stopped("nobody waits for the statistics any more")
+        if code != 0 and watchdog.found == "late":
             raise too_large(f"statistics of so many outcomes take more than {time_s:g} s: compare fewer at once")
         if code == OUT_OF_MEMORY:
             raise too_large("statistics of so many outcomes take more than 2 GiB of memory: compare fewer at once")
@@ -54,6 +61,33 @@ def run(job: Job, streams: Iterable[Iterable[bytes]], time_s: float = TIME_S) ->
             errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TOLD))
             raise InfrastructureError(f"the program for statistics ended with {code}: {errors.read()!r}")
         return result
+
+
+class _Watchdog(Thread):
+    """Ends the program where its time is over, or nobody waits for it. `found` says which."""
+
+    def __init__(self, process: subprocess.Popen[bytes], is_gone: IsGone, time_s: float) -> None:
+        super().__init__(name="statistics-watchdog")
+        self._process = process
+        self._is_gone = is_gone
+        self._ends = monotonic() + time_s
+        self._is_over = Event()
+        self.found: Literal["late", "gone"] | None = None
+
+    def run(self) -> None:
+        while not self._is_over.wait(_LOOK_S):
+            if self._is_gone():
+                self.found = "gone"
+            elif monotonic() >= self._ends:
+                self.found = "late"
+            if self.found is not None:
+                self._process.kill()
+                return
+
+    def stop(self) -> None:
+        """Waits for its end: it kills nothing after that."""
+        self._is_over.set()
+        self.join()
 
 
 def _send(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None:

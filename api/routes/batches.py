@@ -23,7 +23,7 @@ from api.http.problems import invalid
 from api.intake import batch_upload, bodies
 from api.intake.idempotency import Repeatable
 from api.intake.money import CURRENCY, MOST_COST, MOST_TOKENS
-from api.numbers.summaries import with_bootstrap
+from api.numbers.summaries import with_bootstrap, with_kept
 from api.services import Served, Services
 from gradebox.schemas import ENDED, Batch
 from storage import batch_threads, outcomes
@@ -114,7 +114,10 @@ async def get(
     batch = await _awaited(services, project, batch_id, wait_s)
     if bootstrap and batch.state in ENDED:
         resamples = services.settings.bootstrap_resamples
-        batch = await services.compute(request, project, with_bootstrap, services.store, batch, resamples)
+        kept = await run_sync(with_kept, services.store, batch, resamples)  # these wait for nobody's computations
+        if kept is None:
+            return _told(await services.compute(request, project, with_bootstrap, services.store, batch, resamples))
+        batch = kept
     return _told(batch)
 
 

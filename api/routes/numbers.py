@@ -86,10 +86,14 @@ def _side(batch: Batch, named: str | None) -> Side:
     return Side(batch.id, fitting[0], None if spent is None else Spent(**spent.model_dump()))
 
 
-def _run(services: Services, job: Job, streams: list[tuple[str, bool]]) -> Response:
+def _run(is_gone: process.IsGone, services: Services, job: Job, streams: list[tuple[str, bool]]) -> Response:
     """`streams` are batches, each with whether its threads are read, or else its outcomes."""
     store = services.store
+    before = [store.batches.settled(batch) for batch, _ in streams]
     reads = (
         (batch_threads if threads else outcomes).read(store.batches, store.spool, batch) for batch, threads in streams
     )
-    return Response(process.run(job, reads), media_type="application/json")
+    found = process.run(job, reads, is_gone)
+    if None in before or before != [store.batches.settled(batch) for batch, _ in streams]:
+        raise Conflict("outcomes of the batch are scored again: its statistics are computed once it is over")
+    return Response(found, media_type="application/json")

@@ -58,7 +58,7 @@ def _check_groups(lines: list[bytes]) -> None:
     threads = sum(max(1, read_group_size(line)) for line in lines)
     if threads > REQUEST_THREADS and len(lines) > 1:
         raise too_large(
-            f"the groups have {threads} threads together, and one request takes {REQUEST_THREADS}: send a batch instead"
+            f"the groups have more than {REQUEST_THREADS} threads together, the most of one request: send a batch"
         )
 
 

@@ -72,8 +72,8 @@ class RewardFunctions(_Named):
         `batched` is for verl's reward manager "batch". Otherwise samples that verl scores at the same time go together.
         `columns` are the members of `extra_info` that are sent, and "data_source" and "ground_truth"; by default all.
 
-        A grader of groups is given the generations of a prompt together: of the same "uid" in `extra_info`, or samples
-        of the same `extra_info` that stand together. It needs `batched`.
+        A grader of groups is given the generations of a prompt together: of the same "uid" in `extra_info`, or of the
+        same "index". It needs `batched`.
         """
         if batched:
             return verl.VerlBatchReward(self._reward_name(), self.score, columns, self._takes_groups())

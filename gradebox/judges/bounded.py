@@ -9,19 +9,20 @@ _encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _LONGEST = (4000, 2000, 1000, 500, 250, 120, 60, 30)
 
 
-def bounded(details: dict[str, Any]) -> dict[str, Any]:
+def bounded(details: dict[str, Any], most_bytes: int = DETAILS_BYTES) -> dict[str, Any]:
     """The details with their texts cut until an outcome can hold them; what is cut ends in an ellipsis.
 
     Raises:
         ValueError: there are so many members that no cut helps.
     """
-    if len(_encode(details)) <= _LONGEST[0]:  # no text in it is longer, and no character takes more than 4 bytes
+    characters = len(_encode(details))
+    if characters <= _LONGEST[0] and 4 * characters <= most_bytes:  # no text in it is longer, no character takes more
         return details
     for longest in _LONGEST:
         cut = _cut(details, longest)
-        if len(_encode(cut).encode("utf-8", "surrogatepass")) <= DETAILS_BYTES:
+        if len(_encode(cut).encode("utf-8", "surrogatepass")) <= most_bytes:
             return dict(cut)
-    raise ValueError(f"the details of the score do not fit into {DETAILS_BYTES} bytes: judge less at once")
+    raise ValueError(f"the details of the score do not fit into {most_bytes} bytes: judge less at once")
 
 
 def _cut(value: Any, longest: int) -> Any:

@@ -14,7 +14,7 @@ from gradebox.judges.bounded import bounded
 from gradebox.judges.criterion import ContextFields, Criterion
 from gradebox.judges.direct_judge import OnBias
 from gradebox.judges.together import together
-from gradebox.score import Score
+from gradebox.score import DETAILS_BYTES, GROUP_BYTES, Score
 from gradebox.thread import StringThread
 
 Contests = Literal["all_pairs", "at_once"]
@@ -22,6 +22,8 @@ Contests = Literal["all_pairs", "at_once"]
 
 _TIE = "tie"
 _FEWEST = 2
+_MOST_AT_ONCE = 128  # the details of each name all others
+_DETAILS_SHARE = 3 / 4  # of what a group may say
 
 
 class _Contest(NamedTuple):
@@ -108,6 +110,8 @@ class PairwiseJudge:
         asks = len(contests) * (2 if self._checks_bias else 1)
         if asks > MOST_ASKS:
             raise ValueError(f"{len(places)} responses take {asks} asks, and {MOST_ASKS} may be made: compare fewer")
+        if self._compares_all and len(places) > _MOST_AT_ONCE:
+            raise ValueError(f"one contest takes {_MOST_AT_ONCE} responses, and got {len(places)}: compare fewer")
         texts = [fields.text_of(thread, self._to_evaluate) for thread in threads]
         context = fields.context_of(threads[0], self._context_fields)
         held = await together([partial(self._held, members, texts, context) for members in contests])
@@ -149,11 +153,13 @@ class PairwiseJudge:
         own = {place: [one for one in contests if place in one.members] for place in range(count) if place not in lost}
         rates = {place: _win_rate(place, mine) for place, mine in own.items()}
         return [
-            lost[place] if place in lost else self._score(place, own[place], rates, is_ranked=not lost)
+            lost[place] if place in lost else self._score(place, count, own[place], rates, is_ranked=not lost)
             for place in range(count)
         ]
 
-    def _score(self, place: int, own: Sequence[_Contest], rates: Mapping[int, float], is_ranked: bool) -> Score:
+    def _score(
+        self, place: int, count: int, own: Sequence[_Contest], rates: Mapping[int, float], is_ranked: bool
+    ) -> Score:
         rate = rates[place]
         details: dict[str, Any] = {
             "criterion": self._criterion.label,
@@ -164,7 +170,8 @@ class PairwiseJudge:
             "ranking": 1 + sum(other > rate for other in rates.values()) if is_ranked else None,
         }
         won = sum(contest.winner == place for contest in own)
-        return Score(rate, f"won {won} of {len(own)} contests", details=bounded(details))
+        most_bytes = min(DETAILS_BYTES, int(GROUP_BYTES * _DETAILS_SHARE / count))
+        return Score(rate, f"won {won} of {len(own)} contests", details=bounded(details, most_bytes))
 
     def __repr__(self) -> str:
         return f"PairwiseJudge({self._criterion.label!r:.80}, model={self._model.key!r})"

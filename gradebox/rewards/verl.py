@@ -14,7 +14,6 @@ from gradebox.rewards.plain import metadata
 from gradebox.rewards.together import Together
 
 _Score = Callable[[list[dict[str, Any]]], list[Outcome]]
-_OF_EACH = frozenset(("num_turns", "rollout_reward_scores"))  # what reward managers add to `extra_info`
 
 
 Columns = Collection[str] | None
@@ -75,22 +74,23 @@ def generations(
     ground_truths: Sequence[Any],
     extra_infos: Sequence[Mapping[str, Any] | None] | None,
 ) -> list[list[int]]:
-    """The places of the generations of each prompt: of the same "uid" in `extra_info`, where each has one; else samples
-    of the same "index" that stand together; or, where they have none, that differ in nothing but what verl notes
-    of each. verl does not say the prompt.
+    """The places of the generations of each prompt, wherever they stand: verl may have changed their order. They have
+    the same "uid" in `extra_info`; or the same "index", source and ground truth.
+
+    Raises:
+        ValueError: a sample has neither: verl does not say the prompt, and others may have the same ground truth.
     """
     infos = [dict(info or {}) for info in (extra_infos if extra_infos is not None else [None] * len(data_sources))]
-    if infos and all("uid" in info for info in infos):
+    if all(info.get("uid") is not None for info in infos):
         return groups.equal([str(info["uid"]) for info in infos])
-    if all(info.get("index") is not None for info in infos):
-        rows = zip(data_sources, infos, strict=True)
-        return groups.neighbours([(str(source), str(info.get("split")), str(info["index"])) for source, info in rows])
-    told = zip(data_sources, ground_truths, infos, strict=True)
-    return groups.neighbours(
-        [
-            metadata({"source": source, "truth": truth} | {name: info[name] for name in info if name not in _OF_EACH})
-            for source, truth, info in told
-        ]
+    if any(info.get("index") is None for info in infos):
+        raise ValueError(
+            "a grader of groups was given samples of verl that do not tell their prompts apart: have the dataset say "
+            'in `extra_info` the "index" of each row, as verl\'s own preprocessing does, or a "uid"'
+        )
+    rows = zip(data_sources, ground_truths, infos, strict=True)
+    return groups.equal(
+        [str((str(source), str(info.get("split")), str(info["index"]), str(truth))) for source, truth, info in rows]
     )
 
 

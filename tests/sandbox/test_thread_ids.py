@@ -1,6 +1,7 @@
 """The host reads an id where a grader's process does, and the same one."""
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from sandbox.guest.child.read_thread import BadInput, ThreadReader
 from sandbox.limits import DEPTH
-from sandbox.thread_ids import read_id, read_ids
+from sandbox.thread_ids import read_group_size, read_id, read_ids
 
 READER = ThreadReader(1 << 20, DEPTH)
 TEXTS = st.text() | st.sampled_from(["\ud83d", "\ude00", "\ud83d\ude00", "a\\ud83d", "\\", "\\\\u0069d"])
@@ -77,3 +78,31 @@ def test_as_many_as_there_are_lines() -> None:
     assert read_ids(b'{"id": 1}\n\n{"id": 3}\n', 3) == [1, None, 3]
     assert read_ids(b'{"a": 1}\n\n', 2) == [None, None]
     assert read_ids(b"", 0) == []
+
+
+MEMBERS = st.lists(st.dictionaries(TEXTS, VALUES, max_size=2) | VALUES, max_size=5)
+
+
+@given(MEMBERS, st.sampled_from(["threads", "completions"]), st.booleans(), st.sampled_from(["", "\ufeff", " \t"]))
+@example([], "threads", True, "")
+@example(["\ud83d", {"\ud83d": "\\"}], "completions", True, "\ufeff ")
+def test_the_host_counts_the_threads_of_a_group(members: list[Any], name: str, is_escaped: bool, before: str) -> None:
+    group = {"id": 1, name: members, "metadata": {"threads": [1, 2, 3]}}
+    line = (before + json.dumps(group, ensure_ascii=is_escaped) + "\r").encode("utf-8", "surrogatepass")
+    assert read_group_size(line) == len(members)
+
+
+@pytest.mark.parametrize("line", [b"", b"[]", b"{}", b'{"threads":7}', b'{"threads":{"a":1}}', b'{"threads":[1,]}'])
+def test_what_is_no_group_has_no_threads(line: bytes) -> None:
+    assert read_group_size(line) == 0
+
+
+@pytest.mark.parametrize(("members", "count"), [(1023, 1023), (1024, 1024), (1025, 1025), (1_000_000, 1025)])
+def test_threads_that_no_group_may_have_are_not_held(members: int, count: int) -> None:
+    line = b'{"completions":[' + b",".join([b'""'] * members) + b"]}"
+    tracemalloc.start()
+    try:
+        assert read_group_size(line) == count
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()

@@ -5,6 +5,7 @@ import msgspec
 import pytest
 
 from gradebox.outcome import CompletionScore, Outcome, Spent
+from storage.reward_drift import concerns
 from storage.statistics import MOST_NAMES, MOST_OPTIONS, OPTION_CHARACTERS, merged, pack, tally, unpack
 from storage.summary import summarise
 from tests.storage.making import failed, passed_over
@@ -146,3 +147,23 @@ def test_passes_are_unknown_where_an_earlier_version_counted_a_part() -> None:
     earlier = unpack(msgspec.msgpack.encode(msgspec.msgpack.decode(pack(tally(scored(1.0))))[:13]))
     assert (earlier.scored, earlier.passed) == (1, None)
     assert merged([tally(scored(1.0)), earlier, tally(scored(0.0))]).passed is None
+
+
+def test_equal_scores_have_no_spread_and_are_their_mean() -> None:
+    parts = [tally(scored(*[0.1] * count)) for count in (3, 7, 11)]
+    for counted in (*parts, merged(parts)):
+        assert (counted.mean, counted.m2) == (0.1, 0.0)
+    assert summarise("g@1", 1.0, merged(parts)).interval is None
+
+
+def test_win_rates_are_no_reward_that_never_differs() -> None:
+    """Their mean is one half in every group."""
+
+    def group(index: int, *scores: float | None) -> Outcome:
+        return Outcome(index, "g@1", 0.5, 2.0, scores=[CompletionScore(score) for score in scores])
+
+    won = [group(index, 1.0, 0.0) for index in range(20)]
+    for counted in (tally(won), merged([unpack(pack(tally(won[:1]))), tally(won[1:])])):
+        assert concerns("g@1", counted) == []
+    equal = tally([group(index, 0.5, 0.5) for index in range(20)])
+    assert [concern.kind for concern in concerns("g@1", equal)] == ["equal"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from struct import Struct, error
 from typing import NamedTuple
 
-from gradebox.score import DETAILS_BYTES, MOST_VALUES, NAME_CHARACTERS, is_name
+from gradebox.score import DETAILS_BYTES, GROUP_BYTES, MOST_VALUES, NAME_CHARACTERS, is_name
 
 FRAME = Struct("!BI")  # kind, bytes that follow
 MAX_REPLY = 1 << 20  # no frame of the guest is longer
@@ -46,8 +46,7 @@ MAX_STDOUT = 65536
 MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
 MAX_CAUSE = 32  # a kind of `ModelError`, behind a byte that says whether it is retryable
 MAX_REQUESTS = 1 << 19  # of the asks that go out together: what is left goes with the next
-MAX_SCORES = 1 << 18  # of the scores of a group, with what they say
-SCORE_BYTES = 40 << 10  # and of each of them on average: no more than outcomes by themselves
+SCORE_BYTES = 40 << 10  # of each score of a group on average: no more than outcomes by themselves
 MAX_FIELD = {
     **dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), MAX_TEXT),
     STDOUT: MAX_STDOUT,
@@ -55,10 +54,10 @@ MAX_FIELD = {
     DETAILS: DETAILS_BYTES,
     CAUSE: MAX_CAUSE,
     REQUESTS: MAX_REQUESTS,
-    SCORES: MAX_SCORES,
+    SCORES: GROUP_BYTES,
 }
 # A run ends with asks or with scores.
-MAX_FIELDS = sum(MAX_FIELD.values()) - min(MAX_REQUESTS, MAX_SCORES) + len(MAX_FIELD) * FIELD.size
+MAX_FIELDS = sum(MAX_FIELD.values()) - min(MAX_REQUESTS, GROUP_BYTES) + len(MAX_FIELD) * FIELD.size
 # Before each line of a grader that asks stand the answers that are known, and this, which JSON does not hold.
 ANSWERED = b"\x1e"
 REQUEST = Struct("<I")  # the bytes of one ask, which follow
@@ -316,7 +315,7 @@ def unpack_values(data: bytes) -> dict[str, float]:
 
 def most_of_scores(count: int) -> int:
     """How many bytes the field of the scores of so many threads may have."""
-    return min(MAX_SCORES, SCORE_BYTES * count)
+    return min(GROUP_BYTES, SCORE_BYTES * count)
 
 
 def pack_requests(requests: Iterable[bytes]) -> bytes:

@@ -133,3 +133,18 @@ def test_positional_bias_is_counted_where_both_orders_were_asked() -> None:
     outcomes = [outcome(index, "judge@2", 1.0, details=one) for index, one in enumerate(details)]
     found = agreed(outcomes, [thread()] * 4)
     assert (found.position.checked, found.position.detected) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'\xef\xbb\xbf{"completion": "abc", "metadata": {"label": 1}}',
+        b'{"completion": "ab\\ud83d", "metadata": {"label": 1}}',
+        b'{"completion": "abc", "metadata": {"label": 1, "far": 1e999}}',
+    ],
+)
+def test_lines_that_graders_are_given_have_lengths_and_labels(line: bytes) -> None:
+    """msgspec refuses a byte order mark, half of an emoji that was cut in two, and a number that is infinite."""
+    found = agreed([outcome(index, "judge@2", 1.0) for index in range(3)], [line] * 3, "metadata.label")
+    assert (found.scored, found.only_grader, found.length.score.count) == (3, 0, 3)
+    assert [quarter.longest for quarter in found.length.quarters] == [3, 3, 3]

@@ -29,7 +29,7 @@ def test_the_order_of_scores_counts() -> None:
     assert bounds(scores, 1000) != bounds(np.sort(scores), 1000)
 
 
-@pytest.mark.parametrize("scores", [[], [0.5], [0.5, 0.5, 0.5]])
+@pytest.mark.parametrize("scores", [[], [0.5], [0.5, 0.5, 0.5], [0.1] * 3])
 def test_one_score_and_equal_ones_have_no_interval(scores: list[float]) -> None:
     assert bounds(np.array(scores), 1000) is None
     assert interval(np.array(scores), 1000) is None

@@ -1,3 +1,4 @@
+import time
 from typing import Any
 
 import httpx
@@ -6,6 +7,7 @@ import pytest
 
 from api.numbers import process, summaries
 from api.numbers.bootstrap import bounds
+from gradebox.schemas import Batch
 from sandbox.errors import InfrastructureError
 from storage import names
 from tests.api.conftest import PROJECT, Service, create, finished
@@ -66,6 +68,7 @@ def test_an_interval_by_bootstrap_is_that_of_scipy_and_kept_until_the_batch_is_d
     assert (found["method"], found["resamples"], found["level"]) == ("bca", 1000, 0.95)
     with monkeypatch.context() as patched:
         patched.setattr(process, "run", None)  # nothing is computed again
+        patched.setattr(service.services, "compute", None)  # nor is a place for computing waited for
         assert summary(client, batch, "?bootstrap=true")["interval"] == found
     assert 0 < int(service.store.redis.ttl(names.intervals(batch))) <= 7 * 24 * 3600
     assert client.delete(f"{URL}/{batch}").status_code == 204
@@ -97,3 +100,38 @@ def test_of_many_scores_the_interval_is_normal_at_once(client: httpx.Client, mon
     monkeypatch.setattr(summaries, "MOST_SCORES", 47)
     monkeypatch.setattr(process, "run", None)
     assert summary(client, submit(client), "?bootstrap=true")["interval"]["method"] == "normal"
+
+
+def test_of_a_batch_that_lacks_outcomes_the_interval_stays_that_of_all_its_scores(client: httpx.Client) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(4)\n    return 1.0\n")
+    create(client)
+    body = {"graders": [{"key": "exact"}, {"key": "slow"}], "threads": [{"completion": str(n)} for n in range(3, 9)]}
+    batch = client.post(URL, json=body).json()["id"]
+    while client.get(f"{URL}/{batch}").json()["done"] < 6:
+        time.sleep(0.05)
+    assert client.post(f"{URL}/{batch}/cancel").status_code == 200
+    found = finished(client, batch)
+    assert (found["state"], found["done"]) == ("cancelled", 6)
+    plain = summary(client, batch)
+    assert plain["scored"] == 6
+    assert plain["interval"]["method"] == "normal"
+    assert summary(client, batch, "?bootstrap=true")["interval"] == plain["interval"]
+
+
+def test_intervals_are_of_the_graders_that_have_some_now(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a retry, another grader may have had no score."""
+    batch = submit(client)
+    assert summary(client, batch, "?bootstrap=true")["interval"]["method"] == "bca"
+    get = service.store.batches.get
+
+    def with_another(project: str, batch: str) -> Batch:
+        found = get(project, batch)
+        another = found.summary[0].model_copy(update={"grader": "another@1"})
+        return found.model_copy(update={"summary": [another, *found.summary]})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(service.store.batches, "get", with_another)
+        both = client.get(f"{URL}/{batch}?bootstrap=true").json()["summary"]
+    assert [one["interval"] and one["interval"]["method"] for one in both] == [None, "bca"]

@@ -1,3 +1,5 @@
+import itertools
+
 import httpx
 import numpy as np
 import pytest
@@ -90,3 +92,16 @@ def test_a_batch_that_runs_is_not_compared(client: httpx.Client, service: Servic
     answer = client.get(f"{PROJECT}/compare", params={"a": batch, "b": batch})
     assert "once it is over" in problem(answer, 409, "conflict")
     assert client.post(f"{URL}/{batch}/cancel").status_code == 200
+
+
+@pytest.mark.usefixtures("graders")
+def test_a_batch_that_is_scored_again_meanwhile_is_not_compared(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = submit(client, ["judge", "exact"], COMPLETIONS)
+    attempts = itertools.count(1)
+    monkeypatch.setattr(service.store.batches, "settled", lambda batch: [next(attempts)])
+    compared = client.get(f"{PROJECT}/compare", params={"a": batch, "b": batch, "grader": "judge"})
+    assert "scored again" in problem(compared, 409, "conflict")
+    agreed = client.get(f"{URL}/{batch}/agreement", params={"grader": "judge", "label": "exact"})
+    assert "scored again" in problem(agreed, 409, "conflict")

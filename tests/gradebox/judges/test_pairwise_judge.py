@@ -11,6 +11,7 @@ import pytest
 from gradebox import ModelError, StringThread, testing
 from gradebox.judges import PairwiseJudge
 from gradebox.score import Score
+from sandbox.guest.child.group_scores import GroupReturn, read_group_return
 
 Decide = Callable[[list[str]], str | ModelError]
 """Of the texts as they stand, the best one; "tie"; or the place, as "#1"."""
@@ -152,3 +153,16 @@ def test_groups_that_cannot_be_compared(count: int, message: str) -> None:
 def test_settings_that_are_none_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="="):
         PairwiseJudge(**{"criterion": "c", "model": "m", **settings})
+
+
+@pytest.mark.parametrize(("count", "contests"), [(11, "all_pairs"), (64, "at_once"), (128, "at_once")])
+def test_what_many_scores_say_fits_into_an_outcome(count: int, contests: str) -> None:
+    scores, _ = compared(lambda shown: "#1", *["é" * 100] * count, contests=contests)
+    read_group_return(GroupReturn(scores, count, ""), 4096)
+    assert scores[0] == 1.0
+    assert all(len(score.details["contests"][0]["against"]) in (1, count - 1) for score in scores)
+
+
+def test_more_responses_than_one_contest_takes_are_refused_before_it_is_asked() -> None:
+    with pytest.raises(ValueError, match="takes 128 responses, and got 129"):
+        compared(min, *["x"] * 129, contests="at_once")

@@ -123,13 +123,21 @@ def test_verl_tells_generations_by_their_uid_wherever_they_stand(shortest: Grade
     assert _verl(reward, [COMPLETIONS[place] for place in order], infos) == [REWARDS[place] for place in order]
 
 
-@pytest.mark.parametrize("name", ["index", "question"])
-def test_verl_tells_generations_by_what_is_equal(shortest: GraderHandle, name: str) -> None:
+def test_verl_tells_generations_by_their_index_wherever_they_stand(shortest: GraderHandle) -> None:
+    """With `balance_batch`, verl changes the order of samples before it scores them."""
     reward = shortest.as_verl_compute_score(batched=True)
-    infos = [{name: place // 3, "num_turns": place, "rollout_reward_scores": {}} for place in range(6)]
-    assert _verl(reward, COMPLETIONS, infos) == REWARDS
+    for order in (range(6), [0, 3, 1, 4, 2, 5]):
+        infos = [{"index": place // 3, "num_turns": place, "rollout_reward_scores": {}} for place in order]
+        assert _verl(reward, [COMPLETIONS[place] for place in order], infos) == [REWARDS[place] for place in order]
     with pytest.raises(ScoreMissing, match="it says nothing"):
         _verl(reward, ["", *COMPLETIONS[1:]], infos)
+
+
+@pytest.mark.parametrize("info", [{}, {"question": "2+2?"}, {"index": None}, {"uid": None}])
+def test_samples_of_verl_that_may_be_of_any_prompt_are_refused(shortest: GraderHandle, info: dict[str, Any]) -> None:
+    reward = shortest.as_verl_compute_score(batched=True)
+    with pytest.raises(ValueError, match='"index" of each row'):
+        _verl(reward, COMPLETIONS[:2], [{"index": 1}, info])
 
 
 def test_who_scores_one_completion_at_a_time_is_refused(service: Service, shortest: GraderHandle) -> None:

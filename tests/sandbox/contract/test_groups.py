@@ -7,7 +7,8 @@ import pytest
 
 from gradebox.outcome import CompletionScore, Outcome
 from gradebox.schemas import Isolation
-from sandbox.guest.protocol.frames import MAX_SCORES, SCORES
+from gradebox.score import GROUP_BYTES
+from sandbox.guest.protocol.frames import SCORES
 from sandbox.session import Session
 from tests.sandbox.contract.conftest import Grader
 
@@ -178,6 +179,7 @@ def test_a_line_that_is_no_group_is_bad_input(session: Session, isolation: Isola
         ({"threads": [{"completion": "x"}, 1]}, "thread 1 of the group: a thread is a JSON object"),
         ({"threads": [{"completion": "x"}], "metadata": {}}, 'a group has no member "metadata" beside "threads"'),
         ({"threads": [{"completion": "x"}], "completions": []}, 'no member "completions" beside "threads"'),
+        ({"completion": "x", "completions": ["y"]}, 'this has "completion" beside them'),
         ({"prompt": 1, "completions": ["x"]}, "thread 0 of the group"),
         ({"completions": ["x"], "metadata": {"a": deep}}, "nested more than 201 levels deep"),
         ({"completions": ["x"], "id": 1.5}, '"id" must be a string'),
@@ -209,7 +211,7 @@ async def grade(threads: list[StringThread]) -> list[Score]:
     for outcome in outcomes:
         assert outcome.score == 1.0
         assert len(outcome.scores or []) == 1024
-        assert {len((each.reason or "").encode()) for each in outcome.scores or []} == {MAX_SCORES // 4 // 1024}
+        assert {len((each.reason or "").encode()) for each in outcome.scores or []} == {GROUP_BYTES // 4 // 1024}
 
 
 @BOTH
@@ -221,7 +223,7 @@ def test_scores_that_fill_their_room_arrive_beside_much_that_is_printed(session:
     assert all(len(json.dumps([each.details for each in one.scores or []])) > 250_000 for one in outcomes[::2])
     (over,) = Grader(session).score_threads([group(full.replace("] * 16", "] * 17"), 17)])
     assert error_of(over)[0] == "bad_return"
-    assert f"may take {MAX_SCORES}" in error_of(over)[1]
+    assert f"may take {GROUP_BYTES}" in error_of(over)[1]
 
 
 FORGED = """
