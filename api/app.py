@@ -18,6 +18,7 @@ from api.routes import (
     graders,
     health,
     keys,
+    me,
     metrics,
     models,
     numbers,
@@ -40,7 +41,7 @@ def create_app(services: Services) -> FastAPI:
     for part in (score, batches, validate, graders, numbers, environments, models, endpoints, budget, spending, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
     spoken = dialects.routers(services.settings.dialects)
-    for router in (projects.router, keys.router, audit.of_service):
+    for router in (me.router, projects.router, keys.router, audit.of_service):
         app.include_router(router, dependencies=_STRICT)
     for router in (health.router, metrics.router, docs.router, *spoken):
         app.include_router(router)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         SourceError,
         TooLarge,
         ValidationError,
+        VersionChanged,
         WaitTimeout,
     )
     from gradebox.outcome import Outcome, OutcomeError, Spent
@@ -93,6 +94,8 @@ else:
             "ScoreMissing",
             "SourceError",
             "TooLarge",
+            "VersionChanged",
+            "VersionChanged",
             "ValidationError",
             "WaitTimeout",
         ),
@@ -191,6 +194,7 @@ __all__ = [
     "ValidationError",
     "Verdict",
     "Version",
+    "VersionChanged",
     "WaitTimeout",
     "__version__",
     "grader_source",

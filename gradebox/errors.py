@@ -15,6 +15,7 @@ GradeboxError
     ├── NotFound                404: no such project, grader, version or batch, or not yours
     ├── NotAllowed              401, 403: no key, a wrong one, or one that may not do this
     ├── Conflict                409: the key is taken, or the grader is locked
+    ├── VersionChanged          412: the grader has another version than the one that was meant
     └── TooLarge                413: over a limit, which the message names
 
 What it warns of is a GraderWarning (UserWarning).
@@ -142,6 +143,10 @@ class NotAllowed(ApiError):
 
 class Conflict(ApiError):
     """The key is taken, or the grader is locked."""
+
+
+class VersionChanged(ApiError):
+    """Somebody gave the grader another version than the one that was to be followed. Nothing was saved."""
 
 
 class TooLarge(ApiError):

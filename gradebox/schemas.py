@@ -168,6 +168,9 @@ class Version(_Schema):
     memory_mb: int
     environment: EnvironmentUse | None = Field(None, description="the packages that it may import; None: none")
     asks: list[str] = Field([], description="what `grade` may ask: `model:KEY`, `endpoint:KEY`, `grader:KEY`")
+    waits: bool = Field(
+        True, description="whether what it asks may be waited for: not where it combines graders that ask nothing"
+    )
     groups: bool = Field(False, description="whether a line is a group of threads, each of which has a score")
     pinned: dict[str, str] = Field({}, description="of each `grader:KEY` the version that is asked, as `KEY@NUMBER`")
     proved_with_stand_ins: bool = Field(False, description="whether stand-ins answered what it asked in the test run")

@@ -28,6 +28,7 @@ class ProjectAnswering:
 
     Attributes:
         pinned: of each `grader:KEY` that was found, the version that is meant.
+        at_once: those of them that ask nothing themselves.
     """
 
     def __init__(self, store: Store, asker: Asker, project: str, *, stand_in: bool = False) -> None:
@@ -38,6 +39,7 @@ class ProjectAnswering:
         self._stand_in = stand_in
         self._patience = Patience()
         self.pinned: dict[str, str] = {}
+        self.at_once: set[str] = set()
 
     def missing(self, asks: Sequence[str]) -> str | None:
         """What of this the project lacks, and what it has, in words; None where it has all."""
@@ -82,4 +84,6 @@ class ProjectAnswering:
         if version.groups:
             return f"grader {name!r} takes groups of threads, and what asks a grader sends it one thread: name another"
         self.pinned[ask] = f"{name}@{version.number}"
+        if not version.asks:
+            self.at_once.add(ask)
         return None

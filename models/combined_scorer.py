@@ -5,13 +5,11 @@ The source of a combination does the same in a sandbox, where each thread asks f
 as much.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from time import monotonic
-from typing import NamedTuple, cast
-
-from msgspec.structs import replace
+from typing import Any, NamedTuple, cast
 
 from gradebox.asks.errors import ModelError
 from gradebox.judges.combine import Combine, Said
@@ -38,6 +36,35 @@ class PartScorer(NamedTuple):
     lend: Lend
 
 
+class Missing:
+    """Scores in the place of a part that was deleted."""
+
+    def __init__(self, message: str) -> None:
+        self._error = OutcomeError("model", message, cause="unknown")
+        self.traces: dict[int, str] = {}
+
+    def score(
+        self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
+    ) -> list[Outcome]:
+        """As `Grading.score`: an error for each thread."""
+        ids = read_ids(payload, count_lines(payload) if lines is None else lines)
+        return [
+            Outcome(first_index + number, label, None, 0.0, identity, error=self._error)
+            for number, identity in enumerate(ids)
+        ]
+
+
+class _Result(NamedTuple):
+    """What an outcome says, in its order."""
+
+    score: float | None = None
+    reason: str | None = None
+    error: OutcomeError | None = None
+    values: dict[str, float] | None = None
+    not_applicable: str | None = None
+    details: dict[str, Any] | None = None
+
+
 class CombinedScorer:
     """Made for one combination. Its outcomes are those that its source would come to; and it scores threads with half
     surrogate pairs, which cannot be sent to another grader.
@@ -47,6 +74,7 @@ class CombinedScorer:
         self._combine = combine
         self._parts = parts
         self._slice_size = SliceSize(first=1)
+        self._spent = sum_of([Spent(asks=1)] * len(parts))
         self.traces: dict[int, str] = {}
 
     def score(
@@ -87,32 +115,42 @@ class CombinedScorer:
 
     def _outcome(self, parts: Mapping[str, Outcome], first_index: int, label: str) -> Outcome:
         first = next(iter(parts.values()))
-        run_ms = sum(part.run_ms for part in parts.values())
-        found = Outcome(first_index + first.index, label, None, run_ms, first.id)
-        if first.error is not None and first.error.kind == "bad_input":
-            return replace(found, error=first.error)
-        if fault := next((part.error for part in parts.values() if _is_fault(part)), None):
-            return replace(found, error=fault)
-        found = replace(found, no_completion=first.no_completion, spent=sum_of([Spent(asks=1)] * len(parts)))
+        index, run_ms = first_index + first.index, sum([part.run_ms for part in parts.values()])
+        if error := _fault(parts.values()):
+            return Outcome(index, label, None, run_ms, first.id, error=error)
+        score, reason, error, values, not_applicable, details = self._result(parts)
+        return Outcome(
+            index,
+            label,
+            score,
+            run_ms,
+            first.id,
+            reason,
+            error,
+            None,
+            values,
+            first.no_completion,
+            not_applicable,
+            details,
+            self._spent,
+        )
+
+    def _result(self, parts: Mapping[str, Outcome]) -> _Result:
         said = {name: _said(self._parts[name].label, part) for name, part in parts.items()}
         try:
             score = self._combine.result_of(said)
         except ModelError as error:
             cause = cast(AskFailure, error.kind)  # of this class's own making
             told = OutcomeError("model", _cut(error.message), error.retryable, cause, _cut(error.reply) or None)
-            return replace(found, error=told, details=error.details)
+            return _Result(error=told, details=error.details)
         except NotApplicable as why:
-            return replace(found, not_applicable=_cut(why.reason), details=why.details)
+            return _Result(not_applicable=_cut(why.reason), details=why.details)
         except (ValueError, RecursionError) as problem:
-            told = OutcomeError("bad_return", f"what the parts say does not fit into an outcome: {problem}")
-            return replace(found, error=told)
-        return replace(
-            found,
-            score=float(score),
-            reason=score.reason and _cut(score.reason),
-            values=score.values,
-            details=score.details,
-        )
+            return _Result(
+                error=OutcomeError("bad_return", f"what the parts say does not fit into an outcome: {problem}")
+            )
+        reason = None if score.reason is None else _cut(score.reason)
+        return _Result(float(score), reason, None, score.values, None, score.details)
 
 
 def _unscored(payload: bytes, first_index: int, label: str, done: int, count: int) -> list[Outcome]:
@@ -134,8 +172,12 @@ def _cut(text: str) -> str:
     return encode(text, TEXT_BYTES).decode("utf-8", "replace")
 
 
-def _is_fault(outcome: Outcome) -> bool:
-    return outcome.error is not None and outcome.error.kind == "infrastructure"
+def _fault(parts: Iterable[Outcome]) -> OutcomeError | None:
+    """What keeps a thread from being combined: it is none, or the service failed."""
+    for part in parts:
+        if part.error is not None and part.error.kind in ("bad_input", "infrastructure"):
+            return part.error
+    return None
 
 
 def _said(label: str, outcome: Outcome) -> Said:
@@ -145,6 +187,8 @@ def _said(label: str, outcome: Outcome) -> Said:
     if outcome.score is None:
         assert outcome.error is not None
         error = outcome.error
+        if error.cause is not None:  # it is missing: what asks nothing has no errors of asks
+            return ModelError(error.cause, error.message)
         message = f"grader {label!r} has no score ({error.kind}): {error.message}"[:MESSAGE_CHARACTERS]
         return ModelError("failed", message, error.retryable, error.reply or "")
     return Score(outcome.score, outcome.reason, outcome.values, outcome.details)

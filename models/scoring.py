@@ -1,19 +1,23 @@
 """Scores with one version of a grader, whether it asks or not."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from gradebox.judges.source import settled
-from gradebox.schemas import Version
+from gradebox.schemas import Kind, Version
 from models.asker import Asker, Who
 from models.asking_scorer import AskingScorer
-from models.combined_scorer import CombinedScorer, PartScorer
+from models.combined_scorer import CombinedScorer, Lend, Missing, PartScorer
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
 from sandbox.proof import Scorer
 from storage.errors import NotFound, NotRunnable
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from gradebox.judges.combine import Combine
 
 
 @contextmanager
@@ -46,27 +50,35 @@ def scoring(
         yield grading
 
 
-def combined_scorer(store: Store, pool: Pool, project: str, version: Version) -> CombinedScorer | None:
-    """What scores with a combination of graders of the project that ask nothing; None where this version is none, or a
-    part of it is not there.
-    """
-    if version.kind != "combine" or version.config is None or not version.pinned.keys() >= {*version.asks}:
-        return None
-    from gradebox.judges.combine import Combine
+def is_of_graders(kind: Kind, config: Mapping[str, Any] | None) -> bool:
+    """Whether a grader of this kind is a combination of graders of the project, and of nothing else."""
+    return kind == "combine" and config is not None and all("grader" in part.label for part in _combine(config).parts)
 
-    combine = Combine(**settled(version.kind, version.config))
-    parts: dict[str, PartScorer] = {}
-    for part in combine.parts:
-        label = version.pinned.get(f"grader:{part.label.get('grader', '')}", "")
-        key, _, number = label.partition("@")
-        try:
-            found = store.graders.runnable(project, key, int(number)) if number else None
-        except (NotFound, NotRunnable):
-            return None
-        if found is None or found.asks or found.groups:
-            return None
-        parts[part.name] = PartScorer(label, partial(pool.grading, GraderSource.of_version(project, found)))
+
+def combined_scorer(store: Store, pool: Pool, project: str, version: Version) -> CombinedScorer | None:
+    """What scores with a combination of graders that ask nothing; None where this version is none."""
+    if version.waits or version.config is None:
+        return None
+    combine = _combine(version.config)
+    labels = {part.name: version.pinned[f"grader:{part.label['grader']}"] for part in combine.parts}
+    parts = {name: PartScorer(label, _lend(store, pool, project, label)) for name, label in labels.items()}
     return CombinedScorer(combine, parts)
+
+
+def _combine(config: Mapping[str, Any]) -> "Combine":
+    from gradebox.judges.combine import Combine  # here: processes that score without one do not load it
+
+    return Combine(**settled("combine", config))
+
+
+def _lend(store: Store, pool: Pool, project: str, label: str) -> Lend:
+    key, _, number = label.partition("@")
+    try:
+        version = store.graders.runnable(project, key, int(number))
+    except (NotFound, NotRunnable) as gone:
+        missing = Missing(str(gone))
+        return lambda: nullcontext(missing)
+    return partial(pool.grading, GraderSource.of_version(project, version))
 
 
 def who(project: str, key: str, version: Version, batch: str = "") -> Who:

@@ -10,7 +10,9 @@ from storage.chunks import Chunk
 from storage.spending import Budget
 
 Lane = Literal["", "asking"]
-"""Which workers score a batch: those of the lane `asking` where a grader of it asks, else those of the other."""
+"""Which workers score a batch: those of the lane `asking` where a grader of it waits for what it
+asks, else those of the other.
+"""
 
 
 class AskTerms(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -37,8 +39,8 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 def asks_of(wanted: Sequence[Wanted]) -> list[str]:
-    """What these graders ask, each once, in order of the alphabet."""
-    return sorted({asked for one in wanted for asked in one.version.asks})
+    """What these graders ask and may wait for, each once, in order of the alphabet."""
+    return sorted({asked for one in wanted if one.version.waits for asked in one.version.asks})
 
 
 def lane_of(wanted: Sequence[Wanted]) -> Lane:

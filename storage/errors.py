@@ -6,6 +6,7 @@ StorageError
 │   ├── Locked       the grader is locked
 │   ├── NotRunnable  the grader is of a kind that is kept and not run
 │   └── KeyNeeded    the API key of a model or endpoint was given for another URL
+├── VersionChanged   the grader has another version than the one that is to be followed
 ├── KeyReused        an Idempotency-Key came with another request
 ├── Refused          an upload that is over a limit or has no line in it
 │   ├── TooLarge
@@ -42,6 +43,10 @@ class NotRunnable(Conflict):
 
 class KeyNeeded(Conflict):
     """The API key of a model or endpoint was given for another URL: it is to be given again."""
+
+
+class VersionChanged(StorageError):
+    """Another version was made since the one that a new version is to follow."""
 
 
 class KeyReused(StorageError):

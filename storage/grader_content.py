@@ -31,6 +31,8 @@ class Proved(msgspec.Struct, frozen=True):
     """Of each `grader:KEY` that it asks the version that is meant."""
     proved_with_stand_ins: bool = False
     """Whether stand-ins answered what it asked."""
+    waits: bool = True
+    """Whether what it asks may be waited for."""
 
     @property
     def warnings(self) -> list[str]:
@@ -76,6 +78,7 @@ class Proved(msgspec.Struct, frozen=True):
             memory_mb=self.memory_mb,
             environment=self.environment,
             asks=self.report.asks,
+            waits=self.waits,
             groups=self.report.groups,
             pinned=self.pinned,
             proved_with_stand_ins=self.proved_with_stand_ins,

@@ -13,7 +13,7 @@ from gradebox.schemas import Grader, Kind, Version, WrittenKind
 from storage import names, proof_threads
 from storage.audit import Audit
 from storage.connection import text
-from storage.errors import Conflict, Locked, NotFound, NotRunnable
+from storage.errors import Conflict, Locked, NotFound, NotRunnable, VersionChanged
 from storage.grader_content import Declared, Proved
 from storage.idempotency import Once, answered, keep
 from storage.kept_graders import KeptGraders, Lacking
@@ -84,20 +84,22 @@ class Graders:
         texts: dict[str, str] | None = None,
         once: Once | None = None,
         follows: int | None = None,
+        expected: int | None = None,
     ) -> Grader:
         """Keeps a new version, unless it is the newest one already; `texts` are a new name or description. `follows` is
-        the version that it was made from, where it was made from one.
+        the version that it was made from, where it was made from one; `expected` the one that its author looked at.
 
         Raises:
             NotFound: there is no such grader.
             Locked: it may not be changed.
             Conflict: it is of another kind, or its newest version is not the one that this was made from.
+            VersionChanged: its newest version is not the one that was expected.
             QuotaExceeded: the grader has as many versions as it may, or its project as many bytes of them.
             KeyReused: `once` came with another request.
         """
 
         def update(pipe: Pipeline) -> Grader:
-            grader = _of_kind(_unlocked(_read(pipe, project, key)), content.kind)
+            grader = _of_kind(_expected(_unlocked(_read(pipe, project, key)), expected), content.kind)
             if follows is not None and grader.version != follows:
                 raise Conflict(
                     f"grader {key!r} was given version {grader.version} while version {follows} was proved with other "
@@ -175,9 +177,9 @@ class Graders:
         """Raises Conflict where the key is taken now."""
         _free(self._redis, project, key)
 
-    def check_update(self, project: str, key: str, kind: Kind) -> None:
+    def check_update(self, project: str, key: str, kind: Kind, expected: int | None = None) -> None:
         """Raises what `update` would raise now."""
-        _of_kind(_unlocked(self.get(project, key)), kind)
+        _of_kind(_expected(_unlocked(self.get(project, key)), expected), kind)
 
     def get(self, project: str, key: str) -> Grader:
         """One grader. Raises NotFound where there is none."""
@@ -428,6 +430,15 @@ def _require(value: bytes | str | None) -> bytes | str:
     if value is None:
         raise NotFound("the grader was deleted meanwhile: nothing was changed")
     return value
+
+
+def _expected(grader: Grader, version: int | None) -> Grader:
+    if version is not None and grader.version != version:
+        raise VersionChanged(
+            f"grader {grader.key!r} is at version {grader.version}, and this was to follow version {version}: nothing "
+            "was saved; look at what has changed, and send it again for that version"
+        )
+    return grader
 
 
 def _of_kind(grader: Grader, kind: Kind) -> Grader:

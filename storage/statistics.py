@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 
 import msgspec
 
@@ -73,9 +74,12 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     if spent := [outcome.spent for outcome in outcomes if outcome.spent is not None]:
         counted.spent = sum_of(spent)
     counted.unanswered = len([outcome for outcome in outcomes if outcome.no_completion])
+    columns: dict[str, list[float]] = {}
     for outcome in outcomes:
         if outcome.values is not None:
-            _add_named(counted, {name: Values(1, value, value, value) for name, value in outcome.values.items()})
+            for name, value in outcome.values.items():
+                columns.setdefault(name, []).append(value)
+    _add_named(counted, {name: _values(column) for name, column in columns.items()})
     chosen = [outcome.details.get("option") for outcome in outcomes if outcome.details is not None]
     _add_options(counted, Counter([option for option in chosen if isinstance(option, str)]))
     bias = [decided for outcome in outcomes if outcome.details or outcome.scores for decided in decisions(outcome)]
@@ -92,6 +96,14 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
         counted.passed = sum([count for score, count in values.items() if score >= PASS])
         counted.values = _rounded(values)
     return counted
+
+
+def _values(column: Sequence[float]) -> Values:
+    count = len(column)
+    mean = sum(column) / count
+    if not isfinite(mean):  # the sum of finite numbers may be none
+        mean = sum([value / count for value in column])
+    return Values(count, mean, min(column), max(column))
 
 
 def _differ(scores: Sequence[CompletionScore]) -> bool:

@@ -34,7 +34,7 @@ class WaitingClient:
         self._gone.set()
         for wait in self._waits:
             if not wait.done():
-                wait.set_exception(_gone())
+                wait.set_exception(gone())
 
     @asynccontextmanager
     async def place(self, shares: Shares, project: str) -> AsyncIterator[None]:
@@ -48,7 +48,7 @@ class WaitingClient:
         self._waits.add(granted)
         try:
             if self.is_gone():
-                raise _gone()
+                raise gone()
             async with time_limit(PLACE_S):
                 await granted
         except TimeoutError as error:
@@ -66,7 +66,8 @@ class WaitingClient:
             shares.leave(project)
 
 
-def _gone() -> ProblemError:
+def gone() -> ProblemError:
+    """What a request ends with whose client has left."""
     return problem_of(Stopped(_GONE))
 
 

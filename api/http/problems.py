@@ -33,6 +33,7 @@ from storage.errors import (
     Refused,
     StorageError,
     TooLarge,
+    VersionChanged,
 )
 from storage.secret_key import SecretKeyError
 
@@ -49,6 +50,7 @@ _STORAGE = {
     NotRunnable: (409, "not-runnable"),
     KeyNeeded: (409, "api-key-needed"),
     Conflict: (409, "conflict"),
+    VersionChanged: (412, "version-changed"),
     KeyReused: (422, "idempotency-key-reused"),
     TooLarge: (413, "too-large"),
     QueueFull: (429, "queue-full"),

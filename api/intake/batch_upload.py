@@ -1,7 +1,7 @@
 """Takes the threads of a new batch in, as JSON lines or as one JSON body."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -9,6 +9,7 @@ from anyio import CancelScope
 from anyio.to_thread import run_sync
 from fastapi import Request
 
+from api.access.callers import gone, watched
 from api.http.problems import RETRY, ProblemError, invalid
 from api.intake import bodies
 from api.intake.idempotency import Repeat
@@ -16,8 +17,10 @@ from api.intake.money import Cost, Currency, Tokens
 from api.intake.source_upload import VersionNumber
 from api.services import Services
 from gradebox.schemas import Batch
+from storage import batch_threads
 from storage.batch_plan import AskTerms, Wanted, lane_of, takes_groups
 from storage.chunks import BATCH_BYTES, BATCH_LINES
+from storage.errors import NotFound, PayloadLost
 from storage.spending import Budget
 from storage.uploads import Upload
 
@@ -43,10 +46,11 @@ class BudgetOfBatch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """A batch as one JSON body."""
+    """A batch as one JSON body: of threads, or of those of another batch of the project."""
 
     graders: Annotated[list[GraderOf], msgspec.Meta(extra_json_schema={"minItems": 1, "maxItems": GRADERS})]
-    threads: msgspec.Raw
+    threads: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
+    threads_of: str | None = None
     budget: BudgetOfBatch | None = None
     keep_replies: bool = True
 
@@ -136,10 +140,42 @@ class Arrival(NamedTuple):
         if self.repeat is not None and await run_sync(self._is_answered):
             return await self._skip(request)
         body = await bodies.read(request, JSON_BYTES, "send it as JSON lines (application/x-ndjson)")
-        return await run_sync(self._take, body)
+        taken = await run_sync(self._take, body)
+        return taken if isinstance(taken, Batch) else await self._take_threads_of(request, taken)
 
-    def _take(self, body: bytes) -> Batch:
+    async def _take_threads_of(self, request: Request, new: NewBatch) -> Batch:
+        """Copies the threads of another batch, block by block: they may be gigabytes, and others wait meanwhile."""
+        terms = terms_of(new.budget, new.keep_replies)
+        blocks, wanted, upload = await run_sync(self._begin_copy, new)
+        try:
+            async with watched(request) as client:
+                async for block in self.services.large_answers.stream(request, blocks):
+                    if client.is_gone():
+                        raise gone()
+                    await run_sync(upload.write, block)
+            return await run_sync(self._accept, wanted, upload, terms)
+        except BaseException as error:
+            with CancelScope(shield=True):
+                await run_sync(upload.abandon)
+            if isinstance(error, PayloadLost):
+                raise NotFound(f"the threads of batch {new.threads_of!r} are gone: send them again") from error
+            raise
+
+    def _begin_copy(self, new: NewBatch) -> tuple[Iterator[bytes], list[Wanted], Upload]:
+        store, source = self.services.store, new.threads_of or ""
+        store.batches.get(self.project, source, summary=False)
+        blocks = batch_threads.read(store.batches, store.spool, source)
+        wanted, upload = self._begin(new.graders)
+        return blocks, wanted, upload
+
+    def _take(self, body: bytes) -> Batch | NewBatch:
+        """The batch; or what is wanted, where its threads are those of another."""
         new = bodies.parse(body, NewBatch)
+        has_threads = bool(bytes(new.threads))
+        if has_threads == (new.threads_of is not None):
+            raise invalid("a batch is of `threads`, or of those of another batch: `threads_of`. Give one of them")
+        if not has_threads:
+            return new
         terms = terms_of(new.budget, new.keep_replies)
         threads = bodies.lines(new.threads, BATCH_LINES, self.services.line_bytes)
         wanted, upload = self._begin(new.graders)

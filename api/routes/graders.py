@@ -1,23 +1,25 @@
 """Graders and their versions."""
 
+import re
 from typing import Annotated
 
 import msgspec
 from anyio.to_thread import run_sync
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from msgspec.structs import asdict
 from pydantic import TypeAdapter
 
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import Caller
 from api.http import openapi
-from api.http.problems import validation_failed
+from api.http.problems import invalid, validation_failed
 from api.intake import bodies
 from api.intake.environment import Chosen, choose, default_memory_mb
 from api.intake.idempotency import Repeatable
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
 from gradebox.schemas import Grader, Version
+from models.scoring import is_of_graders
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
 from storage.errors import Conflict
@@ -59,6 +61,9 @@ class GraderChanges(msgspec.Struct, forbid_unknown_fields=True):
     locked: bool | None = None
 
 
+IfMatch = Annotated[str | None, Header(description="the newest version that is known: 412 where there is a newer one")]
+
+_IF_MATCH = re.compile(r'"?([1-9][0-9]{0,8})"?')
 _ALSO = openapi.SOURCE_FILE | openapi.FORM
 
 
@@ -71,11 +76,26 @@ async def create(request: Request, services: Served, project: ManagesIn, repeat:
 
 
 @router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
-async def update(request: Request, services: Served, project: ManagesIn, key: str, repeat: Repeatable) -> Grader:
+async def update(
+    request: Request, services: Served, project: ManagesIn, key: str, repeat: Repeatable, if_match: IfMatch = None
+) -> Grader:
     """Proves a source and keeps it as the next version. What is unchanged makes none."""
+    expected = _version(if_match)
     sent, new = await receive(request, NewVersion, may_lack=True)
     once = repeat.once if repeat else None
-    return await services.grade(request, project, update_function, services, key, sent, new, once)
+    return await services.grade(request, project, update_function, services, key, sent, new, once, expected)
+
+
+def _version(if_match: str | None) -> int | None:
+    """The version that a header means: `3`, or `"3"` as others have it; None for any."""
+    if if_match is None or if_match.strip() == "*":
+        return None
+    found = _IF_MATCH.fullmatch(if_match.strip())
+    if found is None:
+        raise invalid(
+            f"If-Match is the number of the version that is to be followed, such as 3, and not {if_match!r:.40}"
+        )
+    return int(found[1])
 
 
 @router.get("", response_model=list[Grader])
@@ -176,7 +196,13 @@ def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrad
 
 
 def update_function(
-    caller: Caller, services: Services, key: str, sent: Sent, new: NewVersion, once: Once | None = None
+    caller: Caller,
+    services: Services,
+    key: str,
+    sent: Sent,
+    new: NewVersion,
+    once: Once | None = None,
+    expected: int | None = None,
 ) -> Grader:
     """Proves a source and keeps it as the next version: that of the newest, where none was sent. Raises as
     `create_function` does.
@@ -186,7 +212,7 @@ def update_function(
         return answered
     newest = graders.runnable(project, key) if sent.is_newest else graders.version(project, key)
     sent = sent.or_newest(newest)
-    graders.check_update(project, key, sent.kind)
+    graders.check_update(project, key, sent.kind, expected)
     named = new.environment if new.environment is not None else newest.environment and newest.environment.label
     environment = choose(services.store.environments, project, named or "")
     options = Options(
@@ -203,7 +229,8 @@ def update_function(
             f"the grader was of kind {newest.kind!r}, and this source makes a function of it: the settings of the kind "
             f"stay with version {newest.number}"
         )
-    return graders.update(project, key, proved, given, once, follows=newest.number if sent.is_newest else None)
+    follows = newest.number if sent.is_newest else None
+    return graders.update(project, key, proved, given, once, follows, expected)
 
 
 def _memory_mb(newest: Version, environment: Chosen | None) -> int:
@@ -229,6 +256,7 @@ def _proved(caller: Caller, services: Services, sent: Sent, options: Options, en
     threads = () if sent.threads is None or sent.are_kept else sent.threads
     limits = options.isolation, options.timeout_s, options.memory_mb
     proved_with_stand_ins = options.ask == "stand-in" and bool(report.asks)
+    waits = not (is_of_graders(sent.kind, sent.config) and answering.at_once.issuperset(report.asks))
     return Proved(
-        source, *limits, report, use, threads, sent.kind, sent.config, answering.pinned, proved_with_stand_ins
+        source, *limits, report, use, threads, sent.kind, sent.config, answering.pinned, proved_with_stand_ins, waits
     )

@@ -185,6 +185,9 @@ def update(
     environment: EnvironmentKey = None,
     ask: AskChoice = None,
     contract: ContractChoice = "gradebox",
+    if_version: Annotated[
+        int | None, typer.Option(min=1, help="The newest version that you know: refused where there is another.")
+    ] = None,
 ) -> None:
     """Gives a grader a new version, a name or a description.
 
@@ -213,6 +216,7 @@ def update(
         threads=tried_on,
         environment=environment,
         ask=ask,
+        if_version=if_version,
     )
     _report(invocation, grader, "updated")
     if any(part is not None for part in (file, new_kind, isolation, timeout_s, memory_mb, threads, environment, ask)):

@@ -45,6 +45,15 @@ def list_keys(invocation: Invocation) -> None:
 
 
 @client_command(app)
+def whoami(invocation: Invocation) -> None:
+    """The API key that these commands use: its id, projects and role. Any key may ask."""
+    key = invocation.client.me()
+    if invocation.json:
+        return as_json(key)
+    return table(["id", "name", "projects", "role"], [(key.id, key.name, ", ".join(key.projects), key.role)])
+
+
+@client_command(app)
 def rotate(invocation: Invocation, key: Annotated[str, typer.Argument(metavar="ID", help="The key's id.")]) -> None:
     """Makes a key like another and prints it, this once; the other is revoked."""
     from gradebox import key_file

@@ -38,9 +38,9 @@ def score(
         ),
     ],
     file: Annotated[
-        Path,
+        Path | None,
         typer.Argument(metavar="FILE.jsonl", help="Threads, one a line; - is stdin."),
-    ],
+    ] = None,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="OUT.jsonl", help="Where outcomes go; - is stdout.")
     ] = None,
@@ -51,6 +51,9 @@ def score(
             help="FILE holds rows of a dataset: this column is prompt, completion, messages or id of a thread. May be "
             "repeated. Columns that are not named are metadata.",
         ),
+    ] = None,
+    threads_of: Annotated[
+        str | None, typer.Option(metavar="BATCH", help="The threads of another batch, in place of a file.")
     ] = None,
     budget_cost: Annotated[
         float | None, typer.Option(min=0, help="What graders that ask may spend. What is left then has errors.")
@@ -65,16 +68,23 @@ def score(
     """Scores a file of threads as a batch, with a progress bar, and prints a summary."""
     if detach and output is not None:
         raise typer.BadParameter("a batch that is not waited for has no outcomes yet", param_hint="-o")
+    if (file is None) == (threads_of is None):
+        raise typer.BadParameter("name a file of threads, or a batch with --threads-of", param_hint="FILE.jsonl")
     if output is not None:
         _check_writable(output)
     budget = _budget(budget_cost, budget_tokens, budget_currency)
     with _uploading(file) as threads:
         try:
             batch = invocation.client.batches.create(
-                _graders(grader), threads, columns=columns(column), budget=budget, keep_replies=keep_replies
+                _graders(grader),
+                threads,
+                threads_of=threads_of,
+                columns=columns(column),
+                budget=budget,
+                keep_replies=keep_replies,
             )
         except (TypeError, ValueError) as error:
-            fail(f"{file}: {error}", 2)
+            fail(f"{file or threads_of}: {error}", 2)
     if detach:
         return as_json(batch.status) if invocation.json else say(batch.id)
     note(f"batch {batch.id}")
@@ -96,11 +106,11 @@ def score(
     return None
 
 
-def _why_none(batch: "BatchHandle", path: Path) -> str:
+def _why_none(batch: "BatchHandle", path: Path | None) -> str:
     """To how many outcomes no grader applies; or what a file looks like none of whose lines is a thread."""
     if passed_over := batch.status.not_applicable:
         return f": {passed_over:,} of {batch.status.done:,} outcomes are not applicable"
-    if set(batch.status.errors) != {"bad_input"} or not path.is_file():
+    if set(batch.status.errors) != {"bad_input"} or path is None or not path.is_file():
         return ""
     with path.open("rb") as file:
         start = file.readline(60).decode("utf-8", "replace").rstrip()
@@ -181,10 +191,13 @@ def write_outcomes(outcomes: Iterable["Outcome"], out: BinaryIO) -> None:
 
 
 @contextmanager
-def _uploading(path: Path) -> Iterator[BinaryIO]:
-    """The file, with a bar that shows how much of it has been read."""
+def _uploading(path: Path | None) -> Iterator[BinaryIO | None]:
+    """The file, with a bar that shows how much of it has been read; None without one."""
     from rich.progress import wrap_file
 
+    if path is None:
+        yield None
+        return
     bar = console(stderr=True)
     with open_threads(path) as file:
         if not bar.is_terminal or not path.is_file():

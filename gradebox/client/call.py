@@ -18,13 +18,14 @@ from gradebox.errors import (
     NotFound,
     TooLarge,
     ValidationError,
+    VersionChanged,
 )
 from gradebox.schemas import Problem, Report
 
 T = TypeVar("T")
 Params = Sequence[tuple[str, str]]
 
-_KINDS = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 409: Conflict, 413: TooLarge}
+_KINDS = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 409: Conflict, 412: VersionChanged, 413: TooLarge}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +36,7 @@ class Call(Generic[T]):
         body: the body, already encoded; a batch's `threads` are streamed instead.
         media_type: what the body is.
         once: the Idempotency-Key, which makes sending it twice do what sending it once does.
+        if_version: the version of a grader that the request is to follow.
         idempotent: sending it twice does what sending it once does, so it may be tried again.
         gone_is_done: when it is tried again and nothing is there, the first try did it. For ids that never come back.
         work_s: how many seconds the service may need to do it, on top of the client's own timeout.
@@ -48,14 +50,17 @@ class Call(Generic[T]):
     media_type: str = "application/json"
     threads: Threads | None = None
     once: str | None = None
+    if_version: int | None = None
     idempotent: bool = True
     gone_is_done: bool = False
     work_s: float = 0.0
 
     @property
     def headers(self) -> dict[str, str]:
-        """What the body is, and the Idempotency-Key."""
+        """What the body is, the Idempotency-Key, and which version is meant."""
         headers = {"Idempotency-Key": self.once} if self.once is not None else {}
+        if self.if_version is not None:
+            headers["If-Match"] = f'"{self.if_version}"'
         if self.threads is not None:
             headers["Content-Type"] = "application/x-ndjson"
             if (size := length(self.threads)) is not None:

@@ -39,6 +39,7 @@ PROOF_S = 240.0  # the most that the five checks may take: a sandbox, the import
 DATA_S = 60.0  # the most that looking through a zip file may take, behind others
 _MODEL_WAIT_S = 60.0  # that a test of a model or endpoint may wait for others to end
 ASK_S = 120.0  # what a grader may wait for the answer to one ask, with all tries
+COPY_S = 600.0  # what copying the threads of a batch may take: they may be gigabytes
 STATISTICS_S = 120.0  # what statistics over outcomes may take, behind others
 COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for more
 
@@ -116,11 +117,15 @@ def test_threads(project: str, key: str) -> Call[list[dict[str, Any]]]:
 
 
 def put_grader(
-    project: str, key: str, fields: Mapping[str, Any], threads: Sequence[Thread] | None = None
+    project: str,
+    key: str,
+    fields: Mapping[str, Any],
+    threads: Sequence[Thread] | None = None,
+    if_version: int | None = None,
 ) -> Call[Grader]:
     """Gives a grader a new version, unless the source is unchanged."""
     path, body = _path(project, "graders", key), _to_prove(fields, threads)
-    return Call("PUT", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S)
+    return Call("PUT", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S, if_version=if_version)
 
 
 def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[Grader]:
@@ -296,6 +301,21 @@ def create_batch(
     return Call("POST", path, Batch.model_validate_json, params=params, threads=threads, once=uuid4().hex)
 
 
+def create_batch_of(
+    project: str, graders: GraderChoice, batch: str, budget: BatchBudget | None = None, keep_replies: bool = True
+) -> Call[Batch]:
+    """Has the threads of another batch scored by these graders."""
+    wanted = []
+    for grader, weight in weights_of(graders).items():
+        key, version = split_version(grader)
+        wanted.append({"key": key, "weight": float(weight)} | ({} if version is None else {"version": version}))
+    body: dict[str, Any] = {"graders": wanted, "threads_of": batch, "keep_replies": keep_replies}
+    if budget is not None:
+        body["budget"] = budget.model_dump(exclude_none=True)
+    path = _path(project, "batches")
+    return Call("POST", path, Batch.model_validate_json, body=encode(body), once=uuid4().hex, work_s=COPY_S)
+
+
 def list_batches(project: str, limit: int, before: str | None) -> Call[list[Batch]]:
     """Asks for the project's newest batches, or those that are older than `before`."""
     return Call("GET", _path(project, "batches"), _batches, params=_page(limit, before))
@@ -366,6 +386,11 @@ def create_key(name: str, projects: Sequence[str], role: Role) -> Call[ApiKey]:
     """Makes an API key; the answer alone holds its secret."""
     body = encode({"name": name, "projects": list(projects), "role": role})
     return Call("POST", "/v1/keys", ApiKey.model_validate_json, body=body, idempotent=False)
+
+
+def me() -> Call[ApiKey]:
+    """Asks whose the API key is."""
+    return Call("GET", "/v1/me", ApiKey.model_validate_json)
 
 
 def list_keys() -> Call[list[ApiKey]]:

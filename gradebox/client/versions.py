@@ -125,6 +125,7 @@ def update_call(
     ask: Ask | None = None,
     kind: WrittenKind | None = None,
     config: Mapping[str, Any] | None = None,
+    if_version: int | None = None,
 ) -> Call[Grader]:
     """What gives a grader a new version, or only a name or a description. Without a function and a kind, the service
     takes those of the newest version.
@@ -142,11 +143,13 @@ def update_call(
         "ask": ask,
     }
     if all(part is None for part in (fn, kind, threads, *options.values())):
+        if if_version is not None:
+            raise TypeError("if_version= is for a new version: a name or a description belongs to none")
         return calls.patch_grader(project, key, fields)
     check_isolation(isolation)
     source = None if fn is None else source_of(fn, environment)
     version = {"source": source, "kind": kind, "config": config, **options}
-    return calls.put_grader(project, key, fields | version, threads)
+    return calls.put_grader(project, key, fields | version, threads, if_version)
 
 
 def check_source(fn: Function | None, kind: WrittenKind | None, config: Mapping[str, Any] | None) -> None:

@@ -1,10 +1,11 @@
 """Details that fit into an outcome."""
 
-from json import dumps
+from json import JSONEncoder
 from typing import Any
 
 from gradebox.score import DETAILS_BYTES
 
+_encode = JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _LONGEST = (4000, 2000, 1000, 500, 250, 120, 60, 30)
 
 
@@ -14,9 +15,12 @@ def bounded(details: dict[str, Any], most_bytes: int = DETAILS_BYTES) -> dict[st
     Raises:
         ValueError: there are so many members that no cut helps.
     """
+    characters = len(_encode(details))
+    if characters <= _LONGEST[0] and 4 * characters <= most_bytes:  # no text in it is longer, no character takes more
+        return details
     for longest in _LONGEST:
         cut = _cut(details, longest)
-        if len(dumps(cut, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")) <= most_bytes:
+        if len(_encode(cut).encode("utf-8", "surrogatepass")) <= most_bytes:
             return dict(cut)
     raise ValueError(f"the details of the score do not fit into {most_bytes} bytes: judge less at once")
 

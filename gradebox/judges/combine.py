@@ -67,23 +67,18 @@ class Combine:
 
     def result_of(self, results: Mapping[str, Said]) -> Score:
         """The score of what each part says, by its name. Raises as a call does."""
-        said, counted = dict(results), {}
+        said, values, counted = dict(results), {}, {}
         for part in self.parts:
-            try:
-                if isinstance(one := said[part.name], Score):
+            if isinstance(one := said[part.name], Score):
+                try:
                     counted[part.name] = part.counted(one)
-            except ModelError as error:
-                said[part.name] = error
+                    values[part.name] = float(one)
+                except ModelError as error:
+                    said[part.name] = error
         details = _details({part.name: self._told(part, said[part.name], counted) for part in self.parts})
-        failures = {name: one for name, one in said.items() if isinstance(one, ModelError)}
-        if failures:
-            raise _failure(failures, details)
-        for name, one in said.items():
-            if isinstance(one, NotApplicable):
-                raise NotApplicable(f"{name}: {one.reason}" if one.reason else name, details)
-        values = {name: float(one) for name, one in said.items() if isinstance(one, Score)}
-        unmet = [part.name for part in self.parts if part.required and counted[part.name] < 1]
-        if unmet:
+        if len(counted) < len(self.parts):
+            raise _unscored(said, details)
+        if unmet := [part.name for part in self.parts if part.required and counted[part.name] < 1]:
             return Score(0.0, f"required, and not met: {', '.join(unmet)}", values, details)
         try:
             value = self._combined(counted)
@@ -126,6 +121,15 @@ async def _asked(part: Part, thread: StringThread) -> Said:
         raise
     except Exception as problem:  # noqa: BLE001  # a judge in this source fails its part alone, as another grader does
         return ModelError("failed", f"{type(problem).__name__}: {problem}")
+
+
+def _unscored(said: Mapping[str, Said], details: dict[str, Any]) -> ModelError | NotApplicable:
+    """Why the whole has no score: a part that failed goes before one that does not apply."""
+    failures = {name: one for name, one in said.items() if isinstance(one, ModelError)}
+    if failures:
+        return _failure(failures, details)
+    name, why = next((name, one) for name, one in said.items() if isinstance(one, NotApplicable))
+    return NotApplicable(f"{name}: {why.reason}" if why.reason else name, details)
 
 
 def _failure(failures: Mapping[str, ModelError], details: dict[str, Any]) -> ModelError:

@@ -128,6 +128,22 @@ def test_a_key_is_taken_once(client: Client, contains: str) -> None:
         client.graders.create.function(key=contains, fn=CONTAINS)
 
 
+def test_a_version_that_somebody_made_meanwhile_is_not_replaced(client: Client) -> None:
+    source = "async def grade(thread): return {}"
+    client.graders.create.function(key="shared", fn=source.format(1))
+    assert client.graders.update("shared", fn=source.format(2), if_version=1).version == 2
+    with pytest.raises(gradebox.VersionChanged, match="at version 2"):
+        client.graders.update("shared", fn=source.format(3), if_version=1)
+    with pytest.raises(TypeError, match="if_version="):
+        client.graders.update("shared", name="Shared", if_version=2)
+
+
+def test_a_key_says_whose_it_is(client: Client) -> None:
+    me = client.me()
+    assert (me.role, me.projects, me.secret) == ("manage", ["*"], None)
+    assert me.id in {key.id for key in client.keys.list()}
+
+
 def test_a_grader_changes_until_it_is_locked(client: Client, contains: str) -> None:
     assert client.graders.update(contains, fn=CONTAINS, threads=[thread("4")]).version == 1
     assert client.graders.update(contains, fn=f"{CONTAINS}\n# changed", threads=[thread("4")]).version == 2
@@ -222,6 +238,14 @@ def test_a_batch_of_a_file_and_several_graders(client: Client, contains: str, tm
     assert [summary.weight for summary in batch.summary] == [2.0, 1.0]
     assert client.batches.get(batch.id).status == batch.status
     assert batch.id in [each.id for each in client.batches.list()]
+
+    for source in (batch, batch.id):
+        again = client.batches.create({f"{contains}-2@1": 1.0}, threads_of=source)
+        again.wait(progress=False)
+        assert [outcome.score for outcome in again.outcomes()] == [0.5, 0.5, None, 0.5, 0.5, 0.5]
+    for both in ({"threads": path, "threads_of": batch}, {}, {"threads_of": batch, "columns": {}}):
+        with pytest.raises(TypeError, match="threads_of="):
+            client.batches.create(contains, **both)
 
 
 def test_a_bad_thread_half_way_leaves_no_batch(client: Client, contains: str) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from gradebox.schemas import Grader, Kind
 from storage import graders
-from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge
+from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge, VersionChanged
 from storage.grader_content import CONFIG_BYTES, Declared
 from storage.store import Store
 from tests.storage.making import SOURCE, proved
@@ -72,6 +72,20 @@ def test_numbers_are_not_given_again(store: Store) -> None:
     assert create(store).version == 3
     with pytest.raises(NotFound, match="no version 2"):
         store.graders.version("default", "exact", 2)
+
+
+def test_of_two_versions_that_follow_the_same_one_is_kept(store: Store) -> None:
+    create(store)
+
+    def update(number: int) -> int | None:
+        try:
+            return store.graders.update("default", "exact", proved(f"# {number}\n{SOURCE}"), expected=1).version
+        except VersionChanged:
+            return None
+
+    with ThreadPoolExecutor(8) as threads:
+        made = [version for version in threads.map(update, range(8)) if version is not None]
+    assert made == [2]
 
 
 def test_a_locked_grader_can_only_be_unlocked(store: Store) -> None:

@@ -162,13 +162,16 @@ class AsyncBatches:
     async def create(
         self,
         graders: GraderChoice,
-        threads: Threads,
+        threads: Threads | None = None,
         *,
+        threads_of: str | AsyncBatchHandle | None = None,
         columns: Columns | None = None,
         budget: BatchBudget | None = None,
         keep_replies: bool = True,
     ) -> AsyncBatchHandle:
         """Uploads threads to be scored: a list, a generator, or a file of JSON lines. They are streamed.
+
+        `threads_of` names another batch, in place of threads: its own are scored, without being sent again.
 
         `columns` is for rows of a dataset. It says which columns are what of a thread, as in
         `{"question": "prompt", "response": "completion"}`; all others are metadata.
@@ -176,7 +179,17 @@ class AsyncBatches:
         Of graders that ask, `budget` ends the asking once so much is spent: what is left has errors of kind `model`,
         cause `over_budget`. Without `keep_replies`, each ask is sent anew, and its reply is not kept.
         """
-        call = calls.create_batch(self._project, graders, with_columns(threads, columns), budget, keep_replies)
+        if threads_of is not None:
+            if threads is not None or columns is not None:
+                raise TypeError(
+                    "a batch is of threads, or of those of another batch with threads_of=: give one of them"
+                )
+            source = threads_of if isinstance(threads_of, str) else threads_of.id
+            call = calls.create_batch_of(self._project, graders, source, budget, keep_replies)
+        elif threads is None:
+            raise TypeError("a batch has threads: give them, or name a batch that has them with threads_of=")
+        else:
+            call = calls.create_batch(self._project, graders, with_columns(threads, columns), budget, keep_replies)
         return AsyncBatchHandle(self._transport, await self._transport.send(call))
 
     async def get(self, batch: str) -> AsyncBatchHandle:

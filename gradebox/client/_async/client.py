@@ -22,7 +22,7 @@ from gradebox.client.rules import Rules
 from gradebox.client.threads import Thread
 from gradebox.comparison import Comparison
 from gradebox.frame import Outcomes
-from gradebox.schemas import AuditLine, BatchGrader, ProjectSpending
+from gradebox.schemas import ApiKey, AuditLine, BatchGrader, ProjectSpending
 
 TIMEOUT_S = 30.0
 
@@ -97,6 +97,10 @@ class AsyncClient:
                 )
             parts.append(BatchGrader(key=key, version=version or newest.version, weight=weight))
         return AsyncReward(parts, name, self._scoring)
+
+    async def me(self) -> ApiKey:
+        """The API key that the client asks with, without its secret: its projects, and its role there."""
+        return await self._transport.send(calls.me())
 
     async def compare(
         self,

@@ -76,6 +76,7 @@ class Graders:
         ask: Ask | None = None,
         kind: WrittenKind | None = None,
         config: Mapping[str, Any] | None = None,
+        if_version: int | None = None,
     ) -> GraderHandle:
         """Gives a grader a new version, a name or a description. What is unchanged makes no new version.
 
@@ -85,14 +86,15 @@ class Graders:
 
         The test run is made on `threads`, which stay with the grader, or else on those that stayed with it before. A
         new version runs in the build of an environment that the last one ran in, unless `environment` names another,
-        or "" for none. `ask` is as for `create.function`.
+        or "" for none. `ask` is as for `create.function`. `if_version` is the newest version that you know.
 
         Raises:
             SourceError, ValidationError: as for `create.function`; the grader stays as it was.
             Conflict: the grader is locked.
+            VersionChanged: somebody made another version than `if_version` meanwhile; nothing was saved.
         """
         environment = environment_of(self._transport, self._project, key, fn, environment)
-        version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config
+        version = fn, isolation, timeout_s, memory_mb, threads, environment, ask, kind, config, if_version
         return self._held(self._transport.send(update_call(self._project, key, name, description, *version)))
 
     def put(

@@ -13,10 +13,11 @@ import pytest
 from api import progress
 from api.intake import bodies
 from gradebox.schemas import Batch
-from storage import names
+from storage import batch_threads, names
 from storage.backlog import Waiting
-from storage.errors import NotFound
-from tests.api.conftest import PROJECT, Service, create, finished, problem
+from storage.chunks import ASKING_CHUNK_LINES
+from storage.errors import NotFound, PayloadLost
+from tests.api.conftest import GOOD, PROJECT, Service, create, finished, problem
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 URL = f"{PROJECT}/batches"
@@ -49,6 +50,78 @@ def test_a_batch_goes_in_as_lines_and_comes_out_in_order(client: httpx.Client) -
     assert {one["grader"] for one in found} == {"exact@1"}
     assert outcomes(client, batch, "?after=2497") == found[2498:]
     assert over["summary"][0]["mean"] == pytest.approx(0.125, abs=1e-3)  # type: ignore[index]
+
+
+def test_a_combination_that_waits_for_nothing_is_scored_where_other_graders_are(
+    client: httpx.Client, service: Service
+) -> None:
+    create(client)
+    create(client, "long", "async def grade(thread):\n    return len(thread.completion())\n")
+    parts = {"exact": {"grader": "exact", "weight": 3}, "long": {"grader": "long", "weight": 1}}
+    made = client.post(f"{PROJECT}/graders", json={"key": "both", "kind": "combine", "config": {"parts": parts}})
+    assert made.status_code == 201, made.text
+    assert client.get(f"{PROJECT}/graders/both/versions/1").json()["waits"] is False
+    batch = submit(client, lines(2500), "grader=both&grader=exact")
+    plan = service.store.batches.plan(batch)
+    assert plan is not None
+    assert max(chunk.lines for chunk in plan.chunks) > ASKING_CHUNK_LINES
+    over = finished(client, batch)
+    assert (over["state"], over["scored"], over["errors"]) == ("finished", 5000, {})
+    found = [one for one in outcomes(client, batch) if one["grader"] == "both@1"]
+    assert [one["score"] for one in found] == [0.75 * (number % 8 == 4) + 0.25 for number in range(2500)]
+    assert [one["id"] for one in found] == [f"t{number}" for number in range(2500)]
+
+
+def test_the_threads_of_another_batch_are_scored_again(client: httpx.Client) -> None:
+    create(client)
+    create(client, "long", "async def grade(thread):\n    return len(thread.completion())\n")
+    first = submit(client, [*lines(2500), b"no thread\n"])
+    body = {"graders": [{"key": "exact", "weight": 2.0}, {"key": "long"}], "threads_of": first}
+    made = client.post(URL, json=body)
+    assert made.status_code == 202, made.text
+    again_id = str(made.json()["id"])
+    finished(client, again_id)
+    finished(client, first)
+    assert client.get(f"{URL}/{again_id}/threads").content == client.get(f"{URL}/{first}/threads").content
+    again = [one for one in outcomes(client, again_id) if one["grader"] == "exact@1"]
+    assert [{**one, "run_ms": 0} for one in again] == [{**one, "run_ms": 0} for one in outcomes(client, first)]
+    assert client.delete(f"{URL}/{first}").status_code == 204
+    assert len(outcomes(client, again_id)) == 5002  # it has threads of its own
+    problem(client.post(URL, json=body), 404, "not-found")
+
+
+def test_a_batch_is_of_threads_or_of_those_of_one_that_is_there(client: httpx.Client) -> None:
+    create(client)
+    first = submit(client, lines(1))
+    for wrong in ({}, {"threads_of": first, "threads": [{"completion": "4"}]}):
+        said = problem(client.post(URL, json={"graders": [{"key": "exact"}], **wrong}), 422, "invalid-request")
+        assert "threads_of" in said
+    for missing in ("none", "../..", "*"):
+        problem(client.post(URL, json={"graders": [{"key": "exact"}], "threads_of": missing}), 404, "not-found")
+    client.post("/v1/projects", json={"key": "other"})
+    other = PROJECT.replace("default", "other")
+    assert client.post(f"{other}/graders", json={"key": "exact", "source": GOOD}).status_code == 201
+    theirs = client.post(f"{other}/batches", json={"graders": [{"key": "exact"}], "threads_of": first})
+    problem(theirs, 404, "not-found")
+
+
+def test_a_copy_of_threads_that_fails_leaves_nothing(
+    client: httpx.Client, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(client)
+    first = submit(client, lines(100))
+    finished(client, first)
+    read = batch_threads.read
+
+    def broken(*given: Any) -> Iterator[bytes]:
+        yield from read(*given)
+        raise PayloadLost("the threads of the batch are gone: send them again")
+
+    monkeypatch.setattr(batch_threads, "read", broken)
+    before = left(client, service)
+    answer = client.post(URL, json={"graders": [{"key": "exact"}], "threads_of": first})
+    assert "are gone: send them again" in problem(answer, 404, "not-found")
+    assert left(client, service) == before
 
 
 def test_outcomes_are_packed_where_asked(client: httpx.Client) -> None:

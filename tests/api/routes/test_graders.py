@@ -145,6 +145,23 @@ def test_a_quota_that_is_used_up_is_named(
     assert "GRADEBOX_PROJECT_GRADERS" in problem(response, 429, "quota-exceeded")
 
 
+def test_a_version_follows_the_one_that_is_named(client: httpx.Client) -> None:
+    create(client)
+    changed = {"source": GOOD + "# changed\n"}
+    assert client.put(f"{URL}/exact", json=changed, headers={"If-Match": '"1"'}).json()["version"] == 2
+    again = {"source": GOOD + "# changed once more\n"}
+    said = problem(client.put(f"{URL}/exact", json=again, headers={"If-Match": "1"}), 412, "version-changed")
+    assert "is at version 2, and this was to follow version 1" in said
+    assert client.get(f"{URL}/exact").json()["version"] == 2
+    assert client.put(f"{URL}/exact", json=again, headers={"If-Match": "*"}).json()["version"] == 3
+    for wrong in ("x", "0", "1, 2", "9" * 30):
+        refused = client.put(f"{URL}/exact", json=again, headers={"If-Match": wrong})
+        assert "number of the version" in problem(refused, 422, "invalid-request")
+    repeated = {"If-Match": "3", "Idempotency-Key": "once"}
+    last = {"source": GOOD}
+    assert {client.put(f"{URL}/exact", json=last, headers=repeated).json()["version"] for _ in range(2)} == {4}
+
+
 def test_many_versions_come_in_pages(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("storage.graders.PAGE_BYTES", 1)
     monkeypatch.setattr("storage.graders._AT_ONCE", 1)

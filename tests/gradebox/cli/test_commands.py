@@ -205,6 +205,9 @@ def test_a_file_is_scored(service: Service, grader: str, tmp_path: Path) -> None
     assert "1 bad_input" in done.stdout
     outcomes = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(o["index"], o["score"]) for o in outcomes] == [(0, 0.5), (1, 0.5), (2, None)]
+    batch = json.loads(service.run("batches", "list", "--json", "--limit", "1").stdout)[0]["id"]
+    again = service.run("score", grader, "--threads-of", batch, "-o", "-")
+    assert [json.loads(line)["score"] for line in again.stdout.splitlines()] == [0.5, 0.5, None]
 
 
 def test_standard_input_is_scored_to_standard_output(service: Service, grader: str) -> None:
@@ -293,6 +296,9 @@ def test_keys_are_made_and_revoked(service: Service) -> None:
     made = next(
         each for each in json.loads(service.run("keys", "list", "--json").stdout) if each["name"] == "by command"
     )
+    who = json.loads(service.run("keys", "whoami", "--api-key", key, "--json").stdout)
+    assert (who["id"], who["projects"], who["role"], who["secret"]) == (made["id"], ["cli-team"], "manage", None)
+    assert made["id"] in service.run("keys", "whoami", "--api-key", key).stdout
     assert service.run("keys", "revoke", made["id"]).returncode == 0
     assert service.run("graders", "list", "--project", "cli-team", "--api-key", key).returncode == 1
 
@@ -372,6 +378,7 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
         (["has", "--column", "said=reply"], "and no 'reply'"),
         (["has", "--detach", "-o", "x"], "has no outcomes yet"),
         (["has", "-o", "/"], "cannot be written: Is a directory"),
+        (["has", "--threads-of", "batch"], "name a file of threads, or a batch"),
     ],
 )
 def test_what_cannot_be_scored_is_said_first(service: Service, tmp_path: Path, arguments: list[str], said: str) -> None:
