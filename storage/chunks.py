@@ -11,6 +11,7 @@ CHUNK_LINES = 1000
 FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that one of a few hundred threads keeps several workers busy
 ASKING_CHUNK_LINES = 100  # of a batch whose graders ask: each line may wait for a model for minutes
 GROUP_CHUNK_LINES = 100  # of a batch of groups: each line is of many completions, and its outcome has their scores
+ASKING_GROUP_CHUNK_LINES = 20  # of both: a worker holds the outcomes of many such chunks, of up to 4 MB each
 CHUNK_BYTES = 2 * 1024 * 1024  # a chunk ends with the first line that takes it here
 BATCH_LINES = 1_000_000
 BATCH_BYTES = 4 * 1024**3

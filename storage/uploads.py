@@ -10,7 +10,14 @@ from redis.exceptions import RedisError
 
 from gradebox.limits import LINE_BYTES
 from storage.batch_plan import Lane
-from storage.chunks import ASKING_CHUNK_LINES, CHUNK_LINES, GROUP_CHUNK_LINES, Chunk, Cutter
+from storage.chunks import (
+    ASKING_CHUNK_LINES,
+    ASKING_GROUP_CHUNK_LINES,
+    CHUNK_LINES,
+    GROUP_CHUNK_LINES,
+    Chunk,
+    Cutter,
+)
 from storage.errors import Refused
 from storage.store import Store
 
@@ -130,9 +137,10 @@ class Upload(SpoolUpload):
         """`groups`: whether each line is a group of threads."""
         super().__init__(store, project, store.spool.writing_payload)
         self.batch_id = self.id
-        chunk_lines = GROUP_CHUNK_LINES if groups else CHUNK_LINES
         if lane == "asking":
-            chunk_lines = min(chunk_lines, ASKING_CHUNK_LINES)
+            chunk_lines = ASKING_GROUP_CHUNK_LINES if groups else ASKING_CHUNK_LINES
+        else:
+            chunk_lines = GROUP_CHUNK_LINES if groups else CHUNK_LINES
         self._cutter = Cutter(line_bytes=line_bytes, chunk_lines=chunk_lines)
 
     def write(self, *pieces: bytes | bytearray) -> None:

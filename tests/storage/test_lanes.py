@@ -5,7 +5,7 @@ from redis import Redis
 
 from storage import names
 from storage.batch_plan import Lane
-from storage.chunks import ASKING_CHUNK_LINES, GROUP_CHUNK_LINES
+from storage.chunks import ASKING_CHUNK_LINES, ASKING_GROUP_CHUNK_LINES, GROUP_CHUNK_LINES
 from storage.leases import Standing
 from storage.model_limits import Demand, Limits, arguments
 from storage.processes import ProcessRecord
@@ -78,7 +78,7 @@ def test_chunks_of_graders_that_ask_and_of_groups_are_small(store: Store) -> Non
     cases: list[tuple[Lane, bool, int]] = [
         ("asking", False, ASKING_CHUNK_LINES),
         ("", True, GROUP_CHUNK_LINES),
-        ("asking", True, ASKING_CHUNK_LINES),
+        ("asking", True, ASKING_GROUP_CHUNK_LINES),
         ("", False, 1000),
     ]
     for lane, groups, most in cases:
