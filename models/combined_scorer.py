@@ -26,6 +26,8 @@ from sandbox.session import count_lines
 from sandbox.slice_size import SliceSize
 from sandbox.thread_ids import read_ids
 
+_HELD = 1000  # outcomes of parts at a time: as many as a chunk has of one grader
+
 Lend = Callable[[], AbstractContextManager[Scorer]]
 
 
@@ -74,6 +76,7 @@ class CombinedScorer:
         self._combine = combine
         self._parts = parts
         self._slice_size = SliceSize(first=1)
+        self._most = max(_HELD // len(parts), 1)
         self._spent = sum_of([Spent(asks=1)] * len(parts))
         self.traces: dict[int, str] = {}
 
@@ -88,7 +91,7 @@ class CombinedScorer:
         outcomes: list[Outcome] = []
         while len(outcomes) < count:
             began, done = monotonic(), len(outcomes)
-            slice_lines = threads[done : done + self._slice_size.lines]
+            slice_lines = threads[done : done + min(self._slice_size.lines, self._most)]
             try:
                 scored = self._scored(slice_lines, stop and partial(_stopped, stop, done))
             except (InfrastructureError, OSError):

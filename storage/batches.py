@@ -36,6 +36,7 @@ from storage.tallies import Tallies
 _log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{20}")
 _SWEEP_AGAIN_S = 60  # a worker that had a unit of a deleted batch may write its outcomes until then
+_PAGE = 200  # batches that are looked through at once
 
 
 class _Answer(msgspec.Struct):
@@ -191,11 +192,27 @@ class Batches:
         """One batch of whichever project, or None where it is gone."""
         return self._read(batch_id, summary=True)
 
-    def newest(self, project: str, limit: int, before: str | None = None) -> list[Batch]:
-        """The newest batches first, without summaries; `before` continues after that batch."""
+    def newest(
+        self, project: str, limit: int, before: str | None = None, grader: str = "", version: int | None = None
+    ) -> list[Batch]:
+        """The newest batches first, without summaries; `before` continues after that batch. With a grader, those that
+        it scores, in this version where one is named: all batches are looked through for them.
+        """
+        found: list[Batch] = []
+        while len(found) < limit:
+            ids = self._ids(project, _PAGE if grader else limit, before)
+            found += [one for one in self._shown(ids) if not grader or _has_grader(one, grader, version)]
+            if not grader or len(ids) < _PAGE:
+                break
+            before = ids[-1]
+        return found[:limit]
+
+    def _ids(self, project: str, count: int, before: str | None) -> list[str]:
         end = f"({before}" if before else "+"
-        found: Any = self._redis.zrevrangebylex(names.batches(project), end, "-", start=0, num=limit)
-        ids = [text(one) for one in found]
+        found: Any = self._redis.zrevrangebylex(names.batches(project), end, "-", start=0, num=count)
+        return [text(one) for one in found]
+
+    def _shown(self, ids: list[str]) -> list[Batch]:
         with self._redis.pipeline() as pipe:
             for batch_id in ids:
                 batch_record.ask(pipe, batch_id)
@@ -365,6 +382,10 @@ class Batches:
             return None
         queue = lane or "plain"
         return f"no worker of the queue `{queue}` is there: see its log, or start `gradebox worker --queue {queue}`"
+
+
+def _has_grader(batch: Batch, key: str, version: int | None) -> bool:
+    return any(one.key == key and version in (None, one.version) for one in batch.graders)
 
 
 def scorer_of(wanted: Wanted) -> Scorer:

@@ -89,13 +89,18 @@ async def list_newest(
     project: InProject,
     limit: Annotated[int, Query(ge=1, le=200)] = PAGE,
     before: str | None = None,
+    grader: Annotated[str | None, Query(max_length=80, description="those that it scores: key or key@version")] = None,
 ) -> Response:
     """The newest batches first, without their summaries; `before` goes on after the batch of that id."""
-    return await services.large_answers.make(request, _newest, services, project, limit, before)
+    of = None if grader is None else batch_upload.named([grader], [])[0]
+    return await services.large_answers.make(request, _newest, services, project, limit, before, of)
 
 
-def _newest(services: Services, project: str, limit: int, before: str | None) -> Response:
-    found = services.store.batches.newest(project, limit, before)
+def _newest(
+    services: Services, project: str, limit: int, before: str | None, of: batch_upload.GraderOf | None
+) -> Response:
+    key, version = ("", None) if of is None else (of.key, of.version)
+    found = services.store.batches.newest(project, limit, before, key, version)
     return Response(_BATCHES.dump_json(found), media_type="application/json")
 
 

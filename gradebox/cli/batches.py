@@ -21,9 +21,12 @@ def list_batches(
     invocation: Invocation,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 50,
     before: Annotated[str | None, typer.Option(metavar="ID", help="Only batches older than this one.")] = None,
+    grader: Annotated[
+        str | None, typer.Option(metavar="KEY[@N]", help="Only batches that this grader scores, or this version.")
+    ] = None,
 ) -> None:
     """The newest batches of the project."""
-    batches = [batch.status for batch in invocation.client.batches.list(limit, before)]
+    batches = [batch.status for batch in invocation.client.batches.list(limit, before, grader)]
     if invocation.json:
         return as_json(batches)
     has_passed_over = any(batch.not_applicable for batch in batches)

@@ -316,9 +316,10 @@ def create_batch_of(
     return Call("POST", path, Batch.model_validate_json, body=encode(body), once=uuid4().hex, work_s=COPY_S)
 
 
-def list_batches(project: str, limit: int, before: str | None) -> Call[list[Batch]]:
-    """Asks for the project's newest batches, or those that are older than `before`."""
-    return Call("GET", _path(project, "batches"), _batches, params=_page(limit, before))
+def list_batches(project: str, limit: int, before: str | None, grader: str | None = None) -> Call[list[Batch]]:
+    """Asks for the project's newest batches, or those that are older than `before`; of a grader, where one is named."""
+    params = [*_page(limit, before), *([] if grader is None else [("grader", grader)])]
+    return Call("GET", _path(project, "batches"), _batches, params=params)
 
 
 def get_batch(project: str, batch: str, wait_s: float = 0, bootstrap: bool = False) -> Call[Batch]:

@@ -40,6 +40,21 @@ def test_scores_are_in_order_whatever_the_slices(pool: Pool) -> None:
     assert {outcome.grader for outcome in outcomes} == {"g@1"}
 
 
+def test_of_many_parts_no_more_outcomes_are_held_than_of_one_grader() -> None:
+    held: list[int] = []
+
+    class Counts(_Fails):
+        def score(self, payload: bytes, first: int, label: str, count: int, *, stop: object) -> list[Outcome]:
+            held.append(count)
+            return super().score(payload, first, label, count, stop=stop)
+
+    names = [f"p{number}" for number in range(16)]
+    part = Counts(10_000, fault=False)
+    scorer = CombinedScorer(Combine(names), {name: PartScorer(f"{name}@1", part.lend) for name in names})
+    assert [outcome.score for outcome in scorer.score(lines(1000), 0, "g@1")] == [1.0] * 1000
+    assert max(held) * 16 <= 1000
+
+
 @pytest.mark.sandbox
 def test_what_is_stopped_keeps_whole_slices(pool: Pool) -> None:
     scorer = combined(pool, slow=SLEEPS, length=LENGTH)

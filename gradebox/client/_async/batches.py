@@ -196,10 +196,13 @@ class AsyncBatches:
         """The batch of this id."""
         return AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
 
-    async def list(self, limit: int = 50, before: str | None = None) -> Listing[AsyncBatchHandle]:
-        """The newest batches, or those older than the batch `before`; at most `limit` (200).
+    async def list(
+        self, limit: int = 50, before: str | None = None, grader: str | None = None
+    ) -> Listing[AsyncBatchHandle]:
+        """The newest batches, or those older than the batch `before`; at most `limit` (200). With `grader`, those that
+        it scores: `exact`, or `exact@3`.
 
         They are without summaries: `refresh()` gets one.
         """
-        found = await self._transport.send(calls.list_batches(self._project, limit, before))
+        found = await self._transport.send(calls.list_batches(self._project, limit, before, grader))
         return Listing((AsyncBatchHandle(self._transport, batch) for batch in found), BATCH_COLUMNS)

@@ -195,10 +195,11 @@ class Batches:
         """The batch of this id."""
         return BatchHandle(self._transport, self._transport.send(calls.get_batch(self._project, batch)))
 
-    def list(self, limit: int = 50, before: str | None = None) -> Listing[BatchHandle]:
-        """The newest batches, or those older than the batch `before`; at most `limit` (200).
+    def list(self, limit: int = 50, before: str | None = None, grader: str | None = None) -> Listing[BatchHandle]:
+        """The newest batches, or those older than the batch `before`; at most `limit` (200). With `grader`, those that
+        it scores: `exact`, or `exact@3`.
 
         They are without summaries: `refresh()` gets one.
         """
-        found = self._transport.send(calls.list_batches(self._project, limit, before))
+        found = self._transport.send(calls.list_batches(self._project, limit, before, grader))
         return Listing((BatchHandle(self._transport, batch) for batch in found), BATCH_COLUMNS)

@@ -72,6 +72,26 @@ def test_a_combination_that_waits_for_nothing_is_scored_where_other_graders_are(
     assert [one["id"] for one in found] == [f"t{number}" for number in range(2500)]
 
 
+def test_batches_of_a_grader_are_found_among_others(client: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("storage.batches._PAGE", 2)
+    create(client)
+    create(client, "other", "async def grade(thread):\n    return 1.0\n")
+    client.put(f"{PROJECT}/graders/exact", json={"source": GOOD + "# changed\n"})
+    asked = ["grader=exact@1", "grader=other", "grader=other", "grader=exact&grader=other", "grader=other"]
+    first, second, third, fourth, _ = made = [submit(client, lines(1), query) for query in asked]
+
+    def found(query: str) -> list[str]:
+        return [batch["id"] for batch in client.get(f"{URL}?{query}").json()]
+
+    assert found("grader=exact") == [fourth, first]
+    assert found("grader=exact@1") == [first]
+    assert found("grader=exact@2") == [fourth]
+    assert found("grader=other&limit=2") == [made[4], fourth]
+    assert found(f"grader=other&limit=2&before={fourth}") == [third, second]
+    assert found("grader=nothing") == []
+    problem(client.get(f"{URL}?grader=exact@x"), 422, "invalid-request")
+
+
 def test_the_threads_of_another_batch_are_scored_again(client: httpx.Client) -> None:
     create(client)
     create(client, "long", "async def grade(thread):\n    return len(thread.completion())\n")
