@@ -118,6 +118,9 @@ def summaries(found: "Sequence[Summary]", stderr: bool = False) -> None:
     options = [(each.grader, option, count) for each in found for option, count in each.options.items()]
     if options:
         table(["grader", "option", "count"], options, stderr)
+    for each in found:
+        if (bias := each.positional_bias) is not None:
+            say(f"{each.grader}: {bias.detected:,} of {bias.checked:,} decisions differ in the other order", stderr)
     spent = [(each.grader, *each.spent.model_dump().values()) for each in found if each.spent is not None]
     if spent:
         table(["grader", "asks", "kept", "input tokens", "output tokens", "cost"], spent, stderr)

@@ -22,6 +22,12 @@ def test_what_asks_came_to_is_a_table_where_there_were_asks(capsys: pytest.Captu
     assert "not applicable" not in told
 
 
+def test_positional_bias_is_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    told = [Outcome(n, "judge@1", 1.0, 1.0, details={"positional_bias": {"detected": n == 1}}) for n in range(3)]
+    output.summaries([summarise("judge@1", 1.0, tally(told))])
+    assert "judge@1: 1 of 3 decisions differ in the other order" in capsys.readouterr().out
+
+
 def test_intervals_and_options_are_tables(capsys: pytest.CaptureFixture[str]) -> None:
     outcomes = [Outcome(number, "judge@1", number / 2, 1.0, details={"option": "no" * number}) for number in range(3)]
     output.summaries([summarise("judge@1", 1.0, tally(outcomes))])
