@@ -23,6 +23,7 @@ from api.routes import (
     models,
     numbers,
     projects,
+    recorded_scores,
     score,
     spending,
     validate,
@@ -38,7 +39,8 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
     app.state.services = services
     # A request tries one route after the other: what is waited for most comes first.
-    for part in (score, batches, validate, graders, numbers, environments, models, endpoints, budget, spending, audit):
+    of_project = (score, batches, recorded_scores, validate, graders, numbers, environments, models, endpoints, budget)
+    for part in (*of_project, spending, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
     spoken = dialects.routers(services.settings.dialects)
     for router in (me.router, projects.router, keys.router, audit.of_service):
