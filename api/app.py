@@ -1,6 +1,7 @@
 """The API as an ASGI application."""
 
-from fastapi import Depends, FastAPI
+from fastapi import Depends, FastAPI, Request
+from starlette.responses import RedirectResponse
 
 from api import dialects
 from api.http import openapi, problems
@@ -30,6 +31,7 @@ from api.routes import (
 )
 from api.services import Release, Services
 from api.telemetry.requests import Observed
+from ui.app import pages
 
 _STRICT = [Depends(known_alone)]  # other services' clients may send more than is read, and so may checks of health
 
@@ -47,6 +49,9 @@ def create_app(services: Services) -> FastAPI:
         app.include_router(router, dependencies=_STRICT)
     for router in (health.router, metrics.router, docs.router, *spoken):
         app.include_router(router)
+    if services.settings.ui == "on":
+        app.mount("/ui", pages(services))
+        app.add_route("/", _to_pages)
     app.add_middleware(Unfinished)
     app.add_middleware(Release, services=services)
     app.add_middleware(Observed, requests=services.requests)
@@ -55,3 +60,7 @@ def create_app(services: Services) -> FastAPI:
     problems.add_handlers(app)
     openapi.describe(app)
     return app
+
+
+async def _to_pages(_: Request) -> RedirectResponse:
+    return RedirectResponse("/ui/")

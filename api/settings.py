@@ -40,6 +40,7 @@ class ApiSettings(BaseSettings):
     allowed_endpoints: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=(), description="hosts of reward servers elsewhere that a tenant may have asked: `host` or `host:port`"
     )
+    ui: Literal["on", "off"] = Field(default="on", description="whether there are pages for the browser, at /")
     metrics: Literal["local", "key", "all"] = Field(
         default="local", description="who reads /metrics: this machine, keys for every project alone, or all"
     )

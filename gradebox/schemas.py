@@ -397,6 +397,12 @@ class ApiKey(_Schema):
     secret: str | None = Field(None, description="the key to send; only in the answer that made it")
 
 
+class SignInLink(_Schema):
+    """What signs a browser in to the pages."""
+
+    path: str = Field(description="below the service's URL; it works once, within a day")
+
+
 class Project(_Schema):
     """What keeps one team's graders and batches from another's."""
 

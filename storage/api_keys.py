@@ -96,6 +96,14 @@ class ApiKeys:
             raise no_project(project)
         return _shown(record)
 
+    def by_id(self, key_id: str) -> ApiKey | None:
+        """The key of this id, unless it is revoked: for one who has shown its secret before."""
+        value = self._redis.hget(names.API_KEYS, key_id)
+        if value is None:
+            return None
+        record = msgspec.json.decode(value, type=_Record)
+        return None if record.revoked else _shown(record)
+
     def ensure_first(self, path: Path) -> None:
         """Makes a key for everything, in the file `path` with mode 0600, where this deployment has no key yet.
 

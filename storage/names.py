@@ -191,6 +191,16 @@ def recorded(batch_id: str) -> str:
     return f"gradebox:recorded:{batch_id}"
 
 
+def session(digest: str) -> str:
+    """The id of the API key that a browser is signed in with."""
+    return f"gradebox:session:{digest}"
+
+
+def sign_in(digest: str) -> str:
+    """The id of the API key that a link signs in with, once."""
+    return f"gradebox:sign-in:{digest}"
+
+
 def kept_replies(project: str) -> str:
     """The replies that a project keeps: digest to time and reply, packed; and how many bytes they take."""
     return f"gradebox:kept-replies:{project}"

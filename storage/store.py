@@ -30,6 +30,7 @@ from storage.quotas import GIB, Quotas
 from storage.recorded_scores import RecordedScores
 from storage.retries import Retries
 from storage.secret_key import SecretKey
+from storage.sessions import Sessions
 from storage.settings import StorageSettings
 from storage.spending import Spending
 from storage.spool import MIB, Spool
@@ -53,6 +54,7 @@ class Store:
         self.redis = redis
         self.spool = spool
         self.audit = Audit(redis, audit_lines)
+        self.sessions = Sessions(redis)
         self.projects = Projects(redis, self.audit, quotas)
         self.api_keys = ApiKeys(redis, self.audit)
         self.environments = Environments(redis, self.audit, quotas)

@@ -30,17 +30,26 @@ async def identify(
     if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
     key = await run_sync(services.store.api_keys.find, secret, project)
-    address = request.client.host if request.client else "local"
     if key is None:
         # Counted after the look-up: a right key is accepted, also where others send wrong ones from its address.
         services.strangers.note_wrong(request.headers.get("Authorization", ""))
-        services.failed_keys.count(address)
+        services.failed_keys.count(address_of(request))
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
     services.strangers.note_good(request.headers.get("Authorization", ""))
-    services.connections.claim(request.scope, key.id)
-    acting.set({"key": key.id, "address": address, "request_id": request_id(request.scope)})
-    request.state.key = key
+    admit(request, services, key)
     return key
+
+
+def admit(request: HTTPConnection, services: Services, key: ApiKey) -> None:
+    """Lets a request act as this API key. Raises ProblemError where the key has too many connections."""
+    services.connections.claim(request.scope, key.id)
+    acting.set({"key": key.id, "address": address_of(request), "request_id": request_id(request.scope)})
+    request.state.key = key
+
+
+def address_of(request: HTTPConnection) -> str:
+    """Where a request comes from."""
+    return request.client.host if request.client else "local"
 
 
 def key_of(request: HTTPConnection) -> ApiKey:

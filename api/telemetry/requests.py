@@ -114,4 +114,5 @@ class Observed:
 def route_template(scope: Scope) -> str:
     """The path of the route with its parameters' names. FastAPI keeps that of an included router's route apart."""
     found = scope.get("fastapi", {}).get("effective_route_context") or scope.get("route")
-    return str(getattr(found, "path", NO_ROUTE))
+    path = getattr(found, "path", None)
+    return NO_ROUTE if path is None else f"{scope.get('root_path', '')}{path}"  # pages are an application below a path

@@ -1,0 +1,195 @@
+"""The editor of a grader: its page, the checks of what is typed, and saving."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from typing import Any, cast, get_args
+
+import msgspec
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from api.access.callers import Caller
+from api.http.problems import ProblemError, invalid, problem_of
+from api.intake import bodies
+from api.intake.source_upload import Options, Sent, written
+from api.routes.graders import NewGrader, NewVersion, create_function, update_function
+from api.routes.score import score_lines
+from api.routes.validate import report_on
+from api.services import Services
+from gradebox.limits import MEMORY_MB, TIMEOUT_S
+from gradebox.outcome import Outcome
+from gradebox.schemas import Grader, Report, Version, WrittenKind
+from storage.errors import NotRunnable, VersionChanged
+from ui import samples
+from ui.examples import EXAMPLES
+from ui.forms import read_form
+from ui.graders import why_read_only
+from ui.templates import page, rendered
+from ui.visits import visit
+
+_QUICK_S = 1.0  # for a completion, while somebody types: an endless loop is told of soon
+_SAMPLES_SHOWN = 200_000  # characters
+
+
+async def new(request: Request) -> Response:
+    """The editor with a grader that is not kept yet."""
+    who = await visit(request)
+    named = request.query_params.get("example", EXAMPLES[0].name)
+    example = next((one for one in EXAMPLES if one.name == named), EXAMPLES[0])
+    return page(
+        "editor.html",
+        visit=who,
+        here="graders",
+        grader=None,
+        version=None,
+        key="" if "example" not in request.query_params else example.name,
+        draft=f"{who.project}/new",
+        source=example.source,
+        config=None,
+        samples=example.samples,
+        isolation="auto",
+        timeout_s=f"{TIMEOUT_S:g}",
+        memory_mb=MEMORY_MB,
+        environment="",
+        why_read_only=why_read_only(None, None, who.may("manage"), who.key.role),
+        url=str(request.base_url).rstrip("/").removesuffix("/ui"),
+    )
+
+
+async def show(request: Request) -> Response:
+    """The editor with a version of a grader."""
+    who = await visit(request)
+    key, number = request.path_params["key"], _number(request.query_params.get("version"))
+    grader, version, threads = await run_sync(_read, who.services, who.project, key, number)
+    return page(
+        "editor.html",
+        visit=who,
+        here="graders",
+        grader=grader,
+        version=version,
+        key=key,
+        draft=_draft(who.project, grader.key, version.number),
+        source=version.source,
+        config=None if version.config is None else json.dumps(version.config, indent=2, ensure_ascii=False),
+        samples=threads or EXAMPLES[0].samples,
+        isolation=version.isolation_asked,
+        timeout_s=f"{version.timeout_s or TIMEOUT_S:g}",
+        memory_mb=version.memory_mb or MEMORY_MB,
+        environment=version.environment.label if version.environment else "",
+        why_read_only=why_read_only(grader, version, who.may("manage"), who.key.role),
+        url=str(request.base_url).rstrip("/").removesuffix("/ui"),
+    )
+
+
+def _read(services: Services, project: str, key: str, number: int | None) -> tuple[Grader, Version, str]:
+    graders = services.store.graders
+    threads = b"\n".join(graders.threads(project, key)).decode("utf-8", "replace")
+    return graders.get(project, key), graders.version(project, key, number), threads[:_SAMPLES_SHOWN]
+
+
+async def check(request: Request) -> Response:
+    """What the checks say of what is typed; with `full`, in the grader's own time and beside the saved version."""
+    who = await visit(request, "score")
+    fields = await read_form(request)
+    is_full = request.query_params.get("full") == "true"
+    try:
+        sent = _sent(fields, who.services.line_bytes)
+        options = _options(fields, Options)
+        if not is_full:
+            options = msgspec.structs.replace(options, timeout_s=min(options.timeout_s or TIMEOUT_S, _QUICK_S))
+        saved = (fields.get("grader", ""), _number(fields.get("version"))) if is_full else ("", None)
+        checked = await who.services.grade(request, who.project, _checked, who.services, sent, options, *saved)
+    except (ProblemError, NotRunnable) as error:
+        return HTMLResponse(rendered("_fault.html", detail=problem_of(error).detail))
+    return HTMLResponse(_shown(*checked, saved[1], is_quick=not is_full))
+
+
+def _checked(
+    caller: Caller, services: Services, sent: Sent, options: Options, key: str, number: int | None
+) -> tuple[Report, list[Outcome] | None]:
+    report = report_on(caller, services, sent, options)
+    if not (key and number and report.outcomes and sent.threads):
+        return report, None
+    return report, score_lines(caller, services, key, number, sent.threads)[1]
+
+
+def _shown(report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool) -> str:
+    failed = report.failed
+    marks = [] if failed is None else [_mark(failed.line, failed.column, "error", failed.message)]
+    marks += [_mark(None, None, "warning", warning) for warning in report.warnings]
+    told = json.dumps([mark for mark in marks if mark["line"]])
+    return rendered("_report.html", report=report, marks=told, saved=saved, saved_version=number, is_quick=is_quick)
+
+
+def _mark(line: int | None, column: int | None, severity: str, message: str) -> dict[str, Any]:
+    return {"line": line, "column": column, "severity": severity, "message": message}
+
+
+async def keep(request: Request) -> Response:
+    """Keeps what is typed as a version, or as a new grader."""
+    who = await visit(request, "manage")
+    fields = await read_form(request)
+    try:
+        sent = _sent(fields, who.services.line_bytes)
+        if not (key := fields.get("grader", "")):
+            created = _options(fields, NewGrader, key=fields.get("key", ""))
+            grader = await who.services.grade(request, who.project, create_function, who.services, sent, created)
+            there = f"/ui/projects/{who.project}/graders/{grader.key}"
+            return HTMLResponse("", headers={"HX-Redirect": there, "HX-Trigger": _kept(who.project, grader)})
+        began = _number(request.query_params.get("over")) or _number(fields.get("version"))
+        changes = _options(fields, NewVersion)
+        update = partial(update_function, expected=began)
+        grader = await who.services.grade(request, who.project, update, who.services, key, sent, changes)
+    except VersionChanged:
+        theirs = await run_sync(who.services.store.graders.version, who.project, key)
+        dialog = rendered(
+            "_conflict.html", visit=who, theirs=theirs, theirs_key=key, mine=fields.get("source", ""), began=began
+        )
+        return HTMLResponse(dialog, 412, {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"})
+    except ProblemError as error:
+        if error.name == "validation-failed":
+            report = Report.model_validate(error.members["report"])
+            return HTMLResponse(_shown(report, None, None, is_quick=False), 422, {"HX-Retarget": "#report"})
+        raise
+    said = "It is saved already" if grader.version == began else "Saved"
+    headers = {"HX-Trigger": _kept(who.project, grader)}
+    return HTMLResponse(rendered("_kept.html", said=said, number=grader.version), headers=headers)
+
+
+def _kept(project: str, grader: Grader) -> str:
+    draft = _draft(project, grader.key, grader.version)
+    return json.dumps({"kept": {"version": grader.version, "draft": draft}})
+
+
+def _draft(project: str, key: str, number: int) -> str:
+    """What a draft is called in the browser."""
+    return f"{project}/{key}@{number}"
+
+
+def _sent(fields: dict[str, str], longest: int) -> Sent:
+    threads = samples.lines_of(fields.get("samples", ""), longest)
+    kind, text = fields.get("kind", ""), fields.get("config")
+    if text is not None:
+        if kind not in get_args(WrittenKind):
+            raise invalid(f"{kind!r:.40} is no kind of grader")
+        config = bodies.decode(text.encode("utf-8", "surrogatepass"), dict[str, Any])
+        return replace(written(cast("WrittenKind", kind), config), threads=threads)
+    return Sent(fields.get("source", "").encode("utf-8", "surrogatepass"), threads=threads)
+
+
+def _options(fields: dict[str, str], kind: type[Any], **more: str) -> Any:
+    """What a source runs under, as the form has it. Raises ProblemError."""
+    names = ("isolation", "timeout_s", "memory_mb", "environment")
+    given = {name: fields[name] for name in names if name == "environment" or fields.get(name)}
+    return bodies.convert({**given, **more}, kind)
+
+
+def _number(text: str | None) -> int | None:
+    """A version; None where none is named. Raises ProblemError."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:10]) < 10**9):
+        raise invalid(f"{text!r:.40} is no version: it is a number, as ?version=3")
+    return int(text)

@@ -1,0 +1,57 @@
+"""The list of graders, and what changed between two versions of one."""
+
+from typing import Any
+
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.http.problems import invalid
+from gradebox.schemas import Grader, Version
+from storage.store import Store
+from ui.examples import EXAMPLES
+from ui.templates import page
+from ui.visits import visit
+
+
+async def listed(request: Request) -> Response:
+    """The graders of the project, by key."""
+    who = await visit(request)
+    found = await run_sync(_listed, who.services.store, who.project, request.query_params.get("after", ""))
+    return page("graders.html", visit=who, here="graders", examples=EXAMPLES, **found)
+
+
+def _listed(store: Store, project: str, after: str) -> dict[str, Any]:
+    graders, has_more = store.graders.page(project, after)
+    means = store.graders.last_means(project, [grader.key for grader in graders])
+    return {"graders": graders, "means": means, "following": graders[-1].key if has_more else None}
+
+
+async def diff(request: Request) -> Response:
+    """Two versions of a grader, one beside the other."""
+    who = await visit(request)
+    key = request.path_params["key"]
+    numbers = [request.query_params.get(name, "") for name in ("old", "new")]
+    if not all(number.isascii() and number.isdigit() and len(number) < 10 for number in numbers):
+        raise invalid("the page compares two versions: name them by their numbers, as ?old=1&new=2")
+    old, new = await run_sync(_versions, who.services.store, who.project, key, [int(number) for number in numbers])
+    return page("diff.html", visit=who, here="graders", key=key, old=old, new=new)
+
+
+def _versions(store: Store, project: str, key: str, numbers: list[int]) -> list[Version]:
+    return [store.graders.version(project, key, number) for number in numbers]
+
+
+def why_read_only(grader: Grader | None, version: Version | None, is_manager: bool, role: str) -> str:
+    """Why a grader cannot be changed here; nothing where it can."""
+    if not is_manager:
+        return f"You may look and test here, and not save: your API key is of role {role}, and saving needs manage."
+    if grader is not None and grader.locked:
+        return "The grader is locked: unlock it to save another version (gradebox graders unlock)."
+    if grader is not None and version is not None and version.number != grader.version:
+        return f"This is version {version.number}, which never changes. Version {grader.version} is the newest."
+    if version is not None and not version.source:
+        return "The grader has no source: " + (
+            "its scores are recorded." if version.kind == "custom" else "it is kept."
+        )
+    return ""

@@ -1,0 +1,27 @@
+"""The list of models that graders ask, with what they came to cost."""
+
+from typing import Any
+
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import Response
+
+from storage.store import Store
+from ui.templates import page
+from ui.visits import visit
+
+
+async def listed(request: Request) -> Response:
+    """The models and endpoints of the project."""
+    who = await visit(request)
+    return page("models.html", visit=who, here="models", **await run_sync(_listed, who.services.store, who.project))
+
+
+def _listed(store: Store, project: str) -> dict[str, Any]:
+    spending = store.spending.told(project)
+    return {
+        "models": store.models.all(project),
+        "endpoints": store.endpoints.all(project),
+        "spent": spending.by,
+        "total": spending.total,
+    }

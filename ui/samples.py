@@ -1,0 +1,49 @@
+"""The samples of the editor: threads as people paste them."""
+
+import msgspec
+
+from api.http.problems import invalid
+from api.intake import bodies
+from gradebox.limits import REQUEST_THREADS
+
+_ADVICE = "make a batch of them"
+
+
+def lines_of(text: str, longest: int) -> list[bytes] | None:
+    """Each sample as a JSON line: of a JSON array, of JSON lines, of one JSON object, or of a plain completion. None
+    where there is nothing.
+
+    Raises ProblemError where there are too many, or one is too long.
+    """
+    text = text.strip()
+    if not text:
+        return None
+    data = text.encode("utf-8", "surrogatepass")
+    if _is_json(data):
+        if data.startswith(b"["):
+            found = bodies.elements(data, REQUEST_THREADS, longest, "samples", _ADVICE)
+        else:
+            found = [data if data.startswith(b"{") else msgspec.json.encode({"completion": text})]
+    else:
+        found = _lines(data) if data.startswith(b"{") else [msgspec.json.encode({"completion": text})]
+    if not found:
+        return None
+    if len(found) > REQUEST_THREADS:
+        raise invalid(f"there are {len(found)} samples, and a test takes {REQUEST_THREADS}: {_ADVICE}")
+    return [bodies.line_of(one, longest, f"sample {number}") for number, one in enumerate(found)]
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return True
+
+
+def _lines(data: bytes) -> list[bytes]:
+    lines = [line for line in data.splitlines() if line.strip()]
+    for number, line in enumerate(lines, 1):
+        if not _is_json(line):
+            raise invalid(f"line {number} of the samples is no JSON: write a sample a line, or one JSON array")
+    return lines

@@ -1,0 +1,64 @@
+"""What every answer below /ui carries, and which requests are refused there."""
+
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from api.http.problems import ProblemError
+
+_POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+}
+_SAFE = ("GET", "HEAD")
+
+
+class Guarded:
+    """An ASGI middleware for pages: its answers run no foreign script, and no other site's page makes changes here."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request."""
+        if scope["type"] != "http":
+            raise ProblemError(404, "not-found", "there is nothing at this path")
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                headers.setdefault("Cache-Control", "no-store")
+            await send(message)
+
+        await self._app(scope, receive, guarded)
+
+
+def check_origin(method: str, headers: Headers) -> None:
+    """Raises ProblemError where a page of another site sends a request that may change something."""
+    if method in _SAFE:
+        return
+    site, origin = headers.get("sec-fetch-site"), headers.get("origin")
+    if site is None:  # an old browser, or one that reaches the service without TLS by another name than localhost
+        is_own = origin is not None and urlsplit(origin).netloc == headers.get("host")
+    else:
+        is_own = site == "same-origin"
+    if not is_own:
+        raise ProblemError(
+            403, "forbidden", "this request comes from the page of another site: open the page here, and do it again"
+        )

@@ -1,0 +1,86 @@
+"""Signing in with an API key or a link, and signing out."""
+
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from api.access.auth import address_of
+from api.services import Services
+from gradebox.schemas import ApiKey
+from storage.sessions import SESSION_S
+from ui.forms import read_form
+from ui.security import check_origin
+from ui.templates import page, rendered
+from ui.visits import COOKIE
+
+HOME = "/ui/"
+_WRONG = "The API key is unknown or revoked. Check that all of it was copied, or ask for a new one."
+_USED = "This link was used before, or is older than a day. Ask for another: gradebox pages."
+
+
+async def form(request: Request) -> Response:
+    """The page with the form."""
+    return page("sign_in.html", fault="", next=_own_path(request.query_params.get("next", "")), is_dialog=False)
+
+
+async def sign_in(request: Request) -> Response:
+    """Begins a session for one who sends an API key. Wrong ones are counted, as those of other requests are."""
+    check_origin(request.method, request.headers)
+    services: Services = request.app.state.services
+    is_dialog = "hx-request" in request.headers
+    fields = await read_form(request)
+    goal = _own_path(fields.get("next", ""))
+    key = await run_sync(services.store.api_keys.find, fields.get("key", "").strip())
+    if key is None:
+        services.failed_keys.count(address_of(request))
+        template = "_sign_in.html" if is_dialog else "sign_in.html"
+        return page(template, 401, fault=_WRONG, next=goal, is_dialog=is_dialog)
+    if is_dialog:
+        answer: Response = HTMLResponse("", headers={"HX-Trigger": "signed-in"})
+    else:
+        answer = RedirectResponse(goal, 303)
+    return await _begin(request, services, key, answer)
+
+
+async def enter(request: Request) -> Response:
+    """Begins a session for one who follows a link that works once."""
+    services: Services = request.app.state.services
+    key_id = await run_sync(services.store.sessions.take_link, request.query_params.get("token", ""))
+    key = await run_sync(services.store.api_keys.by_id, key_id) if key_id else None
+    if key is None:
+        services.failed_keys.count(address_of(request))
+        return page("sign_in.html", 401, fault=_USED, next=HOME, is_dialog=False)
+    return await _begin(request, services, key, RedirectResponse(HOME, 303))
+
+
+async def sign_out(request: Request) -> Response:
+    """Ends the session."""
+    check_origin(request.method, request.headers)
+    services: Services = request.app.state.services
+    if session := request.cookies.get(COOKIE):
+        await run_sync(services.store.sessions.end, session)
+    answer = RedirectResponse(f"{HOME}sign-in", 303)
+    answer.delete_cookie(COOKIE, path="/ui")
+    return answer
+
+
+def signed_out(request: Request) -> Response:
+    """What one gets who is not signed in: the form, and in the middle of a page a dialog, so that the page stays."""
+    if "hx-request" in request.headers:
+        dialog = rendered("_sign_in.html", fault="", next=HOME, is_dialog=True)
+        return HTMLResponse(dialog, 401, {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"})
+    goal = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+    return RedirectResponse(request.url.replace(path=f"{HOME}sign-in", query="").include_query_params(next=goal), 303)
+
+
+async def _begin(request: Request, services: Services, key: ApiKey, answer: Response) -> Response:
+    session = await run_sync(services.store.sessions.begin, key.id)
+    is_secure = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, session, max_age=SESSION_S, path="/ui", secure=is_secure, httponly=True, samesite="lax")
+    return answer
+
+
+def _own_path(goal: str) -> str:
+    """A page of ours; the first one where it is none."""
+    is_own = goal.startswith(HOME) and "\\" not in goal and not any(ord(letter) < 33 for letter in goal)
+    return goal if is_own else HOME

@@ -1,0 +1,55 @@
+"""Templates, and the files that pages load."""
+
+import hashlib
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.responses import HTMLResponse
+
+_FOLDER = Path(__file__).parent
+STATIC = _FOLDER / "static"
+
+
+def _number(value: float | None, digits: int = 4) -> str:
+    """As people read it: `0.25`, `1,234`; a dash for none."""
+    if value is None:
+        return "–"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def _time(value: datetime | None) -> str:
+    return "–" if value is None else value.strftime("%Y-%m-%d %H:%M:%S")
+
+
+@cache
+def static(name: str) -> str:
+    """The URL of a file of `static/`: another one where the file is another, so browsers may keep it for ever."""
+    digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
+    return f"/ui/static/{name}?v={digest}"
+
+
+# Every template is escaped, whatever its name ends in: what tenants write stands in all of them.
+_environment = Environment(
+    loader=FileSystemLoader(_FOLDER / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_environment.globals["static"] = static
+_environment.filters |= {"number": _number, "time": _time}
+
+
+def rendered(template: str, **values: Any) -> str:
+    """The text of a page, or of a part of one."""
+    return _environment.get_template(template).render(values)
+
+
+def page(template: str, status: int = 200, headers: dict[str, str] | None = None, **values: Any) -> HTMLResponse:
+    """As a response."""
+    return HTMLResponse(rendered(template, **values), status, headers)

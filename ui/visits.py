@@ -1,0 +1,63 @@
+"""Who looks at a page, and of which project."""
+
+from dataclasses import dataclass
+
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+
+from api.access.auth import admit, covers, may, permit
+from api.services import Services
+from gradebox.schemas import ApiKey, Role
+from storage.api_keys import EVERY_PROJECT
+from storage.errors import no_project
+from ui.security import check_origin
+
+COOKIE = "gradebox-session"
+
+
+class SignedOut(Exception):
+    """Nobody is signed in here: there was no session, it is over, or its API key was revoked."""
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One request of somebody who is signed in. `projects` are those that the API key covers."""
+
+    services: Services
+    key: ApiKey
+    project: str
+    projects: list[str]
+
+    def may(self, role: Role) -> bool:
+        """Whether the API key has this role, or a higher one."""
+        return may(self.key, role)
+
+
+async def visit(request: Request, role: Role = "read") -> Visit:
+    """Who asks, for the project of the path.
+
+    Raises:
+        SignedOut: nobody is signed in.
+        NotFound: there is no such project, or the API key does not cover it.
+        ProblemError: the role does not suffice, or the page of another site asks.
+    """
+    check_origin(request.method, request.headers)
+    services: Services = request.app.state.services
+    key, projects = await run_sync(_look_up, services, request.cookies.get(COOKIE))
+    admit(request, services, key)
+    project = request.path_params.get("project") or next(iter(projects), "")
+    permit(key, project, role)
+    if project not in projects:
+        raise no_project(project)
+    return Visit(services, key, project, projects)
+
+
+def _look_up(services: Services, session: str | None) -> tuple[ApiKey, list[str]]:
+    key_id = services.store.sessions.key_of(session) if session else None
+    key = services.store.api_keys.by_id(key_id) if key_id else None
+    if key is None:
+        raise SignedOut
+    there = [project.key for project in services.store.projects.all()]
+    if EVERY_PROJECT in key.projects:
+        there.sort(key=lambda project: (project != "default", project))
+    return key, [project for project in there if covers(key, project)]
