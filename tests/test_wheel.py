@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("api", "models", "runtime", "sandbox", "storage", "validators", "worker")
+ROOMS = ("api", "models", "runtime", "sandbox", "storage", "ui", "validators", "worker")
 GRADER = """
 import gradebox
 

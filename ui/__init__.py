@@ -1,4 +1,4 @@
 """The pages for the browser: rendered here, with what the routes of the API call.
 
-What runs in the browser lies in `assets/`, of which `scripts/bundle` makes `static/editor.js`.
+What runs in the browser lies in `static/`; its `editor.js` is made by `scripts/pages/bundle`.
 """

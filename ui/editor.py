@@ -174,15 +174,21 @@ def _sent(fields: dict[str, str], longest: int) -> Sent:
     if text is not None:
         if kind not in get_args(WrittenKind):
             raise invalid(f"{kind!r:.40} is no kind of grader")
-        config = bodies.decode(text.encode("utf-8", "surrogatepass"), dict[str, Any])
-        return replace(written(cast("WrittenKind", kind), config), threads=threads)
+        return replace(written(cast("WrittenKind", kind), _settings(text)), threads=threads)
     return Sent(fields.get("source", "").encode("utf-8", "surrogatepass"), threads=threads)
+
+
+def _settings(text: str) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(text.encode("utf-8", "surrogatepass"), type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise invalid(f"the settings are no JSON object: {error}") from error
 
 
 def _options(fields: dict[str, str], kind: type[Any], **more: str) -> Any:
     """What a source runs under, as the form has it. Raises ProblemError."""
     names = ("isolation", "timeout_s", "memory_mb", "environment")
-    given = {name: fields[name] for name in names if name == "environment" or fields.get(name)}
+    given = {name: fields[name] for name in names if fields.get(name)} | {"environment": fields.get("environment", "")}
     return bodies.convert({**given, **more}, kind)
 
 

@@ -16,6 +16,7 @@ from gradebox.cli import (
     graders,
     keys,
     models,
+    pages,
     projects,
     run,
     score,
@@ -34,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
-for part in (server, run, validate, score, compare, audit, spending):
+for part in (server, run, validate, score, compare, audit, spending, pages):
     part.add_to(app)
 transfer.add_to(graders.app)
 app.add_typer(graders.app, name="graders")

@@ -32,6 +32,7 @@ from gradebox.schemas import (
     ProjectSpending,
     Report,
     Role,
+    SignInLink,
     Version,
 )
 
@@ -399,6 +400,11 @@ def create_key(name: str, projects: Sequence[str], role: Role) -> Call[ApiKey]:
 def me() -> Call[ApiKey]:
     """Asks whose the API key is."""
     return Call("GET", "/v1/me", ApiKey.model_validate_json)
+
+
+def sign_in() -> Call[SignInLink]:
+    """Asks for a link that signs a browser in."""
+    return Call("POST", "/v1/me/sign-in", SignInLink.model_validate_json, idempotent=False)
 
 
 def list_keys() -> Call[list[ApiKey]]:

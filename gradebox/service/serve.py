@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from gradebox.access import DEFAULT_URL, Note, write_note
 from gradebox.errors import CannotServe
 from gradebox.key_file import KEY_FILE
-from gradebox.service import server_programs
+from gradebox.service import server_programs, sign_in
 from gradebox.service.console import Console
 from gradebox.service.data_folder import DataFolder, hold
 from gradebox.service.logs import LogSettings
@@ -286,8 +286,10 @@ def _reachable(host: str) -> str:
 
 def _good_to_know(url: str, data_dir: Path, workers: int) -> list[tuple[str, str]]:
     elsewhere = [] if url == DEFAULT_URL else [("clients", f"export GRADEBOX_URL={url}")]
+    pages = sign_in.link(url, data_dir)
     return [
         *elsewhere,
+        *([("pages", f"{pages} (signs you in, once)")] if pages else []),
         ("API key", f"in {data_dir / KEY_FILE}; clients on this machine find it by themselves"),
         ("HTTP", f"{url}/docs"),
         ("metrics", f"{url}/metrics"),

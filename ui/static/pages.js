@@ -94,3 +94,5 @@ document.addEventListener("keydown", (event) => {
 });
 
 restore();
+// Only now the editors are forms' elements: what htmx sent at its own start would lack them.
+document.addEventListener("DOMContentLoaded", () => setTimeout(() => document.dispatchEvent(new CustomEvent("ready"))));

@@ -102,6 +102,10 @@ class AsyncClient:
         """The API key that the client asks with, without its secret: its projects, and its role there."""
         return await self._transport.send(calls.me())
 
+    async def sign_in_link(self) -> str:
+        """A URL that signs a browser in to the service's pages as the API key of the client: once, within a day."""
+        return self.url + (await self._transport.send(calls.sign_in())).path
+
     async def compare(
         self,
         a: str | AsyncBatchHandle,

@@ -103,6 +103,10 @@ class Client:
         """The API key that the client asks with, without its secret: its projects, and its role there."""
         return self._transport.send(calls.me())
 
+    def sign_in_link(self) -> str:
+        """A URL that signs a browser in to the service's pages as the API key of the client: once, within a day."""
+        return self.url + (self._transport.send(calls.sign_in())).path
+
     def compare(
         self,
         a: str | BatchHandle,
