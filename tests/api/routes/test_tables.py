@@ -1,0 +1,103 @@
+import httpx
+import pytest
+
+from tests.api.conftest import PROJECT, Service, create, finished, problem
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
+URL = f"{PROJECT}/batches"
+UNEVEN = """
+from gradebox import Score
+async def grade(thread):
+    said = thread.completion()
+    return Score(float(said), reason=f"it says {said}")
+"""
+
+
+@pytest.fixture
+def batch(client: httpx.Client) -> str:
+    """Of 12 threads and two graders: one fails where the completion is no number."""
+    create(client)
+    create(client, "number", UNEVEN.replace("float(said)", "float(said) if said else 0.0"))
+    said = ["0.5", "x", "1", "0", "y y", "0.25", "0.75", "1", "z", "0.1", "0.2", "2"]
+    answer = client.post(
+        URL,
+        json={
+            "graders": [{"key": "number"}, {"key": "exact"}],
+            "threads": [{"id": f"t{number}", "completion": each} for number, each in enumerate(said)],
+        },
+    )
+    assert answer.status_code == 202, answer.text
+    batch = str(answer.json()["id"])
+    assert finished(client, batch)["state"] == "finished"
+    return batch
+
+
+def test_a_page_is_sorted_and_filtered_and_says_how_many_match(client: httpx.Client, batch: str) -> None:
+    url = f"{URL}/{batch}/table"
+    answer = client.get(url, params={"grader": "number", "sort": "-score", "low": 0.2, "limit": 3, "page": 2})
+    assert answer.status_code == 200, answer.text
+    found = answer.json()
+    rows = found.pop("rows")
+    assert found == {
+        "batch": batch,
+        "grader": "number@1",
+        "total": 7,
+        "page": 2,
+        "limit": 3,
+        "sort": "-score",
+        "searched": None,
+        "is_cut": False,
+    }
+    assert [(row["index"], row["id"], row["score"]) for row in rows] == [
+        (6, "t6", 0.75),
+        (0, "t0", 0.5),
+        (5, "t5", 0.25),
+    ]
+    assert (rows[0]["completion"], rows[0]["reason"]) == ("0.75", "it says 0.75")
+    failed = client.get(url, params={"grader": "number@1", "kind": "exception"}).json()
+    assert [row["index"] for row in failed["rows"]] == [1, 4, 8]
+    assert "could not convert string to float" in failed["rows"][0]["error"]["message"]
+    assert client.get(url, params={"grader": "exact"}).json()["total"] == 12
+    text = client.get(url, params={"grader": "number", "text": "SAYS 0.2"}).json()
+    assert ([row["index"] for row in text["rows"]], text["searched"], text["is_cut"]) == ([5, 10], 12, False)
+
+
+def test_errors_are_told_in_groups_with_their_line(client: httpx.Client, batch: str) -> None:
+    found = client.get(f"{URL}/{batch}/errors", params={"grader": "number"}).json()
+    assert (found["grader"], found["total"]) == ("number@1", 3)
+    (kind,) = found["kinds"]
+    (group,) = kind["groups"]
+    assert (kind["kind"], kind["count"], kind["others"]) == ("exception", 3, 0)
+    assert group["message"].startswith("ValueError: could not convert string to float: '…'")
+    assert (group["count"], group["indices"], group["line"]) == (3, [1, 4, 8], 5)
+    assert client.get(f"{URL}/{batch}/errors", params={"grader": "exact"}).json()["kinds"] == []
+
+
+def test_what_is_no_page_says_why(client: httpx.Client, batch: str) -> None:
+    url = f"{URL}/{batch}/table"
+    assert "name one of its graders" in problem(client.get(url), 422, "invalid-request")
+    wrong = {
+        "kind": "bad",
+        "sort": "id",
+        "limit": "201",
+        "page": "0",
+        "bin": "10",
+        "low": "nan",
+        "text": "",
+        "after": "1",
+    }
+    for name, value in wrong.items():
+        detail = problem(client.get(url, params={"grader": "exact", name: value}), 422, "invalid-request")
+        assert name in detail
+    problem(client.get(f"{URL}/{'0' * 20}/table"), 404, "not-found")
+
+
+def test_a_batch_that_runs_has_no_table_yet(client: httpx.Client, service: Service) -> None:
+    create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(2)\n    return 1.0\n")
+    threads = [{"completion": "4"}] * 4
+    batch = client.post(URL, json={"graders": [{"key": "slow"}], "threads": threads}).json()["id"]
+    assert "once it is over" in problem(client.get(f"{URL}/{batch}/table"), 409, "conflict")
+    assert "once it is over" in problem(client.get(f"{URL}/{batch}/errors"), 409, "conflict")
+    assert client.post(f"{URL}/{batch}/cancel").status_code == 200
+    table = client.get(f"{URL}/{batch}/table")
+    assert (table.status_code, table.json()["total"]) == (200, 0)
