@@ -10,8 +10,10 @@ from typing import NamedTuple
 import msgspec
 
 from storage.batch_plan import Plan
+from storage.batch_threads import with_end
 from storage.chunks import Chunk
-from storage.spool import MIB, Part, Spool
+from storage.outcomes import BLOCK_BYTES
+from storage.spool import Part, Spool
 
 
 class GradedChunk(NamedTuple):
@@ -64,7 +66,7 @@ class GradedChunks:
     def outcomes_of(self, spool: Spool, one: GradedChunk) -> Iterator[bytes]:
         """Those of one chunk, in blocks."""
         with spool.open_outcomes(self._batch_id, one.unit, one.attempt) as file:
-            yield from iter(lambda: file.read(MIB), b"")
+            yield from iter(lambda: file.read(BLOCK_BYTES), b"")
 
     def threads(self, spool: Spool) -> Iterator[bytes]:
         """The threads of all outcomes, in blocks."""
@@ -72,11 +74,8 @@ class GradedChunks:
             yield from self.threads_of(spool, one)
 
     def threads_of(self, spool: Spool, one: GradedChunk) -> Iterator[bytes]:
-        """Those of one chunk. The last line of a batch may lack its end."""
-        payload = spool.read_payload(self._batch_id, one.chunk.offset, one.chunk.length)
-        yield payload
-        if not payload.endswith(b"\n"):
-            yield b"\n"
+        """Those of one chunk."""
+        yield with_end(spool.read_payload(self._batch_id, one.chunk.offset, one.chunk.length))
 
     def holding(self, row: int) -> GradedChunk:
         """The chunk of a row."""

@@ -164,12 +164,11 @@ class OutcomeSelection:
         """The same in the order of run_ms."""
         mask = bytearray(self._index.column("run_classes").translate(self._table))
         if some := self._partly:
-            rows = self._index.numbers("by_run_ms")
-            at = mask.find(_PART)
-            while at >= 0:
-                if rows[at] in some:
-                    mask[at] = _WHOLE
-                at = mask.find(_PART, at + 1)
+            for start in range(0, len(mask), _STRIDES[0]):
+                rows = self._index.numbers("by_run_ms", start, min(start + _STRIDES[0], len(mask)))
+                for at in _found(mask, _PART, start, start + len(rows)):
+                    if rows[at - start] in some:
+                        mask[at] = _WHOLE
         return mask
 
 
@@ -190,11 +189,11 @@ def ones(mask: bytes | bytearray, start: int, count: int) -> list[int]:
         while at < len(mask) and (some := mask.count(_WHOLE, at, at + stride)) <= start:
             start -= some
             at += stride
-    return list(islice(_ones(mask, at), start, start + max(count, 0)))
+    return list(islice(_found(mask, _WHOLE, at, len(mask)), start, start + max(count, 0)))
 
 
-def _ones(mask: bytes | bytearray, at: int) -> Iterator[int]:
-    at = mask.find(_WHOLE, at)
+def _found(mask: bytes | bytearray, value: int, at: int, end: int) -> Iterator[int]:
+    at = mask.find(value, at, end)
     while at >= 0:
         yield at
-        at = mask.find(_WHOLE, at + 1)
+        at = mask.find(value, at + 1, end)

@@ -1,6 +1,9 @@
+import json
+
 import httpx
 import pytest
 
+import gradebox
 from tests.api.conftest import PROJECT, Service, create, finished, problem
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -101,3 +104,39 @@ def test_a_batch_that_runs_has_no_table_yet(client: httpx.Client, service: Servi
     assert client.post(f"{URL}/{batch}/cancel").status_code == 200
     table = client.get(f"{URL}/{batch}/table")
     assert (table.status_code, table.json()["total"]) == (200, 0)
+
+
+def test_threads_are_picked_by_their_indices(client: httpx.Client, batch: str) -> None:
+    url = f"{URL}/{batch}/threads"
+    answer = client.get(url, params={"index": [11, 0, 11]})
+    assert answer.headers["content-type"] == "application/x-ndjson"
+    assert [json.loads(line)["id"] for line in answer.text.splitlines()] == ["t11", "t0", "t11"]
+    missing = problem(client.get(url, params={"index": [2, 12]}), 422, "invalid-request")
+    assert "has no thread 12: its 12 threads are 0 to 11" in missing
+    assert "index" in problem(client.get(url, params={"index": [0] * 51}), 422, "invalid-request")
+    assert "index" in problem(client.get(url, params={"index": -1}), 422, "invalid-request")
+    assert "leave `after`" in problem(client.get(url, params={"index": 1, "limit": 1}), 422, "invalid-request")
+
+
+def test_a_limit_is_of_threads(client: httpx.Client, batch: str) -> None:
+    outcomes = client.get(f"{URL}/{batch}/outcomes", params={"after": 3, "limit": 2}).text.splitlines()
+    assert [json.loads(line)["index"] for line in outcomes] == [4, 4, 5, 5]
+    threads = client.get(f"{URL}/{batch}/threads", params={"after": 3, "limit": 2}).text.splitlines()
+    assert [json.loads(line)["id"] for line in threads] == ["t4", "t5"]
+    problem(client.get(f"{URL}/{batch}/outcomes", params={"limit": 0}), 422, "invalid-request")
+
+
+def test_a_client_reads_pages_groups_and_threads(service: Service, secret: str, batch: str) -> None:
+    with gradebox.Client(service.url, secret) as asking:
+        handle = asking.batches.get(batch)
+        page = handle.table("number", sort="-score", low=0.5, limit=2)
+        assert (page.total, [row.score for row in page.rows]) == (5, [2.0, 1.0])
+        assert handle.table("number", bin=9).total == 1
+        assert handle.table("number", kind="exception", text="'z'").rows[0].completion == "z"
+        assert handle.error_groups("number").kinds[0].groups[0].count == 3
+        assert [thread["id"] for thread in handle.threads_at([3, 1])] == ["t3", "t1"]
+        assert [one.index for one in handle.outcomes(after=1, limit=2)] == [2, 2, 3, 3]
+        pairs = handle.outcomes(threads=True, limit=1)
+        assert [(one.index, thread["id"]) for one, thread in pairs] == [(0, "t0")] * 2
+        with pytest.raises(gradebox.GradeboxError, match="its 12 threads"):
+            handle.threads_at([99])
