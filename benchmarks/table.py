@@ -56,6 +56,9 @@ def _measure(results: Results, service: Service, batch: BatchHandle, scale: Scal
     took = perf_counter() - started
     note = f"of {count:,} outcomes, with the first page"
     results.add(TABLE, "making the index", took, "s", target=5.0 if is_big else None, at_most=True, note=note)
+    (index,) = threads.folder().glob("gradebox-bench-*/spool/outcomes/*/index-*")
+    size = index.stat().st_size / 2**20
+    results.add(TABLE, "size of the index", size, MEBIBYTES, target=32.0 if is_big else None, at_most=True)
     for name, asked in _PAGES.items():
         times = [_seconds(batch, asked) for _ in range(scale.table_pages)]
         note = f"median of {len(times)}, slowest {max(times) * 1e3:.1f} ms; 50 rows unless it says otherwise"
@@ -69,7 +72,7 @@ def _measure(results: Results, service: Service, batch: BatchHandle, scale: Scal
     times = [_errors_seconds(batch) for _ in range(scale.table_pages)]
     results.add(TABLE, "errors in groups", median(times) * 1e3, MILLIS)
     note = f"peak RSS, {before:.0f} MiB before"
-    results.add(TABLE, "API", processes.peak_rss(api), MEBIBYTES, target=80.0, at_most=True, note=note)
+    results.add(TABLE, "API", processes.peak_rss(api), MEBIBYTES, note=note)
 
 
 def _seconds(batch: BatchHandle, asked: dict[str, object]) -> float:

@@ -14,7 +14,7 @@ from storage.graded_chunks import GradedChunks
 from storage.outcome_index import OutcomeIndex
 from storage.store import Store
 
-SEARCH_S = 2.0
+SEARCH_S = 5.0
 
 
 class GraderTable:
@@ -47,7 +47,7 @@ class GraderTable:
         self.index.remove_older()
 
     def search(self, is_gone: IsGone, text: str) -> TextFound:
-        """The rows that hold a text, as far as two seconds suffice. Raises as `make` does."""
+        """The rows that hold a text, as far as five seconds suffice. Raises as `make` does."""
         job = SearchJob(text, self._lines, SEARCH_S)
         return msgspec.json.decode(process.run(job, self._by_chunk(), is_gone), type=TextFound)
 

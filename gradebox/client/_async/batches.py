@@ -119,7 +119,7 @@ class AsyncBatchHandle:
 
         `kind` is `scored`, `not_applicable`, `error`, or a kind of error; `low` and `high` bound the score, both
         included, and `bin` is the number of a bin of the summary's histogram. `text` is looked for in reasons,
-        messages and completions, for two seconds: `is_cut` says that these did not suffice.
+        messages and completions, for five seconds, until 10,000 outcomes hold it: `is_cut` says that more may.
 
         Raises:
             gradebox.Conflict: the batch is not over.
