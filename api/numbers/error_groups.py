@@ -26,7 +26,7 @@ Key = tuple[str, int | None]
 
 class _Group:
     def __init__(self, example: str) -> None:
-        self.example = example
+        self.example = example[:TEXT_CHARACTERS]
         self.count = 0
         self.indices: list[int] = []
 
@@ -58,7 +58,7 @@ class ErrorCounts:
         found = self._keys.get(message)
         if found is None:
             found = group_of(message)
-            if len(self._keys) < _REMEMBERED:
+            if len(self._keys) < _REMEMBERED and len(message) <= _LOOKED_AT:
                 self._keys[message] = found
         return found
 
@@ -69,10 +69,7 @@ class ErrorCounts:
 
     def _kind(self, kind: str, count: int) -> KindGroups:
         largest = sorted(self._groups[kind].items(), key=lambda item: -item[1].count)[:GROUPS]
-        groups = [
-            ErrorGroup(message, line, one.count, one.example[:TEXT_CHARACTERS], one.indices)
-            for (message, line), one in largest
-        ]
+        groups = [ErrorGroup(message, line, one.count, one.example, one.indices) for (message, line), one in largest]
         told = sum(one.count for one in groups)
         return KindGroups(kind, count, groups, count - told)  # type: ignore[arg-type]  # it was read as one of them
 

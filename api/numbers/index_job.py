@@ -36,7 +36,7 @@ _decode_lines = msgspec.json.Decoder(_Line).decode_lines
 
 def run(job: IndexJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> bytes:
     """The index as a file. Raises ValueError where a stream has more or fewer lines than the chunks."""
-    scores, run_ms, ends = array("d"), array("f"), []
+    scores, run_ms, ends = array("d"), array("d"), []
     kinds: dict[int, str] = {}
     errors = ErrorCounts(job.grader)
     for block in outcomes:
@@ -69,7 +69,7 @@ def _places(lengths: Iterable[Numbers], chunks: Sequence[int]) -> Numbers:
     return found
 
 
-def _file(scores: Array, run_ms: Any, kinds: dict[int, str], places: Numbers, errors: bytes) -> bytes:
+def _file(scores: Array, run_ms: Array, kinds: dict[int, str], places: Numbers, errors: bytes) -> bytes:
     rows = len(scores)
     numbers = {name: number for number, name in enumerate(KINDS)}
     classes = np.full(rows, numbers["not_applicable"], dtype=np.uint8)

@@ -9,7 +9,7 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from api.numbers.jobs import TextFound
-from api.table.completions import completions
+from api.table.completions import completion
 from api.table.making import GraderTable
 from gradebox.outcome import OutcomeError
 from gradebox.outcome_table import TEXT_CHARACTERS, Sort
@@ -109,10 +109,11 @@ def _row(row: _Row, thread: bytes, is_long: bool) -> _Row:
         if part is not UNSET and len(bytes(part)) > PARTS_BYTES:
             changes[name] = UNSET
             cut.append(name)
-    said = [] if is_long else completions(thread)
-    if len(said) == 1 and row.scores is UNSET:
-        changes["completion"] = said[0][:TEXT_CHARACTERS]
-    if is_long or (len(said) == 1 and len(said[0]) > TEXT_CHARACTERS):
+    said = None if is_long else completion(thread)
+    if said is not None:
+        # JSON may hold halves of surrogate pairs, and UTF-8 cannot.
+        changes["completion"] = said[:TEXT_CHARACTERS].encode(errors="replace").decode()
+    if is_long or (said is not None and len(said) > TEXT_CHARACTERS):
         cut.append("completion")
     return replace(row, **changes, cut=cut)
 

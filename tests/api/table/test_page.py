@@ -6,6 +6,7 @@ from itertools import product
 
 import msgspec
 import pytest
+from redis import Redis
 
 from api.table.making import GraderTable
 from api.table.page import THREAD_BYTES, PageOf, page
@@ -14,9 +15,11 @@ from gradebox.outcome_table import KindFilter, Sort, TablePage
 from storage import outcomes
 from storage.errors import Conflict
 from storage.outcome_selection import OutcomeFilter
+from storage.spool import Spool
 from storage.statistics import tally
 from storage.store import Store
 from storage.summary import summarise
+from tests.object_store import object_store
 from tests.storage.making import accept, claim, finish, outcomes_of, wanted
 
 ROWS = 3300
@@ -40,6 +43,8 @@ FILTERS = [
 def thread(number: int) -> bytes:
     said = f"completion of {number}" + " and so on" * (50 if number % 10 == 3 else 0)
     line = {"turns": [["user", "find 1234 in a prompt"], ["assistant", said]], "id": number}
+    if number == 9:
+        line["turns"] = [["assistant", "completion of 9, \ud800"]]
     if number == 5:
         line["metadata"] = {"long": "x" * THREAD_BYTES}
     return b"{}\n" if number == 7 else json.dumps(line).encode() + b"\n"
@@ -150,6 +155,7 @@ def test_rows_are_outcomes_with_the_beginning_of_their_completions(store: Store,
             assert (row.completion, row.cut) == (None, ["completion"] if row.index == 5 else [])
         else:
             assert (row.completion or "").startswith(f"completion of {row.index}")
+            assert row.index != 9 or row.completion == "completion of 9, ?"
             assert row.cut == (["completion"] if row.index % 10 == 3 else [])
             assert len(row.completion or "") <= 300
 
@@ -211,6 +217,26 @@ def test_outcomes_that_are_scored_again_have_another_index_and_the_old_one_goes(
     assert store.spool.indexes(batch) == [after.index.name]
     with pytest.raises(Conflict, match="ask again"):
         answered(store, unread, PageOf(OutcomeFilter(), "index", 1, 50))
+
+
+def test_an_object_store_gives_the_same_pages(redis: Redis, store: Store) -> None:
+    with object_store() as url:
+        far = Store(redis, Spool(url))
+        chance = random.Random(5)
+        batch = accept(far, 600, wanted(far, "exact"), line=thread)
+        while lease := far.leases.claim():
+            like = outcomes_of(far, lease)
+            assert finish(far, lease, random_outcomes(len(like), like[0].grader, like[0].index, chance, "all"))
+        every = read(far, batch, "exact@1")
+        table = made(far, batch)
+        for of in (OutcomeFilter(), OutcomeFilter("error"), OutcomeFilter(low=0.333, high=0.9), OutcomeFilter(low=2.0)):
+            expected = ordered([one for one in every if matches(one, of, [])], "-score")
+            rows = answered(far, table, PageOf(of, "-score", 1, 50)).rows
+            assert [row.index for row in rows] == expected[:50]
+        first = answered(far, table, PageOf(OutcomeFilter(), "index", 1, 20)).rows
+        assert first[4].completion == "completion of 4"
+        assert (first[5].completion, first[5].cut) == (None, ["completion"])
+        assert far.spool.indexes(batch) == [table.index.name]
 
 
 def test_the_index_goes_with_its_batch(store: Store) -> None:
