@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from time import perf_counter
 
 import msgspec
 
@@ -12,8 +13,10 @@ GROUPS = 50
 INDICES = 5
 _COUNTED = 10_000  # groups of a kind: errors of further ones are others
 _LOOKED_AT = 500  # characters of a message
+_TIME_S = 20.0  # for all messages: what comes later is among the others, unless its group is known
 _REMEMBERED = 20_000  # messages whose group is known
 
+_LINE_CHARACTERS = 20  # that the line of the source takes at the end of a message
 _LINE = re.compile(r" \(line (\d{1,9})\)$")
 _VARIES = re.compile(
     r"""(?<!\w)'[^'\n]*'(?!\w) | (?<!\w)"[^"\n]*"(?!\w)"""
@@ -32,10 +35,11 @@ class _Group:
 
 
 class ErrorCounts:
-    """Counts the errors of one grader."""
+    """Counts the errors of one grader, for so many seconds of looking at messages."""
 
-    def __init__(self, grader: str) -> None:
+    def __init__(self, grader: str, time_s: float = _TIME_S) -> None:
         self._grader = grader
+        self._left_s = time_s
         self._counts: Counter[str] = Counter()
         self._groups: dict[str, dict[Key, _Group]] = {}
         self._keys: dict[str, Key] = {}
@@ -45,6 +49,8 @@ class ErrorCounts:
         self._counts[kind] += 1
         groups = self._groups.setdefault(kind, {})
         key = self._key(message)
+        if key is None:
+            return
         group = groups.get(key)
         if group is None:
             if len(groups) >= _COUNTED:
@@ -54,10 +60,12 @@ class ErrorCounts:
         if len(group.indices) < INDICES:
             group.indices.append(index)
 
-    def _key(self, message: str) -> Key:
+    def _key(self, message: str) -> Key | None:
         found = self._keys.get(message)
-        if found is None:
+        if found is None and self._left_s > 0:
+            started = perf_counter()
             found = group_of(message)
+            self._left_s -= perf_counter() - started
             if len(self._keys) < _REMEMBERED and len(message) <= _LOOKED_AT:
                 self._keys[message] = found
         return found
@@ -76,8 +84,9 @@ class ErrorCounts:
 
 def group_of(message: str) -> Key:
     """What a message says without its numbers and what it quotes, and the line of the source that it names."""
-    where = _LINE.search(message)
-    said = message if where is None else message[: where.start()]
+    end = message[-_LINE_CHARACTERS:]
+    where = _LINE.search(end)
+    said = message if where is None else message[: len(message) - len(end) + where.start()]
     said = _VARIES.sub(_general, said[:_LOOKED_AT])
     return said[:TEXT_CHARACTERS], None if where is None else int(where[1])
 

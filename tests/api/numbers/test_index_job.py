@@ -1,5 +1,7 @@
 """The index is compared with what sorting and filtering all outcomes in memory gives."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -48,8 +50,6 @@ def test_a_message_without_what_varies(message: str, said: str, line: int | None
 
 
 def test_errors_are_grouped_within_bounds() -> None:
-    import json
-
     counts = ErrorCounts("g@1")
     for index in range(3000):
         counts.add(index, "exception", f"ValueError: no number in '{index}' (line 4)")
@@ -73,3 +73,13 @@ def test_errors_are_grouped_within_bounds() -> None:
         "others": 0,
     }
     assert (len(timeout["groups"]), timeout["others"]) == (50, 100)
+
+
+def test_messages_that_take_too_long_are_others() -> None:
+    counts = ErrorCounts("g@1", time_s=0.05)
+    for index in range(5000):
+        counts.add(index, "exception", f"{index} " + "a 'b' 1.5 " * 100)
+    (kind,) = json.loads(counts.pack())["kinds"]
+    assert kind["count"] == 5000
+    assert 0 < kind["groups"][0]["count"] < 5000
+    assert kind["others"] == 5000 - kind["groups"][0]["count"]
