@@ -39,6 +39,7 @@ class TablePage(msgspec.Struct, frozen=True):
         limit: outcomes on a page.
         searched: in how many outcomes the text was searched for; None without one.
         is_cut: whether the search ended before all were searched: more may match than `total` says.
+        is_over: whether the batch is; else these are its outcomes so far.
     """
 
     batch: str
@@ -49,6 +50,7 @@ class TablePage(msgspec.Struct, frozen=True):
     sort: Sort
     searched: int | None
     is_cut: bool
+    is_over: bool
     rows: list[TableRow]
 
 

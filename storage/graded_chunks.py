@@ -5,7 +5,7 @@ table.
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import msgspec
 
@@ -35,13 +35,14 @@ class Place(NamedTuple):
 
 
 class GradedChunks:
-    """Those of one grader, by its number in the batch. A cancelled batch lacks some: then a row is no thread's index.
+    """Those of one grader, by its number in the batch. A cancelled batch lacks some: with gaps, a row is no thread's
+    index. Without, they end before the first that is not scored.
 
     Attributes:
         rows: how many outcomes there are.
     """
 
-    def __init__(self, batch_id: str, plan: Plan, attempts: Sequence[int], scorer: int) -> None:
+    def __init__(self, batch_id: str, plan: Plan, attempts: Sequence[int], scorer: int, with_gaps: bool) -> None:
         self._batch_id = batch_id
         self.scorer = scorer
         self.chunks: list[GradedChunk] = []
@@ -51,6 +52,8 @@ class GradedChunks:
             if unit < len(attempts) and attempts[unit]:
                 self.chunks.append(GradedChunk(chunk, unit, attempts[unit], self.rows))
                 self.rows += chunk.lines
+            elif not with_gaps:
+                break
 
     @property
     def digest(self) -> str:
@@ -63,9 +66,13 @@ class GradedChunks:
         for one in self.chunks:
             yield from self.outcomes_of(spool, one)
 
+    def opened(self, spool: Spool, one: GradedChunk) -> IO[bytes]:
+        """The outcomes of one chunk, a line each."""
+        return spool.open_outcomes(self._batch_id, one.unit, one.attempt)
+
     def outcomes_of(self, spool: Spool, one: GradedChunk) -> Iterator[bytes]:
         """Those of one chunk, in blocks."""
-        with spool.open_outcomes(self._batch_id, one.unit, one.attempt) as file:
+        with self.opened(spool, one) as file:
             yield from iter(lambda: file.read(BLOCK_BYTES), b"")
 
     def threads(self, spool: Spool) -> Iterator[bytes]:

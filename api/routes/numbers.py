@@ -38,7 +38,7 @@ async def compare(
     limit: Annotated[int, Query(ge=0, le=MOST_FLIPS, description="so many of those that flipped")] = 100,
 ) -> Response:
     """The scores of the same rows in two batches: their mean difference with its interval, and which rows flipped."""
-    of_a, of_b = await run_sync(over, services, project, a), await run_sync(over, services, project, b)
+    of_a, of_b = await run_sync(_over, services, project, a), await run_sync(_over, services, project, b)
     sides = side(of_a, grader), side(of_b, grader_b or grader)
     job = ComparisonJob(*sides, threshold, limit, services.settings.bootstrap_resamples)
     return await services.compute(request, project, _run, services, job, [(a, False), (b, False)])
@@ -57,7 +57,7 @@ async def agreement(
     ] = None,
 ) -> Response:
     """How far a grader agrees with labels, and how its scores go with the length of completions."""
-    batch = await run_sync(over, services, project, batch_id)
+    batch = await run_sync(_over, services, project, batch_id)
     of = side(batch, grader)
     named = label if label.startswith(METADATA) and label != METADATA else side(batch, label).grader
     if named == of.grader:
@@ -66,8 +66,7 @@ async def agreement(
     return await services.compute(request, project, _run, services, job, [(batch_id, False), (batch_id, True)])
 
 
-def over(services: Services, project: str, batch_id: str) -> Batch:
-    """The batch. Raises Conflict where it is not over, and NotFound."""
+def _over(services: Services, project: str, batch_id: str) -> Batch:
     batch = services.store.batches.get(project, batch_id)
     if batch.state not in ENDED:
         raise Conflict(f"batch {batch_id} is {batch.state}: its statistics are computed once it is over")

@@ -7,11 +7,12 @@ from fastapi import APIRouter, Query, Request, Response
 
 from api.access.auth import InProject
 from api.http import openapi
-from api.routes.numbers import Named, over, side
+from api.routes.numbers import Named, side
 from api.services import Served, Services
 from api.table.making import GraderTable
 from api.table.page import PageOf, page
 from gradebox.outcome_table import MOST_ROWS, ErrorGroups, KindFilter, Sort, TablePage
+from storage.errors import Conflict
 from storage.outcome_selection import OutcomeFilter
 
 MOST_PAGES = 1_000_000
@@ -41,12 +42,16 @@ async def read_table(
     page_number: Annotated[int, Query(alias="page", ge=1, le=MOST_PAGES)] = 1,
     limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
 ) -> Response:
-    """A page of the outcomes of one grader, with how many match. The batch must be over; the first page of it waits
-    until its index is made.
+    """A page of the outcomes of one grader, with how many match. The first page of a batch that is over waits until its
+    index is made; before, its outcomes so far are there without filters, by index alone.
     """
-    table = await _table(request, services, project, batch_id, grader)
-    found = None if text is None else await services.compute(request, project, table.search, text)
     of = PageOf(OutcomeFilter(kind, low, high, bin), sort, page_number, limit)
+    table = await _table(services, project, batch_id, grader)
+    if table.is_over:
+        await _index(request, services, project, table)
+    elif of.needs_index or text is not None:
+        raise _not_over(table, "its outcomes so far are sorted by index alone, without filters")
+    found = None if text is None else await services.compute(request, project, table.search, text)
     answer = await services.large_answers.make(request, page, services.store.spool, table, of, found)
     return Response(answer, media_type="application/json")
 
@@ -56,14 +61,23 @@ async def read_errors(
     request: Request, services: Served, project: InProject, batch_id: str, grader: Named = None
 ) -> Response:
     """The errors of one grader by kind, and of each kind in groups by what the message says."""
-    table = await _table(request, services, project, batch_id, grader)
+    table = await _table(services, project, batch_id, grader)
+    if not table.is_over:
+        raise _not_over(table, "its errors are grouped then")
+    await _index(request, services, project, table)
     answer = await services.large_answers.make(request, table.index.column, "errors")
     return Response(answer, media_type="application/json")
 
 
-async def _table(request: Request, services: Services, project: str, batch_id: str, grader: str | None) -> GraderTable:
-    batch = await run_sync(over, services, project, batch_id)
-    table = await run_sync(GraderTable, services.store, batch, side(batch, grader).grader)
+async def _table(services: Services, project: str, batch_id: str, grader: str | None) -> GraderTable:
+    batch = await run_sync(services.store.batches.get, project, batch_id)
+    return await run_sync(GraderTable, services.store, batch, side(batch, grader).grader)
+
+
+async def _index(request: Request, services: Services, project: str, table: GraderTable) -> None:
     if not await run_sync(lambda: table.index.is_there):
         await services.compute(request, project, table.make)
-    return table
+
+
+def _not_over(table: GraderTable, until: str) -> Conflict:
+    return Conflict(f"batch {table.batch} is not over, or is scored again: ask once it is over; {until}")

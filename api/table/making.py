@@ -9,7 +9,7 @@ from api.numbers import process
 from api.numbers.jobs import IndexJob, SearchJob, TextFound
 from api.numbers.process import IsGone
 from gradebox.schemas import Batch
-from storage.errors import Conflict
+from storage.errors import NotFound
 from storage.graded_chunks import GradedChunks
 from storage.outcome_index import OutcomeIndex
 from storage.store import Store
@@ -18,20 +18,25 @@ SEARCH_S = 5.0
 
 
 class GraderTable:
-    """The outcomes of one grader of a batch that is over.
+    """The outcomes of one grader of a batch: all, where it is over; else those up to the first that is not there.
+
+    Attributes:
+        is_over: whether the batch is; then it may have an index.
 
     Raises:
-        Conflict: outcomes are scored again.
+        NotFound: the batch was deleted meanwhile.
     """
 
     def __init__(self, store: Store, batch: Batch, grader: str) -> None:
         self.batch = batch.id
         self.grader = grader
-        standing, attempts = store.batches.standing(batch.id), store.batches.settled(batch.id)
-        if standing is None or attempts is None or standing[1] != attempts:
-            raise Conflict(f"outcomes of batch {batch.id} are scored again: its table is made once it is over")
-        labels = [scorer.label for scorer in standing[0].scorers]
-        self.graded = GradedChunks(batch.id, standing[0], attempts, labels.index(grader))
+        settled, standing = store.batches.settled(batch.id), store.batches.standing(batch.id)
+        if standing is None:
+            raise NotFound(f"batch {batch.id} was deleted")
+        plan, attempts = standing
+        self.is_over = settled == attempts
+        labels = [scorer.label for scorer in plan.scorers]
+        self.graded = GradedChunks(batch.id, plan, attempts, labels.index(grader), with_gaps=self.is_over)
         self.index = OutcomeIndex(store.spool, batch.id, self.graded)
         self._spool = store.spool
 

@@ -36,7 +36,7 @@ def show_table(
     page: Annotated[int, typer.Option(min=1, help="Which page.")] = 1,
     limit: Annotated[int, typer.Option(min=1, max=200, help="Rows on a page.")] = 50,
 ) -> None:
-    """A page of the outcomes of a batch that is over, sorted and filtered; or its errors in groups."""
+    """A page of the outcomes of a batch, sorted and filtered once it is over; or its errors in groups."""
     import msgspec
 
     _check("--kind", kind, _kinds())
@@ -73,6 +73,8 @@ def _show_page(found: "TablePage") -> None:
     rows = [(one.index, one.id, one.score, _short(one.completion), _said(one), one.run_ms) for one in found.rows]
     table(["index", "id", "score", "completion", "reason or error", "ms"], rows)
     pages = -(-found.total // found.limit)
+    if not found.is_over:
+        note("the batch is not over: these are its outcomes so far")
     say(f"{found.grader}: page {cell(found.page)} of {cell(pages)}, {cell(found.total)} outcomes")
     if found.is_cut:
         note(f"only {cell(found.searched)} outcomes were searched for the text: filter by kind or score")

@@ -115,15 +115,15 @@ class BatchHandle:
         page: int = 1,
         limit: int = 50,
     ) -> TablePage:
-        """A page of the outcomes of one grader, when the batch is over: at most `limit` (200) rows, and how many
-        outcomes match. The first page takes seconds where there are many: an index is made.
+        """A page of the outcomes of one grader: at most `limit` (200) rows, and how many outcomes match. When the batch
+        is over, the first page takes seconds where there are many: an index is made.
 
         `kind` is `scored`, `not_applicable`, `error`, or a kind of error; `low` and `high` bound the score, both
         included, and `bin` is the number of a bin of the summary's histogram. `text` is looked for in reasons,
         messages and completions, for five seconds, until 10,000 outcomes hold it: `is_cut` says that more may.
 
         Raises:
-            gradebox.Conflict: the batch is not over.
+            gradebox.Conflict: the batch is not over. Then its outcomes so far are there by index, without filters.
         """
         wanted = (grader, kind, low, high, bin, text, sort, page, limit)
         return self._transport.send(calls.table(self.status.project, self.id, *wanted))

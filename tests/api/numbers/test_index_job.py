@@ -1,5 +1,3 @@
-"""The index is compared with what sorting and filtering all outcomes in memory gives."""
-
 import json
 
 import numpy as np

@@ -50,6 +50,7 @@ def test_a_page_is_sorted_and_filtered_and_says_how_many_match(client: httpx.Cli
         "sort": "-score",
         "searched": None,
         "is_cut": False,
+        "is_over": True,
     }
     assert [(row["index"], row["id"], row["score"]) for row in rows] == [
         (6, "t6", 0.75),
@@ -95,15 +96,19 @@ def test_what_is_no_page_says_why(client: httpx.Client, batch: str) -> None:
     problem(client.get(f"{URL}/{'0' * 20}/table"), 404, "not-found")
 
 
-def test_a_batch_that_runs_has_no_table_yet(client: httpx.Client, service: Service) -> None:
+def test_a_batch_that_runs_has_no_index_yet(client: httpx.Client) -> None:
     create(client, "slow", "import time\nasync def grade(thread):\n    time.sleep(2)\n    return 1.0\n")
     threads = [{"completion": "4"}] * 4
     batch = client.post(URL, json={"graders": [{"key": "slow"}], "threads": threads}).json()["id"]
-    assert "once it is over" in problem(client.get(f"{URL}/{batch}/table"), 409, "conflict")
+    url = f"{URL}/{batch}/table"
+    so_far = client.get(url).json()
+    assert (so_far["total"], so_far["is_over"], so_far["rows"]) == (0, False, [])
+    for wanted in ({"sort": "score"}, {"kind": "error"}, {"low": 0.5}, {"text": "4"}):
+        assert "once it is over" in problem(client.get(url, params=wanted), 409, "conflict")
     assert "once it is over" in problem(client.get(f"{URL}/{batch}/errors"), 409, "conflict")
     assert client.post(f"{URL}/{batch}/cancel").status_code == 200
-    table = client.get(f"{URL}/{batch}/table")
-    assert (table.status_code, table.json()["total"]) == (200, 0)
+    over = client.get(url, params={"sort": "score"}).json()
+    assert (over["total"], over["is_over"]) == (0, True)
 
 
 def test_threads_are_picked_by_their_indices(client: httpx.Client, batch: str) -> None:

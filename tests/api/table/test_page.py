@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from redis import Redis
 
+from api.table.lines import THREAD_BYTES
 from api.table.making import GraderTable
-from api.table.page import THREAD_BYTES, PageOf, page
+from api.table.page import PageOf, page
 from gradebox.outcome import CompletionScore, Outcome, OutcomeError
 from gradebox.outcome_table import KindFilter, Sort, TablePage
 from storage import outcomes
@@ -208,8 +209,7 @@ def test_outcomes_that_are_scored_again_have_another_index_and_the_old_one_goes(
     unread = made(store, batch)
     assert answered(store, made(store, batch), PageOf(OutcomeFilter("error"), "index", 1, 50)).total == 1
     store.retries.begin("default", batch, lambda lane, units: None)
-    with pytest.raises(Conflict, match="scored again"):
-        made(store, batch)
+    assert not GraderTable(store, store.batches.get("default", batch), "exact@1").is_over
     lease = claim(store)
     finish(store, lease, [Outcome(0, "exact@1", 1.0, 0.5), Outcome(1, "exact@1", 0.5, 0.5)])
     after = made(store, batch)
@@ -237,6 +237,26 @@ def test_an_object_store_gives_the_same_pages(redis: Redis, store: Store) -> Non
         assert first[4].completion == "completion of 4"
         assert (first[5].completion, first[5].cut) == (None, ["completion"])
         assert far.spool.indexes(batch) == [table.index.name]
+
+
+def test_a_batch_that_runs_has_its_outcomes_so_far_by_index(store: Store) -> None:
+    batch = accept(store, 2500, wanted(store, "other"), wanted(store, "exact"), line=thread)
+    leases = {store.batches.plan(batch).unit(lease.unit): lease for lease in iter(store.leases.claim, None)}  # type: ignore[union-attr]  # it is there
+    of = dict(zip([(scorer, chunk.first_index) for scorer, chunk in leases], leases.values(), strict=True))
+    table = GraderTable(store, store.batches.get("default", batch), "exact@1")
+    assert answered(store, table, PageOf(OutcomeFilter(), "index", 1, 50)).rows == []
+    for first in (2000, 0, 1000):
+        finish(store, of[1, first])
+        table = GraderTable(store, store.batches.get("default", batch), "exact@1")
+        rows = {2000: 0, 0: 1000, 1000: 2500}[first]  # up to the first gap
+        for number, limit in ((1, 50), (6, 180), (13, 200), (20, 200)):
+            found = answered(store, table, PageOf(OutcomeFilter(), "index", number, limit))
+            expected = list(range(rows))[(number - 1) * limit : number * limit]
+            assert [row.index for row in found.rows] == expected
+            assert [row.completion for row in found.rows if row.index % 10 == 1] == [
+                f"completion of {index}" for index in expected if index % 10 == 1
+            ]
+            assert (found.total, found.is_over) == (rows, False)
 
 
 def test_the_index_goes_with_its_batch(store: Store) -> None:
