@@ -5,4 +5,6 @@
     lines.py        the lines of outcomes and threads that it shows
     rows.py         what it shows of each
     completions.py  what a thread's completion is, from its line
+
+The program alone has NumPy: a page is read by ranges of the index.
 """
