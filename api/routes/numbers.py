@@ -50,7 +50,9 @@ async def agreement(
     services: Served,
     project: InProject,
     batch_id: str,
-    label: Annotated[str, Query(description="another grader of the batch, or a field such as `metadata.label`")],
+    label: Annotated[
+        str, Query(description="another grader of the batch, or of scores recorded in it, or `metadata.label`, a field")
+    ],
     grader: Named = None,
     threshold: Annotated[
         float | None, Query(allow_inf_nan=False, description="scores and labels count as 1 from there on, else as 0")
@@ -75,9 +77,9 @@ def _over(services: Services, project: str, batch_id: str) -> Batch:
 
 def side(batch: Batch, named: str | None) -> Side:
     """The grader of a batch that is meant. Raises ProblemError where it has no such grader, or more than one fit."""
-    labels = [str(one) for one in batch.graders]
-    keys = [one.key for one in batch.graders]
-    fitting = [label for label, key in zip(labels, keys, strict=True) if named in (None, key, label)]
+    labels = [*map(str, batch.graders), *(one.grader for one in batch.recorded)]
+    meant = labels[: len(batch.graders)] if named is None else labels
+    fitting = [label for label in meant if named in (None, label.partition("@")[0], label)]
     if len(fitting) != 1:
         if named is None:
             what = "name one of its graders"

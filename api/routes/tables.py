@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from api.access.auth import InProject
 from api.http import openapi
+from api.http.problems import invalid
 from api.routes.numbers import Named, side
 from api.services import Served, Services
 from api.table.making import GraderTable
@@ -71,7 +72,10 @@ async def read_errors(
 
 async def _table(services: Services, project: str, batch_id: str, grader: str | None) -> GraderTable:
     batch = await run_sync(services.store.batches.get, project, batch_id)
-    return await run_sync(GraderTable, services.store, batch, side(batch, grader).grader)
+    label = side(batch, grader).grader
+    if label not in map(str, batch.graders):
+        raise invalid(f"scores of {label} were recorded from outside and have no table: read them among the outcomes")
+    return await run_sync(GraderTable, services.store, batch, label)
 
 
 async def _index(request: Request, services: Services, project: str, table: GraderTable) -> None:

@@ -394,6 +394,13 @@ def threads_at(project: str, batch: str, indices: Iterable[int]) -> Call[list[An
     return Call("GET", threads_path(project, batch), read_threads, params=params)
 
 
+def record_scores(project: str, batch: str, grader: str, lines: bytes) -> Call[Batch]:
+    """Records scores of a batch that come from outside."""
+    path, params = _path(project, "batches", batch, "scores"), [("grader", grader)]
+    read = Batch.model_validate_json
+    return Call("PUT", path, read, params=params, body=lines, media_type="application/x-ndjson", work_s=STATISTICS_S)
+
+
 def retry_batch(project: str, batch: str) -> Call[Batch]:
     """Scores the retryable outcomes of a batch again."""
     return Call("POST", _path(project, "batches", batch, "retry"), Batch.model_validate_json)

@@ -17,7 +17,13 @@ from worker.environments.settings import EnvironmentSettings
 # What project `default` holds, and no other key may ever see.
 MARKS = ("very-secret-grader", "very secret words", "very-secret-source")
 PUBLIC = {"/healthz", "/readyz", "/metrics"}
-SCORES = {"validate", "score", "cancel", "retry"}  # last parts of paths that need the role `score`; and POST /batches
+SCORES = {
+    "validate",
+    "score",
+    "scores",
+    "cancel",
+    "retry",
+}  # last parts of paths that need the role `score`; and POST /batches
 BODIES: dict[str, dict[str, Any]] = {
     "/validate": {"source": GOOD},
     "/graders": {"key": "mine", "source": GOOD},
@@ -41,7 +47,10 @@ BODIES: dict[str, dict[str, Any]] = {
 QUERIES = {
     "/compare": {"a": "{batch_id}", "b": "{batch_id}"},
     "/batches/{batch_id}/agreement": {"label": "metadata.label"},
+    "/batches/{batch_id}/scores": {"grader": "{key}"},
 }
+# Bodies that are JSON lines.
+RECORDED = {"/batches/{batch_id}/scores": b'{"index": 0, "score": 1}'}
 
 
 @dataclass(frozen=True)
@@ -70,6 +79,8 @@ class Route:
         body = BODIES.get(place) or BODIES.get(f"{self.method} {place}", {})
         url = self.path.format_map(filled)
         query = {name: value.format_map(filled) for name, value in QUERIES.get(place, {}).items()}
+        if place in RECORDED:
+            return client.request(self.method, url, params=query, content=RECORDED[place], headers=LINES)
         return client.request(self.method, url, params=query, json=None if self.method in ("GET", "DELETE") else body)
 
 

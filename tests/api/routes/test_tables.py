@@ -77,6 +77,20 @@ def test_errors_are_told_in_groups_with_their_line(client: httpx.Client, batch: 
     assert client.get(f"{URL}/{batch}/errors", params={"grader": "exact"}).json()["kinds"] == []
 
 
+def test_scores_that_were_recorded_have_no_table(client: httpx.Client, batch: str) -> None:
+    assert client.post(f"{PROJECT}/graders", json={"key": "people", "kind": "custom"}).status_code == 201
+    lines = b'{"index": 3, "score": 1}\n{"index": 5, "score": 0}\n'
+    headers = {"Content-Type": "application/x-ndjson"}
+    recorded = client.put(f"{URL}/{batch}/scores", params={"grader": "people"}, content=lines, headers=headers)
+    assert recorded.status_code == 200, recorded.text
+    answer = client.get(f"{URL}/{batch}/table", params={"grader": "people"})
+    assert "scores of people@1 were recorded" in problem(answer, 422, "invalid-request")
+    assert client.get(f"{URL}/{batch}/table", params={"grader": "number"}).json()["total"] == 12
+    some = client.get(f"{URL}/{batch}/outcomes", params={"after": 2, "limit": 2}).text.splitlines()
+    found = [(one["index"], one["grader"]) for one in map(json.loads, some)]
+    assert found == [(3, "number@1"), (3, "exact@1"), (3, "people@1"), (4, "number@1"), (4, "exact@1")]
+
+
 def test_what_is_no_page_says_why(client: httpx.Client, batch: str) -> None:
     url = f"{URL}/{batch}/table"
     assert "name one of its graders" in problem(client.get(url), 422, "invalid-request")
