@@ -27,6 +27,7 @@ from api.routes import (
     recorded_scores,
     score,
     spending,
+    tables,
     validate,
 )
 from api.services import Release, Services
@@ -41,8 +42,8 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
     app.state.services = services
     # A request tries one route after the other: what is waited for most comes first.
-    of_project = (score, batches, recorded_scores, validate, graders, numbers, environments, models, endpoints, budget)
-    for part in (*of_project, spending, audit):
+    read_first = (score, batches, recorded_scores, validate, graders, numbers, tables, environments, models, endpoints)
+    for part in (*read_first, budget, spending, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
     spoken = dialects.routers(services.settings.dialects)
     for router in (me.router, projects.router, keys.router, audit.of_service):

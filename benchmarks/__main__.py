@@ -17,6 +17,7 @@ from benchmarks import (
     report,
     resources,
     speed,
+    table,
 )
 from benchmarks.results import Results
 from benchmarks.scale import SCALES, Scale
@@ -30,6 +31,7 @@ PARTS: dict[str, Callable[[Results, Scale], None]] = {
     "backends": backends.measure,
     "environments": environments.measure,
     "asking": asking.measure,
+    "table": table.measure,
 }
 
 

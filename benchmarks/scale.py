@@ -10,6 +10,7 @@ class Scale:
     Attributes:
         batches: sizes of the batches that are timed against bare.
         sizes: sizes of the batches whose memory and CPU are looked at.
+        table_rows: outcomes of the batch whose table is read.
         cold: how often a grader with packages is loaded anew; 0: that is not measured.
         each, few: threads that are graded one by one, by what takes less than a millisecond for each, and more.
     """
@@ -29,6 +30,8 @@ class Scale:
     each: int = 40
     few: int = 10
     cold: int = 20
+    table_rows: int = 1_000_000
+    table_pages: int = 30
     judged: int = 2_000
     judged_memory: tuple[int, int] = (200, 20_000)
 
@@ -49,6 +52,8 @@ QUICK = Scale(
     each=10,
     few=4,
     cold=0,
+    table_rows=20_000,
+    table_pages=10,
     judged=500,
     judged_memory=(200, 2_000),
 )

@@ -1,29 +1,68 @@
-"""Reads the threads of a batch in input order, as bytes: they are moved, not parsed."""
+"""Reads the threads of a batch as bytes: they are moved, not parsed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from storage.batches import Batches
 from storage.chunks import holding
-from storage.outcomes import joined
+from storage.errors import Refused
+from storage.outcomes import joined, wanted_lines
 from storage.spool import Spool
 
 
-def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1) -> Iterator[bytes]:
-    """Whole lines of the threads after number `after`, in blocks as `outcomes.read` gives them."""
-    return joined(_chunks(batches, spool, batch_id, after))
+def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
+    """Whole lines of the threads after number `after`, of `limit` of them where that is given, in blocks as
+    `outcomes.read` gives them.
+    """
+    return joined(_chunks(batches, spool, batch_id, after, limit))
 
 
-def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int) -> Iterator[bytes]:
+def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, limit: int | None) -> Iterator[bytes]:
     standing = batches.standing(batch_id)
     if standing is None:
         return
     chunks = standing[0].chunks
     for chunk in chunks[max(holding(chunks, after + 1), 0) :]:
-        skip = after + 1 - chunk.first_index
-        if skip >= chunk.lines:
+        wanted = wanted_lines(chunk, after, limit)
+        if not wanted:
             continue
         payload = spool.read_payload(batch_id, chunk.offset, chunk.length)
-        start = 0
-        for _ in range(skip):
-            start = payload.index(b"\n", start) + 1
-        yield payload[start:] if payload.endswith(b"\n") else payload[start:] + b"\n"
+        start = _behind(payload, wanted.start)
+        end = len(payload) if wanted.stop == chunk.lines else _behind(payload, len(wanted), start)
+        yield with_end(payload[start:end])
+
+
+def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
+    """The lines of these threads, in this order, in blocks. Raises Refused before the first where one is not there."""
+    return joined(_picked(batches, spool, batch_id, indices))
+
+
+def _picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
+    standing = batches.standing(batch_id)
+    if standing is None:
+        return
+    chunks = standing[0].chunks
+    threads = chunks[-1].first_index + chunks[-1].lines
+    missing = [str(index) for index in indices if index >= threads]
+    if missing:
+        raise Refused(
+            f"batch {batch_id} has no thread {', '.join(missing)}: its {threads} threads are 0 to {threads - 1}"
+        )
+    number, payload = -1, b""
+    for index in indices:
+        if (at := holding(chunks, index)) != number:
+            number, payload = at, spool.read_payload(batch_id, chunks[at].offset, chunks[at].length)
+        start = _behind(payload, index - chunks[at].first_index)
+        end = payload.find(b"\n", start)
+        yield with_end(payload[start:end] if end >= 0 else payload[start:])
+
+
+def with_end(lines: bytes) -> bytes:
+    """The lines, the last with its end too: the last line of a batch may lack it."""
+    return lines if lines.endswith(b"\n") else lines + b"\n"
+
+
+def _behind(payload: bytes, lines: int, start: int = 0) -> int:
+    """Where so many lines end."""
+    for _ in range(lines):
+        start = payload.index(b"\n", start) + 1
+    return start

@@ -13,30 +13,41 @@ from storage.spool import Spool
 BLOCK_BYTES = 256 * 1024
 
 
-def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1) -> Iterator[bytes]:
-    """Whole lines of the threads after number `after`, in blocks: as far as every thread is done by every grader. None
-    but the last is shorter than `BLOCK_BYTES`.
+def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
+    """Whole lines of the threads after number `after`, of `limit` threads where that is given, in blocks: as far as
+    every thread is done by every grader. None but the last is shorter than `BLOCK_BYTES`.
 
     With several graders, each thread has a line for each, in the batch's order; and behind them one for each score
     that was recorded of it from outside.
     """
     with batches.recorded.opened(batch_id) as recorded:
-        yield from joined(_chunks(batches, spool, batch_id, after, recorded))
+        yield from joined(_chunks(batches, spool, batch_id, after, limit, recorded))
 
 
-def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, recorded: RecordedLines) -> Iterator[bytes]:
+def _chunks(
+    batches: Batches, spool: Spool, batch_id: str, after: int, limit: int | None, recorded: RecordedLines
+) -> Iterator[bytes]:
     standing = batches.standing(batch_id)
     if standing is None:
         return
     plan, attempts = standing
     first = max(holding(plan.chunks, after + 1), 0)
     for number in range(first, len(plan.chunks)):
+        if limit is not None and plan.chunks[number].first_index > after + limit:
+            return
         files = _counting(plan, attempts, number)
         if files is None:
             return
         chunk = plan.chunks[number]
-        if after + 1 < chunk.first_index + chunk.lines:
-            yield from _chunk(spool, batch_id, files, max(after + 1 - chunk.first_index, 0), chunk, recorded)
+        lines = wanted_lines(chunk, after, limit)
+        if lines:
+            yield from _chunk(spool, batch_id, files, lines, chunk, recorded)
+
+
+def wanted_lines(chunk: Chunk, after: int, limit: int | None) -> range:
+    """Which lines of a chunk are those of threads after number `after`, of `limit` of them where that is given."""
+    end = chunk.lines if limit is None else min(after + 1 + limit - chunk.first_index, chunk.lines)
+    return range(max(after + 1 - chunk.first_index, 0), end)
 
 
 def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, int]] | None:
@@ -48,19 +59,19 @@ def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, in
 
 
 def _chunk(
-    spool: Spool, batch_id: str, files: list[tuple[int, int]], skip: int, chunk: Chunk, recorded: RecordedLines
+    spool: Spool, batch_id: str, files: list[tuple[int, int]], wanted: range, chunk: Chunk, recorded: RecordedLines
 ) -> Iterator[bytes]:
     with ExitStack() as stack:
         opened = [stack.enter_context(spool.open_outcomes(batch_id, unit, attempt)) for unit, attempt in files]
         if not recorded.are_none:
             of_threads = enumerate(zip(*opened, strict=True), chunk.first_index)
-            for number, each in islice(of_threads, skip, chunk.lines):
+            for number, each in islice(of_threads, wanted.start, wanted.stop):
                 yield b"".join((*each, *recorded.of(number)))
-        elif len(opened) == 1 and not skip:
+        elif len(opened) == 1 and len(wanted) == chunk.lines:
             yield from iter(lambda: opened[0].read(BLOCK_BYTES), b"")
         else:
             lines = chain.from_iterable(zip(*opened, strict=True))
-            yield from islice(lines, skip * len(opened), chunk.lines * len(opened))
+            yield from islice(lines, wanted.start * len(opened), wanted.stop * len(opened))
 
 
 def joined(pieces: Iterator[bytes]) -> Iterator[bytes]:

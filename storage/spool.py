@@ -4,11 +4,11 @@ import errno
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO
 from pathlib import Path
-from typing import IO, Protocol, cast
+from typing import IO, NamedTuple, Protocol, cast
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
@@ -23,6 +23,7 @@ _OPTIONS = {"s3": _S3_OPTIONS, "s3a": _S3_OPTIONS}
 _ID = re.compile("[0-9a-f]{20}")
 _ATTEMPT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})\.jsonl")
 _ARCHIVE = re.compile(r"([0-9a-f]{64})\.tar.*")
+_TOGETHER_BYTES = 8 * MIB  # of parts that are asked for at once
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -36,6 +37,14 @@ class Readable(Protocol):
 
     def read(self, size: int = -1, /) -> bytes:
         """The next bytes; none at the end."""
+
+
+class Part(NamedTuple):
+    """Bytes of a file, from `start` up to `end`."""
+
+    path: str
+    start: int
+    end: int
 
 
 class Spool:
@@ -133,6 +142,58 @@ class Spool:
         """What `write_table` has written. Raises FileNotFoundError."""
         with self._as_os_errors():
             return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/table"))
+
+    def write_index(self, batch_id: str, name: str, content: Readable) -> None:
+        """An index of a batch's outcomes, whole or not at all. Every writer of this name writes the same."""
+        self.check_room()
+        self._write_whole(self._index(batch_id, name), content)
+
+    def has_index(self, batch_id: str, name: str) -> bool:
+        """Whether `write_index` has written it."""
+        with self._as_os_errors():
+            return bool(self._files.exists(self._index(batch_id, name)))
+
+    def indexes(self, batch_id: str) -> list[str]:
+        """The names of a batch's indexes, and of what broke off as one was written."""
+        names = (Path(path).name for path in self._listed(f"outcomes/{batch_id}"))
+        return [name.removeprefix("index-") for name in names if name.startswith("index-")]
+
+    def remove_index(self, batch_id: str, name: str) -> None:
+        """Forgets an index, if it is there."""
+        with suppress(FileNotFoundError), self._as_os_errors():
+            self._files.rm_file(self._index(batch_id, name))
+
+    def index_part(self, batch_id: str, name: str, start: int, end: int) -> Part:
+        """A part of an index."""
+        return Part(self._index(batch_id, name), start, end)
+
+    def outcomes_part(self, batch_id: str, unit: int, attempt: int, start: int, end: int) -> Part:
+        """A part of the outcomes of a unit."""
+        return Part(self._outcomes(batch_id, unit, attempt), start, end)
+
+    def payload_part(self, batch_id: str, start: int, end: int) -> Part:
+        """A part of a payload."""
+        return Part(self._payload(batch_id), start, end)
+
+    def read_parts(self, parts: Iterable[Part]) -> Iterator[bytes]:
+        """The bytes of each part, fewer where its file ends before. An object store is asked for several at once."""
+        if self._is_folder:
+            yield from (self._read(path, start, end - start) for path, start, end in parts)
+            return
+        together: list[Part] = []
+        for part in parts:
+            together.append(part)
+            if sum(end - start for _, start, end in together) >= _TOGETHER_BYTES:
+                yield from self._read_at_once(together)
+                together = []
+        yield from self._read_at_once(together)
+
+    def _read_at_once(self, parts: list[Part]) -> list[bytes]:
+        asked = [part for part in parts if part.start < part.end]  # S3 has no words for an empty range
+        paths, starts, ends = ([part[number] for part in asked] for number in range(3))
+        with self._as_os_errors():
+            found = iter(self._files.cat_ranges(paths, starts, ends, on_error="raise") if asked else ())
+        return [next(found) if part.start < part.end else b"" for part in parts]
 
     def write_archive(self, sha256: str, archive: Readable) -> None:
         """The content of an environment, whole or not at all. Every writer writes the same."""
@@ -274,6 +335,9 @@ class Spool:
 
     def _outcomes(self, batch_id: str, unit: int, attempt: int) -> str:
         return f"{self._root}/outcomes/{batch_id}/{unit}-{attempt}.jsonl"
+
+    def _index(self, batch_id: str, name: str) -> str:
+        return f"{self._root}/outcomes/{batch_id}/index-{name}"
 
     def _recorded(self, batch_id: str, name: str) -> str:
         return f"{self._root}/outcomes/{batch_id}/recorded-{name}.jsonl"

@@ -124,6 +124,14 @@ def _histogram(scores: _Sorted, low: float, high: float) -> list[HistogramBin]:
     return bins(low, high, [end - start for start, end in pairwise([*below, ranks[-1]])])
 
 
+def bin_of(score: float, low: float, high: float) -> int:
+    """The number of the bin that counts a score, in the histogram of scores from `low` to `high`: as `_histogram` has
+    it, of the score rounded as tallies round it.
+    """
+    rounded = min(max(float(f"{score:.3g}"), low), high)
+    return min(int(_share(rounded, low, high) * BINS), BINS - 1)
+
+
 def bins(low: float, high: float, counts: Sequence[int]) -> list[HistogramBin]:
     """Bins of equal width between the extremes, with so many scores in each; one where the extremes are equal."""
     number = len(counts)

@@ -43,18 +43,34 @@ JSON_LINES = {"application/x-ndjson": {"schema": {"type": "string", "description
 
 def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> dict[str, Any]:
     """The `openapi_extra` of a route that takes this struct as JSON, or one of the other media types."""
-    (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
+    schema, components = _described(kind)
     for component in components.values():
         properties = component.get("properties", {})
         for name in _UNPARSED.keys() & properties.keys():
             optional = name not in component.get("required", ())
             properties[name] = {"anyOf": [_UNPARSED[name], {"type": "null"}]} if optional else _UNPARSED[name]
-    for name, component in components.items():
-        assert _schemas.setdefault(name, component) == component, f"two structs are called {name}"
+    _keep(components)
     described = {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}, **(also or {})}}}
     if also and SOURCE_FILE.keys() & also.keys():
         return {**described, "parameters": _options(components[kind.__name__])}
     return described
+
+
+def answer(kind: type[msgspec.Struct]) -> dict[int | str, dict[str, Any]]:
+    """The `responses` of a route that answers with this struct as JSON."""
+    schema, components = _described(kind)
+    _keep(components)
+    return {200: {"content": {"application/json": {"schema": schema}}}}
+
+
+def _described(kind: type[msgspec.Struct]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    (schema,), components = msgspec.json.schema_components([kind], ref_template=_REF)
+    return schema, components
+
+
+def _keep(components: dict[str, dict[str, Any]]) -> None:
+    for name, component in components.items():
+        assert _schemas.setdefault(name, component) == component, f"two structs are called {name}"
 
 
 def bytes_of(media_type: str, description: str) -> dict[str, Any]:

@@ -53,4 +53,44 @@ class AgreementJob(msgspec.Struct, tag="agreement"):
     resamples: int
 
 
-Job: TypeAlias = SummaryJob | ComparisonJob | AgreementJob
+class IndexJob(msgspec.Struct, tag="index"):
+    """Its streams are the outcomes of one grader, and their threads. The result is the file that
+    `storage/outcome_index.py` describes.
+
+    Attributes:
+        grader: a label such as `exact@1`.
+        chunks: how many lines each chunk has, of both streams.
+    """
+
+    grader: str
+    chunks: list[int]
+
+
+class SearchJob(msgspec.Struct, tag="search"):
+    """Its streams are, of each chunk, the outcomes of one grader and the threads. The result is a `TextFound`.
+
+    Attributes:
+        text: looked for without regard to case.
+        chunks: how many lines each chunk has.
+        time_s: after which the search ends.
+    """
+
+    text: str
+    chunks: list[int]
+    time_s: float
+
+
+class TextFound(msgspec.Struct):
+    """The rows whose texts hold a text, ascending.
+
+    Attributes:
+        searched: how many rows were looked at.
+        is_cut: whether those are not all.
+    """
+
+    rows: list[int]
+    searched: int
+    is_cut: bool
+
+
+Job: TypeAlias = SummaryJob | ComparisonJob | AgreementJob | IndexJob | SearchJob

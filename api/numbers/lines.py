@@ -6,10 +6,10 @@ from typing import IO
 
 import msgspec
 
-from api.numbers.jobs import AgreementJob, ComparisonJob, Job, SummaryJob
+from api.numbers.jobs import Job
 
 _LENGTH = struct.Struct(">Q")
-_decoder: msgspec.json.Decoder[Job] = msgspec.json.Decoder(SummaryJob | ComparisonJob | AgreementJob)
+_decoder: msgspec.json.Decoder[Job] = msgspec.json.Decoder(Job)
 
 
 def write(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None:
@@ -26,6 +26,20 @@ def write(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None
 def read_job(file: IO[bytes]) -> Job:
     """The job, which comes first."""
     return _decoder.decode(_frame(file))
+
+
+def read_blocks(file: IO[bytes]) -> Iterator[bytes]:
+    """The next stream in blocks of whole lines, each with its end. It must be read to its end before the next one."""
+    rest: list[bytes] = []
+    while block := _frame(file):
+        whole, end, after = block.rpartition(b"\n")
+        if end:
+            yield b"".join([*rest, whole, end])
+            rest = [after]
+        else:
+            rest.append(block)
+    if last := b"".join(rest):
+        yield last + b"\n"
 
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:

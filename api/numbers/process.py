@@ -27,7 +27,17 @@ IsGone: TypeAlias = Callable[[], bool]
 
 
 def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: float = TIME_S) -> bytes:
-    """What the program prints for a job and its streams of lines. The streams are moved, and never held whole.
+    """What the program prints for a job and its streams of lines. Raises as `run_into` does."""
+    with TemporaryFile() as result:
+        run_into(result, job, streams, is_gone, time_s)
+        result.seek(0)
+        return result.read()
+
+
+def run_into(
+    result: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: float = TIME_S
+) -> None:
+    """Has the program write what it prints into a file. The streams are moved, and never held whole.
 
     Raises:
         ProblemError: it takes more than a minute, or more than 2 GiB of memory.
@@ -36,17 +46,13 @@ def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: f
     """
     with (
         TemporaryFile() as errors,
-        subprocess.Popen(
-            _COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=_environment()
-        ) as process,
+        subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=result, stderr=errors, env=_environment()) as process,
     ):
         assert process.stdin is not None
-        assert process.stdout is not None
         watchdog = _Watchdog(process, is_gone, time_s)
         watchdog.start()
         try:
             _send(process.stdin, job, streams)
-            result = process.stdout.read()
             code = process.wait()
         finally:
             watchdog.stop()
@@ -60,7 +66,6 @@ def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: f
         if code != 0:
             errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TOLD))
             raise InfrastructureError(f"the program for statistics ended with {code}: {errors.read()!r}")
-        return result
 
 
 class _Watchdog(Thread):

@@ -1,13 +1,13 @@
-"""Run as a program: reads a job and streams of lines from standard input, and prints its result as JSON."""
+"""Run as a program: reads a job and streams of lines from standard input, and prints its result: JSON, or an index."""
 
 import os
 import resource
 import sys
 from typing import IO
 
-from api.numbers import agreement_job, comparison_job, outcome_column, summary_job
-from api.numbers.jobs import OUT_OF_MEMORY, AgreementJob, ComparisonJob, SummaryJob
-from api.numbers.lines import read_job, read_lines
+from api.numbers import agreement_job, comparison_job, index_job, outcome_column, search_job, summary_job
+from api.numbers.jobs import OUT_OF_MEMORY, AgreementJob, ComparisonJob, IndexJob, SearchJob, SummaryJob
+from api.numbers.lines import read_blocks, read_job, read_lines
 
 _MEMORY_BYTES = 2 << 30
 _TIME_S = 90  # of processor time; the caller waits for less
@@ -24,6 +24,10 @@ def result(file: IO[bytes]) -> bytes:
             return comparison_job.run(job, a, b).model_dump_json().encode()
         case AgreementJob():
             return agreement_job.run(job, read_lines(file), read_lines(file)).model_dump_json().encode()
+        case IndexJob():
+            return index_job.run(job, read_blocks(file), read_blocks(file))
+        case SearchJob():
+            return search_job.run(job, (read_blocks(file) for _ in range(2 * len(job.chunks))))
 
 
 def main() -> int:

@@ -15,7 +15,7 @@ from anyio.to_thread import run_sync
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from api.access.auth import InProject, ManagesIn, ScoresIn, key_of, require
 from api.http import openapi
@@ -25,18 +25,22 @@ from api.intake.idempotency import Repeatable
 from api.intake.money import CURRENCY, MOST_COST, MOST_TOKENS
 from api.numbers.summaries import with_bootstrap, with_kept
 from api.services import Served, Services
+from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import ENDED, Batch
 from storage import batch_threads, outcomes
 from storage.batches import Batches
+from storage.chunks import BATCH_LINES
 from storage.spool import Spool
 
 LONGEST_WAIT_S = 30
 PAGE = 50
 
-Read = Callable[[Batches, Spool, str, int], Iterator[bytes]]
-"""Lines of a batch behind one of its threads."""
+Read = Callable[[Batches, Spool, str], Iterator[bytes]]
+"""Lines of a batch."""
 
+Index = Annotated[int, Field(ge=0, lt=BATCH_LINES)]
 After = Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")]
+Limit = Annotated[int | None, Query(ge=1, le=BATCH_LINES, description="of at most so many threads")]
 AcceptEncoding = Annotated[str, Header()]
 
 _BATCHES = TypeAdapter(list[Batch])
@@ -151,10 +155,12 @@ async def read_outcomes(
     project: InProject,
     batch_id: str,
     after: After = -1,
+    limit: Limit = None,
     accept_encoding: AcceptEncoding = "",
 ) -> Response:
     """The outcomes as JSON lines in input order, as far as all threads up to there are done."""
-    return await _streamed(request, services, project, batch_id, after, accept_encoding, outcomes.read)
+    read = partial(outcomes.read, after=after, limit=limit)
+    return await _streamed(request, services, project, batch_id, accept_encoding, read)
 
 
 @router.get("/{batch_id}/threads", response_class=StreamingResponse, responses={200: {"content": openapi.JSON_LINES}})
@@ -164,17 +170,24 @@ async def read_threads(
     project: InProject,
     batch_id: str,
     after: After = -1,
+    limit: Limit = None,
+    index: Annotated[list[Index], Query(max_length=MOST_PICKED, description="these threads alone, in this order")] = [],  # noqa: B006  # FastAPI copies it
     accept_encoding: AcceptEncoding = "",
 ) -> Response:
-    """The threads as they were sent, a line each, in order."""
-    return await _streamed(request, services, project, batch_id, after, accept_encoding, batch_threads.read)
+    """The threads as they were sent, a line each, in order; or those that `index` names."""
+    if index and (after != -1 or limit is not None):
+        raise invalid("`index` names threads: leave `after` and `limit` out of the query")
+    read: Read = partial(batch_threads.read, after=after, limit=limit)
+    if index:
+        read = partial(batch_threads.read_picked, indices=index)
+    return await _streamed(request, services, project, batch_id, accept_encoding, read)
 
 
 async def _streamed(
-    request: Request, services: Services, project: str, batch_id: str, after: int, accept_encoding: str, read: Read
+    request: Request, services: Services, project: str, batch_id: str, accept_encoding: str, read: Read
 ) -> Response:
     gzip = _takes_gzip(accept_encoding)
-    found = await services.large_answers.make(request, _lines, services, project, batch_id, after, gzip, read)
+    found = await services.large_answers.make(request, _lines, services, project, batch_id, gzip, read)
     headers = {"Vary": "Accept-Encoding", **({"Content-Encoding": "gzip"} if gzip else {})}
     if isinstance(found, bytes):
         return Response(found, headers=headers, media_type="application/x-ndjson")
@@ -182,12 +195,10 @@ async def _streamed(
     return StreamingResponse(blocks, headers=headers, media_type="application/x-ndjson")
 
 
-def _lines(
-    services: Services, project: str, batch_id: str, after: int, gzip: bool, read: Read
-) -> bytes | Iterator[bytes]:
+def _lines(services: Services, project: str, batch_id: str, gzip: bool, read: Read) -> bytes | Iterator[bytes]:
     """All of them where they are no whole block, else blocks, of which the first is read."""
     services.store.batches.get(project, batch_id, summary=False)
-    blocks = read(services.store.batches, services.store.spool, batch_id, after)
+    blocks = read(services.store.batches, services.store.spool, batch_id)
     first = next(blocks, b"")
     if len(first) < outcomes.BLOCK_BYTES:
         return b"".join(_gzip((first,))) if gzip else first

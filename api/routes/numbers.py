@@ -39,7 +39,7 @@ async def compare(
 ) -> Response:
     """The scores of the same rows in two batches: their mean difference with its interval, and which rows flipped."""
     of_a, of_b = await run_sync(_over, services, project, a), await run_sync(_over, services, project, b)
-    sides = _side(of_a, grader), _side(of_b, grader_b or grader)
+    sides = side(of_a, grader), side(of_b, grader_b or grader)
     job = ComparisonJob(*sides, threshold, limit, services.settings.bootstrap_resamples)
     return await services.compute(request, project, _run, services, job, [(a, False), (b, False)])
 
@@ -60,8 +60,8 @@ async def agreement(
 ) -> Response:
     """How far a grader agrees with labels, and how its scores go with the length of completions."""
     batch = await run_sync(_over, services, project, batch_id)
-    of = _side(batch, grader)
-    named = label if label.startswith(METADATA) and label != METADATA else _side(batch, label).grader
+    of = side(batch, grader)
+    named = label if label.startswith(METADATA) and label != METADATA else side(batch, label).grader
     if named == of.grader:
         raise invalid(f"{of.grader} cannot be its own label: name another grader, or a field such as `metadata.label`")
     job = AgreementJob(of, named, threshold, services.settings.bootstrap_resamples)
@@ -75,8 +75,8 @@ def _over(services: Services, project: str, batch_id: str) -> Batch:
     return batch
 
 
-def _side(batch: Batch, named: str | None) -> Side:
-    """Raises ProblemError where the batch has no such grader, or more than one fit."""
+def side(batch: Batch, named: str | None) -> Side:
+    """The grader of a batch that is meant. Raises ProblemError where it has no such grader, or more than one fit."""
     labels = [*map(str, batch.graders), *(one.grader for one in batch.recorded)]
     meant = labels[: len(batch.graders)] if named is None else labels
     fitting = [label for label in meant if named in (None, label.partition("@")[0], label)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gradebox.cli import outcome_table
 from gradebox.cli.command import Invocation, client_command
 from gradebox.cli.files import open_threads
 from gradebox.cli.output import as_json, cell, errors, fail, note, say, summary, table
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from gradebox.schemas import Batch
 
 app = typer.Typer(help="Shows and steers batches.", no_args_is_help=True)
+
+outcome_table.add_to(app)
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")]
 
@@ -120,11 +123,12 @@ def outcomes(
     invocation: Invocation,
     batch: Id,
     after: Annotated[int | None, typer.Option(help="Only outcomes of threads after this position.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only those of so many threads.")] = None,
 ) -> None:
     """Prints the outcomes so far as JSON lines, in the order of the threads."""
     from gradebox.cli.score import write_outcomes
 
-    write_outcomes(invocation.client.batches.get(batch).outcomes(after), sys.stdout.buffer)
+    write_outcomes(invocation.client.batches.get(batch).outcomes(after, limit=limit), sys.stdout.buffer)
 
 
 @client_command(app)

@@ -10,10 +10,12 @@ from pydantic import TypeAdapter
 
 from gradebox.agreement import Agreement
 from gradebox.client.call import Call, Params, encode, nothing
+from gradebox.client.line_readers import read_threads
 from gradebox.client.proved import proved_grader
 from gradebox.client.threads import Thread, Threads, each_of, to_line
 from gradebox.comparison import Comparison
 from gradebox.outcome import Outcome
+from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.schemas import (
     ApiKey,
     AuditLine,
@@ -351,6 +353,46 @@ def agreement(project: str, batch: str, grader: str | None, label: str, threshol
         params.append(("threshold", repr(float(threshold))))
     path, read = _path(project, "batches", batch, "agreement"), Agreement.model_validate_json
     return Call("GET", path, read, params=params, work_s=STATISTICS_S)
+
+
+def table(
+    project: str,
+    batch: str,
+    grader: str | None,
+    kind: KindFilter | None,
+    low: float | None,
+    high: float | None,
+    bin_number: int | None,
+    text: str | None,
+    sort: Sort,
+    page: int,
+    limit: int,
+) -> Call[TablePage]:
+    """Asks for a page of outcomes."""
+    bounds = [(name, repr(float(bound))) for name, bound in (("low", low), ("high", high)) if bound is not None]
+    named = [
+        ("grader", grader),
+        ("kind", kind),
+        ("text", text),
+        ("bin", None if bin_number is None else f"{bin_number}"),
+    ]
+    params = [("sort", sort), ("page", str(page)), ("limit", str(limit)), *bounds]
+    params += [(name, value) for name, value in named if value is not None]
+    path, read = _path(project, "batches", batch, "table"), msgspec.json.Decoder(TablePage).decode
+    return Call("GET", path, read, params=params, work_s=STATISTICS_S)
+
+
+def error_groups(project: str, batch: str, grader: str | None) -> Call[ErrorGroups]:
+    """Asks for a batch's errors in groups."""
+    params = [] if grader is None else [("grader", grader)]
+    path, read = _path(project, "batches", batch, "errors"), msgspec.json.Decoder(ErrorGroups).decode
+    return Call("GET", path, read, params=params, work_s=STATISTICS_S)
+
+
+def threads_at(project: str, batch: str, indices: Iterable[int]) -> Call[list[Any]]:
+    """Asks for some threads of a batch, as they were sent."""
+    params = [("index", str(index)) for index in indices]
+    return Call("GET", threads_path(project, batch), read_threads, params=params)
 
 
 def record_scores(project: str, batch: str, grader: str, lines: bytes) -> Call[Batch]:

@@ -28,6 +28,18 @@ class LineReader(Protocol[T]):
         """What no line end followed, when the stream has ended well."""
 
 
+class _Bound:
+    """Where reading ends: `limit` threads after number `after`."""
+
+    def __init__(self, after: int | None, limit: int | None) -> None:
+        self._last = None if limit is None else (-1 if after is None else after) + limit
+
+    def params(self, start: int) -> dict[str, int]:
+        """The query that reads on after thread `start`."""
+        after = {} if start < 0 else {"after": start}
+        return after if self._last is None else {**after, "limit": max(self._last - start, 1)}
+
+
 class OutcomeReader:
     """Cuts blocks of bytes into outcomes.
 
@@ -35,8 +47,9 @@ class OutcomeReader:
     starts before the last index, and skips what was seen of it.
     """
 
-    def __init__(self, after: int | None) -> None:
+    def __init__(self, after: int | None, limit: int | None = None) -> None:
         self._after = after
+        self._bound = _Bound(after, limit)
         self._index = -1 if after is None else after
         self._seen = 0  # outcomes of that index
         self._skip = 0
@@ -47,7 +60,7 @@ class OutcomeReader:
         """The query that reads on from here; to be asked once for each request."""
         self._rest, self._skip = b"", self._seen
         start = self._index - 1 if self._seen else self._after
-        return {} if start is None or start < 0 else {"after": start}
+        return self._bound.params(-1 if start is None else start)
 
     def feed(self, block: bytes) -> list[Outcome]:
         """The outcomes that are whole with this block."""
@@ -86,7 +99,8 @@ class OutcomeReader:
 class ThreadReader:
     """Cuts blocks of bytes into threads as they were sent: what JSON says, or the line itself where it is none."""
 
-    def __init__(self, after: int | None) -> None:
+    def __init__(self, after: int | None, limit: int | None = None) -> None:
+        self._bound = _Bound(after, limit)
         self._index = -1 if after is None else after
         self._rest = b""
 
@@ -94,7 +108,7 @@ class ThreadReader:
     def params(self) -> dict[str, int]:
         """The query that reads on from here; to be asked once for each request."""
         self._rest = b""
-        return {} if self._index < 0 else {"after": self._index}
+        return self._bound.params(self._index)
 
     def feed(self, block: bytes) -> list[Any]:
         """The threads that are whole with this block."""
@@ -105,6 +119,11 @@ class ThreadReader:
     def end(self) -> list[Any]:
         """The thread that no line end followed, when the stream has ended well."""
         return self.feed(b"\n") if self._rest else []
+
+
+def read_threads(lines: bytes) -> list[Any]:
+    """All threads of an answer: what JSON says of each, or the line itself where it is none."""
+    return [_thread(line) for line in lines.split(b"\n")[:-1]]
 
 
 def _thread(line: bytes) -> Any:

@@ -178,6 +178,16 @@ def _of_numbers(names: Names, _: Client) -> None:
     assert (names["compared"].pairs, names["compared"].difference, names["compared"].flips) == (2, 0.0, [])
 
 
+def _of_tables(names: Names, _: Client) -> None:
+    assert [(row.index, row.score, row.completion) for row in names["worst"].rows] == [
+        (1, 0.0, "No idea."),
+        (0, 1.0, "It is 42."),
+    ]
+    assert names["failed"].total == 0
+    said = [StringThread.from_object(thread).completion() for thread in names["threads"]]
+    assert said == ["No idea.", "It is 42."]
+
+
 def _of_threads(names: Names, client: Client) -> None:
     assert names["score"](client, [{"question": "q", "response": "42", "answer": "42"}]) == [1.0]
 
@@ -205,6 +215,7 @@ RUN = {
     "docs/python.md": Page(_of_python),
     "docs/reward.md": Page(_of_reward, ("exact-match",)),
     "docs/rl.md": Page(_of_rl, ("has-answer", "short")),
+    "docs/tables.md": Page(_of_tables, ("has-answer",)),
     "docs/threads.md": Page(_of_threads, ("has-answer",)),
 }
 

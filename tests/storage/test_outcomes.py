@@ -6,8 +6,8 @@ from storage.store import Store
 from tests.storage.making import accept, claim, finish, wanted
 
 
-def read(store: Store, batch: str, after: int = -1) -> list[tuple[int, str]]:
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch, after))
+def read(store: Store, batch: str, after: int = -1, limit: int | None = None) -> list[tuple[int, str]]:
+    lines = b"".join(outcomes.read(store.batches, store.spool, batch, after, limit))
     return [(one.index, one.grader) for one in msgspec.json.Decoder(Outcome).decode_lines(lines)]
 
 
@@ -53,3 +53,19 @@ def test_a_large_batch_is_read_in_blocks(store: Store) -> None:
 
 def test_a_batch_that_is_gone_has_none(store: Store) -> None:
     assert read(store, "nothing") == []
+
+
+def test_reading_ends_after_so_many_threads(store: Store) -> None:
+    batch = accept(store, 2500, wanted(store, "b"), wanted(store, "a"))
+    while lease := store.leases.claim():
+        finish(store, lease)
+    every = read(store, batch)
+    for after, limit in ((-1, 1), (-1, 1000), (-1, 2500), (5, 994), (5, 995), (999, 1), (998, 3), (2498, 9), (2499, 1)):
+        assert read(store, batch, after, limit) == every[2 * (after + 1) : 2 * (after + 1 + limit)], (after, limit)
+
+
+def test_a_limit_needs_no_chunk_behind_it(store: Store) -> None:
+    batch = accept(store, 2500)
+    finish(store, claim(store))
+    assert [index for index, _ in read(store, batch, 10, 5)] == list(range(11, 16))
+    assert [index for index, _ in read(store, batch, 998, 5)] == [999]

@@ -1,7 +1,7 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
 """Batches, as a user holds them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, overload
 
 from gradebox.client import calls
@@ -15,6 +15,7 @@ from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
 from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
+from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.schemas import BATCH_COLUMNS, Batch, BatchBudget, BatchState, Summary
 
 
@@ -72,28 +73,73 @@ class BatchHandle:
         return self.status
 
     @overload
-    def outcomes(self, after: int | None = None, threads: Literal[False] = False) -> Iterator[Outcome]: ...
+    def outcomes(
+        self, after: int | None = None, threads: Literal[False] = False, limit: int | None = None
+    ) -> Iterator[Outcome]: ...
 
     @overload
-    def outcomes(self, after: int | None = None, *, threads: Literal[True]) -> Iterator[tuple[Outcome, Any]]: ...
+    def outcomes(
+        self, after: int | None = None, *, threads: Literal[True], limit: int | None = None
+    ) -> Iterator[tuple[Outcome, Any]]: ...
 
-    def outcomes(self, after: int | None = None, threads: bool = False) -> Iterator[Any]:
-        """The outcomes so far, in the order of the threads; only those with an index above `after`.
+    def outcomes(self, after: int | None = None, threads: bool = False, limit: int | None = None) -> Iterator[Any]:
+        """The outcomes so far, in the order of the threads; only those with an index above `after`, and of at most
+        `limit` threads.
 
         With `threads=True`, pairs of an outcome and its thread as it was sent: a dict, or the line that was no JSON.
         """
         path = calls.outcomes_path(self.status.project, self.id)
-        outcomes = self._transport.lines(path, OutcomeReader(after))
-        return self._with_threads(outcomes, after) if threads else outcomes
+        outcomes = self._transport.lines(path, OutcomeReader(after, limit))
+        return self._with_threads(outcomes, after, limit) if threads else outcomes
 
-    def _with_threads(self, outcomes: Iterator[Outcome], after: int | None) -> Iterator[tuple[Outcome, Any]]:
+    def _with_threads(
+        self, outcomes: Iterator[Outcome], after: int | None, limit: int | None
+    ) -> Iterator[tuple[Outcome, Any]]:
         path = calls.threads_path(self.status.project, self.id)
-        threads = self._transport.lines(path, ThreadReader(after))
+        threads = self._transport.lines(path, ThreadReader(after, limit))
         index, thread = -1 if after is None else after, None
         for outcome in outcomes:
             while index < outcome.index:
                 thread, index = next(threads), index + 1
             yield outcome, thread
+
+    def table(
+        self,
+        grader: str | None = None,
+        *,
+        kind: KindFilter | None = None,
+        low: float | None = None,
+        high: float | None = None,
+        bin: int | None = None,  # noqa: A002  # as in the query
+        text: str | None = None,
+        sort: Sort = "index",
+        page: int = 1,
+        limit: int = 50,
+    ) -> TablePage:
+        """A page of the outcomes of one grader: at most `limit` (200) rows, and how many outcomes match. When the batch
+        is over, the first page takes seconds where there are many: an index is made.
+
+        `kind` is `scored`, `not_applicable`, `error`, or a kind of error; `low` and `high` bound the score, both
+        included, and `bin` is the number of a bin of the summary's histogram. `text` is looked for in reasons,
+        messages and completions, for five seconds, until 10,000 outcomes hold it: `is_cut` says that more may.
+
+        Raises:
+            gradebox.Conflict: the batch is not over. Then its outcomes so far are there by index, without filters.
+        """
+        wanted = (grader, kind, low, high, bin, text, sort, page, limit)
+        return self._transport.send(calls.table(self.status.project, self.id, *wanted))
+
+    def error_groups(self, grader: str | None = None) -> ErrorGroups:
+        """The errors of one grader, when the batch is over: by kind, and in groups of what says the same.
+
+        Raises:
+            gradebox.Conflict: the batch is not over.
+        """
+        return self._transport.send(calls.error_groups(self.status.project, self.id, grader))
+
+    def threads_at(self, indices: Iterable[int]) -> list[Any]:
+        """The threads with these indices, at most 50, as they were sent: a dict each, or the line that was no JSON."""
+        return self._transport.send(calls.threads_at(self.status.project, self.id, indices))
 
     def to_pandas(self, threads: bool = False) -> Any:
         """All outcomes as a `pandas.DataFrame`, when the batch has ended: waits for that. Needs pandas.

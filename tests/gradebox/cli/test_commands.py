@@ -366,6 +366,19 @@ def test_rows_are_scored_by_graders_with_weights(service: Service, grader: str, 
     assert found["left_out"] == 0
     assert "KeyError" in service.run("batches", "errors", batch).stdout
     assert json.loads(service.run("batches", "errors", batch, "--kind", "crash", "--json").stdout)["errors"] == []
+    of_reads = ("batches", "table", batch, "--grader", f"{reads}@1")
+    page = json.loads(service.run(*of_reads, "--sort", "-score", "--limit", "2", "--json").stdout)
+    assert (page["total"], len(page["rows"]), page["rows"][0]["completion"]) == (5, 2, "a")
+    shown = service.run(*of_reads, "--kind", "exception", "--sort", "-index").stdout.splitlines()
+    assert [line.split()[0] for line in shown if "KeyError" in line] == ["4", "3"]
+    assert shown[-1] == f"{reads}@1: page 1 of 1, 2 outcomes"
+    (group,) = [line for line in service.run(*of_reads, "--errors").stdout.splitlines() if "exception" in line]
+    assert group.split()[:2] == ["exception", "2"]
+    assert group.split()[-2:] == ["3,", "4"]
+    assert json.loads(service.run(*of_reads, "--errors", "--json").stdout)["total"] == 2
+    assert "is one of scored" in service.run(*of_reads, "--kind", "nothing").stderr
+    assert "goes with --grader alone" in service.run(*of_reads, "--errors", "--low", "1").stderr
+    assert len(service.run("batches", "outcomes", batch, "--limit", "2").stdout.splitlines()) == 4
     assert "was finished already" in service.run("batches", "cancel", batch).stderr
     assert "nothing is scored again" in service.run("batches", "retry", batch).stderr
 

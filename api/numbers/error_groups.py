@@ -1,0 +1,96 @@
+"""Errors that say the same, counted together."""
+
+import re
+from collections import Counter
+from time import perf_counter
+
+import msgspec
+
+from gradebox.outcome_table import TEXT_CHARACTERS, ErrorGroup, ErrorGroups, KindGroups
+
+GROUPS = 50
+"""Of a kind, that are told."""
+INDICES = 5
+_COUNTED = 10_000  # groups of a kind: errors of further ones are others
+_LOOKED_AT = 500  # characters of a message
+_TIME_S = 20.0  # for all messages: what comes later is among the others, unless its group is known
+_REMEMBERED = 20_000  # messages whose group is known
+
+_LINE_CHARACTERS = 20  # that the line of the source takes at the end of a message
+_LINE = re.compile(r" \(line (\d{1,9})\)$")
+_VARIES = re.compile(
+    r"""(?<!\w)'[^'\n]*'(?!\w) | (?<!\w)"[^"\n]*"(?!\w)"""
+    r""" | (?<!\w) (?: 0x[0-9a-fA-F]+ | \d+ (?:[.,]\d+)* (?:e[+-]?\d+)? )""",
+    re.VERBOSE,
+)
+
+Key = tuple[str, int | None]
+
+
+class _Group:
+    def __init__(self, example: str) -> None:
+        self.example = example[:TEXT_CHARACTERS]
+        self.count = 0
+        self.indices: list[int] = []
+
+
+class ErrorCounts:
+    """Counts the errors of one grader, for so many seconds of looking at messages."""
+
+    def __init__(self, grader: str, time_s: float = _TIME_S) -> None:
+        self._grader = grader
+        self._left_s = time_s
+        self._counts: Counter[str] = Counter()
+        self._groups: dict[str, dict[Key, _Group]] = {}
+        self._keys: dict[str, Key] = {}
+
+    def add(self, index: int, kind: str, message: str) -> None:
+        """Counts the error of a thread."""
+        self._counts[kind] += 1
+        groups = self._groups.setdefault(kind, {})
+        key = self._key(message)
+        if key is None:
+            return
+        group = groups.get(key)
+        if group is None:
+            if len(groups) >= _COUNTED:
+                return
+            group = groups[key] = _Group(message)
+        group.count += 1
+        if len(group.indices) < INDICES:
+            group.indices.append(index)
+
+    def _key(self, message: str) -> Key | None:
+        found = self._keys.get(message)
+        if found is None and self._left_s > 0:
+            started = perf_counter()
+            found = group_of(message)
+            self._left_s -= perf_counter() - started
+            if len(self._keys) < _REMEMBERED and len(message) <= _LOOKED_AT:
+                self._keys[message] = found
+        return found
+
+    def pack(self) -> bytes:
+        """The groups as the API answers them."""
+        kinds = [self._kind(kind, count) for kind, count in self._counts.most_common()]
+        return msgspec.json.encode(ErrorGroups(self._grader, self._counts.total(), kinds))
+
+    def _kind(self, kind: str, count: int) -> KindGroups:
+        largest = sorted(self._groups[kind].items(), key=lambda item: -item[1].count)[:GROUPS]
+        groups = [ErrorGroup(message, line, one.count, one.example, one.indices) for (message, line), one in largest]
+        told = sum(one.count for one in groups)
+        return KindGroups(kind, count, groups, count - told)  # type: ignore[arg-type]  # it was read as one of them
+
+
+def group_of(message: str) -> Key:
+    """What a message says without its numbers and what it quotes, and the line of the source that it names."""
+    end = message[-_LINE_CHARACTERS:]
+    where = _LINE.search(end)
+    said = message if where is None else message[: len(message) - len(end) + where.start()]
+    said = _VARIES.sub(_general, said[:_LOOKED_AT])
+    return said[:TEXT_CHARACTERS], None if where is None else int(where[1])
+
+
+def _general(found: re.Match[str]) -> str:
+    first = found[0][0]
+    return f"{first}…{first}" if first in "'\"" else "#"

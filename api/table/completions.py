@@ -1,0 +1,49 @@
+"""What the completions of a line of threads are."""
+
+import json
+from typing import Any
+
+import msgspec
+
+from gradebox import group_forms, thread_forms
+
+_LISTS = ("messages", "turns", "completion")
+
+
+def completion(line: bytes) -> str | None:
+    """The completion of a thread; None of a group, of what is no thread, and where the last turn is not the
+    assistant's.
+    """
+    try:
+        value = _value(line)
+        return None if type(value) is dict and thread_forms.is_group(value) else _said_last(value)
+    except (ValueError, RecursionError):  # it became an outcome of kind `bad_input`
+        return None
+
+
+def completions(line: bytes) -> list[str]:
+    """The completion of a thread, or those of a group, as far as there are some."""
+    try:
+        value = _value(line)
+        is_group = type(value) is dict and thread_forms.is_group(value)
+        found = [_said_last(each) for each in (group_forms.members(value) if is_group else [value])]
+    except (ValueError, RecursionError):  # as above
+        return []
+    return [said for said in found if said is not None]
+
+
+def _said_last(value: Any) -> str | None:
+    """Only the last turn is looked at: there may be very many. Raises ValueError where it is none."""
+    if type(value) is dict:
+        forms = [(name, value[name]) for name in _LISTS if name in value]
+        value = {name: part[-1:] if type(part) is list else part for name, part in forms}
+    turns, _, _ = thread_forms.read(value)
+    return turns[-1][1] if turns and turns[-1][0] == "assistant" else None
+
+
+def _value(line: bytes) -> Any:
+    """As graders are given it: with halves of surrogate pairs, which msgspec refuses, and without a byte order mark."""
+    try:
+        return msgspec.json.decode(line)
+    except msgspec.DecodeError:
+        return json.loads(line.decode("utf-8-sig"))

@@ -1,0 +1,39 @@
+"""The lines of outcomes and of their threads, for rows of the table."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice
+
+from storage.graded_chunks import GradedChunks
+from storage.outcome_index import OutcomeIndex
+from storage.spool import Spool
+
+THREAD_BYTES = 256 * 1024  # of a longer one the completion is not looked at: its parts may take twenty times as much
+
+Lines = tuple[bytes, bytes | None]
+"""An outcome, and its thread; None where that is longer than `THREAD_BYTES`."""
+
+
+def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequence[int]) -> Iterator[Lines]:
+    """Those of any rows. Raises OSError and Conflict."""
+    places = zip(rows, index.places(rows), strict=True)
+    parts = [graded.parts(spool, row, before, at) for row, (before, at) in places]
+    is_long = [thread.end - thread.start > THREAD_BYTES for _, thread in parts]
+    shown = [
+        (outcome, thread._replace(end=thread.start) if long else thread)
+        for long, (outcome, thread) in zip(is_long, parts, strict=True)
+    ]
+    read = spool.read_parts(chain.from_iterable(shown))
+    for long, outcome, thread in zip(is_long, read, read, strict=True):
+        yield outcome, None if long else thread
+
+
+def in_order(spool: Spool, graded: GradedChunks, rows: range) -> Iterator[Lines]:
+    """Those of rows that follow one another, without an index: their chunks are read. Raises OSError."""
+    for one in graded.chunks:
+        some = range(max(rows.start - one.first_row, 0), min(rows.stop - one.first_row, one.chunk.lines))
+        if not some:
+            continue
+        threads = b"".join(graded.threads_of(spool, one)).split(b"\n")
+        with graded.opened(spool, one) as outcomes:
+            for outcome, thread in zip(islice(outcomes, some.start, some.stop), threads[some.start :], strict=False):
+                yield outcome, None if len(thread) > THREAD_BYTES else thread

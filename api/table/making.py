@@ -1,0 +1,66 @@
+"""Has the program make indexes, and search for texts."""
+
+from collections.abc import Iterable, Iterator
+from tempfile import TemporaryFile
+
+import msgspec
+
+from api.numbers import process
+from api.numbers.jobs import IndexJob, SearchJob, TextFound
+from api.numbers.process import IsGone
+from gradebox.schemas import Batch
+from storage.errors import NotFound
+from storage.graded_chunks import GradedChunks
+from storage.outcome_index import OutcomeIndex
+from storage.store import Store
+
+SEARCH_S = 5.0
+
+
+class GraderTable:
+    """The outcomes of one grader of a batch: all, where it is over; else those up to the first that is not there.
+
+    Attributes:
+        is_over: whether the batch is; then it may have an index.
+
+    Raises:
+        NotFound: the batch was deleted meanwhile.
+    """
+
+    def __init__(self, store: Store, batch: Batch, grader: str) -> None:
+        self.batch = batch.id
+        self.grader = grader
+        settled, standing = store.batches.settled(batch.id), store.batches.standing(batch.id)
+        if standing is None:
+            raise NotFound(f"batch {batch.id} was deleted")
+        plan, attempts = standing
+        self.is_over = settled == attempts
+        labels = [scorer.label for scorer in plan.scorers]
+        self.graded = GradedChunks(batch.id, plan, attempts, labels.index(grader), with_gaps=self.is_over)
+        self.index = OutcomeIndex(store.spool, batch.id, self.graded)
+        self._spool = store.spool
+
+    def make(self, is_gone: IsGone) -> None:
+        """Makes the index, unless it is there. Raises as `process.run_into` does, and OSError."""
+        if self.index.is_there:  # another request has made it meanwhile
+            return
+        job = IndexJob(self.grader, self._lines)
+        with TemporaryFile() as made:
+            process.run_into(made, job, [self.graded.outcomes(self._spool), self.graded.threads(self._spool)], is_gone)
+            made.seek(0)
+            self._spool.write_index(self.batch, self.index.name, made)
+        self.index.remove_older()
+
+    def search(self, is_gone: IsGone, text: str) -> TextFound:
+        """The rows that hold a text, as far as five seconds suffice. Raises as `make` does."""
+        job = SearchJob(text, self._lines, SEARCH_S)
+        return msgspec.json.decode(process.run(job, self._by_chunk(), is_gone), type=TextFound)
+
+    def _by_chunk(self) -> Iterator[Iterable[bytes]]:
+        for one in self.graded.chunks:
+            yield self.graded.outcomes_of(self._spool, one)
+            yield self.graded.threads_of(self._spool, one)
+
+    @property
+    def _lines(self) -> list[int]:
+        return [one.chunk.lines for one in self.graded.chunks]

@@ -1,0 +1,60 @@
+"""One page of the table: of a batch that is over, or of what there is of one that runs."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from api.numbers.jobs import TextFound
+from api.table.lines import Lines, by_index, in_order
+from api.table.making import GraderTable
+from api.table.rows import Row, row_of
+from gradebox.outcome_table import Sort
+from storage.outcome_selection import OutcomeFilter, OutcomeSelection
+from storage.spool import Spool
+
+
+class PageOf(NamedTuple):
+    """Which page is asked for."""
+
+    wanted: OutcomeFilter
+    sort: Sort
+    page: int
+    limit: int
+
+    @property
+    def needs_index(self) -> bool:
+        """Whether it is of other rows than those that come first, or in another order."""
+        return self.sort != "index" or self.wanted != OutcomeFilter()
+
+
+class _Page(msgspec.Struct):
+    """A `TablePage`, as it is answered."""
+
+    batch: str
+    grader: str
+    total: int
+    page: int
+    limit: int
+    sort: Sort
+    searched: int | None
+    is_cut: bool
+    is_over: bool
+    rows: list[Row]
+
+
+def page(spool: Spool, table: GraderTable, of: PageOf, text: TextFound | None) -> bytes:
+    """The page as JSON; with `text`, of the rows that it names alone. Raises OSError and Conflict."""
+    if not table.is_over:
+        rows = range(table.graded.rows)[(of.page - 1) * of.limit :][: of.limit]
+        return _told(table, of, table.graded.rows, in_order(spool, table.graded, rows), None)
+    among = None if text is None else frozenset(text.rows)
+    found = OutcomeSelection(table.index, of.wanted).page(of.sort, (of.page - 1) * of.limit, of.limit, among)
+    return _told(table, of, found.total, by_index(spool, table.graded, table.index, found.rows), text)
+
+
+def _told(table: GraderTable, of: PageOf, total: int, lines: Iterable[Lines], text: TextFound | None) -> bytes:
+    rows = [row_of(outcome, thread) for outcome, thread in lines]
+    searched, is_cut = (None, False) if text is None else (text.searched, text.is_cut)
+    told = _Page(table.batch, table.grader, total, of.page, of.limit, of.sort, searched, is_cut, table.is_over, rows)
+    return msgspec.json.encode(told)

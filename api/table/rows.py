@@ -1,0 +1,72 @@
+"""What the table shows of an outcome."""
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
+from api.table.completions import completion
+from gradebox.outcome import OutcomeError
+from gradebox.outcome_table import TEXT_CHARACTERS
+
+PARTS_BYTES = 2000
+
+_Raw = msgspec.Raw | UnsetType
+_TEXTS = ("reason", "stdout", "not_applicable")
+
+
+class Row(msgspec.Struct, omit_defaults=True, gc=False):
+    """An outcome, of which the parts that may be large stay as they are written; as it is answered, a `TableRow`."""
+
+    index: int
+    grader: str
+    score: float | None
+    run_ms: float
+    id: str | int | None = None
+    reason: str | None = None
+    error: OutcomeError | None = None
+    stdout: str | None = None
+    values: _Raw = UNSET
+    no_completion: bool = False
+    not_applicable: str | None = None
+    details: _Raw = UNSET
+    spent: _Raw = UNSET
+    scores: _Raw = UNSET
+    completion: str | None = None
+    cut: list[str] = []
+
+
+_decode = msgspec.json.Decoder(Row).decode
+
+
+def row_of(outcome: bytes, thread: bytes | None) -> Row:
+    """A row from the line of an outcome and that of its thread; None where that is too long to be looked at."""
+    row = _decode(outcome)
+    cut: list[str] = []
+    changes: dict[str, Any] = {}
+    for name in _TEXTS:
+        if (text := getattr(row, name)) is not None and len(text) > TEXT_CHARACTERS:
+            changes[name] = text[:TEXT_CHARACTERS]
+            cut.append(name)
+    if row.error is not None:
+        error = _cut_error(row.error)
+        changes["error"] = error
+        cut += ["error"] * (error != row.error)
+    for name in ("details", "scores"):
+        part = getattr(row, name)
+        if part is not UNSET and len(bytes(part)) > PARTS_BYTES:
+            changes[name] = UNSET
+            cut.append(name)
+    said = None if thread is None else completion(thread)
+    if said is not None:
+        # JSON may hold halves of surrogate pairs, and UTF-8 cannot.
+        changes["completion"] = said[:TEXT_CHARACTERS].encode(errors="replace").decode()
+    if thread is None or (said is not None and len(said) > TEXT_CHARACTERS):
+        cut.append("completion")
+    return replace(row, **changes, cut=cut)
+
+
+def _cut_error(error: OutcomeError) -> OutcomeError:
+    reply = None if error.reply is None else error.reply[:TEXT_CHARACTERS]
+    return replace(error, message=error.message[:TEXT_CHARACTERS], reply=reply)

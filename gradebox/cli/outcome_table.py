@@ -1,0 +1,108 @@
+"""`gradebox batches table`"""
+
+from typing import TYPE_CHECKING, Annotated, Any, get_args
+
+import typer
+
+from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.output import as_json, cell, note, say, table
+
+if TYPE_CHECKING:
+    from gradebox.outcome_table import ErrorGroups, TablePage, TableRow
+
+_SHOWN = 100  # characters of a text
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    client_command(app, "table")(show_table)
+
+
+def show_table(
+    invocation: Invocation,
+    batch: Annotated[str, typer.Argument(metavar="ID", help="The batch's id.")],
+    grader: Annotated[str | None, typer.Option(help="Which grader, where the batch has several.")] = None,
+    errors: Annotated[bool, typer.Option("--errors", help="Errors in groups of what says the same.")] = False,
+    kind: Annotated[
+        str | None, typer.Option(help="scored, not_applicable, error, or a kind of error such as exception.")
+    ] = None,
+    low: Annotated[float | None, typer.Option(help="Scores from here on.")] = None,
+    high: Annotated[float | None, typer.Option(help="Scores up to here.")] = None,
+    histogram_bin: Annotated[
+        int | None, typer.Option("--bin", min=0, max=9, help="Scores of this bin of the summary's histogram.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="A text in a reason, a message or a completion.")] = None,
+    sort: Annotated[str, typer.Option(help="index, score or run_ms; with - before it, backwards.")] = "index",
+    page: Annotated[int, typer.Option(min=1, help="Which page.")] = 1,
+    limit: Annotated[int, typer.Option(min=1, max=200, help="Rows on a page.")] = 50,
+) -> None:
+    """A page of the outcomes of a batch, sorted and filtered once it is over; or its errors in groups."""
+    import msgspec
+
+    _check("--kind", kind, _kinds())
+    _check("--sort", sort, _sorts())
+    handle = invocation.client.batches.get(batch)
+    if errors:
+        if (kind, low, high, histogram_bin, text, sort, page, limit) != (*[None] * 5, "index", 1, 50):
+            raise typer.BadParameter("goes with --grader alone", param_hint="--errors")
+        groups = handle.error_groups(grader)
+        return as_json(msgspec.to_builtins(groups)) if invocation.json else _show_errors(groups)
+    asked: dict[str, Any] = {"kind": kind, "low": low, "high": high, "bin": histogram_bin, "text": text, "sort": sort}
+    found = handle.table(grader, page=page, limit=limit, **asked)
+    return as_json(msgspec.to_builtins(found)) if invocation.json else _show_page(found)
+
+
+def _check(option: str, value: str | None, known: tuple[str, ...]) -> None:
+    if value is not None and value not in known:
+        raise typer.BadParameter(f"is one of {', '.join(known)}", param_hint=option)
+
+
+def _kinds() -> tuple[str, ...]:
+    from gradebox.outcome_table import KindFilter
+
+    return tuple(kind for part in get_args(KindFilter) for kind in get_args(part))
+
+
+def _sorts() -> tuple[str, ...]:
+    from gradebox.outcome_table import Sort
+
+    return get_args(Sort)
+
+
+def _show_page(found: "TablePage") -> None:
+    rows = [(one.index, one.id, one.score, _short(one.completion), _said(one), one.run_ms) for one in found.rows]
+    table(["index", "id", "score", "completion", "reason or error", "ms"], rows)
+    pages = -(-found.total // found.limit)
+    if not found.is_over:
+        note("the batch is not over: these are its outcomes so far")
+    say(f"{found.grader}: page {cell(found.page)} of {cell(pages)}, {cell(found.total)} outcomes")
+    if found.is_cut:
+        note(f"only {cell(found.searched)} outcomes were searched for the text: filter by kind or score")
+
+
+def _said(row: "TableRow") -> str | None:
+    if row.error is not None:
+        return f"{row.error.kind}: {_short(row.error.message)}"
+    if row.not_applicable is not None:
+        return f"not applicable: {_short(row.not_applicable)}"
+    return _short(row.reason)
+
+
+def _short(text: str | None) -> str | None:
+    if text is None:
+        return None
+    line = " ".join(text.split())
+    return line if len(line) <= _SHOWN else line[: _SHOWN - 1] + "…"
+
+
+def _show_errors(found: "ErrorGroups") -> None:
+    rows = [
+        (kind.kind, one.count, one.line, _short(one.message), _short(one.example), ", ".join(map(str, one.indices)))
+        for kind in found.kinds
+        for one in kind.groups
+    ]
+    table(["kind", "count", "line", "message", "the first", "threads"], rows)
+    say(f"{found.grader}: {cell(found.total)} errors")
+    for kind in found.kinds:
+        if kind.others:
+            note(f"{cell(kind.others)} errors of kind {kind.kind} are in further groups")

@@ -1,0 +1,98 @@
+"""The chunks of a batch that one grader has scored. Their outcomes, one chunk after the other, are the rows of its
+table.
+"""
+
+import hashlib
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import IO, NamedTuple
+
+import msgspec
+
+from storage.batch_plan import Plan
+from storage.batch_threads import with_end
+from storage.chunks import Chunk
+from storage.outcomes import BLOCK_BYTES
+from storage.spool import Part, Spool
+
+
+class GradedChunk(NamedTuple):
+    """A chunk with outcomes that count."""
+
+    chunk: Chunk
+    unit: int
+    attempt: int
+    first_row: int
+
+
+class Place(NamedTuple):
+    """Where the lines of one row end in their chunk: its outcome in the file of the unit, its thread in the payload.
+    They begin where those of the row before end.
+    """
+
+    outcome_end: int
+    thread_end: int
+
+
+class GradedChunks:
+    """Those of one grader, by its number in the batch. A cancelled batch lacks some: with gaps, a row is no thread's
+    index. Without, they end before the first that is not scored.
+
+    Attributes:
+        rows: how many outcomes there are.
+    """
+
+    def __init__(self, batch_id: str, plan: Plan, attempts: Sequence[int], scorer: int, with_gaps: bool) -> None:
+        self._batch_id = batch_id
+        self.scorer = scorer
+        self.chunks: list[GradedChunk] = []
+        self.rows = 0
+        for number, chunk in enumerate(plan.chunks):
+            unit = scorer * len(plan.chunks) + number
+            if unit < len(attempts) and attempts[unit]:
+                self.chunks.append(GradedChunk(chunk, unit, attempts[unit], self.rows))
+                self.rows += chunk.lines
+            elif not with_gaps:
+                break
+
+    @property
+    def digest(self) -> str:
+        """Of the outcomes that count: another one where some were scored again."""
+        counted = [(one.unit, one.attempt) for one in self.chunks]
+        return hashlib.sha256(msgspec.msgpack.encode(counted)).hexdigest()[:16]
+
+    def outcomes(self, spool: Spool) -> Iterator[bytes]:
+        """All outcomes, in blocks."""
+        for one in self.chunks:
+            yield from self.outcomes_of(spool, one)
+
+    def opened(self, spool: Spool, one: GradedChunk) -> IO[bytes]:
+        """The outcomes of one chunk, a line each."""
+        return spool.open_outcomes(self._batch_id, one.unit, one.attempt)
+
+    def outcomes_of(self, spool: Spool, one: GradedChunk) -> Iterator[bytes]:
+        """Those of one chunk, in blocks."""
+        with self.opened(spool, one) as file:
+            yield from iter(lambda: file.read(BLOCK_BYTES), b"")
+
+    def threads(self, spool: Spool) -> Iterator[bytes]:
+        """The threads of all outcomes, in blocks."""
+        for one in self.chunks:
+            yield from self.threads_of(spool, one)
+
+    def threads_of(self, spool: Spool, one: GradedChunk) -> Iterator[bytes]:
+        """Those of one chunk."""
+        yield with_end(spool.read_payload(self._batch_id, one.chunk.offset, one.chunk.length))
+
+    def holding(self, row: int) -> GradedChunk:
+        """The chunk of a row."""
+        return self.chunks[bisect_right(self.chunks, row, key=lambda one: one.first_row) - 1]
+
+    def parts(self, spool: Spool, row: int, before: Place, at: Place) -> tuple[Part, Part]:
+        """The line of a row's outcome and that of its thread; `before` is the place of the row before."""
+        one = self.holding(row)
+        start = Place(0, 0) if row == one.first_row else before
+        outcome = spool.outcomes_part(self._batch_id, one.unit, one.attempt, start.outcome_end, at.outcome_end)
+        end = min(at.thread_end, one.chunk.length)  # the last line of a batch may lack its end
+        offset = one.chunk.offset
+        return outcome, spool.payload_part(self._batch_id, offset + start.thread_end, offset + end)

@@ -1,0 +1,269 @@
+"""Pages are compared with what sorting and filtering all outcomes in memory gives."""
+
+import json
+import random
+from itertools import product
+
+import msgspec
+import pytest
+from redis import Redis
+
+from api.table.lines import THREAD_BYTES
+from api.table.making import GraderTable
+from api.table.page import PageOf, page
+from gradebox.outcome import CompletionScore, Outcome, OutcomeError
+from gradebox.outcome_table import KindFilter, Sort, TablePage
+from storage import outcomes
+from storage.errors import Conflict
+from storage.outcome_selection import OutcomeFilter
+from storage.spool import Spool
+from storage.statistics import tally
+from storage.store import Store
+from storage.summary import summarise
+from tests.object_store import object_store
+from tests.storage.making import accept, claim, finish, outcomes_of, wanted
+
+ROWS = 3300
+SORTS: tuple[Sort, ...] = ("index", "-index", "score", "-score", "run_ms", "-run_ms")
+KINDS: tuple[KindFilter | None, ...] = (None, "scored", "not_applicable", "error", "timeout", "memory")
+FILTERS = [
+    *(OutcomeFilter(kind) for kind in KINDS),
+    OutcomeFilter(low=0.25),
+    OutcomeFilter(high=0.9),
+    OutcomeFilter(low=0.333, high=0.334),
+    OutcomeFilter("scored", low=0.1, high=0.7003),
+    OutcomeFilter("error", low=0.1),
+    OutcomeFilter(low=2.0),
+    OutcomeFilter(low=0.6, high=0.5),
+    OutcomeFilter(bin=0),
+    OutcomeFilter(bin=7),
+    OutcomeFilter(bin=9, high=0.95),
+]
+
+
+def thread(number: int) -> bytes:
+    said = f"completion of {number}" + " and so on" * (50 if number % 10 == 3 else 0)
+    line = {"turns": [["user", "find 1234 in a prompt"], ["assistant", said]], "id": number}
+    if number == 9:
+        line["turns"] = [["assistant", "completion of 9, \ud800"]]
+    if number == 5:
+        line["metadata"] = {"long": "x" * THREAD_BYTES}
+    return b"{}\n" if number == 7 else json.dumps(line).encode() + b"\n"
+
+
+def random_outcomes(count: int, grader: str, first: int, chance: random.Random, scores: str) -> list[Outcome]:
+    found = []
+    for index in range(first, first + count):
+        run_ms = chance.choice([chance.random(), 0.25])
+        kind = chance.random()
+        if kind < 0.1:
+            error = OutcomeError(chance.choice(["timeout", "exception"]), f"it failed after {index} s (line 3)")
+            found.append(Outcome(index, grader, None, run_ms, error=error))
+        elif kind < 0.2:
+            found.append(Outcome(index, grader, None, run_ms, not_applicable="no documents"))
+        else:
+            score = {"all": chance.random(), "few": chance.choice([0.0, 0.5, 1.0]), "heavy": chance.random()}[scores]
+            score = 0.5 if scores == "heavy" and chance.random() < 0.4 else score
+            found.append(Outcome(index, grader, score, run_ms, reason=f"Grüße, row {index}"))
+    return found
+
+
+@pytest.fixture(params=["all", "few", "heavy"])
+def batch(store: Store, request: pytest.FixtureRequest) -> str:
+    """A batch of two graders that is over."""
+    chance = random.Random(5)
+    batch = accept(store, ROWS, wanted(store, "other"), wanted(store, "exact"), line=thread)
+    while lease := store.leases.claim():
+        like = outcomes_of(store, lease)
+        made = random_outcomes(len(like), like[0].grader, like[0].index, chance, request.param)
+        assert finish(store, lease, made)
+    return batch
+
+
+def made(store: Store, batch: str, grader: str = "exact@1") -> GraderTable:
+    table = GraderTable(store, store.batches.get("default", batch), grader)
+    table.make(lambda: False)
+    return table
+
+
+def read(store: Store, batch: str, grader: str) -> list[Outcome]:
+    lines = b"".join(outcomes.read(store.batches, store.spool, batch))
+    return [one for one in msgspec.json.Decoder(Outcome).decode_lines(lines) if one.grader == grader]
+
+
+def matches(outcome: Outcome, wanted: OutcomeFilter, edges: list[tuple[float, float]]) -> bool:
+    kind = "scored" if outcome.score is not None else outcome.error.kind if outcome.error else "not_applicable"
+    if wanted.kind not in (None, kind) and not (wanted.kind == "error" and outcome.error):
+        return False
+    if not wanted.has_range:
+        return True
+    score = outcome.score
+    if score is None:
+        return False
+    if wanted.bin is not None:
+        rounded = float(f"{score:.3g}")
+        low, high = edges[0][0], edges[-1][1]
+        share = (min(max(rounded, low), high) - low) / (high - low)
+        if min(int(share * 10), 9) != wanted.bin:
+            return False
+    return (wanted.low is None or score >= wanted.low) and (wanted.high is None or score <= wanted.high)
+
+
+def ordered(found: list[Outcome], sort: Sort) -> list[int]:
+    if sort.endswith("score"):
+        scored = sorted((one for one in found if one.score is not None), key=lambda one: one.score or 0.0)
+        rest = [one.index for one in found if one.score is None]
+        indices = [one.index for one in scored]
+        return (indices[::-1] if sort[0] == "-" else indices) + rest
+    if sort.endswith("run_ms"):
+        found = sorted(found, key=lambda one: one.run_ms)
+    indices = [one.index for one in found]
+    return indices[::-1] if sort[0] == "-" else indices
+
+
+def answered(store: Store, table: GraderTable, of: PageOf) -> TablePage:
+    return msgspec.json.decode(page(store.spool, table, of, None), type=TablePage)
+
+
+def test_pages_are_what_sorting_and_filtering_all_outcomes_gives(store: Store, batch: str) -> None:
+    table = made(store, batch)
+    every = read(store, batch, "exact@1")
+    histogram = summarise("exact@1", 1.0, tally(every)).histogram
+    edges = [(one.low, one.high) for one in histogram]
+    for wanted_, sort in product(FILTERS, SORTS):
+        expected = ordered([one for one in every if matches(one, wanted_, edges)], sort)
+        for number, limit in ((1, 7), (3, 50), (max(1, (len(expected) + 49) // 50), 50), (900, 200)):
+            found = answered(store, table, PageOf(wanted_, sort, number, limit))
+            start = (number - 1) * limit
+            assert [row.index for row in found.rows] == expected[start : start + limit], (wanted_, sort, number)
+            assert found.total == len(expected)
+
+
+def test_a_bin_has_as_many_as_the_histogram_counts(store: Store, batch: str) -> None:
+    table = made(store, batch)
+    every = read(store, batch, "exact@1")
+    for number, one in enumerate(summarise("exact@1", 1.0, tally(every)).histogram):
+        assert answered(store, table, PageOf(OutcomeFilter(bin=number), "index", 1, 1)).total == one.count
+
+
+def test_rows_are_outcomes_with_the_beginning_of_their_completions(store: Store, batch: str) -> None:
+    every = read(store, batch, "exact@1")
+    rows = answered(store, made(store, batch), PageOf(OutcomeFilter(), "index", 1, 20)).rows
+    for row, outcome in zip(rows, every, strict=False):
+        fields = {name: getattr(row, name) for name in Outcome.__struct_fields__}
+        assert Outcome(**fields) == outcome
+        if row.index in (5, 7):
+            assert (row.completion, row.cut) == (None, ["completion"] if row.index == 5 else [])
+        else:
+            assert (row.completion or "").startswith(f"completion of {row.index}")
+            assert row.index != 9 or row.completion == "completion of 9, ?"
+            assert row.cut == (["completion"] if row.index % 10 == 3 else [])
+            assert len(row.completion or "") <= 300
+
+
+def test_long_texts_are_cut_and_large_parts_left_out(store: Store) -> None:
+    batch = accept(store, 3, wanted(store, "exact"))
+    lease = claim(store)
+    long, score = "ä" * 400, CompletionScore(1.0, reason="z" * 3000)
+    finish(
+        store,
+        lease,
+        [
+            Outcome(0, "exact@1", 1.0, 0.5, reason=long, stdout=long, details={"a": "x" * 3000}),
+            Outcome(1, "exact@1", None, 0.5, error=OutcomeError("model", long, reply=long)),
+            Outcome(2, "exact@1", 1.0, 0.5, reason="short", details={"a": 1}, scores=[score], values={"v": 1.0}),
+        ],
+    )
+    first, second, third = answered(store, made(store, batch), PageOf(OutcomeFilter(), "index", 1, 50)).rows
+    assert (first.reason, first.stdout, first.details) == (long[:300], long[:300], None)
+    assert first.cut == ["reason", "stdout", "details"]
+    assert second.error == OutcomeError("model", long[:300], reply=long[:300])
+    assert second.cut == ["error"]
+    assert (third.reason, third.details, third.values) == ("short", {"a": 1}, {"v": 1.0})
+    assert (third.scores, third.cut) == (None, ["scores"])
+
+
+def test_a_text_is_looked_for_in_what_was_said(store: Store, batch: str) -> None:
+    table = made(store, batch)
+    every = read(store, batch, "exact@1")
+    for text in ("1234", "grüße, ROW 123", "failed AFTER", "completion of 77"):
+        among = table.search(lambda: False, text)
+        assert (among.searched, among.is_cut) == (ROWS, False)
+        expected = [
+            one
+            for one in every
+            if text.lower() in f"{one.reason}|{one.error and one.error.message}|completion of {one.index}".lower()
+        ]
+        for sort in SORTS:
+            data = page(store.spool, table, PageOf(OutcomeFilter(), sort, 1, 200), among)
+            found = msgspec.json.decode(data, type=TablePage)
+            assert [row.index for row in found.rows] == ordered(expected, sort)[:200], (text, sort)
+            assert (found.total, found.searched) == (len(expected), ROWS)
+
+
+def test_outcomes_that_are_scored_again_have_another_index_and_the_old_one_goes(store: Store) -> None:
+    batch = accept(store, 2, wanted(store, "exact"))
+    lease = claim(store)
+    failed = OutcomeError("infrastructure", "no sandbox", retryable=True)
+    finish(store, lease, [Outcome(0, "exact@1", 1.0, 0.5), Outcome(1, "exact@1", None, 0.5, error=failed)])
+    unread = made(store, batch)
+    assert answered(store, made(store, batch), PageOf(OutcomeFilter("error"), "index", 1, 50)).total == 1
+    store.retries.begin("default", batch, lambda lane, units: None)
+    assert not GraderTable(store, store.batches.get("default", batch), "exact@1").is_over
+    lease = claim(store)
+    finish(store, lease, [Outcome(0, "exact@1", 1.0, 0.5), Outcome(1, "exact@1", 0.5, 0.5)])
+    after = made(store, batch)
+    assert answered(store, after, PageOf(OutcomeFilter("error"), "index", 1, 50)).total == 0
+    assert store.spool.indexes(batch) == [after.index.name]
+    with pytest.raises(Conflict, match="ask again"):
+        answered(store, unread, PageOf(OutcomeFilter(), "index", 1, 50))
+
+
+def test_an_object_store_gives_the_same_pages(redis: Redis, store: Store) -> None:
+    with object_store() as url:
+        far = Store(redis, Spool(url))
+        chance = random.Random(5)
+        batch = accept(far, 600, wanted(far, "exact"), line=thread)
+        while lease := far.leases.claim():
+            like = outcomes_of(far, lease)
+            assert finish(far, lease, random_outcomes(len(like), like[0].grader, like[0].index, chance, "all"))
+        every = read(far, batch, "exact@1")
+        table = made(far, batch)
+        for of in (OutcomeFilter(), OutcomeFilter("error"), OutcomeFilter(low=0.333, high=0.9), OutcomeFilter(low=2.0)):
+            expected = ordered([one for one in every if matches(one, of, [])], "-score")
+            rows = answered(far, table, PageOf(of, "-score", 1, 50)).rows
+            assert [row.index for row in rows] == expected[:50]
+        first = answered(far, table, PageOf(OutcomeFilter(), "index", 1, 20)).rows
+        assert first[4].completion == "completion of 4"
+        assert (first[5].completion, first[5].cut) == (None, ["completion"])
+        assert far.spool.indexes(batch) == [table.index.name]
+
+
+def test_a_batch_that_runs_has_its_outcomes_so_far_by_index(store: Store) -> None:
+    batch = accept(store, 2500, wanted(store, "other"), wanted(store, "exact"), line=thread)
+    leases = {store.batches.plan(batch).unit(lease.unit): lease for lease in iter(store.leases.claim, None)}  # type: ignore[union-attr]  # it is there
+    of = dict(zip([(scorer, chunk.first_index) for scorer, chunk in leases], leases.values(), strict=True))
+    table = GraderTable(store, store.batches.get("default", batch), "exact@1")
+    assert answered(store, table, PageOf(OutcomeFilter(), "index", 1, 50)).rows == []
+    for first in (2000, 0, 1000):
+        finish(store, of[1, first])
+        table = GraderTable(store, store.batches.get("default", batch), "exact@1")
+        rows = {2000: 0, 0: 1000, 1000: 2500}[first]  # up to the first gap
+        for number, limit in ((1, 50), (6, 180), (13, 200), (20, 200)):
+            found = answered(store, table, PageOf(OutcomeFilter(), "index", number, limit))
+            expected = list(range(rows))[(number - 1) * limit : number * limit]
+            assert [row.index for row in found.rows] == expected
+            assert [row.completion for row in found.rows if row.index % 10 == 1] == [
+                f"completion of {index}" for index in expected if index % 10 == 1
+            ]
+            assert (found.total, found.is_over) == (rows, False)
+
+
+def test_the_index_goes_with_its_batch(store: Store) -> None:
+    batch = accept(store, 2, wanted(store, "exact"))
+    finish(store, claim(store))
+    made(store, batch)
+    store.batches.delete("default", batch)
+    store.spool.remove(batch)
+    assert store.spool.indexes(batch) == []
+    assert batch not in store.spool.batches()
