@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 from api.http.problems import AWAY, ProblemError, problem_of
 from api.services import Services
 from storage.errors import StorageError
-from ui import batches, editor, graders, models, signing_in
+from ui import batches, downloads, editor, graders, models, numbers, rows, signing_in
 from ui.security import Guarded
 from ui.templates import STATIC, page, rendered
 from ui.visits import SignedOut, visit
@@ -46,6 +46,16 @@ def pages(services: Services) -> Starlette:
             Route(f"{project}/check", editor.check, methods=["POST"]),
             Route(f"{project}/keep", editor.keep, methods=["POST"]),
             Route(f"{project}/batches", batches.listed),
+            Route(f"{project}/batches/{{batch}}", batches.show),
+            Route(f"{project}/batches/{{batch}}/progress", batches.progress),
+            Route(f"{project}/batches/{{batch}}/cancel", batches.cancel, methods=["POST"]),
+            Route(f"{project}/batches/{{batch}}/retry", batches.retry, methods=["POST"]),
+            Route(f"{project}/batches/{{batch}}/again", batches.again, methods=["POST"]),
+            Route(f"{project}/batches/{{batch}}/rows/{{index}}", rows.show),
+            Route(f"{project}/batches/{{batch}}/outcomes.jsonl", downloads.as_lines),
+            Route(f"{project}/batches/{{batch}}/outcomes.csv", downloads.as_csv),
+            Route(f"{project}/batches/{{batch}}/agreement", numbers.agreement),
+            Route(f"{project}/compare", numbers.compare),
             Route(f"{project}/models", models.listed),
             Mount("/static", _Static(directory=STATIC)),
         ],

@@ -1,20 +1,171 @@
-"""The list of batches."""
+"""Batches: their list, and one of them with its table."""
 
+from dataclasses import dataclass
+from typing import Any, cast
+
+import msgspec
 from anyio.to_thread import run_sync
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from ui.templates import page
-from ui.visits import visit
+from api.http.problems import invalid
+from api.intake.batch_upload import Arrival, NewBatch, named
+from api.routes import tables
+from api.routes.batches import own
+from api.routes.numbers import side
+from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
+from gradebox.schemas import ENDED, Batch
+from ui import histogram, query
+from ui.forms import read_form
+from ui.templates import page, rendered
+from ui.visits import Visit, visit
 
 _PAGE = 50
+_MOST_PAGES = 20_000
 
 
 async def listed(request: Request) -> Response:
     """The newest batches of the project; of a grader, where one is named."""
     who = await visit(request)
-    before, grader = request.query_params.get("before"), request.query_params.get("grader", "")
+    before, text = request.query_params.get("before"), request.query_params.get("grader", "")
+    key, number = "", None
+    if text:
+        (grader,) = named([text], [])
+        key, number = grader.key, grader.version
     newest = who.services.store.batches.newest
-    found = await run_sync(newest, who.project, _PAGE, before, grader)
+    found = await run_sync(newest, who.project, _PAGE, before, key, number)
     following = found[-1].id if len(found) == _PAGE else None
-    return page("batches.html", visit=who, here="batches", batches=found, following=following, grader=grader)
+    return page("batches.html", visit=who, here="batches", batches=found, following=following, grader=text)
+
+
+@dataclass(frozen=True)
+class _View:
+    """What the URL says of the table."""
+
+    grader: str
+    kind: str | None
+    bin: int | None
+    low: float | None
+    high: float | None
+    text: str
+    sort: str
+    number: int
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether it is not of all outcomes."""
+        return bool(self.kind or self.text) or (self.bin, self.low, self.high) != (None, None, None)
+
+
+async def show(request: Request) -> Response:
+    """A batch: its progress, and once it is over its summary, its errors in groups, and the table."""
+    who = await visit(request)
+    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+    view = _view(request, batch)
+    table = await _table(request, who, batch, view)
+    errors = await _errors(request, who, batch, view) if table.is_over else None
+    summary = next((one for one in batch.summary if one.grader == view.grader), None)
+    graders = [grader.key for grader in await run_sync(who.services.store.graders.all, who.project)]
+    return page(
+        "batch.html",
+        visit=who,
+        here="batches",
+        batch=batch,
+        is_over=batch.state in ENDED,
+        view=view,
+        table=table,
+        errors=errors,
+        summary=summary,
+        bars=histogram.bars(summary) if summary else [],
+        graders=graders,
+        last_page=max(1, -(-table.total // _PAGE)),
+        link=lambda **changes: "?" + query.with_changes(request, changes),
+    )
+
+
+def _view(request: Request, batch: Batch) -> _View:
+    asked = request.query_params.get("grader") or str(batch.graders[0])
+    return _View(
+        side(batch, asked).grader,
+        query.one_of(request, "kind", KindFilter),
+        query.number(request, "bin", 0, 9),
+        query.decimal(request, "low"),
+        query.decimal(request, "high"),
+        request.query_params.get("text", "")[: tables.TEXT_LENGTH],
+        query.one_of(request, "sort", Sort) or "index",
+        query.number(request, "page", 1, _MOST_PAGES, 1) or 1,
+    )
+
+
+async def _table(request: Request, who: Visit, batch: Batch, view: _View) -> TablePage:
+    """Of a batch that runs: what there is of it, by index."""
+    wanted: dict[str, Any] = {"kind": None, "low": None, "high": None, "bin": None, "text": None, "sort": "index"}
+    if batch.state in ENDED:
+        wanted = {
+            "kind": cast(KindFilter, view.kind),
+            "low": view.low,
+            "high": view.high,
+            "bin": view.bin,
+            "text": view.text or None,
+            "sort": cast(Sort, view.sort),
+        }
+    answer = await tables.read_table(
+        request,
+        who.services,
+        who.project,
+        batch.id,
+        view.grader,
+        page_number=view.number,
+        limit=_PAGE,
+        **wanted,
+    )
+    return msgspec.json.decode(answer.body, type=TablePage)
+
+
+async def _errors(request: Request, who: Visit, batch: Batch, view: _View) -> ErrorGroups:
+    answer = await tables.read_errors(request, who.services, who.project, batch.id, view.grader)
+    return msgspec.json.decode(answer.body, type=ErrorGroups)
+
+
+async def progress(request: Request) -> Response:
+    """How far a batch is, for a page that looks again and again; once it is over, the page is to be made anew."""
+    who = await visit(request)
+    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+    headers = {"HX-Refresh": "true"} if batch.state in ENDED else None
+    return HTMLResponse(rendered("_progress.html", visit=who, batch=batch), headers=headers)
+
+
+async def cancel(request: Request) -> Response:
+    """Ends a batch that runs."""
+    who, batch = await _mine(request)
+    await run_sync(who.services.store.batches.cancel, who.project, batch.id)
+    return _to(who, batch.id)
+
+
+async def retry(request: Request) -> Response:
+    """Scores the retryable outcomes again."""
+    who, batch = await _mine(request)
+    await run_sync(who.services.dispatch.retry, who.project, batch.id)
+    return _to(who, batch.id)
+
+
+async def again(request: Request) -> Response:
+    """Has the threads of a batch scored by another grader, or another version: a new batch."""
+    who = await visit(request, "score")
+    fields = await read_form(request)
+    if not fields.get("grader"):
+        raise invalid("name a grader: its key, or key@version")
+    new = NewBatch(named([fields["grader"]], []), threads_of=request.path_params["batch"])
+    made = await Arrival(who.services, who.project, who.key.id, None).take_threads_of(request, new)
+    return _to(who, made.id)
+
+
+async def _mine(request: Request) -> tuple[Visit, Batch]:
+    """A batch that one may change: an own one, or any for one who manages. Raises ProblemError."""
+    who = await visit(request, "score")
+    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+    return who, own(request, batch)
+
+
+def _to(who: Visit, batch_id: str) -> Response:
+    return RedirectResponse(f"/ui/projects/{who.project}/batches/{batch_id}", 303)

@@ -141,9 +141,9 @@ class Arrival(NamedTuple):
             return await self._skip(request)
         body = await bodies.read(request, JSON_BYTES, "send it as JSON lines (application/x-ndjson)")
         taken = await run_sync(self._take, body)
-        return taken if isinstance(taken, Batch) else await self._take_threads_of(request, taken)
+        return taken if isinstance(taken, Batch) else await self.take_threads_of(request, taken)
 
-    async def _take_threads_of(self, request: Request, new: NewBatch) -> Batch:
+    async def take_threads_of(self, request: Request, new: NewBatch) -> Batch:
         """Copies the threads of another batch, block by block: they may be gigabytes, and others wait meanwhile."""
         terms = terms_of(new.budget, new.keep_replies)
         blocks, wanted, upload = await run_sync(self._begin_copy, new)

@@ -225,13 +225,14 @@ async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEven
             yield ServerSentEvent(event="end" if progress.is_over else "progress", raw_data=progress.text)
 
 
-def _own(request: Request, batch: Known) -> Batch:
+def own(request: Request, batch: Known) -> Batch:
+    """A batch that the key of the request made, or any for one that manages. Raises ProblemError."""
     if batch.created_by != key_of(request).id:
         require(key_of(request), "manage")
     return batch
 
 
-Own = Annotated[Batch, Depends(_own)]
+Own = Annotated[Batch, Depends(own)]
 """A batch that the key made, or any of the project for one that may manage it."""
 
 

@@ -86,7 +86,7 @@ def shoot(page: Page, name: str) -> None:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     wide = page.viewport_size
     for scheme in ("light", "dark"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]  # one of the two
+        page.emulate_media(color_scheme=scheme)
         page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}.png", animations="disabled")
     page.emulate_media(color_scheme="light")
     page.set_viewport_size({"width": 390, "height": 844})

@@ -1,0 +1,253 @@
+"""Batches in the browser: progress, histogram, errors, table, rows, comparison, agreement."""
+
+import csv
+import io
+import json
+import re
+import time
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.api.conftest import PROJECT, create, finished
+from tests.ui.conftest import shoot
+
+pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
+BATCHES = "/ui/projects/default/batches"
+LINES = {"Content-Type": "application/x-ndjson"}
+MIXED = """from gradebox import Score
+
+
+async def grade(thread):
+    number = int(thread.completion())
+    if number % 10 == 3:
+        raise ValueError(f"number {number} is bad")
+    if number % 10 == 7:
+        return thread.metadata["missing"]
+    return Score(number % 10 / 10, reason=f"it is {number}")
+"""
+HOSTILE = "</td><img src=x onerror='window.hacked=1'><script>window.hacked=1</script>{{7*7}}"
+
+
+def submit(client: httpx.Client, count: int, key: str = "mixed", source: str = MIXED) -> str:
+    create(client, key, source)
+    return score(client, count, key)
+
+
+def score(client: httpx.Client, count: int, *keys: str) -> str:
+    threads = b"".join(
+        b'{"id": "t%d", "prompt": "Say a number", "completion": "%d", "metadata": {"good": %d}}\n' % (n, n, n % 2)
+        for n in range(count)
+    )
+    query = "&".join(f"grader={key}" for key in keys)
+    answer = client.post(f"{PROJECT}/batches?{query}", content=threads, headers=LINES)
+    assert answer.status_code == 202, answer.text
+    return str(answer.json()["id"])
+
+
+def rows(page: Page) -> list[str]:
+    return page.locator("tr[data-row] td:first-child").all_inner_texts()
+
+
+def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
+    batch = submit(client, 1000)
+    finished(client, batch)
+    page.goto(BATCHES)
+    page.click(f"text={batch}")
+    expect(page.locator("h1")).to_contain_text(batch)
+    assert rows(page) == [str(n) for n in range(50)]
+    expect(page.locator("h2").first).to_have_text("200 errors")
+    shoot(page, "batch")
+    page.locator("svg.histogram a").last.click()
+    expect(page.locator("form.bar .quiet").first).to_contain_text("100 outcomes in bar 10")
+    assert set(rows(page)) <= {str(n) for n in range(9, 1000, 10)}
+    page.get_by_text("all outcomes", exact=True).click()
+    page.select_option("select[name=sort]", "-score")
+    page.click("text=Filter")
+    page.click("text=Next page")
+    assert "sort=-score" in page.url
+    assert "page=2" in page.url
+    assert rows(page)[0] == "499"
+    page.click("summary:has-text('exception')")
+    first = page.locator("details.panel table tr").first
+    expect(first.locator(".cut")).to_contain_text("number # is bad")
+    expect(first.locator("a").first).to_have_text("line 7")
+    page.click(".chip:has-text('exception 200')")
+    assert set(rows(page)) <= {str(n) for n in range(1000) if n % 10 in (3, 7)}
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    dialog = page.locator("dialog")
+    expect(dialog).to_contain_text("number 3 is bad")
+    expect(dialog).to_contain_text('"good": 1')
+    shoot(page, "row")
+    dialog.get_by_text("Test in the editor").click()
+    page.wait_for_url("**/graders/mixed?sample=*")
+    expect(page.locator("code-editor#samples")).to_be_visible()
+    expect(page.locator("#report")).to_contain_text("number 3 is bad")
+
+
+def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
+    slow = "import time\n\n\nasync def grade(thread):\n    time.sleep(0.05)\n    return 1\n"
+    batch = submit(client, 2000, "slow", slow)
+    page.goto(f"{BATCHES}/{batch}")
+    bar = page.locator("progress")
+    expect(bar).to_be_visible()
+    began = bar.get_attribute("value")
+    page.wait_for_timeout(4500)
+    assert float(bar.get_attribute("value") or 0) > float(began or 0)
+    shoot(page, "batch-running")
+    page.click("button:has-text('Cancel')")
+    expect(page.locator(".chip").first).to_have_text("cancelled")
+    quick = score(client, 20, "slow")
+    page.goto(f"{BATCHES}/{quick}")
+    expect(page.locator(".chip").first).to_have_text("finished", timeout=15_000)  # by itself
+
+
+def test_two_versions_are_compared_on_the_same_threads(page: Page, client: httpx.Client) -> None:
+    batch = submit(client, 40)
+    finished(client, batch)
+    better = MIXED.replace('raise ValueError(f"number {number} is bad")', "return 1.0")
+    client.put(f"{PROJECT}/graders/mixed", json={"source": better}).raise_for_status()
+    page.goto(f"{BATCHES}/{batch}")
+    page.fill("form[action$='/again'] input[name=grader]", "mixed")
+    page.click("button:has-text('Score')")
+    page.wait_for_url(re.compile(rf"{BATCHES}/(?!{batch})"))
+    second = page.url.rpartition("/")[2]
+    finished(client, second)
+    page.goto(f"{BATCHES}/{batch}")
+    page.fill("input[name=b]", second)
+    page.click("button:has-text('Compare')")
+    expect(page.locator("h1")).to_have_text("mixed@1 and mixed@2")
+    expect(page.locator("p .warn")).to_contain_text("0 are scored by the first alone, 4 by the second alone")
+    expect(page.locator("code-editor .cm-changedLine")).to_have_count(1)
+    shoot(page, "compare")
+
+
+def test_a_grader_is_held_beside_labels(page: Page, client: httpx.Client) -> None:
+    batch = submit(client, 40, "parity", "async def grade(thread):\n    return float(int(thread.completion()) % 2)\n")
+    finished(client, batch)
+    client.post(f"{PROJECT}/graders", json={"key": "human", "kind": "custom"}).raise_for_status()
+    labels = b"".join(b'{"index": %d, "score": %d}\n' % (n, n % 4 == 1) for n in range(20))
+    recorded = client.put(f"{PROJECT}/batches/{batch}/scores?grader=human", content=labels, headers=LINES)
+    recorded.raise_for_status()
+    page.goto(f"{BATCHES}/{batch}")
+    expect(page.locator("[title='recorded from outside']")).to_contain_text("human@1: mean 0.25 of 20")
+    page.click("text=agreement with labels")
+    page.fill("input[name=label]", "human@1")
+    page.click("button:has-text('Look')")
+    expect(page.locator("dl.facts")).to_contain_text("20 of 40")
+    assert page.locator(".confusion td").all_inner_texts() == ["10", "5", "0", "5"]
+    shoot(page, "agreement")
+    page.locator(".confusion td a").last.click()
+    assert rows(page) == [str(n) for n in range(1, 40, 2)]
+
+
+def test_what_tenants_write_runs_nothing(page: Page, client: httpx.Client) -> None:
+    text = json.dumps(HOSTILE)
+    body = f"    print({text})\n    if thread.metadata.get('bad'):\n        raise ValueError({text})\n"
+    body += f"    return Score(1, reason={text}, details={{{text}: {text}}})\n"
+    source = f"from gradebox import Score\n\n\nasync def grade(thread):\n{body}"
+    create(client, "hostile", source)
+    threads = [
+        {"id": HOSTILE, "prompt": HOSTILE, "completion": HOSTILE, "metadata": {HOSTILE: HOSTILE}},
+        {"id": "e", "completion": HOSTILE, "metadata": {"bad": True}},
+        {"turns": HOSTILE, "id": HOSTILE},
+    ]
+    batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "hostile"}], "threads": threads}).json()["id"]
+    finished(client, batch)
+    page.goto(f"{BATCHES}/{batch}")
+    expect(page.locator("tr[data-row]")).to_have_count(3)
+    expect(page.locator("tr[data-row] td").nth(3)).to_have_text(HOSTILE)
+    for summary in page.locator("details.panel summary").all():
+        summary.click(position={"x": 2, "y": 2})
+    for index in range(3):
+        page.goto(f"{BATCHES}/{batch}/rows/{index}")
+        expect(page.locator("main")).to_contain_text(HOSTILE)
+    page.goto(f"{BATCHES}/{batch}?text={HOSTILE}&sort=-score")
+    expect(page.locator("input[name=text]")).to_have_value(HOSTILE)
+    assert page.evaluate("window.hacked") is None
+
+
+def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, client: httpx.Client) -> None:
+    source = (
+        "from gradebox import Score\n\n\nasync def grade(thread):\n    return Score(1, reason=thread.completion())\n"
+    )
+    create(client, "says", source)
+    said = ["=1+1", "+1", "-1", "@x", 'plain, with "quotes"\nand a line', "ü"]
+    threads = [{"id": one, "completion": one} for one in said]
+    batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "says"}], "threads": threads}).json()["id"]
+    finished(client, batch)
+    answer = browse.get(f"{BATCHES}/{batch}/outcomes.csv")
+    assert f'filename="{batch}.csv"' in answer.headers["content-disposition"]
+    table = list(csv.DictReader(io.StringIO(answer.text)))
+    assert [row["reason"] for row in table] == ["'=1+1", "'+1", "'-1", "'@x", *said[4:]]
+    assert [row["id"] for row in table[:2]] == ["'=1+1", "'+1"]
+    lines = browse.get(f"{BATCHES}/{batch}/outcomes.jsonl").text.splitlines()
+    assert [json.loads(line)["reason"] for line in lines] == said
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("page=x", "page=&#39;x&#39; is no number"),
+        ("page=0", "is no number from 1"),
+        ("bin=10", "is no number from 0 to 9"),
+        ("kind=nothing", "is none of scored"),
+        ("sort=x", "is none of index"),
+        ("low=nan", "low=&#39;nan&#39; is no number"),
+        ("low=1e999", "is no number"),
+        ("grader=nothing", "it has no grader"),
+    ],
+)
+def test_a_view_that_is_none_says_why(browse: httpx.Client, client: httpx.Client, query: str, said: str) -> None:
+    create(client)
+    batch = score(client, 3, "exact")
+    finished(client, batch)
+    answer = browse.get(f"{BATCHES}/{batch}?{query}")
+    assert answer.status_code == 422
+    assert said in answer.text
+
+
+def test_what_is_not_there_is_said(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client)
+    batch = score(client, 3, "exact")
+    finished(client, batch)
+    for path in (f"{BATCHES}/{'0' * 20}", f"{BATCHES}/{batch}/rows/3", f"{BATCHES}/x/rows/0"):
+        answer = browse.get(path)
+        assert answer.status_code == 404, path
+        assert "there is no" in answer.text or "has no thread" in answer.text
+    assert browse.get(f"{BATCHES}/{batch}/rows/x").status_code == 422
+    empty = browse.get(f"{BATCHES}/{batch}?low=5")
+    assert "No outcome matches" in empty.text
+
+
+def test_who_may_only_read_changes_nothing(client: httpx.Client, browse: httpx.Client) -> None:
+    create(client)
+    batch = score(client, 3, "exact")
+    finished(client, batch)
+    key = client.post("/v1/keys", json={"name": "reader", "projects": ["default"], "role": "read"}).json()
+    browse.post("/ui/sign-in", data={"key": key["secret"]})
+    shown = browse.get(f"{BATCHES}/{batch}").text
+    assert "/again" not in shown
+    for action in ("cancel", "retry", "again"):
+        refused = browse.post(f"{BATCHES}/{batch}/{action}", data={"grader": "exact"})
+        assert refused.status_code == 403
+    scorer = client.post("/v1/keys", json={"name": "scorer", "projects": ["default"], "role": "score"}).json()
+    browse.post("/ui/sign-in", data={"key": scorer["secret"]})
+    assert browse.post(f"{BATCHES}/{batch}/cancel").status_code == 403  # it is another key's batch
+    assert browse.post(f"{BATCHES}/{batch}/again", data={"grader": "exact"}).status_code == 303
+
+
+def test_a_page_of_a_large_batch_is_quick(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client)
+    batch = score(client, 50_000, "exact")
+    finished(client, batch)
+    browse.get(f"{BATCHES}/{batch}")  # makes the index
+    times = []
+    for number in (1, 500, 1000):
+        began = time.monotonic()
+        answer = browse.get(f"{BATCHES}/{batch}?sort=-score&page={number}")
+        times.append(time.monotonic() - began)
+        assert answer.text.count("data-row") == 50
+    assert min(times) < 0.5

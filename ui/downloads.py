@@ -1,0 +1,74 @@
+"""The outcomes of a batch as files."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from gradebox.outcome import Outcome
+from storage import outcomes
+from storage.store import Store
+from ui.visits import visit
+
+_COLUMNS = ("index", "id", "grader", "score", "not_applicable", "error", "message", "reason", "run_ms")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what programs for tables take for one
+_decoder = msgspec.json.Decoder(Outcome)
+
+
+async def as_lines(request: Request) -> Response:
+    """JSON lines, as the API has them."""
+    return await _file(request, "jsonl", "application/x-ndjson", lambda blocks: blocks)
+
+
+async def as_csv(request: Request) -> Response:
+    """A table for other programs. A text that these would take for a formula has an apostrophe before it."""
+    return await _file(request, "csv", "text/csv; charset=utf-8", _csv)
+
+
+async def _file(request: Request, kind: str, media_type: str, made: Any) -> Response:
+    who = await visit(request)
+    batch_id = request.path_params["batch"]
+    blocks = await run_sync(_blocks, who.services.store, who.project, batch_id)
+    headers = {"Content-Disposition": f'attachment; filename="{batch_id}.{kind}"'}
+    sent = who.services.large_answers.stream(request, made(blocks))
+    return StreamingResponse(sent, headers=headers, media_type=media_type)
+
+
+def _blocks(store: Store, project: str, batch_id: str) -> Iterator[bytes]:
+    store.batches.get(project, batch_id, summary=False)
+    return outcomes.read(store.batches, store.spool, batch_id)
+
+
+def _csv(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    yield _written([_COLUMNS])
+    rest = b""
+    for block in blocks:  # they end where a line ends, or not: those of several graders are cut anywhere
+        whole, _, rest = (rest + block).rpartition(b"\n")
+        if whole:
+            yield _written([_row(one) for one in _decoder.decode_lines(whole)])
+    if rest:
+        yield _written([_row(_decoder.decode(rest))])
+
+
+def _row(one: Outcome) -> tuple[object, ...]:
+    error = (one.error.kind, one.error.message) if one.error else ("", "")
+    texts = (one.id, one.grader, one.score, one.not_applicable, *error, one.reason, one.run_ms)
+    return (one.index, *map(_guarded, texts))
+
+
+def _guarded(value: object) -> object:
+    if isinstance(value, str):
+        return f"'{value}" if value.startswith(_FORMULA) else value
+    return "" if value is None else json.dumps(value)
+
+
+def _written(rows: Any) -> bytes:
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    return text.getvalue().encode("utf-8", "replace")

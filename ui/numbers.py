@@ -1,0 +1,97 @@
+"""Two graders or versions on the same threads, and a grader beside labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.http.problems import invalid
+from api.routes import numbers
+from api.services import Services
+from gradebox.agreement import Agreement
+from gradebox.comparison import Comparison
+from storage.errors import NotFound
+from ui import query
+from ui.templates import page
+from ui.visits import visit
+
+_FLIPS = 100
+
+
+async def compare(request: Request) -> Response:
+    """What the scores of two batches say, or of two graders of one, and which rows flipped."""
+    who = await visit(request)
+    asked = request.query_params
+    a, b = asked.get("a", ""), asked.get("b", "") or asked.get("a", "")
+    if not a:
+        raise invalid("the page compares two batches: name them, as ?a=ID&b=ID")
+    threshold = query.decimal(request, "threshold")
+    answer = await numbers.compare(
+        request,
+        who.services,
+        who.project,
+        a,
+        b,
+        asked.get("grader") or None,
+        asked.get("grader_b") or _same(asked.get("grader", ""), is_other=a != b),
+        1.0 if threshold is None else threshold,
+        _FLIPS,
+    )
+    found = Comparison.model_validate_json(bytes(answer.body))
+    sides = (found.a.grader, found.b.grader)
+    sources = await run_sync(_sources, who.services, who.project, sides) if sides[0] != sides[1] else None
+    return page("compare.html", visit=who, here="batches", found=found, sources=sources, asked=asked)
+
+
+def _same(grader: str, *, is_other: bool) -> str | None:
+    """The grader of the second batch, where none is named: that of the first, in whichever version it has there."""
+    return (grader.partition("@")[0] if is_other else grader) or None
+
+
+def _sources(services: Services, project: str, labels: Sequence[str]) -> list[str] | None:
+    """The sources of both sides; None where one is gone, or they are of different graders."""
+    (key, _, one), (other, _, two) = (label.partition("@") for label in labels)
+    if key != other:
+        return None
+    try:
+        return [services.store.graders.version(project, key, int(number)).source for number in (one, two)]
+    except NotFound:
+        return None
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """One place of the confusion: how many rows have this label and this score, and how dark it is, from 0 to 9."""
+
+    label: float
+    score: float
+    count: int
+    shade: int
+
+
+async def agreement(request: Request) -> Response:
+    """How far a grader agrees with labels."""
+    who = await visit(request)
+    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+    grader = request.query_params.get("grader") or str(batch.graders[0])
+    label, threshold = request.query_params.get("label", ""), query.decimal(request, "threshold")
+    values: dict[str, Any] = {"batch": batch, "grader": grader, "label": label, "threshold": threshold}
+    if not label:
+        return page("agreement.html", visit=who, here="batches", found=None, cells=[], **values)
+    answer = await numbers.agreement(request, who.services, who.project, batch.id, label, grader, threshold)
+    found = Agreement.model_validate_json(bytes(answer.body))
+    return page("agreement.html", visit=who, here="batches", found=found, cells=_cells(found), **values)
+
+
+def _cells(found: Agreement) -> list[list[_Cell]]:
+    most = max((count for row in found.confusion for count in row), default=0)
+    return [
+        [
+            _Cell(label, score, count, round(9 * count / most) if most else 0)
+            for score, count in zip(found.values, row, strict=True)
+        ]
+        for label, row in zip(found.values, found.confusion, strict=True)
+    ]

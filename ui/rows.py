@@ -1,0 +1,85 @@
+"""One row of a batch's table, whole."""
+
+import json
+from typing import Any, NamedTuple
+
+import msgspec
+from anyio.to_thread import run_sync
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from api.http.problems import invalid
+from api.services import Services
+from gradebox import thread_forms
+from gradebox.outcome import Outcome
+from gradebox.schemas import Batch
+from storage import batch_threads, outcomes
+from storage.errors import NotFound
+from ui.templates import page, rendered
+from ui.visits import visit
+
+_MOST_SHOWN = 100_000  # characters of one text
+_PARSED_BYTES = 256 * 1024  # of a longer thread the line is shown as it is
+_decode = msgspec.json.Decoder(Outcome).decode
+
+
+class _Thread(NamedTuple):
+    """A thread as it is shown: its turns and its metadata; or the line itself where it is none."""
+
+    turns: list[tuple[str, str]]
+    metadata: str
+    line: str
+
+
+async def show(request: Request) -> Response:
+    """What a grader said of a thread, and the thread: in a dialog of the table, or as a page."""
+    who = await visit(request)
+    text = request.path_params["index"]
+    if not (text.isascii() and text.isdigit() and len(text) < 8):
+        raise invalid(f"{text!r:.40} is no place of a thread: it is a number from 0")
+    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+    graders = [str(one) for one in batch.graders]
+    said, thread = await run_sync(_read, who.services, batch, int(text))
+    values: dict[str, Any] = {
+        "visit": who,
+        "batch": batch,
+        "index": int(text),
+        "outcomes": sorted(said, key=lambda one: (one.grader not in graders, one.grader)),
+        "thread": thread,
+        "of": request.query_params.get("grader") or graders[0],
+    }
+    if "hx-request" in request.headers:
+        return HTMLResponse(rendered("_row.html", **values))
+    return page("row.html", here="batches", **values)
+
+
+def _read(services: Services, batch: Batch, index: int) -> tuple[list[Outcome], _Thread]:
+    store = services.store
+    if index >= batch.threads:
+        raise NotFound(f"batch {batch.id} has no thread {index}: its threads are 0 to {batch.threads - 1}")
+    lines = b"".join(outcomes.read(store.batches, store.spool, batch.id, index - 1, 1)).splitlines()
+    line = b"".join(batch_threads.read_picked(store.batches, store.spool, batch.id, [index]))
+    return [_decode(one) for one in lines], _shown(line)
+
+
+def _shown(line: bytes) -> _Thread:
+    text = line.decode("utf-8", "replace").rstrip("\n")
+    if len(line) > _PARSED_BYTES:
+        return _Thread([], "", text[:_MOST_SHOWN])
+    try:
+        turns, metadata, _ = thread_forms.read(json.loads(text), keep_unknown=True)
+    except (ValueError, RecursionError):
+        return _Thread([], "", text[:_MOST_SHOWN])
+    told = json.dumps(metadata, ensure_ascii=False, indent=2) if metadata else ""
+    shown = [(str(role), str(content)[:_MOST_SHOWN]) for role, content in turns]
+    return _Thread(shown, told[:_MOST_SHOWN], text[:_MOST_SHOWN])
+
+
+def sample(services: Services, project: str, place: str) -> str:
+    """The thread at `batch:index`, as a sample of the editor. Raises NotFound and ProblemError."""
+    batch_id, _, index = place.partition(":")
+    if not (index.isascii() and index.isdigit() and len(index) < 8):
+        raise invalid(f"{place!r:.60} is no place of a thread: write BATCH:INDEX")
+    batch = services.store.batches.get(project, batch_id, summary=False)
+    _, thread = _read(services, batch, int(index))
+    return thread.line + "\n"
