@@ -15,6 +15,7 @@ from api.routes import (
     docs,
     endpoints,
     environments,
+    feedback,
     graders,
     health,
     keys,
@@ -38,7 +39,20 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
     app.state.services = services
     # A request tries one route after the other: what is waited for most comes first.
-    for part in (score, batches, validate, graders, numbers, environments, models, endpoints, budget, spending, audit):
+    for part in (
+        score,
+        batches,
+        validate,
+        graders,
+        numbers,
+        feedback,
+        environments,
+        models,
+        endpoints,
+        budget,
+        spending,
+        audit,
+    ):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
     spoken = dialects.routers(services.settings.dialects)
     for router in (me.router, projects.router, keys.router, audit.of_service):
