@@ -13,7 +13,6 @@ from api.intake import bodies
 from api.intake.batch_upload import Arrival, BudgetOfBatch, terms_of
 from api.intake.grader_of_batch import grader_of
 from api.services import Services
-from gradebox.limits import REQUEST_BYTES
 from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget
 from storage import feedback, feedback_lines
 from storage.batch_plan import Wanted
@@ -24,6 +23,7 @@ from storage.uploads import Upload
 
 NOTHING_TO_SAY = "nothing-to-say"
 INSTRUCTIONS_CHARACTERS = 4000
+_BYTES = 2 * bodies.MIB  # labels take some thirty times as much memory as text
 
 
 class NewFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
     """
     if bodies.media_type(request) != "application/json":
         raise bodies.unsupported(request, "application/json")
-    body = await bodies.read(request, REQUEST_BYTES)
+    body = await bodies.read(request, _BYTES, "labels in the metadata of the threads have no such limit")
     new = await bodies.worked_on(len(body), bodies.decode, body, NewFeedback)
     services, once = arrival.services, arrival.repeat.once if arrival.repeat else None
     if (before := await run_sync(services.store.batches.answered, once)) is not None:

@@ -16,6 +16,7 @@ from gradebox.client._sync.batches import BatchHandle
 from gradebox.errors import ApiError, Conflict, NotAllowed, NotFound, ScoreMissing
 from gradebox.outcome import Outcome
 from tests.gradebox.conftest import Service, serving
+from tests.sandbox.test_pool import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
@@ -26,6 +27,10 @@ async def grade(thread):
     if "broken" in thread.completion():
         raise ValueError("no score")
     return float(len(thread.completion()) < 10)
+"""
+GROUP = """
+async def grade(threads: list[StringThread]) -> list[float]:
+    return [0.0] * len(threads)
 """
 
 
@@ -89,9 +94,7 @@ def test_failures_get_feedback_beside_their_outcomes(client: Client, server: Mod
     feedback = batch.feedback("m")
     outcomes = given(feedback)
     assert feedback is not None
-    assert [(one.id, one.score, one.reason) for one in outcomes] == [
-        (f"t{n}", 0.0, SAID) for n in range(8, 12)
-    ]
+    assert [(one.id, one.score, one.reason) for one in outcomes] == [(f"t{n}", 0.0, SAID) for n in range(8, 12)]
     assert [one.details for one in outcomes] == [
         {"index": n, "grader": "polite@1", "of": "completion"} for n in range(8, 12)
     ]
@@ -124,7 +127,7 @@ def test_all_get_feedback_and_low_scores_are_no_warning(client: Client, server: 
     assert len(given(failures)) == 40
     assert failures is not None and failures.refresh().summary[0].warnings == []
     assert "len(thread.completion()) < 10" in asked(server, 0)[-1]
-    assert given(batch.feedback("m", threshold=0.0, instructions="Be kind.") or batch) == list(batch.outcomes())
+    assert batch.feedback("m", threshold=0.0) is None
     told = given(batch.feedback("m", threshold=0.5, instructions="Mind the {braces}, and 'quotes'."))
     assert len(told) == 40
     assert "Mind the {braces}, and 'quotes'." in server.bodies[-1]["messages"][-1]["content"]
@@ -153,11 +156,13 @@ def test_feedback_on_a_judge_is_where_labels_differ(client: Client, server: Mode
     by_id = given(batch.feedback("m", of="judge", grader="polite", labels={"t5": 1.0, "t0": 1.0, "t9": 0.0}))
     assert [(one.id, (one.details or {})["label"]) for one in by_id] == [("t5", 1.0)]
     before = len(server.bodies)
-    by_grader = given(batch.feedback("m", of="judge", grader="polite@1", labels="short", instructions="See the labels."))
+    by_grader = given(
+        batch.feedback("m", of="judge", grader="polite@1", labels="short", instructions="See the labels.")
+    )
     assert [one.id for one in by_grader] == ["t0", "t1", "t2", "t3", "t4", "t5"]
     assert [one.score for one in by_grader] == [1.0] * 4 + [0.0] * 2
     prompt = asked(server, before)[0]
-    for part in ("By its label it should be", "[begin judge ", '"criterion": "Is it polite?"', "See the labels."):
+    for part in ("By its label it should be", "[begin judge ", '"criterion": "Is it polite?"', "See it."):
         assert part in prompt
 
 
@@ -199,7 +204,8 @@ def test_what_cannot_be_is_refused_with_why(client: Client, service: Service) ->
     with Client(service.url, secret, client.project) as reader, pytest.raises(NotAllowed, match="score"):
         reader.batches.get(batch.id).feedback("m", grader="polite")
     client.graders.create.function(
-        key="group", fn="async def grade(threads: list[StringThread]) -> list[float]:\n    return [0.0] * len(threads)\n"
+        key="group",
+        fn="async def grade(threads: list[StringThread]) -> list[float]:\n    return [0.0] * len(threads)\n",
     )
     group = scored(client, "group", [{"prompt": "?", "completions": ["a", "b"]}])
     with pytest.raises(ApiError, match="takes groups of threads"):
@@ -233,37 +239,42 @@ def fenced(client: Client, server: ModelServer, completion: str) -> str:
     return prompt
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(400)
 def test_a_server_that_fails_in_the_middle_is_asked_again(client: Client, server: ModelServer) -> None:
     batch = scored(client, "polite", threads(12, 2))
-    client.models.update("m", max_concurrency=1, timeout_s=2)
+    client.models.create("narrow", base_url=server.base_url, model="n", max_concurrency=1, timeout_s=2)
+    server.script = replace(server.script, latency_s=0.2)
     before = len(server.bodies)
-    server.script = replace(server.script, behave="status", status=400)
-    feedback = batch.feedback("m")
-    outcomes = given(feedback)
+    feedback = batch.feedback("narrow")
     assert feedback is not None
-    assert Counter(one.error.kind if one.error else None for one in outcomes) == {"model": 10}
-    assert len(server.bodies) > before
+    assert eventually(lambda: len(server.bodies) > before + 2, 20)
     server.script = replace(server.script, behave="status", status=500)
-    again = batch.feedback("m")
-    outcomes = given(again)
-    assert again is not None
-    assert all(one.error is not None and one.error.retryable for one in outcomes), outcomes
+    feedback.wait(progress=False, timeout=300)
+    outcomes = list(feedback.outcomes())
+    failed = [one.id for one in outcomes if one.error is not None]
+    assert 0 < len(failed) < 10
+    assert all(one.error.kind == "model" and one.error.retryable for one in outcomes if one.error is not None)
     server.script = replace(server.script, behave="answer")
-    assert again.retry().state in ("running", "queued", "finished")
-    retried = given(again)
-    assert [one.id for one in retried] == [f"t{n}" for n in range(2, 12)]
-    assert all(one.reason == SAID for one in retried)
-    assert again.refresh().feedback_of == feedback.refresh().feedback_of
+    assert feedback.retry().state == "running"
+    retried = given(feedback)
+    assert [(one.id, one.score, one.reason) for one in retried] == [(f"t{n}", 0.0, SAID) for n in range(2, 12)]
+    assert [one for one in retried if one.id not in failed] == [one for one in outcomes if one.error is None]
+    of = feedback.refresh().feedback_of
+    assert of is not None and of.batch == batch.id
 
 
 def test_a_budget_ends_it(client: Client, server: ModelServer) -> None:
-    batch = scored(client, "polite", threads(12, 2))
-    client.models.update("m", max_concurrency=1)
+    batch = scored(client, "polite", threads(30, 2))
+    price = Price(1_000, 2_000)
+    client.models.create("narrow", base_url=server.base_url, model="n", max_concurrency=2, price=price)
+    server.script = replace(server.script, latency_s=0.05)
     before = len(server.bodies)
-    outcomes = given(batch.feedback("m", budget=BatchBudget(cost=0.05), keep_replies=False))
+    outcomes = given(batch.feedback("narrow", budget=BatchBudget(cost=0.1)))
     causes = Counter(one.error.cause if one.error else None for one in outcomes)
-    assert causes["over_budget"] + causes[None] == 10 and causes["over_budget"] > 0
-    assert len(server.bodies) - before == causes[None]
+    assert 5 <= causes[None] <= 6  # at 0.02 each, and one may be under way
+    assert causes["over_budget"] == 28 - causes[None]
+    assert len(server.bodies) == before + causes[None]
 
 
 def test_the_command_line_asks_and_says_what_came(client: Client, service: Service) -> None:
@@ -288,7 +299,7 @@ def test_a_batch_that_runs_has_to_end_first(client: Client, server: ModelServer)
     batch.wait(progress=False, timeout=60)
     first = send(client, call, {"model": "m"}, once="a-key")
     assert send(client, call, {"model": "m"}, once="a-key") == first
-    with pytest.raises(ApiError, match="belongs to another|another request"):
+    with pytest.raises(ApiError, match="another request"):
         send(client, call, {"model": "m", "on": "all"}, once="a-key")
 
 
