@@ -10,16 +10,19 @@ from uuid import uuid4
 
 import pytest
 
+from api.intake.feedback_upload import INSTRUCTIONS_CHARACTERS
 from examples.model_server import ModelServer, Script
 from gradebox import BatchBudget, Client, Price
 from gradebox.client._sync.batches import BatchHandle
 from gradebox.errors import ApiError, Conflict, NotAllowed, NotFound, ScoreMissing
+from gradebox.judges.feedback import MOST_TEXTS
 from gradebox.outcome import Outcome
-from tests.gradebox.conftest import Service, serving
+from tests.gradebox.conftest import ROOT, Service, serving
 from tests.sandbox.test_pool import eventually
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
 
+PAGE = ROOT / "docs" / "feedback.md"
 WORD = "thank you"
 SAID = f"{WORD!r} is in it."  # in what the judge said, which the model is shown
 LENGTH = """
@@ -156,9 +159,7 @@ def test_feedback_on_a_judge_is_where_labels_differ(client: Client, server: Mode
     by_id = given(batch.feedback("m", of="judge", grader="polite", labels={"t5": 1.0, "t0": 1.0, "t9": 0.0}))
     assert [(one.id, (one.details or {})["label"]) for one in by_id] == [("t5", 1.0)]
     before = len(server.bodies)
-    by_grader = given(
-        batch.feedback("m", of="judge", grader="polite@1", labels="short", instructions="See the labels.")
-    )
+    by_grader = given(batch.feedback("m", of="judge", grader="polite@1", labels="short", instructions="See it."))
     assert [one.id for one in by_grader] == ["t0", "t1", "t2", "t3", "t4", "t5"]
     assert [one.score for one in by_grader] == [1.0] * 4 + [0.0] * 2
     prompt = asked(server, before)[0]
@@ -178,6 +179,19 @@ def test_a_judge_gets_one_proposal_of_all_feedback(client: Client, server: Model
     assert (list(none.feedback), none.proposal, none.batch) == ([], None, None)
     with pytest.raises(ValueError, match="polite@1"):
         client.graders.suggest("short", batch=batch, labels={"t0": 1.0}, model="m")
+
+
+def test_the_page_shows_what_happens(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    client.models.create("small-judge", base_url=client.models.get("m").base_url, model="m")
+    names: dict[str, Any] = {"client": client, "threads": threads(6, 4)}
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL):
+        exec(block, names)
+    assert capsys.readouterr().out.splitlines() == [
+        f"t4 0.0 {SAID}", f"t5 0.0 {SAID}", f"t0 {SAID}", f"t1 {SAID}", SAID,
+    ]  # fmt: skip
+    assert names["feedback"].status.feedback_of.model == "small-judge"
+    assert f"{INSTRUCTIONS_CHARACTERS:,} characters" in PAGE.read_text()
+    assert f"first {MOST_TEXTS} texts" in PAGE.read_text()
 
 
 def test_what_cannot_be_is_refused_with_why(client: Client, service: Service) -> None:
