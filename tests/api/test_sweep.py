@@ -17,13 +17,8 @@ from worker.environments.settings import EnvironmentSettings
 # What project `default` holds, and no other key may ever see.
 MARKS = ("very-secret-grader", "very secret words", "very-secret-source")
 PUBLIC = {"/healthz", "/readyz", "/metrics"}
-SCORES = {
-    "validate",
-    "score",
-    "cancel",
-    "retry",
-    "feedback",
-}  # last parts of paths that need the role `score`; and POST /batches
+# Last parts of paths that need the role `score`; and POST /batches.
+SCORES = {"validate", "score", "cancel", "retry", "feedback"}
 BODIES: dict[str, dict[str, Any]] = {
     "/validate": {"source": GOOD},
     "/graders": {"key": "mine", "source": GOOD},

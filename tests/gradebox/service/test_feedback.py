@@ -12,6 +12,7 @@ import pytest
 
 from api.intake.feedback_upload import INSTRUCTIONS_CHARACTERS
 from examples.model_server import ModelServer, Script
+from examples.tune_judge import tune
 from gradebox import BatchBudget, Client, Price
 from gradebox.client._sync.batches import BatchHandle
 from gradebox.errors import ApiError, Conflict, NotAllowed, NotFound, ScoreMissing
@@ -179,6 +180,24 @@ def test_a_judge_gets_one_proposal_of_all_feedback(client: Client, server: Model
     assert (list(none.feedback), none.proposal, none.batch) == ([], None, None)
     with pytest.raises(ValueError, match="polite@1"):
         client.graders.suggest("short", batch=batch, labels={"t0": 1.0}, model="m")
+
+
+@pytest.mark.parametrize(("gold", "after", "is_kept"), [(1.0, 1.0, True), (0.0, 0.25, False)])
+def test_a_judge_is_tuned_and_keeps_what_helps(client: Client, gold: float, after: float, is_kept: bool) -> None:
+    """The model takes what it is asked by for polite where the criterion has the word, as the proposed one has."""
+    sent = [one | {"metadata": {"gold": gold if n else 1.0}} for n, one in enumerate(threads(4, 2))]
+    batch = scored(client, "polite", sent)
+    tuned = tune(client, "polite", batch.id, "metadata.gold", "m")
+    assert tuned.criterion is not None and WORD in tuned.criterion
+    assert (tuned.before, tuned.after, tuned.is_kept) == (0.5 if is_kept else 0.75, after, is_kept)
+    config = client.graders.versions("polite")[-1].config
+    assert config is not None
+    assert config["criterion"] == (tuned.criterion if is_kept else "Is it polite?")
+    if is_kept:
+        again = scored(client, "polite", sent)
+        assert tune(client, "polite", again.id, "metadata.gold", "m") == (1.0, None, None, False)
+    with pytest.raises(ValueError, match="by hand"):
+        tune(client, "short", scored(client, "short", threads(4, 4)).id, "metadata.gold", "m")
 
 
 def test_the_page_shows_what_happens(client: Client, capsys: pytest.CaptureFixture[str]) -> None:
