@@ -1,5 +1,6 @@
 """Feedback on the outcomes of batches, by a whole service and a scripted model."""
 
+import asyncio
 import json
 import re
 from collections import Counter
@@ -13,7 +14,7 @@ import pytest
 from api.intake.feedback_upload import INSTRUCTIONS_CHARACTERS
 from examples.model_server import ModelServer, Script
 from examples.tune_judge import tune
-from gradebox import BatchBudget, Client, Price
+from gradebox import AsyncClient, BatchBudget, Client, Price
 from gradebox.client._sync.batches import BatchHandle
 from gradebox.errors import ApiError, Conflict, NotAllowed, NotFound, ScoreMissing
 from gradebox.judges.feedback import MOST_TEXTS
@@ -270,6 +271,20 @@ def fenced(client: Client, server: ModelServer, completion: str) -> str:
     assert outcome.score == 0.0
     (prompt,) = asked(server, before)
     return prompt
+
+
+def test_the_client_that_awaits_does_the_same(client: Client, service: Service) -> None:
+    async def asked() -> tuple[list[str | None], str | None, object]:
+        async with AsyncClient(service.url, service.key, client.project) as other:
+            batch = await other.batches.create("polite", threads(6, 4))
+            feedback = await batch.feedback("m")  # it waits for the batch
+            assert feedback is not None
+            await feedback.wait(progress=False, timeout=60)
+            reasons = [outcome.reason async for outcome in feedback.outcomes()]
+            found = await other.graders.suggest("polite@1", batch=batch.id, labels="metadata.gold", model="m")
+            return reasons, found.proposal, await batch.feedback("m", success=lambda scores: True)
+
+    assert asyncio.run(asked()) == ([SAID, SAID], SAID, None)
 
 
 @pytest.mark.slow
