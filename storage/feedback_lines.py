@@ -13,10 +13,10 @@ from gradebox.schemas import Batch, FeedbackOf
 from storage import batch_threads, outcomes
 from storage.batches import Batches
 from storage.feedback import GIVEN, METADATA
-from storage.outcomes import joined
 from storage.spool import Spool
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SEEN_BYTES = 1024 * 1024  # that a block is made of
 _encode = msgspec.json.encode
 
 
@@ -37,17 +37,29 @@ _Label = Callable[[_Outcome, bytes], float | None]
 def read(
     batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
 ) -> Iterator[bytes]:
-    """Whole lines, in blocks as `outcomes.read` gives them; none where there is nothing to say.
+    """Whole lines, in blocks; none where there is nothing to say. A block may be empty: many threads without a line may
+    stand one after another, and who reads may want to do something else meanwhile.
 
     `labels` are by the id of a thread, or its index where it has none. A line of more than `line_bytes` stands without
     its thread.
     """
-    return joined(_lines(batches, spool, batch, of, labels, line_bytes))
+    block: list[bytes] = []
+    seen = 0
+    for line, size in _lines(batches, spool, batch, of, labels, line_bytes):
+        seen += size
+        if line is not None:
+            block.append(line)
+        if seen >= _SEEN_BYTES:
+            yield b"".join(block)
+            block, seen = [], 0
+    if block:
+        yield b"".join(block)
 
 
 def _lines(
     batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
-) -> Iterator[bytes]:
+) -> Iterator[tuple[bytes | None, int]]:
+    """For each thread its line, if it has one, and how many bytes were looked at."""
     graders = [str(one) for one in batch.graders]
     place = graders.index(of.grader)
     label_place = graders.index(of.labels) if of.labels in graders else place
@@ -57,11 +69,10 @@ def _lines(
     )  # of a batch that was cancelled, there are fewer than threads
     for said, thread in zip(told, _each(batch_threads.read(batches, spool, batch.id)), strict=False):
         outcome = _decode(said[place])
-        if outcome.score is None:
-            continue
         label = _label(of, outcome, said[label_place], labels)
-        if _is_wanted(of, outcome.score, label):
-            yield _line(outcome, said[place], thread, label, line_bytes)
+        wanted = outcome.score is not None and _is_wanted(of, outcome.score, label)
+        line = _line(outcome, said[place], thread, label, line_bytes) if wanted else None
+        yield line, len(thread) + sum(map(len, said))
 
 
 def _label(of: FeedbackOf, outcome: _Outcome, other: bytes, given: Mapping[str, float]) -> float | None:

@@ -125,7 +125,7 @@ def _whole(store: Store, of: FeedbackOf, blocks: Iterator[bytes]) -> Iterator[by
     before = store.batches.settled(of.batch)
     is_empty = True
     for block in blocks:
-        is_empty = False
+        is_empty = is_empty and not block
         yield block
     if before is None or before != store.batches.settled(of.batch):
         raise Conflict(f"outcomes of batch {of.batch} are scored again: feedback is given once it is over")

@@ -182,3 +182,14 @@ def test_low_scores_are_no_warning_and_are_not_remembered(store: Store) -> None:
     assert store.redis.llen(names.rewards("default", "exact")) == 0
     store.freezer.freeze(batch.id)
     assert store.redis.llen(names.rewards("default", "exact")) == 1
+
+
+def test_who_reads_has_a_turn_where_nothing_is_said_for_long(store: Store) -> None:
+    long = b'{"completion": "%b"}\n' % (b"x" * 3000)
+    batch = finished(
+        store, wanted(store, "exact"), line=lambda number: long,
+        outcome=lambda one: replace(one, score=float(one.index != LINES - 1)),
+    )  # fmt: skip
+    blocks = list(feedback_lines.read(store.batches, store.spool, batch, of(batch), {}, LINE_BYTES))
+    assert len(blocks) == 1 + LINES * len(long) // (1 << 20) and not any(blocks[:-1])
+    assert json.loads(blocks[-1])["id"] == LINES - 1
