@@ -24,6 +24,7 @@ from api.routes import (
     models,
     numbers,
     projects,
+    recorded_scores,
     score,
     spending,
     validate,
@@ -39,20 +40,8 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
     app.state.services = services
     # A request tries one route after the other: what is waited for most comes first.
-    for part in (
-        score,
-        batches,
-        validate,
-        graders,
-        numbers,
-        feedback,
-        environments,
-        models,
-        endpoints,
-        budget,
-        spending,
-        audit,
-    ):
+    of_project = (score, batches, recorded_scores, validate, graders, numbers, feedback, environments, models)
+    for part in (*of_project, endpoints, budget, spending, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
     spoken = dialects.routers(services.settings.dialects)
     for router in (me.router, projects.router, keys.router, audit.of_service):

@@ -11,7 +11,7 @@ from benchmarks.scale import Scale
 from benchmarks.service import Service, running
 from benchmarks.speed import bare
 
-WHOLE, SEVERAL = "whole service over HTTP", "several graders"
+WHOLE, SEVERAL, COMBINED = "whole service over HTTP", "several graders", "a combination of two"
 _TARGETS = {20_000: 0.8, 200_000: 0.8}
 _TWO_WORKERS_TARGET = 0.8
 _LARGE = 100_000  # batches above are timed fewer times
@@ -24,6 +24,7 @@ def measure(results: Results, scale: Scale) -> None:
         for count in scale.batches:
             _against_bare(results, scale, service, count)
         _several(results, scale, service)
+        _combined(results, scale, service)
     try:
         with timing.pinned(2), running(workers=2) as service:
             _two_workers(results, scale, service)
@@ -92,3 +93,20 @@ def _several(results: Results, scale: Scale, service: Service) -> None:
     found = timing.ratio(spent["together"], spent["apart"])
     note = f"{count:,} threads; time of one batch with three graders over that of three batches with one each"
     results.add(SEVERAL, "three graders on one batch", found, TIMES, target=1.0, at_most=True, note=note)
+
+
+def _combined(results: Results, scale: Scale, service: Service) -> None:
+    """Against two batches, one for each of the graders."""
+    count = scale.several
+    path, parts = threads.file(count), _GRADERS[:2]
+    service.client.graders.create.combine(key="combined", parts=parts, threads=threads.some(1))
+
+    def apart() -> float:
+        return sum(service.score(grader, path, count) for grader in parts)
+
+    service.score("combined", threads.file(1000), 1000)
+    rounds = max(3, scale.rounds // 2)
+    spent = timing.interleaved(rounds, {"one": lambda: service.score("combined", path, count), "apart": apart})
+    found = timing.ratio(spent["one"], spent["apart"])
+    note = f"{' and '.join(parts)}, {count:,} threads"
+    results.add(COMBINED, "time, of that of both", found, TIMES, target=1.3, at_most=True, note=note)

@@ -185,7 +185,9 @@ class Grader(_Schema):
 
     project: str
     key: str
-    kind: Kind = Field("function", description="`prebuilt` and `custom` are kept, and cannot be run")
+    kind: Kind = Field(
+        "function", description="`prebuilt` is kept, and cannot be run; the scores of a `custom` are recorded"
+    )
     lacks: str | None = Field(None, description="what keeps it from being run, and what to do; where one is asked for")
     name: str
     description: str
@@ -373,6 +375,9 @@ class Batch(_Schema):
     kept: bool = Field(False, description="whether it lives on when other batches have had their time")
     weighted_mean: float | None = Field(None, description="sum of weight times mean, once every grader has scores")
     summary: list[Summary] = Field([], description="one for each grader; of what is done so far while it runs")
+    recorded: list[Summary] = Field(
+        [], description="of scores that were recorded from outside: one for each grader of kind `custom` that has some"
+    )
     summary_error: str | None = Field(None, description="why the summary of a grader is missing")
 
     def _repr_html_(self) -> str:
@@ -385,7 +390,7 @@ class Batch(_Schema):
                 one.not_applicable,
                 " ".join(one.warnings),
             )
-            for one in self.summary
+            for one in (*self.summary, *self.recorded)
         ]
         spent = [(one.grader, *one.spent.model_dump().values()) for one in self.summary if one.spent]
         asked = table(("grader", *SPENT_COLUMNS), spent) if spent else ""

@@ -5,6 +5,7 @@ The source of a combination does the same in a sandbox, where each thread asks f
 as much.
 """
 
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -26,7 +27,8 @@ from sandbox.session import count_lines
 from sandbox.slice_size import SliceSize
 from sandbox.thread_ids import read_ids
 
-_HELD = 1000  # outcomes of parts at a time: as many as a chunk has of one grader
+_HELD = 2000  # outcomes of parts at a time: a chunk of two parts
+_KEPT = 1000  # results of scores
 
 Lend = Callable[[], AbstractContextManager[Scorer]]
 
@@ -78,6 +80,8 @@ class CombinedScorer:
         self._slice_size = SliceSize(first=1)
         self._most = max(_HELD // len(parts), 1)
         self._spent = sum_of([Spent(asks=1)] * len(parts))
+        self._bits = struct.Struct(f"{len(parts)}d")
+        self._results: dict[bytes, _Result] = {}
         self.traces: dict[int, str] = {}
 
     def score(
@@ -99,27 +103,26 @@ class CombinedScorer:
                     raise
                 return outcomes + _unscored(payload, first_index, label, done, count)
             outcomes += [
-                self._outcome(dict(zip(scored, column, strict=True)), first_index + done, label)
-                for column in zip(*scored.values(), strict=False)
+                self._outcome(of_thread, first_index + done, label) for of_thread in zip(*scored, strict=False)
             ]
             if len(outcomes) < done + len(slice_lines):
                 break
             self._slice_size.took(len(slice_lines), monotonic() - began)
         return outcomes
 
-    def _scored(self, threads: Sequence[memoryview], stop: Stop | None) -> dict[str, list[Outcome]]:
+    def _scored(self, threads: Sequence[memoryview], stop: Stop | None) -> list[list[Outcome]]:
         """The outcomes of each part; as many as it had before it was stopped."""
         payload = b"\n".join(threads)
-        found: dict[str, list[Outcome]] = {}
-        for name, part in self._parts.items():
+        found = []
+        for part in self._parts.values():
             with part.lend() as scorer:
-                found[name] = scorer.score(payload, 0, part.label, len(threads), stop=stop)
+                found.append(scorer.score(payload, 0, part.label, len(threads), stop=stop))
         return found
 
-    def _outcome(self, parts: Mapping[str, Outcome], first_index: int, label: str) -> Outcome:
-        first = next(iter(parts.values()))
-        index, run_ms = first_index + first.index, sum([part.run_ms for part in parts.values()])
-        if error := _fault(parts.values()):
+    def _outcome(self, parts: Sequence[Outcome], first_index: int, label: str) -> Outcome:
+        first = parts[0]
+        index, run_ms = first_index + first.index, sum([part.run_ms for part in parts])
+        if error := _fault(parts):
             return Outcome(index, label, None, run_ms, first.id, error=error)
         score, reason, error, values, not_applicable, details = self._result(parts)
         return Outcome(
@@ -138,8 +141,23 @@ class CombinedScorer:
             self._spent,
         )
 
-    def _result(self, parts: Mapping[str, Outcome]) -> _Result:
-        said = {name: _said(self._parts[name].label, part) for name, part in parts.items()}
+    def _result(self, parts: Sequence[Outcome]) -> _Result:
+        """Where the parts say scores and no more, the same scores have the same result. Most rewards have few values,
+        and making what stands in `details` takes longer than a simple grader does.
+        """
+        scores = [part.score for part in parts if _is_bare(part)]
+        if len(scores) < len(parts):
+            return self._combined(parts)
+        bits = self._bits.pack(*scores)
+        found = self._results.get(bits)
+        if found is None:
+            if len(self._results) == _KEPT:
+                self._results.clear()
+            found = self._results[bits] = self._combined(parts)
+        return found
+
+    def _combined(self, parts: Sequence[Outcome]) -> _Result:
+        said = {name: _said(one.label, part) for (name, one), part in zip(self._parts.items(), parts, strict=True)}
         try:
             score = self._combine.result_of(said)
         except ModelError as error:
@@ -173,6 +191,10 @@ def _stopped(stop: Stop, done: int, _: int) -> bool:
 def _cut(text: str) -> str:
     """As a text of an outcome is cut in a sandbox."""
     return encode(text, TEXT_BYTES).decode("utf-8", "replace")
+
+
+def _is_bare(part: Outcome) -> bool:
+    return part.score is not None and part.reason is None and part.values is None and part.details is None
 
 
 def _fault(parts: Iterable[Outcome]) -> OutcomeError | None:

@@ -27,6 +27,7 @@ from storage.idempotency import pack as idempotent
 from storage.model_limits import ModelLimits
 from storage.orphan_files import OrphanFiles
 from storage.processes import Processes
+from storage.recorded_scores import RecordedScores
 from storage.reward_drift import entry
 from storage.spool import Spool
 from storage.statistics import Tally
@@ -74,7 +75,9 @@ class Batches:
         audit: Audit,
         model_limits: ModelLimits,
         processes: Processes,
+        recorded: RecordedScores,
     ) -> None:
+        self.recorded = recorded
         self._redis = redis
         self._processes = processes
         self._model_limits = model_limits
@@ -185,14 +188,14 @@ class Batches:
         Raises:
             NotFound: there is none in this project.
         """
-        found = self._read(batch_id, summary) if _ID.fullmatch(batch_id) else None
+        found = self._whole(batch_id, summary) if _ID.fullmatch(batch_id) else None
         if found is None or found.project != project:
             raise NotFound(f"there is no batch {batch_id!r} in project {project!r}: list the batches to see their ids")
         return found
 
     def find(self, batch_id: str) -> Batch | None:
         """One batch of whichever project, or None where it is gone."""
-        return self._read(batch_id, summary=True)
+        return self._whole(batch_id, summary=True)
 
     def newest(
         self, project: str, limit: int, before: str | None = None, grader: str = "", version: int | None = None
@@ -352,6 +355,14 @@ class Batches:
         counted = self._tallies.of(batch.id, len(batch.graders))
         entries = [(one.key, entry(one.version, of)) for one, of in zip(batch.graders, counted, strict=True)]
         return [part for key, kept in entries if kept is not None for part in (key, kept)]
+
+    def _whole(self, batch_id: str, summary: bool) -> Batch | None:
+        """As `_read`, with summaries of what was recorded from outside."""
+        found = self._read(batch_id, summary)
+        recorded: Any = self._redis.hgetall(names.recorded(batch_id)) if found is not None and summary else {}
+        if found is None or not recorded:
+            return found
+        return found.model_copy(update={"recorded": self.recorded.summaries(recorded)})
 
     def _read(self, batch_id: str, summary: bool) -> Batch | None:
         with self._redis.pipeline() as pipe:

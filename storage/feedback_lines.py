@@ -3,8 +3,8 @@
 Threads are moved and not parsed; of outcomes, which the service wrote itself, the score is read.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import repeat
+from collections.abc import Iterator, Mapping
+from itertools import groupby
 
 import msgspec
 
@@ -24,14 +24,12 @@ class _Outcome(msgspec.Struct):
     """As much of an outcome as is looked at."""
 
     index: int
+    grader: str
     score: float | None
     id: str | int | None = None
 
 
 _decode = msgspec.json.Decoder(_Outcome).decode
-
-_Label = Callable[[_Outcome, bytes], float | None]
-"""The label of an outcome, by what it says itself and by the outcome of the grader that labels."""
 
 
 def read(
@@ -60,28 +58,48 @@ def _lines(
     batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
 ) -> Iterator[tuple[bytes | None, int]]:
     """For each thread its line, if it has one, and how many bytes were looked at."""
-    graders = [str(one) for one in batch.graders]
-    place = graders.index(of.grader)
-    label_place = graders.index(of.labels) if of.labels in graders else place
-    lines = _each(outcomes.read(batches, spool, batch.id))
-    told = zip(
-        *repeat(lines, len(graders)), strict=False
-    )  # of a batch that was cancelled, there are fewer than threads
-    for said, thread in zip(told, _each(batch_threads.read(batches, spool, batch.id)), strict=False):
-        outcome = _decode(said[place])
-        label = _label(of, outcome, said[label_place], labels)
-        wanted = outcome.score is not None and _is_wanted(of, outcome.score, label)
-        line = _line(outcome, said[place], thread, label, line_bytes) if wanted else None
-        yield line, len(thread) + sum(map(len, said))
+    threads = _each(batch_threads.read(batches, spool, batch.id))
+    told = groupby(_each(outcomes.read(batches, spool, batch.id)), _index)  # of a cancelled batch fewer than threads
+    for (_, said), thread in zip(told, threads, strict=False):
+        lines = list(said)
+        yield _line(of, lines, thread, labels, line_bytes), len(thread) + sum(map(len, lines))
 
 
-def _label(of: FeedbackOf, outcome: _Outcome, other: bytes, given: Mapping[str, float]) -> float | None:
+def _index(line: bytes) -> bytes:
+    """The index of the thread that an outcome is of, which stands first in it."""
+    return line[: line.index(b",")]
+
+
+def _line(
+    of: FeedbackOf, lines: list[bytes], thread: bytes, labels: Mapping[str, float], line_bytes: int
+) -> bytes | None:
+    """The line of a thread that these outcomes are of."""
+    found = _of_grader(lines, of.grader)
+    if found is None:
+        return None
+    outcome, said = found
+    label = _label(of, outcome, lines, labels)
+    if outcome.score is None or not _is_wanted(of, outcome.score, label):
+        return None
+    return _joined(outcome, said, thread, label, line_bytes)
+
+
+def _of_grader(lines: list[bytes], grader: str) -> tuple[_Outcome, bytes] | None:
+    for line in lines:
+        outcome = _decode(line)
+        if outcome.grader == grader:
+            return outcome, line
+    return None
+
+
+def _label(of: FeedbackOf, outcome: _Outcome, lines: list[bytes], given: Mapping[str, float]) -> float | None:
     """The right score of a thread, as far as it is known here."""
     if of.labels is None or of.labels.startswith(METADATA):
         return None
     if of.labels == GIVEN:
         return given.get(str(outcome.index if outcome.id is None else outcome.id))
-    return _decode(other).score
+    found = _of_grader(lines, of.labels)
+    return None if found is None else found[0].score
 
 
 def _is_wanted(of: FeedbackOf, score: float, label: float | None) -> bool:
@@ -92,7 +110,7 @@ def _is_wanted(of: FeedbackOf, score: float, label: float | None) -> bool:
     return of.on == "all" or of.threshold is None or score < of.threshold
 
 
-def _line(outcome: _Outcome, said: bytes, thread: bytes, label: float | None, line_bytes: int) -> bytes:
+def _joined(outcome: _Outcome, said: bytes, thread: bytes, label: float | None, line_bytes: int) -> bytes:
     identity = outcome.index if outcome.id is None else outcome.id
     head = b'{"id":%b,"completion":"","metadata":{"outcome":%b,' % (_encode(identity), said.rstrip())
     if label is not None:

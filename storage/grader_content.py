@@ -132,3 +132,7 @@ class Declared(msgspec.Struct, frozen=True):
             memory_mb=0,
             created_at=datetime.now(UTC),
         )
+
+
+CUSTOM = Declared("custom", {})
+"""Of a grader whose scores come from outside: there is nothing to keep."""

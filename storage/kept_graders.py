@@ -31,6 +31,8 @@ class KeptGraders:
             return self._judge(project, key, version, config)
         if version.kind == "external":
             return self._external(project, key, version, config)
+        if version.kind == "custom":
+            raise Lacking("its scores come from outside, as from people: record them (`batch.record`)")
         raise Lacking(f"graders of kind {version.kind!r} are kept and handed back, and none runs: {_OTHER_KIND}")
 
     def lacks(self, grader: Grader, version: Version) -> str | None:

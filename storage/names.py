@@ -186,6 +186,11 @@ def intervals(batch_id: str) -> str:
     return f"gradebox:intervals:{batch_id}"
 
 
+def recorded(batch_id: str) -> str:
+    """What was recorded of a batch from outside: of each grader, by its label, its file and tally; and their bytes."""
+    return f"gradebox:recorded:{batch_id}"
+
+
 def kept_replies(project: str) -> str:
     """The replies that a project keeps: digest to time and reply, packed; and how many bytes they take."""
     return f"gradebox:kept-replies:{project}"

@@ -7,6 +7,7 @@ from itertools import chain, islice
 from storage.batch_plan import Plan
 from storage.batches import Batches
 from storage.chunks import Chunk, holding
+from storage.recorded_scores import RecordedLines
 from storage.spool import Spool
 
 BLOCK_BYTES = 256 * 1024
@@ -16,12 +17,14 @@ def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1) -> Iter
     """Whole lines of the threads after number `after`, in blocks: as far as every thread is done by every grader. None
     but the last is shorter than `BLOCK_BYTES`.
 
-    With several graders, each thread has a line for each, in the batch's order.
+    With several graders, each thread has a line for each, in the batch's order; and behind them one for each score
+    that was recorded of it from outside.
     """
-    return joined(_chunks(batches, spool, batch_id, after))
+    with batches.recorded.opened(batch_id) as recorded:
+        yield from joined(_chunks(batches, spool, batch_id, after, recorded))
 
 
-def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int) -> Iterator[bytes]:
+def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, recorded: RecordedLines) -> Iterator[bytes]:
     standing = batches.standing(batch_id)
     if standing is None:
         return
@@ -33,7 +36,7 @@ def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int) -> Iterat
             return
         chunk = plan.chunks[number]
         if after + 1 < chunk.first_index + chunk.lines:
-            yield from _chunk(spool, batch_id, files, max(after + 1 - chunk.first_index, 0), chunk)
+            yield from _chunk(spool, batch_id, files, max(after + 1 - chunk.first_index, 0), chunk, recorded)
 
 
 def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, int]] | None:
@@ -44,10 +47,16 @@ def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, in
     return [(unit, attempts[unit]) for unit in units]
 
 
-def _chunk(spool: Spool, batch_id: str, files: list[tuple[int, int]], skip: int, chunk: Chunk) -> Iterator[bytes]:
+def _chunk(
+    spool: Spool, batch_id: str, files: list[tuple[int, int]], skip: int, chunk: Chunk, recorded: RecordedLines
+) -> Iterator[bytes]:
     with ExitStack() as stack:
         opened = [stack.enter_context(spool.open_outcomes(batch_id, unit, attempt)) for unit, attempt in files]
-        if len(opened) == 1 and not skip:
+        if not recorded.are_none:
+            of_threads = enumerate(zip(*opened, strict=True), chunk.first_index)
+            for number, each in islice(of_threads, skip, chunk.lines):
+                yield b"".join((*each, *recorded.of(number)))
+        elif len(opened) == 1 and not skip:
             yield from iter(lambda: opened[0].read(BLOCK_BYTES), b"")
         else:
             lines = chain.from_iterable(zip(*opened, strict=True))

@@ -101,6 +101,25 @@ class Spool:
         with self._as_os_errors():
             return BytesIO(self._files.cat_file(path))  # one request; a file would make two
 
+    @contextmanager
+    def writing_recorded(self, batch_id: str, name: str) -> Iterator[IO[bytes]]:
+        """A new file of outcomes that were recorded, on disk when the block ends."""
+        self._make_folder(f"{self._root}/outcomes/{batch_id}")
+        self.check_room()
+        with self._as_os_errors(), self._writing(self._recorded(batch_id, name)) as (file,):
+            yield file
+
+    def open_recorded(self, batch_id: str, name: str) -> IO[bytes]:
+        """What was written there. Raises FileNotFoundError."""
+        with self._as_os_errors():
+            path = self._recorded(batch_id, name)
+            return Path(path).open("rb") if self._is_folder else cast(IO[bytes], self._files.open(path, "rb"))
+
+    def remove_recorded(self, batch_id: str, name: str) -> None:
+        """Forgets it, if it is there."""
+        with suppress(FileNotFoundError), self._as_os_errors():
+            self._files.rm_file(self._recorded(batch_id, name))
+
     def remove_outcomes(self, batch_id: str, unit: int, attempt: int) -> None:
         """Forgets the outcomes of an attempt that does not count, if there are any."""
         with suppress(FileNotFoundError), self._as_os_errors():
@@ -255,6 +274,9 @@ class Spool:
 
     def _outcomes(self, batch_id: str, unit: int, attempt: int) -> str:
         return f"{self._root}/outcomes/{batch_id}/{unit}-{attempt}.jsonl"
+
+    def _recorded(self, batch_id: str, name: str) -> str:
+        return f"{self._root}/outcomes/{batch_id}/recorded-{name}.jsonl"
 
     def _archive(self, sha256: str) -> str:
         return f"{self._root}/environments/{sha256}.tar"

@@ -27,6 +27,7 @@ from storage.processes import Processes
 from storage.projects import DEFAULT, Projects
 from storage.queue_depth import Queue
 from storage.quotas import GIB, Quotas
+from storage.recorded_scores import RecordedScores
 from storage.retries import Retries
 from storage.secret_key import SecretKey
 from storage.settings import StorageSettings
@@ -68,8 +69,16 @@ class Store:
         self.underway = Underway()
         self.orphan_files = OrphanFiles(redis)
         self.processes = Processes(redis)
+        self.recorded = RecordedScores(redis, spool, self.audit, quotas)
         self.batches = Batches(
-            redis, spool, self.backlog, self.orphan_files, self.audit, self.model_limits, self.processes
+            redis,
+            spool,
+            self.backlog,
+            self.orphan_files,
+            self.audit,
+            self.model_limits,
+            self.processes,
+            self.recorded,
         )
         self.freezer = Freezer(redis, self.batches, spool)
         self.retries = Retries(redis, spool, self.batches, self.graders, self.backlog, self.freezer, self.audit)

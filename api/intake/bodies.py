@@ -15,6 +15,7 @@ from api.http.problems import ProblemError, invalid, too_large
 from api.intake import json_cut
 from api.intake.body_budget import BodyMemory, key_of
 
+JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 MIB = 1024 * 1024
 BLOCK_BYTES = MIB
 SMALL_BYTES = 256 * 1024  # of bodies that hold no source and no threads

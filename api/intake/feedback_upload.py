@@ -11,7 +11,7 @@ from fastapi import Request
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies
 from api.intake.batch_upload import Arrival, BudgetOfBatch, terms_of
-from api.intake.grader_of_batch import grader_of
+from api.intake.grader_of_batch import label_of
 from api.services import Services
 from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget
 from storage import feedback, feedback_lines
@@ -63,24 +63,25 @@ async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
 def _settled(services: Services, project: str, batch_id: str, new: NewFeedback) -> tuple[Batch, FeedbackOf]:
     """The batch, and what is wanted on which of its graders."""
     store = services.store
-    batch = store.batches.get(project, batch_id, summary=False)
+    batch = store.batches.get(project, batch_id)
     if batch.state not in ENDED:
         raise Conflict(f"batch {batch_id} is {batch.state}: feedback is given on its outcomes once it is over")
     if batch.feedback_of is not None:
         raise invalid(f"batch {batch_id} is of feedback itself: ask for feedback on {batch.feedback_of.batch}")
-    grader = grader_of(batch, new.grader)
-    if store.graders.version(project, grader.key, grader.version).groups:
+    grader = label_of(batch, new.grader)
+    key, _, number = grader.partition("@")
+    if store.graders.version(project, key, int(number)).groups:
         raise invalid(f"{grader} takes groups of threads, and feedback is on the outcomes of single threads")
     store.models.get(project, new.model)
     _check(new)
     of = FeedbackOf(
         batch=batch.id,
-        grader=str(grader),
+        grader=grader,
         model=new.model,
         on=new.on,
         of=new.of,
         threshold=PASS if _is_by_score(new) and new.threshold is None else new.threshold,
-        labels=_labels(batch, str(grader), new.labels),
+        labels=_labels(batch, grader, new.labels),
         instructions=new.instructions,
     )
     return batch, of
@@ -105,7 +106,7 @@ def _labels(batch: Batch, grader: str, labels: dict[str, float] | str | None) ->
         return None if labels is None else feedback.GIVEN
     if labels.startswith(feedback.METADATA) and labels != feedback.METADATA:
         return labels
-    if (named := str(grader_of(batch, labels))) == grader:
+    if (named := label_of(batch, labels)) == grader:
         raise invalid(f"{grader} cannot be its own label: name another grader, or a field such as `metadata.label`")
     return named
 

@@ -50,8 +50,8 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """`key` or `key@build`; empty for none."""
     ask: Literal["stand-in"] | None = None
     """Whether the smallest replies that fit stand in for what the grader asks in the test run."""
-    kind: WrittenKind | None = None
-    """The source is written by this kind's `config`, and is not sent."""
+    kind: WrittenKind | Literal["custom"] | None = None
+    """The source is written by this kind's `config`, and is not sent; a `custom` has none."""
     config: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
 
 
@@ -112,6 +112,8 @@ def _read(body: bytes, options: type[_T], longest: int, may_lack: bool) -> tuple
     found = bodies.parse(body, options)
     source, config, threads = bytes(found.source), bytes(found.config), bytes(found.threads)
     lines = None if threads in (b"", b"null") else bodies.lines(threads, REQUEST_THREADS, longest)
+    if found.kind == "custom":
+        return _custom(found), found
     if found.kind is not None:
         if source not in (b"", b"null"):
             raise invalid("there are a source and a kind: the source of a kind is written by its `config`, send one")
@@ -121,6 +123,18 @@ def _read(body: bytes, options: type[_T], longest: int, may_lack: bool) -> tuple
     if not source:
         raise invalid("there is no source: send it as the member `source`, or a `kind` with its `config`")
     return Sent(source, is_json=True, threads=lines), _of_function(found)
+
+
+def _custom(options: Options) -> Sent:
+    """A grader whose scores come from outside: there is nothing to run."""
+    ran = (options.isolation, options.timeout_s, options.memory_mb, options.environment, options.ask)
+    sent = (bytes(options.source), bytes(options.config), bytes(options.threads))
+    if any(one is not None for one in ran) or any(one not in (b"", b"null", b"{}") for one in sent):
+        raise invalid(
+            "a grader of kind `custom` is not run, its scores are recorded: send a `key`, and a `name` and a "
+            "`description` where you like"
+        )
+    return Sent(b"", kind="custom", config={})
 
 
 def written(kind: WrittenKind, config: Mapping[str, Any]) -> Sent:

@@ -130,10 +130,12 @@ def _quarters(scores: Array, lengths: Array) -> Iterator[LengthQuarter]:
 
 
 def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> _Rows:
-    scores, labels = {}, {}
-    checked = detected = 0
+    scores: dict[int, float] = {}
+    labels: dict[int, float] = {}
+    checked = detected = count = 0
     for line in outcomes:
         outcome = decode(line)
+        count = outcome.index + 1
         if outcome.grader == job.of.grader:
             scores[outcome.index] = NO_SCORE if outcome.score is None else outcome.score
             bias = _bias(outcome)
@@ -142,11 +144,11 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
         elif outcome.grader == job.label and outcome.score is not None:
             labels[outcome.index] = outcome.score
     lengths, of_metadata = _of_threads(threads, job.label)
-    rows = range(len(scores))
+    rows = range(count)
     return _Rows(
-        np.array([scores[row] for row in rows], dtype=np.float64),
+        np.array([scores.get(row, NO_SCORE) for row in rows], dtype=np.float64),
         np.array([of_metadata[row] if of_metadata else labels.get(row, NO_SCORE) for row in rows], dtype=np.float64),
-        np.array(lengths[: len(scores)], dtype=np.float64),
+        np.array(lengths[:count], dtype=np.float64),
         BiasCount(checked=checked, detected=detected),
     )
 

@@ -32,7 +32,6 @@ from storage.spool import Spool
 
 LONGEST_WAIT_S = 30
 PAGE = 50
-JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 
 Read = Callable[[Batches, Spool, str, int], Iterator[bytes]]
 """Lines of a batch behind one of its threads."""
@@ -71,7 +70,7 @@ async def create(
     budget = batch_upload.BudgetOfBatch(cost=budget_cost, tokens=budget_tokens, currency=budget_currency)
     terms = batch_upload.terms_of(budget if has_budget else None, keep_replies)
     arrival = batch_upload.Arrival(services, project, key_of(request).id, repeat)
-    if bodies.media_type(request) in JSON_LINES_TYPES:
+    if bodies.media_type(request) in bodies.JSON_LINES_TYPES:
         return await arrival.take_lines(request, batch_upload.named(grader, weight), terms)
     if bodies.media_type(request) == "application/json":
         if grader or weight or has_budget or not keep_replies:

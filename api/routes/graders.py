@@ -23,7 +23,7 @@ from models.scoring import is_of_graders
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
 from storage.errors import Conflict
-from storage.grader_content import Proved
+from storage.grader_content import CUSTOM, Proved
 from storage.idempotency import Once
 
 NAME_CHARACTERS = 200
@@ -184,6 +184,8 @@ def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrad
         if answered := graders.answered(once):  # it was done since that look
             return answered
         raise
+    if sent.kind == "custom":
+        return graders.create(project, new.key, new.name or new.key, new.description or "", CUSTOM, once)
     environment = choose(services.store.environments, project, new.environment or "")
     options = Options(
         isolation=new.isolation or "auto",
@@ -213,6 +215,10 @@ def update_function(
     newest = graders.runnable(project, key) if sent.is_newest else graders.version(project, key)
     sent = sent.or_newest(newest)
     graders.check_update(project, key, sent.kind, expected)
+    texts = {"name": new.name, "description": new.description}
+    given = {name: text for name, text in texts.items() if text is not None}
+    if sent.kind == "custom":
+        return graders.update(project, key, CUSTOM, given, once, expected=expected)
     named = new.environment if new.environment is not None else newest.environment and newest.environment.label
     environment = choose(services.store.environments, project, named or "")
     options = Options(
@@ -221,8 +227,6 @@ def update_function(
         memory_mb=new.memory_mb or _memory_mb(newest, environment),
         ask=new.ask,
     )
-    texts = {"name": new.name, "description": new.description}
-    given = {name: text for name, text in texts.items() if text is not None}
     proved = _proved(caller, services, sent.or_kept(graders.threads(project, key)), options, environment)
     if sent.kind == "function" and newest.kind != "function":
         proved = proved.warned(

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from api.access.auth import InProject
 from api.http.problems import invalid
-from api.intake.grader_of_batch import grader_of
+from api.intake.grader_of_batch import label_of
 from api.numbers import process
 from api.numbers.jobs import METADATA, AgreementJob, ComparisonJob, Job, Side
 from api.services import Served, Services
@@ -51,7 +51,9 @@ async def agreement(
     services: Served,
     project: InProject,
     batch_id: str,
-    label: Annotated[str, Query(description="another grader of the batch, or a field such as `metadata.label`")],
+    label: Annotated[
+        str, Query(description="another grader of the batch, or of scores recorded in it, or `metadata.label`, a field")
+    ],
     grader: Named = None,
     threshold: Annotated[
         float | None, Query(allow_inf_nan=False, description="scores and labels count as 1 from there on, else as 0")
@@ -76,7 +78,7 @@ def _over(services: Services, project: str, batch_id: str) -> Batch:
 
 def _side(batch: Batch, named: str | None) -> Side:
     """Raises ProblemError where the batch has no such grader, or more than one fit."""
-    label = str(grader_of(batch, named))
+    label = label_of(batch, named)
     summary = next((one for one in batch.summary if one.grader == label), None)
     spent = summary.spent if summary is not None else None
     return Side(batch.id, label, None if spent is None else Spent(**spent.model_dump()))

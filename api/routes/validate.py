@@ -6,6 +6,7 @@ from fastapi import APIRouter, Request, Response
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
 from api.http import openapi
+from api.http.problems import invalid
 from api.intake.environment import choose, default_memory_mb
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
@@ -48,6 +49,8 @@ def _report(caller: Caller, services: Services, sent: Sent, options: ToValidate)
 
 def report_on(caller: Caller, services: Services, sent: Sent, options: Options) -> Report:
     """The report on a source, also on one that never gets to a sandbox. Raises as `choose` does."""
+    if sent.kind == "custom":
+        raise invalid("a grader of kind `custom` has no source that could be proved: its scores are recorded")
     environment = choose(services.store.environments, caller.project, options.environment or "")
     try:
         return prove(

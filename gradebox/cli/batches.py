@@ -1,11 +1,13 @@
 """`gradebox batches`"""
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gradebox.cli.command import Invocation, client_command
+from gradebox.cli.files import open_threads
 from gradebox.cli.output import as_json, cell, errors, fail, note, say, summary, table
 
 if TYPE_CHECKING:
@@ -123,6 +125,26 @@ def outcomes(
     from gradebox.cli.score import write_outcomes
 
     write_outcomes(invocation.client.batches.get(batch).outcomes(after), sys.stdout.buffer)
+
+
+@client_command(app)
+def record(
+    invocation: Invocation,
+    batch: Id,
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help='JSON lines such as {"id": "a", "score": 1, "reason": "why"}; - is stdin.'),
+    ],
+    grader: Annotated[str, typer.Option("--grader", metavar="KEY[@N]", help="Of kind custom: whose scores they are.")],
+) -> None:
+    """Records scores that come from outside, such as labels of people, beside those of the batch's graders."""
+    from gradebox.client.recorded_scores import blocks_of
+
+    handle = invocation.client.batches.get(batch)
+    with open_threads(file) as lines:
+        for block in blocks_of(lines):
+            handle.record_lines(grader, block)
+    show_batch(invocation, handle.status)
 
 
 @client_command(app, "errors")

@@ -40,9 +40,10 @@ KindChoice = Annotated[
         "combine",
         "multi_criteria",
         "pairwise_judge",
+        "custom",
     ]
     | None,
-    typer.Option("--kind", help="A kind whose source is written for you."),
+    typer.Option("--kind", help="A kind whose source is written for you; or custom, whose scores are recorded."),
 ]
 ConfigFile = Annotated[
     Path | None,
@@ -297,11 +298,14 @@ def _create_of_kind(
         inspect.signature(make).bind(key=key, **config)
     except TypeError as error:
         raise typer.BadParameter(f"a grader of kind {kind} is made from other settings: {error}") from error
-    return make(key=key, **config, **options)
+    given = {name: value for name, value in options.items() if value is not None}
+    if kind == "custom" and (others := sorted(given.keys() - {"name", "description"})):
+        raise typer.BadParameter(f"a grader of kind custom is not run: leave {', '.join(others)} out")
+    return make(key=key, **config, **given)
 
 
 def _changed_settings(
-    invocation: Invocation, key: str, kind: "WrittenKind | None", given: dict[str, Any]
+    invocation: Invocation, key: str, kind: str | None, given: dict[str, Any]
 ) -> "tuple[WrittenKind, dict[str, Any]]":
     """The kind that a grader is to have, and its settings: those that it has, where it is of this kind, and what was
     given. Exits where neither says a kind.

@@ -88,7 +88,7 @@ def cell(value: object) -> str:
 
 def summary(batch: "Batch", stderr: bool = False) -> None:
     """Prints what the scores of a batch look like, and what is odd about them."""
-    summaries(batch.summary, stderr)
+    summaries([*batch.summary, *batch.recorded], stderr)
     if len(batch.graders) > 1 and batch.weighted_mean is not None:
         is_whole = not batch.errors and not batch.not_applicable
         of = "" if is_whole else " (each mean is of the completions that its grader scored)"

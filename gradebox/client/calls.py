@@ -370,6 +370,13 @@ def create_feedback(
     return Call("POST", path, Batch.model_validate_json, body=encode(body), once=uuid4().hex, work_s=COPY_S)
 
 
+def record_scores(project: str, batch: str, grader: str, lines: bytes) -> Call[Batch]:
+    """Records scores of a batch that come from outside."""
+    path, params = _path(project, "batches", batch, "scores"), [("grader", grader)]
+    read = Batch.model_validate_json
+    return Call("PUT", path, read, params=params, body=lines, media_type="application/x-ndjson", work_s=STATISTICS_S)
+
+
 def retry_batch(project: str, batch: str) -> Call[Batch]:
     """Scores the retryable outcomes of a batch again."""
     return Call("POST", _path(project, "batches", batch, "retry"), Batch.model_validate_json)

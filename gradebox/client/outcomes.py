@@ -22,9 +22,11 @@ class Rewards:
 
     def add(self, outcome: Outcome) -> None:
         """Counts one outcome. Without a score there is no reward."""
+        weight = self._weights.get(outcome.grader)
+        if weight is None:  # it was recorded from outside
+            return
         before = self._sums[outcome.index]
         score = outcome.score
-        weight = self._weights[outcome.grader]
         self._sums[outcome.index] = None if before is None or score is None else before + weight * score
         self._missing -= 1
 

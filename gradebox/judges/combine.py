@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from math import fsum, isfinite
 from typing import Any
 
@@ -12,6 +13,8 @@ from gradebox.judges.formula import FUNCTIONS, Formula, Undefined
 from gradebox.judges.together import together
 from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
+
+_TEXTS = frozenset(("reason", "details", "error", "not_applicable"))
 
 Said = Score | ModelError | NotApplicable
 """What a part says of a thread."""
@@ -143,6 +146,8 @@ def _failure(failures: Mapping[str, ModelError], details: dict[str, Any]) -> Mod
 
 def _details(parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """What the parts say, without their own details where these do not fit in."""
+    if _TEXTS.isdisjoint(chain.from_iterable(parts.values())):  # their names and numbers fit in
+        return {"parts": parts}
     try:
         return bounded({"parts": parts})
     except ValueError:

@@ -9,6 +9,7 @@ local OPEN = 'gradebox:open'
 
 local function batch_key(id) return 'gradebox:batch:' .. id end
 local function tallies_key(id, grader) return batch_key(id) .. ':tallies:' .. grader end
+local function recorded_key(id) return 'gradebox:recorded:' .. id end
 local function batches_key(project) return 'gradebox:batches:' .. project end
 -- Batches of graders that ask are in a lane of their own, `asking`; of the others the lane is empty.
 local function lane_of(batch) return redis.call('HGET', batch, 'lane') or '' end
@@ -188,11 +189,11 @@ local function forget(id, swept, at)
   if is_active(batch) then end_batch(id, batch, 'cancelled', at) end
   local project, bytes, ended = head_of(id)
   if not project then return 0 end
-  store(project, -bytes)
+  store(project, -bytes - tonumber(redis.call('HGET', recorded_key(id), 'bytes') or 0))
   leave_ended(ended)
   if redis.call('EXISTS', batch) == 1 then forget_record(batch) end
   redis.call('HDEL', FROZEN, id)
-  redis.call('DEL', 'gradebox:intervals:' .. id)
+  redis.call('DEL', 'gradebox:intervals:' .. id, recorded_key(id))
   for _, name in ipairs({UNTIDY, UNFROZEN, batches_key(project)}) do redis.call('ZREM', name, id) end
   redis.call('ZADD', GARBAGE, swept, id)
   return 1

@@ -18,7 +18,7 @@ from worker.environments.settings import EnvironmentSettings
 MARKS = ("very-secret-grader", "very secret words", "very-secret-source")
 PUBLIC = {"/healthz", "/readyz", "/metrics"}
 # Last parts of paths that need the role `score`; and POST /batches.
-SCORES = {"validate", "score", "cancel", "retry", "feedback"}
+SCORES = {"validate", "score", "scores", "cancel", "retry", "feedback"}
 BODIES: dict[str, dict[str, Any]] = {
     "/validate": {"source": GOOD},
     "/graders": {"key": "mine", "source": GOOD},
@@ -43,7 +43,10 @@ BODIES: dict[str, dict[str, Any]] = {
 QUERIES = {
     "/compare": {"a": "{batch_id}", "b": "{batch_id}"},
     "/batches/{batch_id}/agreement": {"label": "metadata.label"},
+    "/batches/{batch_id}/scores": {"grader": "{key}"},
 }
+# Bodies that are JSON lines.
+RECORDED = {"/batches/{batch_id}/scores": b'{"index": 0, "score": 1}'}
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Route:
         body = BODIES.get(place) or BODIES.get(f"{self.method} {place}", {})
         url = self.path.format_map(filled)
         query = {name: value.format_map(filled) for name, value in QUERIES.get(place, {}).items()}
+        if place in RECORDED:
+            return client.request(self.method, url, params=query, content=RECORDED[place], headers=LINES)
         return client.request(self.method, url, params=query, json=None if self.method in ("GET", "DELETE") else body)
 
 

@@ -13,7 +13,16 @@ import pytest
 
 import gradebox
 from gradebox import AsyncClient, Client, Score, StringThread
-from gradebox.errors import BatchFailed, Conflict, GraderWarning, NotAllowed, NotFound, ValidationError, WaitTimeout
+from gradebox.errors import (
+    ApiError,
+    BatchFailed,
+    Conflict,
+    GraderWarning,
+    NotAllowed,
+    NotFound,
+    ValidationError,
+    WaitTimeout,
+)
 from tests.gradebox.conftest import Service
 
 pytestmark = [pytest.mark.service, pytest.mark.sandbox]
@@ -477,9 +486,21 @@ def test_batches_are_compared_and_a_grader_with_labels(client: Client, service: 
     assert (agreed.kappa, agreed.confusion) == (-1.0, [[0, 2], [2, 0]])
     assert "kappa -1.000" in agreed._repr_html_()
 
+    human = f"human-{uuid4().hex[:8]}"
+    assert client.graders.create.custom(key=human).kind == "custom"
+    assert a.record(human, {0: 1, 2: Score(0, reason="no")}).recorded[0].count == 2
+    of_people = [(one.id, one.score, one.reason) for one in a.outcomes() if one.grader == f"{human}@1"]
+    assert of_people == [(0, 1.0, None), (2, 0.0, "no")]
+    assert len(a.rewards()) == 4
+    assert len(a.to_pandas()) == 6
+    assert human in a._repr_html_()
+    with pytest.raises(ApiError, match="no thread with the id 'x'"):
+        a.record(human, {"x": 1})
+
     async def in_a_loop() -> tuple[float | None, float | None]:
         async with AsyncClient(service.url, service.key) as other:
             batch = await other.batches.get(a.id)
+            assert (await batch.record(human, {3: 0.5}, by="index")).recorded[0].count == 3
             first = await other.compare(batch, b.id, contains, threshold=0.5, limit=0)
             second = await other.agreement(batch, contains, "metadata.good", threshold=2.0)
             return first.difference, second.kappa

@@ -1,15 +1,18 @@
 """Parts that score in sandboxes of their own, and what becomes of their outcomes."""
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from time import monotonic
 
 import pytest
+from msgspec.structs import replace
 
 from gradebox.judges import Combine
 from gradebox.outcome import Outcome
+from models import combined_scorer
 from models.combined_scorer import CombinedScorer, PartScorer
 from sandbox.errors import InfrastructureError
 from sandbox.grader_source import GraderSource
@@ -40,7 +43,7 @@ def test_scores_are_in_order_whatever_the_slices(pool: Pool) -> None:
     assert {outcome.grader for outcome in outcomes} == {"g@1"}
 
 
-def test_of_many_parts_no_more_outcomes_are_held_than_of_one_grader() -> None:
+def test_of_many_parts_no_more_outcomes_are_held_than_of_two() -> None:
     held: list[int] = []
 
     class Counts(_Fails):
@@ -52,7 +55,7 @@ def test_of_many_parts_no_more_outcomes_are_held_than_of_one_grader() -> None:
     part = Counts(10_000, fault=False)
     scorer = CombinedScorer(Combine(names), {name: PartScorer(f"{name}@1", part.lend) for name in names})
     assert [outcome.score for outcome in scorer.score(lines(1000), 0, "g@1")] == [1.0] * 1000
-    assert max(held) * 16 <= 1000
+    assert max(held) * 16 <= 2000
 
 
 @pytest.mark.sandbox
@@ -115,3 +118,41 @@ def test_a_fault_of_the_service_is_told_as_such_and_is_no_failure_of_a_grader() 
     scorer = CombinedScorer(Combine(["a"]), {"a": PartScorer("a@1", _Fails(0, fault=True).lend)})
     (outcome,) = scorer.score(lines(1), 0, "g@1")
     assert outcome.error == NO_SANDBOX
+
+
+class _Gives(_Fails):
+    """A part with these outcomes."""
+
+    def __init__(self, *outcomes: Outcome) -> None:
+        super().__init__(0, fault=False)
+        self._outcomes = outcomes
+
+    def score(self, payload: bytes, first: int, label: str, count: int, *, stop: object) -> list[Outcome]:
+        given, self._outcomes = self._outcomes[:count], self._outcomes[count:]
+        return [replace(outcome, index=number) for number, outcome in enumerate(given)]
+
+
+def test_threads_share_what_is_made_of_scores_alone_and_of_the_same_ones() -> None:
+    bare = [Outcome(0, "a@1", score, 1.0, id=n) for n, score in enumerate((1.0, 0.5, 1.0, 0.0, -0.0, 0.5))]
+    told = [
+        Outcome(0, "a@1", 1.0, 1.0, id=6, reason="so"),
+        Outcome(0, "a@1", 1.0, 1.0, id=7, values={"x": 1.0}),
+        Outcome(0, "a@1", 1.0, 1.0, id=8, details={"option": "y"}),
+        Outcome(0, "a@1", 0.5, 2.0, id=9),
+    ]
+    given = [*bare, *told]
+    part = PartScorer("a@1", _Gives(*given).lend)
+    found = CombinedScorer(Combine(["a"]), {"a": part}).score(lines(len(given)), 0, "g@1")
+    for outcome, each in zip(found, given, strict=True):
+        own = CombinedScorer(Combine(["a"]), {"a": PartScorer("a@1", _Gives(each).lend)}).score(lines(1), 0, "g@1")
+        assert replace(outcome, index=0) == own[0]
+        assert math.copysign(1, outcome.score or 0.0) == math.copysign(1, each.score or 0.0)
+    assert [outcome.details and outcome.details["parts"]["a"].get("reason") for outcome in found].count("so") == 1
+
+
+def test_results_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(combined_scorer, "_KEPT", 3)
+    given = [Outcome(0, "a@1", float(n % 7), 1.0) for n in range(50)]
+    scorer = CombinedScorer(Combine(["a"]), {"a": PartScorer("a@1", _Gives(*given).lend)})
+    assert [outcome.score for outcome in scorer.score(lines(50), 0, "g@1")] == [float(n % 7) for n in range(50)]
+    assert len(scorer._results) <= 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from gradebox.client import calls
@@ -11,6 +11,7 @@ from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice, Labels
 from gradebox.client.line_readers import OutcomeReader, ThreadReader
 from gradebox.client.outcomes import Rewards
+from gradebox.client.recorded_scores import RecordedScore, score_lines
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
 from gradebox.errors import Conflict
@@ -173,7 +174,8 @@ class AsyncBatchHandle:
         """
         await self.wait(progress=False)
         if success is not None:
-            outcomes = [outcome async for outcome in self.outcomes() if _is_of(outcome, grader)]
+            one = str(self.status.graders[0]) if len(self.status.graders) == 1 else None
+            outcomes = [outcome async for outcome in self.outcomes() if _is_of(outcome, grader or one)]
             if reduced(outcomes, purpose="feedback", reduction_fn=None, success_fn=success).is_success:
                 return None
         fields = {"model": model, "on": on, "of": of, "grader": grader, "threshold": threshold}
@@ -187,6 +189,32 @@ class AsyncBatchHandle:
                 raise
             return None
         return AsyncBatchHandle(self._transport, made)
+
+    async def record(
+        self, grader: str, scores: Mapping[str | int, RecordedScore], by: Literal["id", "index"] = "id"
+    ) -> Batch:
+        """Records scores that come from outside, as labels of people, as outcomes of a grader of kind `custom`:
+        `batch.record("human", {"sample-1": 1, "sample-2": gradebox.Score(0, reason="wrong unit")})`.
+
+        Threads are named by their ids; with `by="index"`, by their place in the batch. A score that is there for the
+        same thread is replaced. Of more than 20,000 scores, so many are recorded at once: should one of those be
+        refused, those before it are there.
+
+        Raises:
+            gradebox.NotFound: there is no such grader.
+            gradebox.Conflict: it is of another kind.
+            gradebox.ApiError: a thread is not of the batch, or an id is that of two.
+        """
+        for lines in score_lines(scores, by):
+            await self.record_lines(grader, lines)
+        return self.status
+
+    async def record_lines(self, grader: str, lines: bytes) -> Batch:
+        """As `record`, for JSON lines such as `{"id": "sample-1", "score": 1, "reason": "why"}`: at most 100,000. All
+        are recorded, or none. A line that names no id names an `index`.
+        """
+        self.status = await self._transport.send(calls.record_scores(self.status.project, self.id, grader, lines))
+        return self.status
 
     async def retry(self) -> Batch:
         """Has the outcomes of a finished batch scored again whose error is `retryable`, and nothing else. Then it runs

@@ -318,6 +318,17 @@ class Creation:
         config = {"checks": [dict(one) if isinstance(one, Mapping) else one.config() for one in checks]}
         return self.of_kind(key=key, kind="checks", config=config, **options)
 
+    def custom(self, *, key: str, name: str | None = None, description: str | None = None) -> GraderHandle:
+        """Makes a grader whose scores come from outside, as from people: `batch.record` takes them.
+
+        Raises:
+            Conflict: the key is taken.
+        """
+        check_key(key)
+        fields = {"key": key, "kind": "custom", "name": name, "description": description}
+        grader = self._transport.send(calls.create_grader(self._project, fields))
+        return GraderHandle.of(grader, self._scoring)
+
     def of_kind(
         self, *, key: str, kind: WrittenKind, config: Mapping[str, Any], **options: Unpack[GraderOptions]
     ) -> GraderHandle:

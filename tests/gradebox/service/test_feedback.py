@@ -14,7 +14,7 @@ import pytest
 from api.intake.feedback_upload import INSTRUCTIONS_CHARACTERS
 from examples.model_server import ModelServer, Script
 from examples.tune_judge import tune
-from gradebox import AsyncClient, BatchBudget, Client, Price
+from gradebox import AsyncClient, BatchBudget, Client, Price, Score
 from gradebox.client._sync.batches import BatchHandle
 from gradebox.errors import ApiError, Conflict, NotAllowed, NotFound, ScoreMissing
 from gradebox.judges.feedback import MOST_TEXTS
@@ -167,6 +167,24 @@ def test_feedback_on_a_judge_is_where_labels_differ(client: Client, server: Mode
     prompt = asked(server, before)[0]
     for part in ("By its label it should be", "[begin judge ", '"criterion": "Is it polite?"', "See it."):
         assert part in prompt
+
+
+def test_scores_that_people_gave_are_labels_and_may_be_what_feedback_is_on(client: Client, server: ModelServer) -> None:
+    client.graders.create.custom(key="people", description="what our editors say")
+    batch = scored(client, "polite", threads(4, 2))
+    batch.record("people", {"t0": Score(0.0, reason="too long"), "t1": 1.0, "t3": 1.0})
+    by_people = batch.feedback("m", of="judge", labels="people")
+    assert [(one.id, one.score, (one.details or {})["label"]) for one in given(by_people)] == [
+        ("t0", 1.0, 0.0), ("t3", 0.0, 1.0),
+    ]  # fmt: skip
+    assert by_people is not None and by_people.status.feedback_of is not None
+    assert by_people.status.feedback_of.labels == "people@1"
+    before = len(server.bodies)
+    on_people = given(batch.feedback("m", grader="people"))
+    assert [(one.id, one.score) for one in on_people] == [("t0", 0.0)]
+    (prompt,) = asked(server, before)
+    assert "what our editors say" in prompt and "too long" in prompt
+    assert batch.feedback("m", success=lambda scores: len(scores) == 4) is None  # the judge's alone
 
 
 def test_a_judge_gets_one_proposal_of_all_feedback(client: Client, server: ModelServer) -> None:

@@ -1,0 +1,109 @@
+"""Scores that were given outside, as JSON lines: read, and brought to the threads of a batch that they are of."""
+
+from collections.abc import Iterable
+from operator import itemgetter
+from typing import Annotated
+
+import msgspec
+
+from api.http.problems import invalid, too_large
+from gradebox.outcome import Outcome
+from sandbox import thread_ids
+from sandbox.limits import TEXT_BYTES
+
+MOST_SCORES = 100_000  # of one request
+_NOTHING = "nothing was recorded"
+_TWO = 2
+
+Id = str | int
+_Score = Annotated[float, msgspec.Meta(ge=-1.7976931348623157e308, le=1.7976931348623157e308)]
+_Index = Annotated[int, msgspec.Meta(ge=0)]
+
+
+class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A score of one thread, which is named by its id or its index."""
+
+    score: _Score
+    id: Id | None = None
+    index: _Index | None = None
+    reason: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+def read(body: bytes) -> list[_Line]:
+    """The scores of a request. Raises ProblemError, with the number of the line, where one is none."""
+    lines = body.rstrip(b" \t\r\n").split(b"\n", MOST_SCORES)
+    if len(lines) > MOST_SCORES:
+        raise too_large(f"one request records at most {MOST_SCORES} scores: send the rest in another")
+    return [_line(number, line) for number, line in enumerate(lines, 1)]
+
+
+def _line(number: int, line: bytes) -> _Line:
+    try:
+        found = _decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        form = '{"id": "a", "score": 1, "reason": "why"}'
+        raise invalid(f"line {number} is no score ({error!s:.200}): {_NOTHING}; write each as {form}") from error
+    if (found.id is None) == (found.index is None):
+        raise invalid(f"line {number} names a thread by its `id` or by its `index`: give one of them")
+    if found.reason is not None and (size := len(found.reason.encode("utf-8", "surrogatepass"))) > TEXT_BYTES:
+        raise invalid(f"line {number} has a reason of {size} bytes, and at most {TEXT_BYTES} are kept: shorten it")
+    return found
+
+
+def outcomes_of(scores: list[_Line], grader: str, count: int, threads: Iterable[bytes]) -> list[Outcome]:
+    """Outcomes of `grader`, a label, in the order of the batch's `count` threads, which come in blocks of whole lines:
+    each carries the id of its thread.
+
+    Raises:
+        ProblemError: a score is of no thread of the batch, or of one that another score is of.
+    """
+    there = _Threads(scores, threads)
+    lines: dict[int, tuple[int, _Line]] = {}
+    for number, one in enumerate(scores, 1):
+        index = _index(number, one, count, there)
+        if index in lines:
+            raise invalid(f"lines {lines[index][0]} and {number} are both of thread {index}: {_NOTHING}; send one")
+        lines[index] = number, one
+    return [
+        Outcome(index, grader, one.score, 0.0, id=there.ids.get(index), reason=one.reason)
+        for index, (_, one) in sorted(lines.items(), key=itemgetter(0))
+    ]
+
+
+class _Threads:
+    """The threads that scores name: the id of each, by its index, and the first two indices of each id."""
+
+    def __init__(self, scores: Iterable[_Line], threads: Iterable[bytes]) -> None:
+        by_id = {one.id for one in scores if one.id is not None}
+        by_index = {one.index for one in scores if one.index is not None}
+        self.ids: dict[int, Id] = {}
+        self.indices: dict[Id, list[int]] = {}
+        lines = (line for block in threads for line in block.removesuffix(b"\n").split(b"\n"))
+        for index, line in enumerate(lines):
+            if (of := thread_ids.read_id(line)) is None:
+                continue
+            if of in by_id and len(found := self.indices.setdefault(of, [])) < _TWO:
+                found.append(index)
+                self.ids[index] = of
+            elif index in by_index:
+                self.ids[index] = of
+
+
+def _index(number: int, one: _Line, count: int, there: _Threads) -> int:
+    if one.index is not None:
+        if one.index >= count:
+            raise invalid(f"line {number}: the batch has no thread {one.index}, it has {count}: {_NOTHING}")
+        return one.index
+    assert one.id is not None
+    of = there.indices.get(one.id, [])
+    if not of:
+        raise invalid(f"line {number}: the batch has no thread with the id {one.id!r:.80}: {_NOTHING}")
+    if len(of) == _TWO:
+        raise invalid(
+            f"line {number}: the id {one.id!r:.80} is that of threads {of[0]} and {of[1]}: {_NOTHING}; name them by "
+            "`index`"
+        )
+    return of[0]

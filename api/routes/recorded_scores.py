@@ -1,0 +1,65 @@
+"""Scores of a batch that come from outside: from people, or from other programs."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from api.access.auth import ScoresIn
+from api.access.callers import gone
+from api.http import openapi
+from api.intake import batch_upload, bodies, score_upload
+from api.numbers.process import IsGone
+from api.services import Served, Services
+from gradebox.limits import REQUEST_BYTES
+from gradebox.schemas import Batch
+from storage import batch_threads
+from storage.errors import Conflict, NotFound, PayloadLost
+
+router = APIRouter(prefix="/batches", tags=["batches"])
+
+_BODY = openapi.bytes_of("application/x-ndjson", 'a score a line: {"id": "a", "score": 1, "reason": "why"}')
+
+
+@router.put("/{batch_id}/scores", response_model=Batch, openapi_extra=_BODY)
+async def record(
+    request: Request,
+    services: Served,
+    project: ScoresIn,
+    batch_id: str,
+    grader: Annotated[str, Query(max_length=80, description="of kind `custom`: key or key@version")],
+) -> Response:
+    """Records scores of a batch's threads as outcomes of a grader of kind `custom`: all of them, or none. A score that
+    is there for the same thread is replaced.
+    """
+    if bodies.media_type(request) not in bodies.JSON_LINES_TYPES:
+        raise bodies.unsupported(request, "application/x-ndjson")
+    body = await bodies.read(request, REQUEST_BYTES, "send the rest in another request")
+    found = await services.compute(request, project, _record, services, project, batch_id, grader, body)
+    return Response(found.model_dump_json(), media_type="application/json")
+
+
+def _record(is_gone: IsGone, services: Services, project: str, batch_id: str, grader: str, body: bytes) -> Batch:
+    store = services.store
+    batch = store.batches.get(project, batch_id, summary=False)
+    label = _label(services, project, grader)
+    threads = batch_threads.read(store.batches, store.spool, batch_id)
+    try:
+        scores = score_upload.outcomes_of(score_upload.read(body), label, batch.threads, threads)
+    except PayloadLost as error:
+        raise NotFound(f"the threads of batch {batch_id!r} are gone: nothing was recorded") from error
+    if is_gone():
+        raise gone()
+    store.recorded.record(project, batch_id, scores)
+    return store.batches.get(project, batch_id)
+
+
+def _label(services: Services, project: str, grader: str) -> str:
+    """How outcomes name the grader. Raises Conflict where its scores do not come from outside."""
+    (named,) = batch_upload.named([grader], [])
+    version = services.store.graders.version(project, named.key, named.version)
+    if version.kind != "custom":
+        raise Conflict(
+            f"grader {named.key!r} is of kind {version.kind!r}, and gives its scores itself: record them by one of "
+            'kind `custom`, which `client.graders.create.custom(key="human")` makes'
+        )
+    return f"{named.key}@{version.number}"

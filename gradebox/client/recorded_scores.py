@@ -1,0 +1,52 @@
+"""Scores that come from outside, as they are sent."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from operator import index
+from typing import Any, Literal
+
+from gradebox.score import Score
+
+RecordedScore = float | Score
+"""A number, or a `Score` with its reason."""
+
+_AT_ONCE = 20_000
+
+
+def score_lines(scores: Mapping[str | int, RecordedScore], by: Literal["id", "index"]) -> Iterator[bytes]:
+    """The bodies that record the scores, each some JSON lines.
+
+    Raises:
+        ValueError: one is no finite number, or there are none; nothing was sent then.
+    """
+    if by not in ("id", "index"):
+        raise ValueError(f"by={by!r} names no threads: say by='id' or by='index'")
+    if not scores:
+        raise ValueError("there are no scores to record: give at least one, as {'sample-1': 1.0}")
+    lines = [_line(by, thread, score) for thread, score in scores.items()]
+    return blocks_of(line.encode() for line in lines)
+
+
+def blocks_of(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """JSON lines, in the bodies of as few requests as they need."""
+    rest = iter(lines)
+    return iter(lambda: b"".join(islice(rest, _AT_ONCE)), b"")
+
+
+def _line(by: str, thread: str | int, score: RecordedScore) -> str:
+    number = _number(thread, score)
+    line: dict[str, Any] = {by: thread if isinstance(thread, str) else index(thread), "score": number}
+    if isinstance(score, Score) and score.reason is not None:
+        line["reason"] = score.reason
+    return json.dumps(line) + "\n"
+
+
+def _number(thread: str | int, score: object) -> float:
+    if isinstance(score, str) or not hasattr(score, "__float__"):  # numpy's numbers have it too
+        raise ValueError(f"the score of thread {thread!r} is {score!r:.80}, and no number: nothing was recorded")
+    number = float(score)
+    if not math.isfinite(number):
+        raise ValueError(f"the score of thread {thread!r} is {number}, and a score is finite: nothing was recorded")
+    return number

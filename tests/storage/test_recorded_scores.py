@@ -1,0 +1,156 @@
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pytest
+from redis import Redis
+
+from gradebox.outcome import Outcome
+from storage import names, outcomes
+from storage.errors import Conflict, NotFound, QuotaExceeded
+from storage.quotas import Quotas
+from storage.recorded_scores import MOST_GRADERS, RecordedScores
+from storage.store import Store
+from tests.storage.making import accept, finish, wanted
+
+_decode = msgspec.json.Decoder(Outcome).decode_lines
+
+
+def scored(grader: str, **scores: float) -> list[Outcome]:
+    return [Outcome(int(name[1:]), grader, score, 0.0) for name, score in scores.items()]
+
+
+def read(store: Store, batch: str, after: int = -1) -> list[tuple[int, str, float | None]]:
+    lines = b"".join(outcomes.read(store.batches, store.spool, batch, after))
+    return [(one.index, one.grader, one.score) for one in _decode(lines)]
+
+
+def over(store: Store, threads: int) -> str:
+    batch = accept(store, threads, wanted(store, "a"), wanted(store, "b"))
+    while lease := store.leases.claim():
+        finish(store, lease)
+    return batch
+
+
+def files(store: Store, batch: str) -> int:
+    return sum("recorded" in path for path in store.spool._listed(f"outcomes/{batch}"))
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_they_stand_behind_the_outcomes_of_their_threads(store: Store, frozen: bool) -> None:
+    batch = over(store, 2500)
+    if frozen:
+        store.freezer.freeze(batch)
+    before = read(store, batch)
+    store.recorded.record("default", batch, scored("human@1", _3=0.5, _1200=1.0, _2499=0.0))
+    store.recorded.record("default", batch, scored("crowd@2", _3=2.0))
+    found = read(store, batch)
+    assert [one for one in found if one[1] in ("a@1", "b@1")] == before
+    assert found[6:10] == [before[6], before[7], (3, "crowd@2", 2.0), (3, "human@1", 0.5)]
+    assert found[-1] == (2499, "human@1", 0.0)
+    assert len(found) == 5000 + 4
+    for after in (2, 3, 999, 1199, 2498):
+        assert read(store, batch, after) == [one for one in found if one[0] > after]
+    crowd, human = store.batches.get("default", batch).recorded
+    assert (crowd.grader, crowd.count, human.grader, human.count, human.mean) == ("crowd@2", 1, "human@1", 3, 0.5)
+    if not frozen:
+        store.freezer.freeze(batch)
+        assert read(store, batch) == found
+
+
+def test_a_score_that_comes_again_takes_the_place_of_the_first(store: Store) -> None:
+    batch = over(store, 10)
+    store.recorded.record("default", batch, scored("human@1", _1=0.25, _5=0.25, _9=0.25))
+    store.recorded.record("default", batch, scored("human@1", _0=1.0, _5=1.0))
+    found = [(index, score) for index, grader, score in read(store, batch) if grader == "human@1"]
+    assert found == [(0, 1.0), (1, 0.25), (5, 1.0), (9, 0.25)]
+    (human,) = store.batches.get("default", batch).recorded
+    assert (human.count, human.mean, human.minimum, human.passed) == (4, 0.625, 0.25, 2)
+    store.recorded.record("default", batch, scored("human@1", _5=0.0))
+    assert files(store, batch) == 2  # the one that counts, and the one before, which may be read
+
+
+def test_those_of_threads_that_are_not_done_wait(store: Store) -> None:
+    batch = accept(store, 1500)
+    store.recorded.record("default", batch, scored("human@1", _10=1.0, _1400=1.0))
+    assert read(store, batch) == []
+    lease = store.leases.claim()
+    assert lease is not None
+    finish(store, lease)
+    assert read(store, batch, 9)[:2] == [(10, "exact@1", 10.0), (10, "human@1", 1.0)]
+    assert read(store, batch)[-1][0] == 999
+
+
+def test_who_reads_sees_one_upload_whole(store: Store) -> None:
+    """Not a file that is removed, nor some of one and some of another."""
+    batch = over(store, 300)
+    store.recorded.record("default", batch, [Outcome(index, "human@1", 0.0, 0.0) for index in range(300)])
+    ended = threading.Event()
+
+    def record() -> None:
+        for number in range(1, 60):
+            store.recorded.record("default", batch, [Outcome(index, "human@1", number, 0.0) for index in range(300)])
+        ended.set()
+
+    with ThreadPoolExecutor(1) as writing:
+        written = writing.submit(record)
+        seen = []
+        while not ended.is_set():
+            found = [score for _, grader, score in read(store, batch) if grader == "human@1"]
+            assert len(found) == 300
+            assert len(set(found)) == 1
+            seen.append(found[0])
+        written.result()
+    assert len(set(seen)) > 2
+    assert seen == sorted(seen)  # type: ignore[type-var]  # each has a score
+
+
+def test_of_several_that_record_at_once_none_is_lost(store: Store) -> None:
+    batch = over(store, 40)
+
+    def record(index: int) -> None:
+        while True:
+            try:
+                return store.recorded.record("default", batch, scored("human@1", **{f"_{index}": float(index)}))
+            except Conflict:
+                continue
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(record, range(40)))
+    found = [(index, score) for index, grader, score in read(store, batch) if grader == "human@1"]
+    assert found == [(index, float(index)) for index in range(40)]
+    assert files(store, batch) == 2
+
+
+def test_a_batch_that_is_gone_takes_none_and_nothing_is_left(store: Store, redis: Redis) -> None:
+    batch = over(store, 10)
+    stored = int(redis.hget(names.STORED, "default") or 0)
+    store.recorded.record("default", batch, scored("human@1", _1=1.0))
+    store.recorded.record("default", batch, scored("human@1", _1=1.0, _2=1.0))
+    size = sum(len(line) for line in outcomes.read(store.batches, store.spool, batch)) and int(
+        redis.hget(names.recorded(batch), "bytes") or 0
+    )
+    assert size > 100
+    assert int(redis.hget(names.STORED, "default") or 0) == stored + size
+    store.batches.delete("default", batch)
+    store.spool.remove(batch)
+    assert not redis.exists(names.recorded(batch))
+    assert int(redis.hget(names.STORED, "default") or 0) == 0
+    with pytest.raises(NotFound, match="was deleted meanwhile: nothing was recorded"):
+        store.recorded.record("default", batch, scored("human@1", _1=1.0))
+    assert not store.spool._listed(f"outcomes/{batch}")
+    assert not redis.exists(names.recorded(batch))
+
+
+def test_they_count_for_what_a_project_may_keep_and_for_how_many_graders(store: Store) -> None:
+    batch = over(store, 10)
+    for number in range(MOST_GRADERS):
+        store.recorded.record("default", batch, scored(f"human-{number}@1", _1=1.0))
+    with pytest.raises(Conflict, match="has scores of 16 graders"):
+        store.recorded.record("default", batch, scored("human-x@1", _1=1.0))
+    store.recorded.record("default", batch, scored("human-0@1", _1=0.0))
+    before = files(store, batch)
+    full = RecordedScores(store.redis, store.spool, store.audit, Quotas(spool_bytes=100))
+    with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SPOOL_GB"):
+        full.record("default", batch, scored("human-0@1", _1=0.0, _2=0.0))
+    assert files(store, batch) == before
