@@ -28,7 +28,7 @@ _BYTES = 2 * bodies.MIB  # labels take some thirty times as much memory as text
 
 class NewFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Feedback on the outcomes of a batch. `labels` are scores by the ids of threads (or their indices, where they have
-    none), the name of another grader of the batch, or a field such as `metadata.label`.
+    none), the name of another grader of the batch or of scores recorded in it, or a field such as `metadata.label`.
     """
 
     model: str

@@ -47,8 +47,8 @@ GraderChoice = str | Mapping[str, float] | Iterable[str]
 """One grader (`exact-match` or `exact-match@3`), several, or several with their weights."""
 
 Labels = str | Mapping[str, float] | Mapping[int, float]
-"""What says which score is right: another grader of the batch, a field such as `metadata.label`, or scores by the ids
-of threads, or by their positions where they have none.
+"""What says which score is right: another grader of the batch or of scores recorded in it, a field such as
+`metadata.label`, or scores by the ids of threads, or by their positions where they have none.
 """
 
 _graders = TypeAdapter(list[Grader]).validate_json
