@@ -23,7 +23,7 @@ from storage.uploads import Upload
 
 NOTHING_TO_SAY = "nothing-to-say"
 INSTRUCTIONS_CHARACTERS = 4000
-_BYTES = 2 * bodies.MIB  # labels take some thirty times as much memory as text
+_BYTES = 2 * bodies.MIB  # of labels, which take some eleven times as much memory once they are read
 
 
 class NewFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
