@@ -16,6 +16,7 @@ from api.routes import (
     docs,
     endpoints,
     environments,
+    feedback,
     graders,
     health,
     keys,
@@ -42,8 +43,8 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
     app.state.services = services
     # A request tries one route after the other: what is waited for most comes first.
-    read_first = (score, batches, recorded_scores, validate, graders, numbers, tables, environments, models, endpoints)
-    for part in (*read_first, budget, spending, audit):
+    read_first = (score, batches, recorded_scores, validate, graders, numbers, tables, feedback, environments, models)
+    for part in (*read_first, endpoints, budget, spending, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
     spoken = dialects.routers(services.settings.dialects)
     for router in (me.router, projects.router, keys.router, audit.of_service):

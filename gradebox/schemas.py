@@ -30,6 +30,8 @@ WrittenKind = Literal[
 Kind = Literal["function", "prebuilt", "custom"] | WrittenKind
 BuildState = Literal["building", "ready", "failed"]
 BudgetPeriod = Literal["day", "month", "total"]
+FeedbackOn = Literal["failures", "all"]
+FeedbackTarget = Literal["completion", "judge"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 Role = Literal["read", "score", "manage"]
@@ -318,6 +320,23 @@ class BatchBudget(_Schema):
     currency: str = "USD"
 
 
+class FeedbackOf(_Schema):
+    """What a batch of feedback is on. Its outcomes have the feedback as their reason."""
+
+    batch: str = Field(description="the id of the batch whose outcomes it is on")
+    grader: str = Field(description="the grader whose outcomes these are, with its version")
+    model: str = Field(description="the key of the model that gives it")
+    on: FeedbackOn = Field("failures", description="all outcomes with a score, or those that are too low or wrong")
+    of: FeedbackTarget = Field("completion", description="whether the completion is to be changed, or the judge")
+    threshold: float | None = Field(
+        None, description="a failure scores less; with labels, scores and labels count as 1 from there on, else as 0"
+    )
+    labels: str | None = Field(
+        None, description="what says which score is right: a grader of the batch, a field, or `given` with the request"
+    )
+    instructions: str | None = Field(None, description="what else the model is told")
+
+
 class AwaitedServer(_Schema):
     """A model's or endpoint's server that is waited for: it does not answer, or wants no request for a while."""
 
@@ -350,6 +369,7 @@ class Batch(_Schema):
     finished_at: datetime | None = None
     budget: BatchBudget | None = Field(None, description="of its asks; null where only the project's bounds them")
     keep_replies: bool = Field(True, description="whether its asks are answered with kept replies, and theirs are kept")
+    feedback_of: FeedbackOf | None = Field(None, description="of a batch of feedback: what it is on")
     waits_for: list[AwaitedServer] = Field([], description="servers that it cannot ask at the moment")
     trouble: str | None = Field(None, description="why it does not go on: no worker of its queue is there")
     kept: bool = Field(False, description="whether it lives on when other batches have had their time")

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import msgspec
 
-from gradebox.schemas import Batch, BatchGrader
+from gradebox.schemas import Batch, BatchGrader, FeedbackOf
 from storage.statistics import Tally
 from storage.summary import summarise
 
@@ -16,12 +16,14 @@ class _Accepted(msgspec.Struct, array_like=True):
     threads: int
     created_by: str | None
     created_at: datetime
+    feedback_of: str | None = None
 
 
 def pack(batch: Batch) -> bytes:
     """A batch that is just being accepted."""
     graders = [(one.key, one.version, one.weight) for one in batch.graders]
-    accepted = _Accepted(batch.id, "", graders, batch.threads, batch.created_by, batch.created_at)
+    of = None if batch.feedback_of is None else batch.feedback_of.model_dump_json()
+    accepted = _Accepted(batch.id, "", graders, batch.threads, batch.created_by, batch.created_at, of)
     return msgspec.msgpack.encode(accepted)
 
 
@@ -42,5 +44,6 @@ def read(answer: bytes, project: str) -> Batch:
         errors={},
         created_by=found.created_by,
         created_at=found.created_at,
+        feedback_of=None if found.feedback_of is None else FeedbackOf.model_validate_json(found.feedback_of),
         summary=[summarise(f"{key}@{version}", weight, Tally()) for key, version, weight in found.graders],
     )

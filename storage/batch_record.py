@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import msgspec
 from redis.client import Pipeline
 
-from gradebox.schemas import AwaitedServer, Batch, BatchBudget, BatchGrader, Summary
+from gradebox.schemas import AwaitedServer, Batch, BatchBudget, BatchGrader, FeedbackOf, Summary
 from storage import names, tallies
 from storage.batch_plan import NO_TERMS, AskTerms, Scorer
 from storage.chunks import Chunk
@@ -30,6 +30,7 @@ def new_record(
     trace: str,
     asks: Sequence[str] = (),
     terms: AskTerms = NO_TERMS,
+    feedback_of: FeedbackOf | None = None,
 ) -> dict[str, str]:
     """The record of a new batch. Values of more than 64 bytes would make Redis keep it in four times the room."""
     threads = _threads(chunks)
@@ -52,6 +53,7 @@ def new_record(
         **({"trace": trace} if trace else {}),
         **({"lane": "asking", "asks": msgspec.json.encode(asks).decode()} if asks else {}),
         **({"terms": msgspec.json.encode(terms).decode()} if terms != NO_TERMS else {}),
+        **({"feedback_of": feedback_of.model_dump_json()} if feedback_of is not None else {}),
     }
 
 
@@ -112,7 +114,8 @@ def shown(
 ) -> Batch:
     """A batch from its record. `made` are its summaries, None for those that could not be made."""
     scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
-    summaries = [summary for summary in made if summary is not None]
+    of = fields.get("feedback_of")
+    summaries = [summary if of is None else _of_feedback(summary) for summary in made if summary is not None]
     terms = terms_of(fields.get("terms"))
     errors, done, scored = error_counts(fields), int(fields["done"]), int(fields["scored"])
     return Batch.model_validate(
@@ -129,6 +132,7 @@ def shown(
             "kept": "kept" in fields,
             "budget": budget_of(terms),
             "keep_replies": terms.keep_replies,
+            "feedback_of": None if of is None else FeedbackOf.model_validate_json(of),
             "waits_for": waits_for,
             "trouble": trouble,
             "underway": underway,
@@ -139,6 +143,14 @@ def shown(
             "summary": summaries,
             "summary_error": NOT_MADE if len(summaries) < len(made) else None,
         }
+    )
+
+
+def _of_feedback(summary: Summary) -> Summary:
+    """Without warnings of rewards: the scores are those of the outcomes that feedback is on, and most are low."""
+    told = [pair for pair in zip(summary.warning_kinds, summary.warnings, strict=True) if pair[0] == "errors"]
+    return summary.model_copy(
+        update={"warning_kinds": [kind for kind, _ in told], "warnings": [said for _, said in told]}
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 from redis import Redis
 from redis.client import Pipeline
 
-from gradebox.schemas import Batch, Version
+from gradebox.schemas import Batch, FeedbackOf, Version
 from storage import accepted_answer, batch_record, names
 from storage.audit import Audit
 from storage.backlog import Backlog, ProjectBounds, Usage, Waiting
@@ -100,6 +100,7 @@ class Batches:
         once: Once | None = None,
         trace: str = "",
         terms: AskTerms = NO_TERMS,
+        feedback_of: FeedbackOf | None = None,
     ) -> Batch:
         """Makes the batch known, and does `also`, which calls workers, in the same transaction. Where another
         took the room in the same moment, a worker is called for a batch that is refused, and finds nothing to do.
@@ -115,7 +116,8 @@ class Batches:
             KeyReused: `once` came with another request.
         """
         scorers = [scorer_of(one) for one in wanted]
-        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks_of(wanted), terms)
+        asks = asks_of(wanted)
+        fields = batch_record.new_record(project, scorers, chunks, by, trace, asks, terms, feedback_of)
         batch = batch_record.shown(batch_id, fields, 0, [summary_of(one.label, one.weight, Tally()) for one in scorers])
         try:
             answer = self._accept(batch, wanted, scorers, fields, chunks, also, once)
@@ -341,8 +343,14 @@ class Batches:
         return standing[1] if standing else []
 
     def rewards(self, batch: Batch) -> list[str]:
-        """What is remembered of a batch, as it is frozen: key of a grader, entry, …. Nothing where it was cancelled."""
-        if batch.state != "finished" or self._redis.hexists(names.batch(batch.id), "past:0"):
+        """What is remembered of a batch, as it is frozen: key of a grader, entry, …. Nothing where it was cancelled, or
+        is of feedback.
+        """
+        if (
+            batch.state != "finished"
+            or batch.feedback_of is not None
+            or self._redis.hexists(names.batch(batch.id), "past:0")
+        ):
             return []
         counted = self._tallies.of(batch.id, len(batch.graders))
         entries = [(one.key, entry(one.version, of)) for one, of in zip(batch.graders, counted, strict=True)]

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import asdict
 
 from gradebox.outcome import Spent
-from gradebox.schemas import Batch, BatchBudget, BatchGrader, BatchState, Summary, ValueSummary, WarningKind
+from gradebox.schemas import Batch, BatchBudget, BatchGrader, BatchState, FeedbackOf, Summary, ValueSummary, WarningKind
 from storage.batch_plan import Scorer
 from storage.connection import text
 from storage.normal_interval import normal
@@ -97,6 +97,7 @@ class _Record(msgspec.Struct, array_like=True):
     floor: int = 0
     budget: tuple[float | None, int | None, str] | None = None
     keep_replies: bool = True
+    feedback_of: str | None = None
 
 
 class Frozen:
@@ -150,6 +151,7 @@ class Frozen:
             finished_at=record.finished_at,
             budget=None if record.budget is None else BatchBudget(**dict(zip(_BUDGET, record.budget, strict=True))),
             keep_replies=record.keep_replies,
+            feedback_of=None if record.feedback_of is None else FeedbackOf.model_validate_json(record.feedback_of),
             kept=self._kept,
             weighted_mean=weighted_mean(summaries),
             summary=summaries,
@@ -172,6 +174,7 @@ def freeze(batch: Batch, table: bytes | None, floor: int = 0) -> bytes:
         floor,
         None if batch.budget is None else (batch.budget.cost, batch.budget.tokens, batch.budget.currency),
         batch.keep_replies,
+        None if batch.feedback_of is None else batch.feedback_of.model_dump_json(),
     )
     packer = zlib.compressobj(9, wbits=_RAW, zdict=_COMMON)
     return packer.compress(msgspec.msgpack.encode(record)) + packer.flush()

@@ -15,7 +15,7 @@ from redis import Redis
 
 from gradebox.outcome import ErrorKind, Outcome
 from gradebox.schemas import Batch
-from storage import batch_record, frozen_batch, names
+from storage import batch_record, feedback, frozen_batch, names
 from storage.audit import Audit
 from storage.backlog import Backlog
 from storage.batch_plan import AskTerms, Lane, Plan, Scorer, Wanted, asks_of, lane_of
@@ -145,6 +145,8 @@ class Retries:
 
     def _wanted(self, batch: Batch) -> list[Wanted]:
         try:
+            if batch.feedback_of is not None:
+                return [feedback.wanted(self._graders, batch.project, batch.feedback_of)]
             return [
                 Wanted(one.key, self._graders.version(batch.project, one.key, one.version), one.weight)
                 for one in batch.graders
@@ -197,7 +199,8 @@ class Retries:
         self, batch: Batch, plan: Plan, scorers: list[Scorer], found: _Found, floor: int, asks: list[str]
     ) -> dict[str, str]:
         """The record of the batch: what counts of it is what stays."""
-        fields = batch_record.new_record(batch.project, scorers, plan.chunks, batch.created_by, "", asks, _terms(batch))
+        settled = batch.created_by, "", asks, _terms(batch), batch.feedback_of
+        fields = batch_record.new_record(batch.project, scorers, plan.chunks, *settled)
         errors: Counter[str] = Counter()
         for one in found.rest:
             errors.update(one.errors)

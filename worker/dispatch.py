@@ -9,7 +9,7 @@ from rq.exceptions import DequeueTimeout
 from rq.job import Job
 from rq.serializers import JSONSerializer
 
-from gradebox.schemas import Batch
+from gradebox.schemas import Batch, FeedbackOf
 from runtime import tracing
 from storage.batch_plan import NO_TERMS, AskTerms, Lane, Wanted, lane_of
 from storage.chunks import Chunk
@@ -45,6 +45,7 @@ class Dispatch:
         by: str | None = None,
         once: Once | None = None,
         terms: AskTerms = NO_TERMS,
+        feedback_of: FeedbackOf | None = None,
     ) -> Batch:
         """Makes an uploaded batch known, and calls as many workers as it has units for, in one transaction.
 
@@ -58,7 +59,9 @@ class Dispatch:
 
         with tracing.span("accept batch", values={"gradebox.batch": batch_id, "gradebox.project": project}):
             trace = tracing.current()
-            batch = self._store.batches.accept(batch_id, project, wanted, chunks, enqueue, by, once, trace, terms)
+            batch = self._store.batches.accept(
+                batch_id, project, wanted, chunks, enqueue, by, once, trace, terms, feedback_of
+            )
         graders = [f"{grader.key}@{grader.version}" for grader in batch.graders]
         known = "batch accepted" if batch.id == batch_id else "batch was accepted before"
         _log.info(known, batch=batch.id, project=project, graders=graders, completions=batch.total)

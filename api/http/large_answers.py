@@ -47,12 +47,12 @@ class LargeAnswers:
             return await run_sync(partial(work, *args, **more), limiter=self._threads)
 
     async def stream(self, request: Request, blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """The blocks of a long answer, each made in its turn once the one before was taken."""
+        """The blocks of a long answer, each made in its turn once the one before was taken, also empty ones."""
         client, key_id = WaitingClient(), key_of(request.scope)
         while True:
             async with client.place(self._turns, key_id):
-                block = await run_sync(next, blocks, b"", limiter=self._threads)
-            if not block:
+                block = await run_sync(next, blocks, None, limiter=self._threads)
+            if block is None:
                 return
             yield block
 

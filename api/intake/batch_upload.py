@@ -1,7 +1,7 @@
 """Takes the threads of a new batch in, as JSON lines or as one JSON body."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -16,7 +16,7 @@ from api.intake.idempotency import Repeat
 from api.intake.money import Cost, Currency, Tokens
 from api.intake.source_upload import VersionNumber
 from api.services import Services
-from gradebox.schemas import Batch
+from gradebox.schemas import Batch, FeedbackOf
 from storage import batch_threads
 from storage.batch_plan import AskTerms, Wanted, lane_of, takes_groups
 from storage.chunks import BATCH_BYTES, BATCH_LINES
@@ -144,21 +144,35 @@ class Arrival(NamedTuple):
         return taken if isinstance(taken, Batch) else await self.take_threads_of(request, taken)
 
     async def take_threads_of(self, request: Request, new: NewBatch) -> Batch:
-        """Copies the threads of another batch, block by block: they may be gigabytes, and others wait meanwhile."""
+        """A batch of the threads of another, with other graders. Raises as `copy` does."""
         terms = terms_of(new.budget, new.keep_replies)
-        blocks, wanted, upload = await run_sync(self._begin_copy, new)
+        return await self.copy(request, new.threads_of or "", lambda: self._begin_copy(new), terms)
+
+    async def copy(
+        self,
+        request: Request,
+        source: str,
+        begin: Callable[[], tuple[Iterator[bytes], list[Wanted], Upload]],
+        terms: AskTerms,
+        feedback_of: FeedbackOf | None = None,
+    ) -> Batch:
+        """Makes a batch of lines from batch `source`, block by block: they may be gigabytes, and others wait meanwhile.
+
+        Raises what `begin` raises, and as `take_lines` does.
+        """
+        blocks, wanted, upload = await run_sync(begin)
         try:
             async with watched(request) as client:
                 async for block in self.services.large_answers.stream(request, blocks):
                     if client.is_gone():
                         raise gone()
                     await run_sync(upload.write, block)
-            return await run_sync(self._accept, wanted, upload, terms)
+            return await run_sync(self._accept, wanted, upload, terms, feedback_of)
         except BaseException as error:
             with CancelScope(shield=True):
                 await run_sync(upload.abandon)
             if isinstance(error, PayloadLost):
-                raise NotFound(f"the threads of batch {new.threads_of!r} are gone: send them again") from error
+                raise NotFound(f"the threads of batch {source!r} are gone: send them again") from error
             raise
 
     def _begin_copy(self, new: NewBatch) -> tuple[Iterator[bytes], list[Wanted], Upload]:
@@ -193,15 +207,22 @@ class Arrival(NamedTuple):
     def _begin(self, graders: Sequence[GraderOf]) -> tuple[list[Wanted], Upload]:
         """What scores the batch, and an upload for its threads."""
         wanted = resolve(self.services, self.project, graders)
-        store, longest = self.services.store, self.services.line_bytes
-        return wanted, Upload(store, longest, self.project, lane_of(wanted), takes_groups(wanted))
+        return wanted, self.upload(wanted)
 
-    def _accept(self, wanted: list[Wanted], upload: Upload, terms: AskTerms) -> Batch:
+    def upload(self, wanted: list[Wanted]) -> Upload:
+        """An upload for the threads that these graders are to score."""
+        store, longest = self.services.store, self.services.line_bytes
+        return Upload(store, longest, self.project, lane_of(wanted), takes_groups(wanted))
+
+    def _accept(
+        self, wanted: list[Wanted], upload: Upload, terms: AskTerms, feedback_of: FeedbackOf | None = None
+    ) -> Batch:
         chunks = upload.finish()
         once = self.repeat.once if self.repeat else None
         if lane_of(wanted) == "asking" and (file := self.services.settings.asking_file) is not None:
             file.touch()
-        batch = self.services.dispatch.accept(upload.batch_id, self.project, wanted, chunks, self.by, once, terms)
+        accept, batch_id = self.services.dispatch.accept, upload.batch_id
+        batch = accept(batch_id, self.project, wanted, chunks, self.by, once, terms, feedback_of)
         if batch.id == upload.batch_id:  # else it is one that was accepted before
             self.services.metrics.accepted.inc()
         return batch

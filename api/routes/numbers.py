@@ -7,6 +7,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from api.access.auth import InProject
 from api.http.problems import invalid
+from api.intake.grader_of_batch import label_of
 from api.numbers import process
 from api.numbers.jobs import METADATA, AgreementJob, ComparisonJob, Job, Side
 from api.services import Served, Services
@@ -77,20 +78,10 @@ def _over(services: Services, project: str, batch_id: str) -> Batch:
 
 def side(batch: Batch, named: str | None) -> Side:
     """The grader of a batch that is meant. Raises ProblemError where it has no such grader, or more than one fit."""
-    labels = [*map(str, batch.graders), *(one.grader for one in batch.recorded)]
-    meant = labels[: len(batch.graders)] if named is None else labels
-    fitting = [label for label in meant if named in (None, label.partition("@")[0], label)]
-    if len(fitting) != 1:
-        if named is None:
-            what = "name one of its graders"
-        elif fitting:
-            what = f"several of its graders are {named[:80]!r}, so name one with its version"
-        else:
-            what = f"it has no grader {named[:80]!r}"
-        raise invalid(f"batch {batch.id}: {what}: it has {', '.join(labels)}")
-    summary = next((one for one in batch.summary if one.grader == fitting[0]), None)
+    label = label_of(batch, named)
+    summary = next((one for one in batch.summary if one.grader == label), None)
     spent = summary.spent if summary is not None else None
-    return Side(batch.id, fitting[0], None if spent is None else Spent(**spent.model_dump()))
+    return Side(batch.id, label, None if spent is None else Spent(**spent.model_dump()))
 
 
 def _run(is_gone: process.IsGone, services: Services, job: Job, streams: list[tuple[str, bool]]) -> Response:

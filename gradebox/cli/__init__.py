@@ -13,6 +13,7 @@ from gradebox.cli import (
     compare,
     endpoints,
     environments,
+    feedback,
     graders,
     keys,
     models,
@@ -38,6 +39,7 @@ app = typer.Typer(
 for part in (server, run, validate, score, compare, audit, spending, pages):
     part.add_to(app)
 transfer.add_to(graders.app)
+feedback.add_to(batches.app)
 app.add_typer(graders.app, name="graders")
 app.add_typer(batches.app, name="batches")
 app.add_typer(environments.app, name="environments")

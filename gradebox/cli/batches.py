@@ -62,7 +62,7 @@ def show(
 ) -> None:
     """One batch, with the summary of what is done."""
     handle = invocation.client.batches.get(batch)
-    _show(invocation, handle.refresh(bootstrap=True) if bootstrap else handle.status)
+    show_batch(invocation, handle.refresh(bootstrap=True) if bootstrap else handle.status)
 
 
 @client_command(app)
@@ -72,7 +72,7 @@ def watch(invocation: Invocation, batch: Id) -> None:
 
     handle = invocation.client.batches.get(batch)
     failure = wait(handle)
-    _show(invocation, handle.status)
+    show_batch(invocation, handle.status)
     if failure:
         fail(failure, 1)
 
@@ -85,7 +85,7 @@ def cancel(invocation: Invocation, batch: Id) -> None:
     handle = invocation.client.batches.get(batch)
     if handle.state in ENDED:
         note(f"batch {batch} was {handle.state} already")
-    _show(invocation, handle.cancel())
+    show_batch(invocation, handle.cancel())
 
 
 @client_command(app)
@@ -96,19 +96,19 @@ def retry(invocation: Invocation, batch: Id) -> None:
     now = invocation.client.batches.get(batch).retry()
     if now.state in ENDED:
         note(f"batch {batch} has no outcome whose error is retryable: nothing is scored again")
-    _show(invocation, now)
+    show_batch(invocation, now)
 
 
 @client_command(app)
 def keep(invocation: Invocation, batch: Id) -> None:
     """Keeps a batch for longer than others live, until it is deleted."""
-    _show(invocation, invocation.client.batches.get(batch).keep())
+    show_batch(invocation, invocation.client.batches.get(batch).keep())
 
 
 @client_command(app)
 def unkeep(invocation: Invocation, batch: Id) -> None:
     """Gives a batch that was kept the usual time again, from now or from its end."""
-    _show(invocation, invocation.client.batches.get(batch).keep(False))
+    show_batch(invocation, invocation.client.batches.get(batch).keep(False))
 
 
 @client_command(app)
@@ -148,7 +148,7 @@ def record(
     with open_threads(file) as lines:
         for block in blocks_of(lines):
             handle.record_lines(grader, block)
-    _show(invocation, handle.status)
+    show_batch(invocation, handle.status)
 
 
 @client_command(app, "errors")
@@ -175,7 +175,8 @@ def list_errors(
     return None
 
 
-def _show(invocation: Invocation, batch: "Batch") -> None:
+def show_batch(invocation: Invocation, batch: "Batch") -> None:
+    """Prints how a batch stands, with its summary."""
     if invocation.json:
         return as_json(batch)
     kept = "  kept" if batch.kept else ""

@@ -72,7 +72,7 @@ def score(
         raise typer.BadParameter("name a file of threads, or a batch with --threads-of", param_hint="FILE.jsonl")
     if output is not None:
         _check_writable(output)
-    budget = _budget(budget_cost, budget_tokens, budget_currency)
+    budget = budget_of(budget_cost, budget_tokens, budget_currency)
     with _uploading(file) as threads:
         try:
             batch = invocation.client.batches.create(
@@ -132,7 +132,8 @@ def note_errors(batch: "BatchHandle") -> None:
         note(f"what may have passed meanwhile is scored again, and nothing else: gradebox batches retry {batch.id}")
 
 
-def _budget(cost: float | None, tokens: int | None, currency: str) -> "BatchBudget | None":
+def budget_of(cost: float | None, tokens: int | None, currency: str) -> "BatchBudget | None":
+    """What the options for a budget say; None without them."""
     from gradebox.schemas import BatchBudget
 
     return None if cost is None and tokens is None else BatchBudget(cost=cost, tokens=tokens, currency=currency)

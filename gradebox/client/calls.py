@@ -49,6 +49,11 @@ COMPLETION_S = 5.0  # what one completion may take, unless the grader asks for m
 GraderChoice = str | Mapping[str, float] | Iterable[str]
 """One grader (`exact-match` or `exact-match@3`), several, or several with their weights."""
 
+Labels = str | Mapping[str, float] | Mapping[int, float]
+"""What says which score is right: another grader of the batch or of scores recorded in it, a field such as
+`metadata.label`, or scores by the ids of threads, or by their positions where they have none.
+"""
+
 _graders = TypeAdapter(list[Grader]).validate_json
 _versions = TypeAdapter(list[Version]).validate_json
 _environments = TypeAdapter(list[Environment]).validate_json
@@ -393,6 +398,19 @@ def threads_at(project: str, batch: str, indices: Iterable[int]) -> Call[list[An
     """Asks for some threads of a batch, as they were sent."""
     params = [("index", str(index)) for index in indices]
     return Call("GET", threads_path(project, batch), read_threads, params=params)
+
+
+def create_feedback(
+    project: str, batch: str, fields: Mapping[str, Any], labels: Labels | None, budget: BatchBudget | None
+) -> Call[Batch]:
+    """Asks for feedback on the outcomes of a batch."""
+    body = dict(fields)
+    if labels is not None:
+        body["labels"] = labels if isinstance(labels, str) else {str(key): float(of) for key, of in labels.items()}
+    if budget is not None:
+        body["budget"] = budget.model_dump(exclude_none=True)
+    path = _path(project, "batches", batch, "feedback")
+    return Call("POST", path, Batch.model_validate_json, body=encode(body), once=uuid4().hex, work_s=COPY_S)
 
 
 def record_scores(project: str, batch: str, grader: str, lines: bytes) -> Call[Batch]:

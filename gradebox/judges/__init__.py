@@ -9,6 +9,7 @@
     combine.py            `Combine`: one score of those of several graders
     external_endpoint.py  `ExternalEndpoint`: a reward server scores
     formula.py            arithmetic on scores
+    feedback.py           what to change in a completion, or in its judge: for batches of feedback
     criterion.py          `Criterion` and `Option`, and how they are read
     criteria.py           the criteria that come with gradebox
     fields.py             what of a thread a judge is shown
@@ -16,7 +17,7 @@
     documents.py          the documents that a thread holds
     together.py           asks that go out in one round
     bounded.py            details that fit into an outcome
-    prompts.py, direct_prompts.py, pairwise_prompts.py, claim_prompts.py  what judges say to models
+    prompts.py, direct_prompts.py, pairwise_prompts.py, claim_prompts.py, feedback_prompts.py  what judges say to models
     templates.py          prompts in Handlebars
     source.py             the source of a grader of a kind
 

@@ -17,13 +17,8 @@ from worker.environments.settings import EnvironmentSettings
 # What project `default` holds, and no other key may ever see.
 MARKS = ("very-secret-grader", "very secret words", "very-secret-source")
 PUBLIC = {"/healthz", "/readyz", "/metrics"}
-SCORES = {
-    "validate",
-    "score",
-    "scores",
-    "cancel",
-    "retry",
-}  # last parts of paths that need the role `score`; and POST /batches
+# Last parts of paths that need the role `score`; and POST /batches.
+SCORES = {"validate", "score", "scores", "cancel", "retry", "feedback"}
 BODIES: dict[str, dict[str, Any]] = {
     "/validate": {"source": GOOD},
     "/graders": {"key": "mine", "source": GOOD},
@@ -38,6 +33,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "PATCH /endpoints/{key}": {"timeout_s": 5},
     "/graders/{key}/score": {"threads": [{"turns": [["assistant", "4"]]}]},
     "PATCH /batches/{batch_id}": {"kept": True},
+    "/batches/{batch_id}/feedback": {"model": "very-secret-grader"},
     "/batches": {"graders": [{"key": "very-secret-grader"}], "threads": [{"turns": [["assistant", "4"]]}]},
     "/v1/keys": {"name": "mine", "projects": ["*"]},
     "/v1/projects": {"key": "mine"},

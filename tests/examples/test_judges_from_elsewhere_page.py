@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import gradebox
+from examples.model_server import ModelServer, Script
 from gradebox import Client, Score, StringThread, checks, evaluators, judges, testing
 from gradebox.outcome import Outcome
 from gradebox.reduction import reduced
@@ -27,6 +28,7 @@ SECTIONS = {
     for section in PAGE.split("\n## ")[1:]
 }
 JUDGES = [snippet for name in ("unitxt", "EvalAssist", "Adaptive") for snippet in SECTIONS[name]]
+FEEDBACK = [snippet for snippet in SECTIONS["afnio"] if snippet.startswith(("batch.", "client."))]
 THREAD = StringThread(
     [("user", "Why?"), ("assistant", "4")],
     {"answer": "4", "question": "?", "criterion": "Is it a number?", "found": "d", "documents": ["d", "e"]},
@@ -51,7 +53,7 @@ def test_every_section_has_its_rows() -> None:
         "unitxt": 9,
         "EvalAssist": 7,
         "Adaptive": 5,
-        "afnio": 4,
+        "afnio": 7,
         "Puck": 7,
     }
 
@@ -85,6 +87,22 @@ def test_an_interval_is_of_a_batch(tmp_path: Path) -> None:
         assert (found.method, found.low < 3.75 < found.high) == ("bca", True)
 
 
+@pytest.mark.service
+def test_feedback_is_of_a_batch(tmp_path: Path) -> None:
+    threads = [{"completion": "x", "metadata": {"gold": gold}} for gold in (0, 1)]
+    with (
+        ModelServer(Script(yes_if="x")) as server,
+        serving(tmp_path) as service,
+        service.client() as client,
+    ):
+        client.models.create("small-judge", base_url=server.base_url, model="m")
+        client.graders.create.function(key="polite", fn="async def grade(t): return 0.0")
+        batch = client.batches.create("polite", threads)
+        given, of_judge, found = (eval(snippet, {"batch": batch, "client": client}) for snippet in FEEDBACK)
+        assert (given.wait(progress=False).scored, of_judge.wait(progress=False).scored) == (2, 1)
+        assert (len(found.feedback), found.proposal) == (1, "'x' is in it.")
+
+
 def test_evaluators_and_checks() -> None:
     names = {name: getattr(checks, name) for name in checks.__all__} | {
         "Score": gradebox.Score,
@@ -97,8 +115,9 @@ def test_evaluators_and_checks() -> None:
         "reduced": reduced,
         "trials": trials,
     }
+    snippets = [snippet for name in ("afnio", "Puck") for snippet in SECTIONS[name] if snippet not in FEEDBACK]
     with testing.model("small-judge", replies=[]):
-        values = [eval(snippet, names) for name in ("afnio", "Puck") for snippet in SECTIONS[name]]
+        values = [eval(snippet, names) for snippet in snippets]
     assert [value for value in values if isinstance(value, float)] == [1.0, 1.0, 1.0, 0.0]
     trial = values[-1]
     assert (trial.pass_at_k, trial.pass_hat_k) == (1.0, 1.0)

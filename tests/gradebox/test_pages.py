@@ -222,6 +222,7 @@ RUN = {
 
 RUN_ELSEWHERE = {
     "docs/checks.md",  # in tests/examples/test_checks_page.py: its blocks need graders of each other, and one asks
+    "docs/feedback.md",  # in tests/gradebox/service/test_feedback.py: it needs a model
     "docs/judges.md",  # in tests/examples/test_judges_page.py: its graders ask
 }
 

@@ -10,7 +10,7 @@ import msgspec
 from redis import Redis
 
 from gradebox.outcome import Outcome, OutcomeError
-from gradebox.schemas import Check, Report
+from gradebox.schemas import Check, FeedbackOf, Report
 from storage import names
 from storage.batch_plan import NO_TERMS, AskTerms, Wanted
 from storage.chunks import CHUNK_LINES, Cutter
@@ -50,6 +50,7 @@ def accept(
     project: str = "default",
     terms: AskTerms = NO_TERMS,
     line: Callable[[int], bytes] = line,
+    feedback_of: FeedbackOf | None = None,
 ) -> str:
     """A batch of this many threads, accepted."""
     payload = b"".join(map(line, range(lines)))
@@ -59,7 +60,8 @@ def accept(
     with store.spool.writing_payload(batch_id) as file:
         file.write(payload)
     scorers = graders or [wanted(store, "exact")]
-    store.batches.accept(batch_id, project, scorers, cutter.finish(), lambda pipe: None, terms=terms)
+    chunks = cutter.finish()
+    store.batches.accept(batch_id, project, scorers, chunks, lambda pipe: None, terms=terms, feedback_of=feedback_of)
     return batch_id
 
 

@@ -94,4 +94,4 @@ def test_what_no_model_or_endpoint_mends_says_what_does(store: Store) -> None:
     assert "no model 'Qwen/Qwen3-8B' (it has small-judge)" in said
     assert "models create" not in said  # no model can have this key
     assert "`gradebox graders update kind --model MODEL`" in said
-    assert "make a judge" in lacks(store, "own")
+    assert "batch.record" in lacks(store, "own")

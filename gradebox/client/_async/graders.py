@@ -5,11 +5,14 @@ from contextlib import suppress
 from typing import Any, Unpack
 
 from gradebox.client import calls
+from gradebox.client._async.batches import AsyncBatchHandle
 from gradebox.client._async.creation import AsyncCreation
 from gradebox.client._async.scoring import AsyncScoring
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client._async.versions import environment_of, versions
+from gradebox.client.calls import Labels
 from gradebox.client.handles import AsyncGraderHandle
+from gradebox.client.suggestion import NOTHING, Suggestion, bring_together, judge_of, suggestion
 from gradebox.client.threads import Thread
 from gradebox.client.versions import (
     ONE_OF,
@@ -23,7 +26,7 @@ from gradebox.client.versions import (
 )
 from gradebox.errors import NotFound
 from gradebox.frame import Listing
-from gradebox.schemas import GRADER_COLUMNS, Grader, Isolation, Report, Version, WrittenKind
+from gradebox.schemas import GRADER_COLUMNS, BatchBudget, Grader, Isolation, Report, Version, WrittenKind
 
 
 class AsyncGraders:
@@ -139,6 +142,50 @@ class AsyncGraders:
     async def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources."""
         return await versions(self._transport, self._project, key)
+
+    async def suggest(
+        self,
+        key: str,
+        *,
+        batch: str | AsyncBatchHandle,
+        labels: Labels,
+        model: str,
+        threshold: float | None = None,
+        instructions: str | None = None,
+        budget: BatchBudget | None = None,
+    ) -> Suggestion:
+        """What a model would change in a judge, by the completions of a batch where its scores differ from labels.
+
+        The first 50 texts of feedback are brought together into one proposal. Nothing is changed: read it, and give it
+        to `update`. Arguments are as for `batch.feedback`; `budget` is that of the feedback.
+
+        Raises:
+            BatchFailed: the batch was cancelled, or failed.
+            GradeboxError: the feedback could not be brought together; it stands in the batch that the message names.
+        """
+        if isinstance(batch, str):
+            batch = AsyncBatchHandle(self._transport, await self._transport.send(calls.get_batch(self._project, batch)))
+        judge = judge_of(batch.status, key)
+        given = await batch.feedback(
+            model,
+            of="judge",
+            grader=str(judge),
+            threshold=threshold,
+            labels=labels,
+            instructions=instructions,
+            budget=budget,
+        )
+        if given is None:
+            return NOTHING
+        await given.wait(progress=False)
+        said = [outcome async for outcome in given.outcomes() if outcome.reason and outcome.score is not None]
+        if not said:
+            return NOTHING._replace(batch=given.id)
+        grader = await self._transport.send(calls.get_grader(self._project, judge.key))
+        version = await self._transport.send(calls.get_version(self._project, judge.key, judge.version))
+        reasons = [outcome.reason for outcome in said if outcome.reason]
+        call = bring_together(self._project, model, grader, version, reasons, instructions)
+        return suggestion(said, await self._transport.send(call), given.id)
 
     def _held(self, grader: Grader) -> AsyncGraderHandle:
         return AsyncGraderHandle.of(grader, self._scoring)

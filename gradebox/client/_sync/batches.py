@@ -1,22 +1,28 @@
 # Made from gradebox/client/_async by scripts/unasync. Do not edit it: edit what it is made from.
 """Batches, as a user holds them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, overload
 
 from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.batch_watch import BatchWatch
-from gradebox.client.calls import GraderChoice
+from gradebox.client.calls import GraderChoice, Labels
 from gradebox.client.line_readers import OutcomeReader, ThreadReader
 from gradebox.client.outcomes import Rewards
 from gradebox.client.recorded_scores import RecordedScore, score_lines
 from gradebox.client.rows import Columns, with_columns
 from gradebox.client.threads import Threads
+from gradebox.errors import Conflict
 from gradebox.frame import Listing, Outcomes
 from gradebox.outcome import Outcome
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
-from gradebox.schemas import BATCH_COLUMNS, Batch, BatchBudget, BatchState, Summary
+from gradebox.reduction import reduced
+from gradebox.schemas import BATCH_COLUMNS, Batch, BatchBudget, BatchState, FeedbackOn, FeedbackTarget, Summary
+
+_NOTHING_TO_SAY = "urn:gradebox:problem:nothing-to-say"
 
 
 class BatchHandle:
@@ -173,6 +179,60 @@ class BatchHandle:
             rewards.add(outcome)
         return rewards.result()
 
+    def feedback(
+        self,
+        model: str,
+        on: FeedbackOn = "failures",
+        of: FeedbackTarget = "completion",
+        *,
+        grader: str | None = None,
+        threshold: float | None = None,
+        labels: Labels | None = None,
+        instructions: str | None = None,
+        budget: BatchBudget | None = None,
+        keep_replies: bool = True,
+        success: Callable[[Sequence[float]], object] | None = None,
+    ) -> BatchHandle | None:
+        """Has a model say what to change in the completions, when the batch has ended: waits for that.
+
+        The batch that it returns has an outcome for each that there is something to say of: its `reason` is the
+        feedback, its `score` and `id` are those of the outcome that it is on, and `details["index"]` says where that
+        stands in this batch. It returns None, and asks nothing, where there is nothing to improve: no outcome is a
+        failure, or `success` says so.
+
+        Args:
+            model: the key of a model of the project.
+            on: the outcomes that scored less than `threshold` (1), or all that have a score.
+            of: `judge` for what to change in the judge itself; `labels` or `instructions` say what is wrong with it.
+                A failure then is a score that differs from its label, from `threshold` on where there is one.
+            grader: the grader whose outcomes these are, where the batch has several.
+            threshold: see `on` and `of`.
+            labels: see `of`.
+            instructions: what else the model is told, in at most 4,000 characters.
+            budget: as for `batches.create`; so is the next.
+            keep_replies: see there.
+            success: whether the scores, in order, are good enough, as `success_fn` of `gradebox.reduction.reduced`.
+
+        Raises:
+            BatchFailed: this batch was cancelled, or failed.
+            ScoreMissing: `success` is to be asked, and an outcome is an error.
+        """
+        self.wait(progress=False)
+        if success is not None:
+            one = str(self.status.graders[0]) if len(self.status.graders) == 1 else None
+            outcomes = [outcome for outcome in self.outcomes() if _is_of(outcome, grader or one)]
+            if reduced(outcomes, purpose="feedback", reduction_fn=None, success_fn=success).is_success:
+                return None
+        fields = {"model": model, "on": on, "of": of, "grader": grader, "threshold": threshold}
+        fields |= {"instructions": instructions, "keep_replies": keep_replies}
+        try:
+            made = self._transport.send(calls.create_feedback(self.status.project, self.id, fields, labels, budget))
+        except Conflict as refused:
+            if refused.type != _NOTHING_TO_SAY:
+                raise
+            return None
+        return BatchHandle(self._transport, made)
+
     def record(
         self, grader: str, scores: Mapping[str | int, RecordedScore], by: Literal["id", "index"] = "id"
     ) -> Batch:
@@ -276,3 +336,8 @@ class Batches:
         """
         found = self._transport.send(calls.list_batches(self._project, limit, before, grader))
         return Listing((BatchHandle(self._transport, batch) for batch in found), BATCH_COLUMNS)
+
+
+def _is_of(outcome: Outcome, grader: str | None) -> bool:
+    """Whether an outcome is of this grader: `key`, `key@version` or None for any."""
+    return grader is None or grader in (outcome.grader, outcome.grader.partition("@")[0])

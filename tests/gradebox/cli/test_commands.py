@@ -503,19 +503,20 @@ def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:
 
 
 def test_labels_of_people_are_recorded(service: Service, grader: str, tmp_path: Path) -> None:
+    key = f"human-{uuid4().hex[:8]}"
     path = tmp_path / "threads.jsonl"
     path.write_bytes(b"".join(b'{"id": "t%d", "completion": "a"}\n' % n for n in range(4)))
     batch = service.run("score", grader, str(path), "--detach").stdout.strip()
     assert service.run("batches", "watch", batch).returncode == 0
-    made = service.run("graders", "create", "human", "--kind", "custom", "--description", "people")
+    made = service.run("graders", "create", key, "--kind", "custom", "--description", "people")
     assert made.returncode == 0, made.stderr
     labels = b"".join(b'{"id": "t%d", "score": %d}\n' % (n, n % 2) for n in range(4))
-    recorded = service.run("batches", "record", batch, "-", "--grader", "human", stdin=labels)
+    recorded = service.run("batches", "record", batch, "-", "--grader", key, stdin=labels)
     assert recorded.returncode == 0, recorded.stderr
-    assert ["human@1", "4", "0.5"] in [line.split()[:3] for line in recorded.stdout.splitlines()]
-    agreed = service.run("agreement", batch, grader, "human", "--json")
+    assert [f"{key}@1", "4", "0.5"] in [line.split()[:3] for line in recorded.stdout.splitlines()]
+    agreed = service.run("agreement", batch, grader, key, "--json")
     assert json.loads(agreed.stdout)["scored"] == 4, agreed.stderr
-    refused = service.run("batches", "record", batch, "-", "--grader", "human", stdin=b'{"id": "t9", "score": 1}\n')
+    refused = service.run("batches", "record", batch, "-", "--grader", key, stdin=b'{"id": "t9", "score": 1}\n')
     assert refused.returncode == 1
     assert "line 1: the batch has no thread with the id 't9'" in refused.stderr
     limited = service.run("graders", "create", "crowd", "--kind", "custom", "--timeout-s", "3")

@@ -1,0 +1,140 @@
+"""Takes an order for feedback on the outcomes of a batch, and makes the batch that gives it."""
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Annotated
+
+import msgspec
+from anyio.to_thread import run_sync
+from fastapi import Request
+
+from api.http.problems import ProblemError, invalid
+from api.intake import bodies
+from api.intake.batch_upload import Arrival, BudgetOfBatch, terms_of
+from api.intake.grader_of_batch import label_of
+from api.services import Services
+from gradebox.schemas import ENDED, Batch, FeedbackOf, FeedbackOn, FeedbackTarget
+from storage import feedback, feedback_lines
+from storage.batch_plan import Wanted
+from storage.errors import Conflict
+from storage.statistics import PASS
+from storage.store import Store
+from storage.uploads import Upload
+
+NOTHING_TO_SAY = "nothing-to-say"
+INSTRUCTIONS_CHARACTERS = 4000
+_BYTES = 2 * bodies.MIB  # of labels, which take some eleven times as much memory once they are read
+
+
+class NewFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Feedback on the outcomes of a batch. `labels` are scores by the ids of threads (or their indices, where they have
+    none), the name of another grader of the batch or of scores recorded in it, or a field such as `metadata.label`.
+    """
+
+    model: str
+    on: FeedbackOn = "failures"
+    of: FeedbackTarget = "completion"
+    grader: str | None = None
+    threshold: float | None = None
+    labels: dict[str, float] | str | None = None
+    instructions: Annotated[str, msgspec.Meta(min_length=1, max_length=INSTRUCTIONS_CHARACTERS)] | None = None
+    budget: BudgetOfBatch | None = None
+    keep_replies: bool = True
+
+
+async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
+    """Makes a batch of feedback.
+
+    Raises ProblemError, or what Upload raises; nothing is left in the spool then.
+    """
+    if bodies.media_type(request) != "application/json":
+        raise bodies.unsupported(request, "application/json")
+    body = await bodies.read(request, _BYTES, "labels in the metadata of the threads have no such limit")
+    new = await bodies.worked_on(len(body), bodies.decode, body, NewFeedback)
+    services, once = arrival.services, arrival.repeat.once if arrival.repeat else None
+    if (before := await run_sync(services.store.batches.answered, once)) is not None:
+        return before
+    batch, of = await run_sync(_settled, services, arrival.project, batch_id, new)
+    labels = new.labels if isinstance(new.labels, dict) else {}
+    begin = partial(_begin, arrival, batch, of, labels)
+    return await arrival.copy(request, batch_id, begin, terms_of(new.budget, new.keep_replies), of)
+
+
+def _settled(services: Services, project: str, batch_id: str, new: NewFeedback) -> tuple[Batch, FeedbackOf]:
+    """The batch, and what is wanted on which of its graders."""
+    store = services.store
+    batch = store.batches.get(project, batch_id)
+    if batch.state not in ENDED:
+        raise Conflict(f"batch {batch_id} is {batch.state}: feedback is given on its outcomes once it is over")
+    if batch.feedback_of is not None:
+        raise invalid(f"batch {batch_id} is of feedback itself: ask for feedback on {batch.feedback_of.batch}")
+    grader = label_of(batch, new.grader)
+    key, _, number = grader.partition("@")
+    if store.graders.version(project, key, int(number)).groups:
+        raise invalid(f"{grader} takes groups of threads, and feedback is on the outcomes of single threads")
+    store.models.get(project, new.model)
+    _check(new)
+    of = FeedbackOf(
+        batch=batch.id,
+        grader=grader,
+        model=new.model,
+        on=new.on,
+        of=new.of,
+        threshold=PASS if _is_by_score(new) and new.threshold is None else new.threshold,
+        labels=_labels(batch, grader, new.labels),
+        instructions=new.instructions,
+    )
+    return batch, of
+
+
+def _is_by_score(new: NewFeedback) -> bool:
+    """Whether an outcome is a failure by its score alone."""
+    return new.on == "failures" and new.labels is None
+
+
+def _check(new: NewFeedback) -> None:
+    if new.of == "completion" and new.labels is not None:
+        raise invalid("labels say where a judge is wrong, and this is feedback on completions: write `of`: `judge`")
+    if new.of == "judge" and new.labels is None and new.instructions is None:
+        raise invalid("what is wrong with the judge is said by `labels`, or by `instructions`: give one of them")
+    if new.on == "all" and new.threshold is not None:
+        raise invalid("a threshold says what a failure is, and this is feedback on all outcomes: leave it out")
+
+
+def _labels(batch: Batch, grader: str, labels: dict[str, float] | str | None) -> str | None:
+    if labels is None or isinstance(labels, dict):
+        return None if labels is None else feedback.GIVEN
+    if labels.startswith(feedback.METADATA) and labels != feedback.METADATA:
+        return labels
+    if (named := label_of(batch, labels)) == grader:
+        raise invalid(f"{grader} cannot be its own label: name another grader, or a field such as `metadata.label`")
+    return named
+
+
+def _begin(
+    arrival: Arrival, batch: Batch, of: FeedbackOf, labels: Mapping[str, float]
+) -> tuple[Iterator[bytes], list[Wanted], Upload]:
+    store = arrival.services.store
+    store.backlog.check(arrival.project)
+    wanted = [feedback.wanted(store.graders, arrival.project, of)]
+    read = feedback_lines.read(store.batches, store.spool, batch, of, labels, arrival.services.line_bytes)
+    return _whole(store, of, read), wanted, arrival.upload(wanted)
+
+
+def _whole(store: Store, of: FeedbackOf, blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The blocks. Raises Conflict where outcomes changed meanwhile, ProblemError where there are none."""
+    before = store.batches.settled(of.batch)
+    is_empty = True
+    for block in blocks:
+        is_empty = is_empty and not block
+        yield block
+    if before is None or before != store.batches.settled(of.batch):
+        raise Conflict(f"outcomes of batch {of.batch} are scored again: feedback is given once it is over")
+    if is_empty:
+        what = (
+            f"less than {of.threshold:g}"
+            if of.threshold is not None and of.labels is None
+            else "another than its label"
+        )
+        none = f"no score of {of.grader} is {what}" if of.on == "failures" else f"{of.grader} has no score to speak of"
+        raise ProblemError(409, NOTHING_TO_SAY, f"batch {of.batch}: {none}. Nothing was asked")

@@ -1,0 +1,22 @@
+"""Feedback on the outcomes of a batch."""
+
+from fastapi import APIRouter, Request
+
+from api.access.auth import ScoresIn, key_of
+from api.http import openapi
+from api.intake import feedback_upload
+from api.intake.batch_upload import Arrival
+from api.intake.idempotency import Repeatable
+from api.services import Served
+from gradebox.schemas import Batch
+
+router = APIRouter(tags=["batches"])
+
+
+@router.post("/batches/{batch_id}/feedback", status_code=202, openapi_extra=openapi.body(feedback_upload.NewFeedback))
+async def create(request: Request, services: Served, project: ScoresIn, batch_id: str, repeat: Repeatable) -> Batch:
+    """Has a model say what to change in the completions of a batch that is over, or in the judge that scored them. It
+    says so in the outcomes of a batch of its own, as their `reason`.
+    """
+    arrival = Arrival(services, project, key_of(request).id, repeat)
+    return await feedback_upload.take(arrival, request, batch_id)

@@ -1,0 +1,64 @@
+"""The grader of a batch of feedback. It is none of the project's: it is made each time, of what the feedback is on."""
+
+import hashlib
+from datetime import UTC, datetime
+
+from gradebox.judges.feedback import settings_of
+from gradebox.limits import MEMORY_MB, TIMEOUT_S
+from gradebox.schemas import FeedbackOf, Version
+from storage.batch_plan import Wanted
+from storage.graders import Graders
+
+GIVEN = "given"
+METADATA = "metadata."
+_KEY = "feedback/{key}"  # which no grader of a project can have
+
+_SOURCE = """\
+from gradebox import StringThread
+from gradebox.judges.feedback import Feedback
+
+feedback = Feedback(
+    model={model!r},
+    settings={settings!r},
+    of={of!r},
+    instructions={instructions!r},
+    label={label!r},
+    threshold={threshold!r},
+    only_wrong={only_wrong!r},
+)
+
+
+async def grade(thread: StringThread) -> float:
+    return await feedback(thread)
+"""
+
+
+def wanted(graders: Graders, project: str, of: FeedbackOf) -> Wanted:
+    """What gives the feedback, with the number of the version that it is on.
+
+    Raises:
+        NotFound: the grader whose outcomes it is on is gone.
+    """
+    key, _, number = of.grader.partition("@")
+    version, grader = graders.version(project, key, int(number)), graders.get(project, key)
+    source = _SOURCE.format(
+        model=of.model,
+        settings=settings_of(of.grader, version.kind, grader.description, version.config, version.source),
+        of=of.of,
+        instructions=of.instructions,
+        label=of.labels if of.labels is not None and of.labels.startswith(METADATA) else None,
+        threshold=of.threshold,
+        only_wrong=of.labels is not None and of.on == "failures",
+    )
+    made = Version(
+        number=version.number,
+        sha256=hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(),
+        source=source,
+        isolation="batch",
+        isolation_asked="batch",
+        timeout_s=TIMEOUT_S,
+        memory_mb=MEMORY_MB,
+        asks=[f"model:{of.model}"],
+        created_at=datetime.now(UTC),
+    )
+    return Wanted(_KEY.format(key=key), made)

@@ -1,0 +1,130 @@
+"""The lines of a batch of feedback: each a thread of another batch, as it was sent, with an outcome of it.
+
+Threads are moved and not parsed; of outcomes, which the service wrote itself, the score is read.
+"""
+
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+
+import msgspec
+
+from gradebox.judges.feedback import differs
+from gradebox.schemas import Batch, FeedbackOf
+from storage import batch_threads, outcomes
+from storage.batches import Batches
+from storage.feedback import GIVEN, METADATA
+from storage.spool import Spool
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_SEEN_BYTES = 1024 * 1024  # that a block is made of
+_encode = msgspec.json.encode
+
+
+class _Outcome(msgspec.Struct):
+    """As much of an outcome as is looked at."""
+
+    index: int
+    grader: str
+    score: float | None
+    id: str | int | None = None
+
+
+_decode = msgspec.json.Decoder(_Outcome).decode
+
+
+def read(
+    batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
+) -> Iterator[bytes]:
+    """Whole lines, in blocks; none where there is nothing to say. A block may be empty: many threads without a line may
+    stand one after another, and who reads may want to do something else meanwhile.
+
+    `labels` are by the id of a thread, or its index where it has none. A line of more than `line_bytes` stands without
+    its thread.
+    """
+    block: list[bytes] = []
+    seen = 0
+    for line, size in _lines(batches, spool, batch, of, labels, line_bytes):
+        seen += size
+        if line is not None:
+            block.append(line)
+        if seen >= _SEEN_BYTES:
+            yield b"".join(block)
+            block, seen = [], 0
+    if block:
+        yield b"".join(block)
+
+
+def _lines(
+    batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
+) -> Iterator[tuple[bytes | None, int]]:
+    """For each thread its line, if it has one, and how many bytes were looked at."""
+    threads = _each(batch_threads.read(batches, spool, batch.id))
+    told = groupby(_each(outcomes.read(batches, spool, batch.id)), _index)  # of a cancelled batch fewer than threads
+    for (_, said), thread in zip(told, threads, strict=False):
+        lines = list(said)
+        yield _line(of, lines, thread, labels, line_bytes), len(thread) + sum(map(len, lines))
+
+
+def _index(line: bytes) -> bytes:
+    """The index of the thread that an outcome is of, which stands first in it."""
+    return line[: line.index(b",")]
+
+
+def _line(
+    of: FeedbackOf, lines: list[bytes], thread: bytes, labels: Mapping[str, float], line_bytes: int
+) -> bytes | None:
+    """The line of a thread that these outcomes are of."""
+    found = _of_grader(lines, of.grader)
+    if found is None:
+        return None
+    outcome, said = found
+    label = _label(of, outcome, lines, labels)
+    if outcome.score is None or not _is_wanted(of, outcome.score, label):
+        return None
+    return _joined(outcome, said, thread, label, line_bytes)
+
+
+def _of_grader(lines: list[bytes], grader: str) -> tuple[_Outcome, bytes] | None:
+    for line in lines:
+        outcome = _decode(line)
+        if outcome.grader == grader:
+            return outcome, line
+    return None
+
+
+def _label(of: FeedbackOf, outcome: _Outcome, lines: list[bytes], given: Mapping[str, float]) -> float | None:
+    """The right score of a thread, as far as it is known here."""
+    if of.labels is None or of.labels.startswith(METADATA):
+        return None
+    if of.labels == GIVEN:
+        return given.get(str(outcome.index if outcome.id is None else outcome.id))
+    found = _of_grader(lines, of.labels)
+    return None if found is None else found[0].score
+
+
+def _is_wanted(of: FeedbackOf, score: float, label: float | None) -> bool:
+    if of.labels is not None:
+        if of.labels.startswith(METADATA):
+            return True  # what stands in a thread is looked at in a sandbox
+        return label is not None and (of.on == "all" or differs(score, label, of.threshold))
+    return of.on == "all" or of.threshold is None or score < of.threshold
+
+
+def _joined(outcome: _Outcome, said: bytes, thread: bytes, label: float | None, line_bytes: int) -> bytes:
+    identity = outcome.index if outcome.id is None else outcome.id
+    head = b'{"id":%b,"completion":"","metadata":{"outcome":%b,' % (_encode(identity), said.rstrip())
+    if label is not None:
+        head += b'"label":%b,' % _encode(label)
+    bare = thread.strip().removeprefix(_BYTE_ORDER_MARK)
+    line = b'%b"thread":%b}}\n' % (head, bare)
+    return line if len(line) <= line_bytes else b'%b"thread":null}}\n' % head
+
+
+def _each(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The lines of blocks, which need not end where lines end."""
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest

@@ -1,0 +1,195 @@
+"""The lines, the grader and the record of batches of feedback."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import Batch, FeedbackOf
+from storage import accepted_answer, feedback, feedback_lines, names
+from storage.chunks import CHUNK_LINES
+from storage.errors import Conflict, NotFound
+from storage.store import Store
+from storage.uploads import Upload
+from tests.storage.making import accept, claim, finish, line, outcomes_of, wanted
+
+LINES = CHUNK_LINES + 500
+LINE_BYTES = 4096
+
+
+def scores(outcome: Outcome) -> Outcome:
+    """0 for the even ones; an error for each tenth, and no score for each 25th."""
+    if outcome.index % 25 == 0:
+        return replace(outcome, score=None, not_applicable="so")
+    if outcome.index % 10 == 0:
+        return replace(outcome, score=None, error=OutcomeError("exception", "it raised"))
+    return replace(outcome, score=float(outcome.index % 2), stdout="x" * 100, reason='"}}\\')
+
+
+def finished(
+    store: Store,
+    *graders: Any,
+    line: Callable[[int], bytes] = line,
+    outcome: Callable[[Outcome], Outcome] = scores,
+    lines: int = LINES,
+) -> Batch:
+    batch = accept(store, lines, *graders, line=line)
+    while (lease := store.leases.claim()) is not None:
+        assert finish(store, lease, [outcome(one) for one in outcomes_of(store, lease)])
+    return store.batches.get("default", batch)
+
+
+def read(
+    store: Store, batch: Batch, of: FeedbackOf, labels: dict[str, float] | None = None, line_bytes: int = LINE_BYTES
+) -> list[dict[str, Any]]:
+    blocks = feedback_lines.read(store.batches, store.spool, batch, of, labels or {}, line_bytes)
+    return [json.loads(line) for line in b"".join(blocks).split(b"\n")[:-1]]
+
+
+def of(batch: Batch, **more: Any) -> FeedbackOf:
+    return FeedbackOf(**{"batch": batch.id, "grader": "exact@1", "model": "m", "threshold": 1.0} | more)
+
+
+def test_failures_stand_with_their_threads_as_both_were_written(store: Store) -> None:
+    batch = finished(store, wanted(store, "exact"))
+    found = read(store, batch, of(batch))
+    numbers = [number for number in range(LINES) if number % 2 == 0 and number % 10]
+    assert [one["id"] for one in found] == numbers
+    for one, number in zip(found, numbers, strict=True):
+        assert one["completion"] == "" and one.keys() == {"id", "completion", "metadata"}
+        assert one["metadata"].keys() == {"outcome", "thread"}
+        assert one["metadata"]["thread"] == {"turns": [["assistant", str(number)]], "id": number}
+        told = one["metadata"]["outcome"]
+        assert (told["index"], told["score"], told["reason"]) == (number, 0.0, '"}}\\')
+    assert len(read(store, batch, of(batch, on="all", threshold=None))) == sum(
+        1 for number in range(LINES) if number % 10 and number % 25
+    )
+    assert read(store, batch, of(batch, threshold=0.0)) == []
+
+
+def test_labels_come_from_a_grader_from_the_request_or_later_from_the_thread(store: Store) -> None:
+    def outcome(one: Outcome) -> Outcome:
+        return replace(one, score=1.0 if one.grader == "gold@1" else float(one.index % 2))
+
+    batch = finished(store, wanted(store, "other"), wanted(store, "exact"), wanted(store, "gold"), outcome=outcome)
+    by_grader = read(store, batch, of(batch, labels="gold@1", threshold=None))
+    assert [(one["id"], one["metadata"]["label"]) for one in by_grader] == [(n, 1.0) for n in range(0, LINES, 2)]
+    assert {one["metadata"]["outcome"]["grader"] for one in by_grader} == {"exact@1"}
+    given = {"1": 0.5, "2": 0.5, "3": 1.0, "none": 1.0}
+    assert [one["id"] for one in read(store, batch, of(batch, labels="given", threshold=None), given)] == [1, 2]
+    assert [one["id"] for one in read(store, batch, of(batch, labels="given", threshold=0.4), given)] == [2]
+    everyone = of(batch, labels="given", on="all", threshold=None)
+    assert [one["id"] for one in read(store, batch, everyone, given)] == [1, 2, 3]
+    assert len(read(store, batch, of(batch, labels="metadata.gold"))) == LINES
+
+
+def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Store) -> None:
+    threads = [
+        b'\xef\xbb\xbf{"completion": "a"} \r\n',
+        b'\t{"completion": "\\ud800", "prompt": "\r"}\n',
+        b'{"completion": "%b"}\n' % (b"x" * LINE_BYTES),
+        b'{"completion": "\xe2\x80\xa8\x85"}\n',  # line separators to others, and here none
+    ]
+    batch = finished(
+        store, wanted(store, "exact"), line=threads.__getitem__, lines=4,
+        outcome=lambda one: replace(one, score=0.0, id=None),
+    )  # fmt: skip
+    blocks = feedback_lines.read(store.batches, store.spool, batch, of(batch), {}, LINE_BYTES)
+    lines = b"".join(blocks).split(b"\n")
+    assert len(lines) == 5 and lines[4] == b""
+    assert all(len(line) < LINE_BYTES for line in lines)
+    assert b'"thread":{"completion": "a"}}}' in lines[0]
+    assert b'"thread":{"completion": "\\ud800", "prompt": "\r"}}}' in lines[1]
+    assert lines[2].endswith(b'"thread":null}}')
+    assert threads[3].strip() in lines[3]
+    assert [line[:7] for line in lines[:4]] == [b'{"id":%d' % number for number in range(4)]
+
+
+def test_of_a_cancelled_batch_there_is_as_much_as_was_done(store: Store) -> None:
+    batch = accept(store, LINES, wanted(store, "exact"))
+    lease = claim(store)
+    assert finish(store, lease, [replace(one, score=0.0) for one in outcomes_of(store, lease)])
+    over = store.batches.cancel("default", batch)
+    found = read(store, over, of(over))
+    assert 0 < len(found) == over.done < LINES
+
+
+def given_feedback(store: Store) -> tuple[Batch, FeedbackOf]:
+    """A batch of feedback that is finished, with one retryable error."""
+    batch = finished(store, wanted(store, "exact"), lines=20)
+    order = of(batch, instructions="{mind} 'this'")
+    grader = feedback.wanted(store.graders, "default", order)
+    upload = Upload(store, LINE_BYTES, "default", "asking")
+    for block in feedback_lines.read(store.batches, store.spool, batch, order, {}, LINE_BYTES):
+        upload.write(block)
+    made = store.batches.accept(
+        upload.batch_id, "default", [grader], upload.finish(), lambda pipe: None, feedback_of=order
+    )
+    assert made.feedback_of == order
+    lease = store.leases.claim(lane="asking")
+    assert lease is not None
+    told = [replace(one, grader=grader.label, score=0.0) for one in outcomes_of(store, lease)]
+    told[0] = replace(told[0], score=None, error=OutcomeError("model", "away", True, "unreachable"))
+    assert finish(store, lease, told)
+    return store.batches.get("default", made.id), order
+
+
+def test_what_feedback_is_on_is_kept_and_makes_its_grader_again(store: Store) -> None:
+    batch, order = given_feedback(store)
+    assert (batch.feedback_of, batch.state, str(batch.graders[0])) == (order, "finished", "feedback/exact@1")
+    store.freezer.freeze(batch.id)
+    assert store.redis.hexists(names.FROZEN, batch.id)
+    assert store.batches.get("default", batch.id).feedback_of == order
+    assert store.batches.newest("default", 1)[0].feedback_of == order
+    assert accepted_answer.read(accepted_answer.pack(batch), "default").feedback_of == order
+    now = store.retries.begin("default", batch.id, lambda lane, units: None)
+    assert (now.state, now.feedback_of) == ("running", order)
+    lease = store.leases.claim(lane="asking")
+    assert lease is not None
+    plan = store.batches.plan(batch.id)
+    assert plan is not None
+    version = store.batches.source(plan.scorers[0])
+    assert version is not None
+    assert version.source == feedback.wanted(store.graders, "default", order).version.source
+    compile(version.source, "feedback", "exec")
+    assert "instructions=\"{mind} 'this'\"" in version.source
+
+
+def test_without_the_grader_it_is_on_it_is_not_retried(store: Store) -> None:
+    batch, order = given_feedback(store)
+    store.graders.delete("default", "exact")
+    with pytest.raises(Conflict, match="gone"):
+        store.retries.begin("default", batch.id, lambda lane, units: None)
+    with pytest.raises(NotFound):
+        feedback.wanted(store.graders, "default", order)
+
+
+def test_low_scores_are_no_warning_and_are_not_remembered(store: Store) -> None:
+    batch = finished(store, wanted(store, "exact"), lines=100, outcome=lambda one: replace(one, score=0.0))
+    assert batch.summary[0].warning_kinds == ["equal"]
+    order = of(batch)
+    grader = feedback.wanted(store.graders, "default", order)
+    made = accept(store, 100, grader, feedback_of=order)
+    while (lease := store.leases.claim(lane="asking")) is not None:
+        assert finish(store, lease, [replace(one, score=0.0) for one in outcomes_of(store, lease)])
+    over = store.batches.get("default", made)
+    assert (over.scored, over.summary[0].warnings) == (100, [])
+    store.freezer.freeze(made)
+    assert store.redis.llen(names.rewards("default", grader.key)) == 0
+    assert store.redis.llen(names.rewards("default", "exact")) == 0
+    store.freezer.freeze(batch.id)
+    assert store.redis.llen(names.rewards("default", "exact")) == 1
+
+
+def test_who_reads_has_a_turn_where_nothing_is_said_for_long(store: Store) -> None:
+    long = b'{"completion": "%b"}\n' % (b"x" * 3000)
+    batch = finished(
+        store, wanted(store, "exact"), line=lambda number: long,
+        outcome=lambda one: replace(one, score=float(one.index != LINES - 1)),
+    )  # fmt: skip
+    blocks = list(feedback_lines.read(store.batches, store.spool, batch, of(batch), {}, LINE_BYTES))
+    assert len(blocks) == 1 + LINES * len(long) // (1 << 20) and not any(blocks[:-1])
+    assert json.loads(blocks[-1])["id"] == LINES - 1
