@@ -1,20 +1,30 @@
 """The link that `gradebox serve` prints: it signs its own user in to the pages, once."""
 
+import http.client
 import os
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from gradebox.client import Client
-from gradebox.errors import GradeboxError
+from pydantic import ValidationError
+
 from gradebox.key_file import KEY_FILE
+from gradebox.schemas import SignInLink
+
+_TIMEOUT_S = 2.0
 
 
 def link(url: str, data_dir: Path) -> str | None:
-    """The link; None where there are no pages, or the API key of the data folder cannot be used."""
+    """The link; None where there are no pages, or the API key of the data folder cannot be used: it was revoked, for
+    one. It is asked for once, as somebody may want the service to stop meanwhile.
+    """
     if os.environ.get("GRADEBOX_UI", "on") == "off":
         return None
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=_TIMEOUT_S)
     try:
         key = (data_dir / KEY_FILE).read_text("ascii").strip()
-        with Client(url, key) as client:
-            return client.sign_in_link()
-    except (OSError, GradeboxError):  # the key was revoked, for one: the service is ready all the same
+        connection.request("POST", "/v1/me/sign-in", headers={"Authorization": f"Bearer {key}", "Content-Length": "0"})
+        return url + SignInLink.model_validate_json(connection.getresponse().read()).path
+    except (OSError, http.client.HTTPException, ValidationError):
         return None
+    finally:
+        connection.close()

@@ -66,6 +66,8 @@ class Route:
         last = self.path.rpartition("/")[2]
         if self.method == "GET":
             return "manage" if last in ("audit", "keys") else "read"
+        if self.path == "/v1/me/sign-in":  # a link for oneself
+            return "read"
         batches = (self.method, last) in (("POST", "batches"), ("PATCH", "{batch_id}"))
         return "score" if last in SCORES or batches else "manage"
 
