@@ -13,6 +13,7 @@ from benchmarks import (
     environments,
     latency,
     machine,
+    pages,
     plots,
     report,
     resources,
@@ -31,6 +32,7 @@ PARTS: dict[str, Callable[[Results, Scale], None]] = {
     "backends": backends.measure,
     "environments": environments.measure,
     "asking": asking.measure,
+    "pages": pages.measure,
     "table": table.measure,
 }
 

@@ -35,6 +35,14 @@ class Flip(_Schema):
     score_b: float
 
 
+class PairCounts(_Schema):
+    """How many pairs have which scores: both ranges are cut into ten parts of equal width, between the same ends."""
+
+    low: float
+    high: float
+    counts: list[list[int]] = Field(description="a row for each part of the scores of a, in it a count for each of b's")
+
+
 class Comparison(_Schema):
     """Scores of the same rows in a batch `a` and a batch `b`. Differences are b minus a."""
 
@@ -63,6 +71,7 @@ class Comparison(_Schema):
     passed_b: int
     flipped_up: int = Field(description="pairs that pass in b alone")
     flipped_down: int = Field(description="pairs that pass in a alone")
+    pair_counts: PairCounts | None = Field(None, description="null where all scores are equal, or there are none")
     flips: list[Flip] = Field(description="the first of them, the largest difference first")
 
     def _repr_html_(self) -> str:

@@ -2,10 +2,12 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import tarfile
+import urllib.request
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -175,6 +177,20 @@ def test_the_server_serves_from_any_folder(url: str, server: Environment) -> Non
 
 
 @pytest.mark.sandbox
+def test_the_pages_come_with_it(url: str, built: Path) -> None:
+    (wheel,) = built.glob("*.whl")
+    names = zipfile.ZipFile(wheel).namelist()
+    for part in ("static/editor.js", "static/htmx.js", "static/LICENSES.txt", "templates/base.html"):
+        assert f"gradebox/_server/ui/{part}" in names
+    with urllib.request.urlopen(f"{url}/") as page:
+        assert page.url == f"{url}/ui/sign-in?next=%2Fui%2F"
+        said = page.read().decode()
+    script = re.search(r'src="(/ui/static/pages.js[^"]*)"', said)
+    assert script is not None
+    with urllib.request.urlopen(url + script[1]) as found:
+        assert b"code-editor" in found.read()
+
+
 def test_rooms_are_on_the_path_of_server_processes_alone(server: Environment) -> None:
     doctor = server.run("gradebox", "doctor")
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr

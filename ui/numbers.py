@@ -12,7 +12,7 @@ from api.http.problems import invalid
 from api.routes import numbers
 from api.services import Services
 from gradebox.agreement import Agreement
-from gradebox.comparison import Comparison
+from gradebox.comparison import Comparison, PairCounts
 from storage.errors import NotFound
 from ui import query
 from ui.templates import page
@@ -43,7 +43,38 @@ async def compare(request: Request) -> Response:
     found = Comparison.model_validate_json(bytes(answer.body))
     sides = (found.a.grader, found.b.grader)
     sources = await run_sync(_sources, who.services, who.project, sides) if sides[0] != sides[1] else None
-    return page("compare.html", visit=who, here="batches", found=found, sources=sources, asked=asked)
+    values = {"found": found, "sources": sources, "asked": asked, "heat": _heat(found.pair_counts)}
+    return page("compare.html", 200, None, visit=who, here="batches", **values)
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Pairs with these scores: how many, how dark they are drawn, from 0 to 9, and the bounds of the second score."""
+
+    count: int
+    shade: int
+    low: float
+    high: float
+
+
+def _heat(found: PairCounts | None) -> list[list[_Pairs]]:
+    """A row for each part of the first score, the highest first, as axes are drawn."""
+    if found is None:
+        return []
+    most = max(count for row in found.counts for count in row)
+    width = (found.high - found.low) / len(found.counts)
+    return [
+        [
+            _Pairs(count, _shade(count, most), found.low + width * place, found.low + width * (place + 1))
+            for place, count in enumerate(row)
+        ]
+        for row in reversed(found.counts)
+    ]
+
+
+def _shade(count: int, most: int) -> int:
+    """From 0 for none to 9 for most; a single one is seen too."""
+    return max(1, round(9 * count / most)) if count else 0
 
 
 def _same(grader: str, *, is_other: bool) -> str | None:
@@ -89,9 +120,6 @@ async def agreement(request: Request) -> Response:
 def _cells(found: Agreement) -> list[list[_Cell]]:
     most = max((count for row in found.confusion for count in row), default=0)
     return [
-        [
-            _Cell(label, score, count, round(9 * count / most) if most else 0)
-            for score, count in zip(found.values, row, strict=True)
-        ]
+        [_Cell(label, score, count, _shade(count, most)) for score, count in zip(found.values, row, strict=True)]
         for label, row in zip(found.values, found.confusion, strict=True)
     ]

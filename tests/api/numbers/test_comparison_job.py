@@ -105,3 +105,17 @@ def test_differences_that_overflow_are_none() -> None:
     found = compared(lines([(1, -1.7e308), (2, 0.0)]), lines([(1, 1.7e308), (2, 0.0)]))
     assert (found.difference, found.interval, found.higher) == (None, None, 1)
     assert Comparison.model_validate_json(found.model_dump_json()) == found
+
+
+def test_pairs_are_counted_by_both_scores() -> None:
+    a: list[Row] = [(None, score) for score in (0.0, 0.0, 0.5, 1.0, "timeout")]
+    b: list[Row] = [(None, score) for score in (0.0, 1.0, 0.55, 1.0, 1.0)]
+    found = compared(lines(a), lines(b)).pair_counts
+    assert found is not None
+    assert (found.low, found.high) == (0.0, 1.0)
+    told = {(row, at): count for row, of in enumerate(found.counts) for at, count in enumerate(of) if count}
+    assert told == {(0, 0): 1, (0, 9): 1, (5, 5): 1, (9, 9): 1}
+    assert compared(lines([(None, 1.0)]), lines([(None, 1.0)])).pair_counts is None
+    assert compared(lines([(None, "timeout")]), lines([(None, 1.0)])).pair_counts is None
+    largest: list[Row] = [(None, 1.7e308), (None, -1.7e308)]
+    assert compared(lines(largest), lines(largest)).pair_counts is None  # the range is more than a float holds
