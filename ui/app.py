@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 from api.http.problems import AWAY, ProblemError, problem_of
 from api.services import Services
 from storage.errors import StorageError
-from ui import batches, downloads, editor, graders, models, numbers, rows, signing_in
+from ui import batches, downloads, editor, graders, models, numbers, operations, rows, signing_in
 from ui.security import Guarded
 from ui.templates import STATIC, page, rendered
 from ui.visits import SignedOut, visit
@@ -57,6 +57,8 @@ def pages(services: Services) -> Starlette:
             Route(f"{project}/batches/{{batch}}/agreement", numbers.agreement),
             Route(f"{project}/compare", numbers.compare),
             Route(f"{project}/models", models.listed),
+            Route(f"{project}/audit", operations.audit),
+            Route(f"{project}/service", operations.service),
             Mount("/static", _Static(directory=STATIC)),
         ],
         middleware=[Middleware(Guarded), Middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)],

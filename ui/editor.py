@@ -26,7 +26,7 @@ from ui import samples
 from ui.examples import EXAMPLES
 from ui.forms import read_form
 from ui.graders import why_read_only
-from ui.rows import sample
+from ui.rows import samples as taken_along
 from ui.templates import page, rendered
 from ui.visits import visit
 
@@ -40,7 +40,7 @@ async def new(request: Request) -> Response:
     named = request.query_params.get("example", EXAMPLES[0].name)
     example = next((one for one in EXAMPLES if one.name == named), EXAMPLES[0])
     place = request.query_params.get("sample")
-    taken = await run_sync(sample, who.services, who.project, place) if place else ""
+    taken = await run_sync(taken_along, who.services, who.project, place) if place else ""
     return page(
         "editor.html",
         visit=who,
@@ -67,7 +67,7 @@ async def show(request: Request) -> Response:
     key, number = request.path_params["key"], _number(request.query_params.get("version"))
     grader, version, threads = await run_sync(_read, who.services, who.project, key, number)
     if place := request.query_params.get("sample"):
-        threads = await run_sync(sample, who.services, who.project, place) + threads
+        threads = await run_sync(taken_along, who.services, who.project, place) + threads
     return page(
         "editor.html",
         visit=who,

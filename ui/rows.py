@@ -12,6 +12,7 @@ from api.http.problems import invalid
 from api.services import Services
 from gradebox import thread_forms
 from gradebox.outcome import Outcome
+from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import Batch
 from storage import batch_threads, outcomes
 from storage.errors import NotFound
@@ -20,6 +21,7 @@ from ui.visits import visit
 
 _MOST_SHOWN = 100_000  # characters of one text
 _PARSED_BYTES = 256 * 1024  # of a longer thread the line is shown as it is
+_SAMPLES_BYTES = 1 << 20
 _decode = msgspec.json.Decoder(Outcome).decode
 
 
@@ -75,11 +77,27 @@ def _shown(line: bytes) -> _Thread:
     return _Thread(shown, told[:_MOST_SHOWN], text[:_MOST_SHOWN])
 
 
-def sample(services: Services, project: str, place: str) -> str:
-    """The thread at `batch:index`, as a sample of the editor. Raises NotFound and ProblemError."""
-    batch_id, _, index = place.partition(":")
-    if not (index.isascii() and index.isdigit() and len(index) < 8):
-        raise invalid(f"{place!r:.60} is no place of a thread: write BATCH:INDEX")
-    batch = services.store.batches.get(project, batch_id, summary=False)
-    _, thread = _read(services, batch, int(index))
-    return thread.line + "\n"
+def samples(services: Services, project: str, place: str) -> str:
+    """The threads at `batch:index,index`, as samples of the editor: a line each, as many as a megabyte holds.
+
+    Raises:
+        ProblemError: it is no place of threads, or of too many.
+        NotFound, Refused: the batch is not there, or one of the threads.
+    """
+    batch_id, _, listed = place.partition(":")
+    indices = listed.split(",")
+    if not all(index.isascii() and index.isdigit() and len(index) < 8 for index in indices):
+        raise invalid(f"{place!r:.60} is no place of threads: write BATCH:INDEX, or BATCH:INDEX,INDEX")
+    if len(indices) > MOST_PICKED:
+        raise invalid(f"there are {len(indices)} threads, and {MOST_PICKED} are taken along at once")
+    store = services.store
+    batch = store.batches.get(project, batch_id, summary=False)
+    blocks = batch_threads.read_picked(store.batches, store.spool, batch.id, [int(index) for index in indices])
+    taken: list[str] = []
+    size = 0
+    for line in (line for block in blocks for line in block.splitlines()):
+        size += len(line)
+        if taken and size > _SAMPLES_BYTES:
+            break
+        taken.append(line.decode("utf-8", "replace"))
+    return "\n".join(taken) + "\n"

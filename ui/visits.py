@@ -28,6 +28,11 @@ class Visit:
     project: str
     projects: list[str]
 
+    @property
+    def is_operator(self) -> bool:
+        """Whether the API key manages every project, and API keys."""
+        return EVERY_PROJECT in self.key.projects and self.may("manage")
+
     def may(self, role: Role) -> bool:
         """Whether the API key has this role, or a higher one."""
         return may(self.key, role)

@@ -75,6 +75,9 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     expect(first.locator("a").first).to_have_text("line 7")
     page.click(".chip:has-text('exception 200')")
     assert set(rows(page)) <= {str(n) for n in range(1000) if n % 10 in (3, 7)}
+    page.click("text=test these in the editor")
+    expect(page.locator("#report tbody tr")).to_have_count(50)
+    page.go_back()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     dialog = page.locator("dialog")
