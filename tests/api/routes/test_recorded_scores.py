@@ -4,7 +4,7 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from tests.api.conftest import PROJECT, create, finished, problem
+from tests.api.conftest import PROJECT, Service, create, finished, problem
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
 URL = f"{PROJECT}/batches"
@@ -90,3 +90,17 @@ def test_a_custom_grader_is_made_described_and_not_proved(client: httpx.Client) 
         assert "is not run" in problem(refused, 422, "invalid-request")
     proof = client.post(f"{PROJECT}/validate", json={"kind": "custom"})
     assert "no source that could be proved" in problem(proof, 422, "invalid-request")
+
+
+def test_a_custom_grader_that_the_adaptive_sdk_made_is_recorded_too(
+    client: httpx.Client, service: Service, secret: str
+) -> None:
+    from adaptive_sdk import Adaptive
+
+    batch = submit(client, 3)
+    made = Adaptive(base_url=service.url, api_key=secret).graders.create.custom(
+        key="taste", description="what people like", project="default"
+    )
+    assert made.key == "taste"
+    recorded = record(client, batch, {"id": "t1", "score": 0.5}, grader="taste").json()["recorded"]
+    assert [(one["grader"], one["mean"]) for one in recorded] == [("taste@1", 0.5)]
