@@ -33,7 +33,6 @@ from api.routes import (
 )
 from api.services import Release, Services
 from api.telemetry.requests import Observed
-from ui.app import pages
 
 _STRICT = [Depends(known_alone)]  # other services' clients may send more than is read, and so may checks of health
 
@@ -52,6 +51,8 @@ def create_app(services: Services) -> FastAPI:
     for router in (health.router, metrics.router, docs.router, *spoken):
         app.include_router(router)
     if services.settings.ui == "on":
+        from ui.app import pages  # here: the templates' engine takes 6 MiB, and not all want pages
+
         app.mount("/ui", pages(services))
         app.add_route("/", _to_pages)
     app.add_middleware(Unfinished)

@@ -188,14 +188,14 @@ class Batches:
         Raises:
             NotFound: there is none in this project.
         """
-        found = self._whole(batch_id, summary) if _ID.fullmatch(batch_id) else None
+        found = self._read(batch_id, summary) if _ID.fullmatch(batch_id) else None
         if found is None or found.project != project:
             raise NotFound(f"there is no batch {batch_id!r} in project {project!r}: list the batches to see their ids")
         return found
 
     def find(self, batch_id: str) -> Batch | None:
         """One batch of whichever project, or None where it is gone."""
-        return self._whole(batch_id, summary=True)
+        return self._read(batch_id, summary=True)
 
     def newest(
         self, project: str, limit: int, before: str | None = None, grader: str = "", version: int | None = None
@@ -356,22 +356,18 @@ class Batches:
         entries = [(one.key, entry(one.version, of)) for one, of in zip(batch.graders, counted, strict=True)]
         return [part for key, kept in entries if kept is not None for part in (key, kept)]
 
-    def _whole(self, batch_id: str, summary: bool) -> Batch | None:
-        """As `_read`, with summaries of what was recorded from outside."""
-        found = self._read(batch_id, summary)
-        recorded: Any = self._redis.hgetall(names.recorded(batch_id)) if found is not None and summary else {}
-        if found is None or not recorded:
-            return found
-        return found.model_copy(update={"recorded": self.recorded.summaries(recorded)})
-
     def _read(self, batch_id: str, summary: bool) -> Batch | None:
         with self._redis.pipeline() as pipe:
             batch_record.ask(pipe, batch_id)
             if summary:  # most batches have one grader: its part comes with the same question
+                pipe.hgetall(names.recorded(batch_id))
                 self._tallies.ask(pipe, batch_id, 0)
-            record, underway, frozen, *kept = pipe.execute()
-        if not summary or frozen is not None or not record:
-            return batch_record.standing(batch_id, record, underway, frozen, summary=summary)
+            record, underway, frozen, *rest = pipe.execute()
+        if not summary:
+            return batch_record.standing(batch_id, record, underway, frozen, summary=False)
+        recorded, *kept = rest
+        if frozen is not None or not record:
+            return self._with(recorded, batch_record.standing(batch_id, record, underway, frozen, summary=True))
         fields = batch_record.texts(record)
         scorers = batch_record.scorers_of(record[b"graders"], fields["sources"])
         rewards: list[list[bytes]] = [[] for _ in scorers]
@@ -393,7 +389,14 @@ class Batches:
         asks = batch_record.asks_of(fields)
         waits_for = self._model_limits.awaited(fields["project"], asks) if asks else []
         trouble = self._trouble("asking" if fields.get("lane") else "") if batch_record.has_waited(fields) else None
-        return batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
+        shown = batch_record.shown(batch_id, fields, sum(map(int, underway)), made, waits_for, trouble)
+        return self._with(recorded, shown)
+
+    def _with(self, recorded: dict[bytes, bytes], batch: Batch | None) -> Batch | None:
+        """With summaries of what was recorded from outside."""
+        if batch is None or not recorded:
+            return batch
+        return batch.model_copy(update={"recorded": self.recorded.summaries(recorded)})
 
     def _trouble(self, lane: Lane) -> str | None:
         """Why batches of this lane do not go on."""
