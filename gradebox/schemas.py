@@ -1,11 +1,12 @@
 """The wire schemas: what the API answers and the client reads. Times are ISO 8601 in UTC, durations say their unit."""
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, computed_field
 
 from gradebox.frame import Outcomes
 from gradebox.html import table, table_of
@@ -41,6 +42,9 @@ ModelFailure = Literal["unknown", "unreachable", "rate_limited", "refused", "cut
 KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone lets a line end follow
 
 
+_PLACE = re.compile(r"line ([0-9]{1,9}): (.*)", re.DOTALL)
+
+
 class _Schema(BaseModel):
     model_config = ConfigDict(frozen=True)
 
@@ -61,6 +65,13 @@ def _outcomes(value: object) -> Outcomes:
     return value if isinstance(value, Outcomes) else Outcomes(msgspec.convert(value, list[Outcome]))
 
 
+class WarningPlace(_Schema):
+    """A warning that is of a line of the source, without that line in its words."""
+
+    line: int
+    message: str
+
+
 class Report(_Schema):
     """What the five checks say of one source. The first that fails is the last in `checks`."""
 
@@ -75,6 +86,13 @@ class Report(_Schema):
         PlainValidator(_outcomes, json_schema_input_type=list[dict[str, Any]]),
         PlainSerializer(msgspec.to_builtins, return_type=list[dict[str, Any]]),
     ] = Field(default_factory=Outcomes, description="one for each thread of the test run")
+
+    @computed_field(description="the warnings that are of a line of the source, for editors")  # type: ignore[prop-decorator]
+    @property
+    def places(self) -> list[WarningPlace]:
+        """The warnings that are of a line of the source, for editors."""
+        found = (_PLACE.fullmatch(warning) for warning in self.warnings)
+        return [WarningPlace(line=int(place[1]), message=place[2]) for place in found if place]
 
     @property
     def failed(self) -> Check | None:

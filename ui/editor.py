@@ -123,7 +123,7 @@ def _checked(
 def _shown(report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool) -> str:
     failed = report.failed
     marks = [] if failed is None else [_mark(failed.line, failed.column, "error", failed.message)]
-    marks += [_mark(None, None, "warning", warning) for warning in report.warnings]
+    marks += [_mark(place.line, None, "warning", place.message) for place in report.places]
     told = json.dumps([mark for mark in marks if mark["line"]])
     return rendered("_report.html", report=report, marks=told, saved=saved, saved_version=number, is_quick=is_quick)
 
