@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from heapq import merge
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +21,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
 from storage import names
 from storage.audit import Audit
+from storage.blocks import joined
 from storage.connection import script, text
 from storage.errors import Conflict, NotFound
 from storage.quotas import Quotas
@@ -30,7 +31,6 @@ from storage.summary import summary_of
 
 MOST_GRADERS = 16
 _ROUNDS = 5
-_AT_ONCE = 1000
 _BYTES = "bytes"  # the field of the hash with the sum of all files; the others are labels, which have an @
 _START = len(b'{"index":')
 _decoder = msgspec.json.Decoder(Outcome)
@@ -112,7 +112,7 @@ class RecordedScores:
             there = opened.enter_context(self._spool.open_recorded(batch_id, kept.file)) if kept else ()
             file = opened.enter_context(self._spool.writing_recorded(batch_id, name))
             lines = _replaced(iter(there), scores)
-            for block in iter(lambda: b"".join(islice(lines, _AT_ONCE)), b""):
+            for block in joined(lines):  # a reason may be long: so many lines would take hundreds of megabytes
                 parts.append(tally(_decoder.decode_lines(block)))
                 size += file.write(block)
         return _Kept(name, kept.file if kept else "", size, merged(parts))

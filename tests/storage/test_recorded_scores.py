@@ -1,4 +1,5 @@
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -154,3 +155,19 @@ def test_they_count_for_what_a_project_may_keep_and_for_how_many_graders(store: 
     with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SPOOL_GB"):
         full.record("default", batch, scored("human-0@1", _1=0.0, _2=0.0))
     assert files(store, batch) == before
+
+
+def test_long_reasons_are_rewritten_a_part_at_a_time(store: Store) -> None:
+    batch = over(store, 400)
+    reason = "\x01" * 65_536  # six bytes each, as JSON has it
+    for start in range(0, 400, 100):
+        told = [Outcome(index, "human@1", 1.0, 0.0, reason=reason) for index in range(start, start + 100)]
+        store.recorded.record("default", batch, told)
+    tracemalloc.start()
+    try:
+        store.recorded.record("default", batch, scored("human@1", _7=0.0))
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+    (human,) = store.batches.get("default", batch).recorded
+    assert (human.count, human.passed, human.minimum) == (400, 399, 0.0)
