@@ -1,4 +1,5 @@
 import threading
+import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,6 +10,7 @@ from redis import Redis
 from gradebox.outcome import Outcome
 from storage import names, outcomes
 from storage.errors import Conflict, NotFound, QuotaExceeded
+from storage.janitor import TIDY_S, Janitor
 from storage.quotas import Quotas
 from storage.recorded_scores import MOST_GRADERS, RecordedScores
 from storage.store import Store
@@ -171,3 +173,35 @@ def test_long_reasons_are_rewritten_a_part_at_a_time(store: Store) -> None:
         tracemalloc.stop()
     (human,) = store.batches.get("default", batch).recorded
     assert (human.count, human.passed, human.minimum) == (400, 399, 0.0)
+
+
+@pytest.mark.parametrize("over_already", [False, True])
+def test_what_a_process_leaves_that_is_killed_as_it_records_is_removed(
+    store: Store, redis: Redis, over_already: bool
+) -> None:
+    batch = over(store, 10) if over_already else accept(store, 10)
+    for score in (0.0, 1.0):
+        store.recorded.record("default", batch, scored("human@1", _1=score))
+
+    class Killed(Exception):
+        pass
+
+    def killed(**_: object) -> None:
+        raise Killed
+
+    ends = RecordedScores(redis, store.spool, store.audit, Quotas())
+    ends._record = killed  # type: ignore[assignment]
+    with pytest.raises(Killed):
+        ends.record("default", batch, scored("human@1", _2=1.0))
+    assert files(store, batch) == 3
+    Janitor(store, None).look()
+    assert files(store, batch) == 3  # it may be at it still
+    redis.zadd(names.UNTIDY, {batch: time.time() - TIDY_S - 1})
+    store.recorded.remove_unnamed(batch, time.time() - 2 * TIDY_S)
+    assert files(store, batch) == 3
+    Janitor(store, None).look()
+    assert files(store, batch) == 2
+    (human,) = store.batches.get("default", batch).recorded
+    assert (human.count, human.mean) == (1, 1.0)
+    store.recorded.record("default", batch, scored("human@1", _3=0.0))
+    assert files(store, batch) == 2
