@@ -133,7 +133,7 @@ class RecordedScores:
             self._quotas.check_bytes(project, int(self._redis.hget(names.STORED, project) or 0), more)
 
     def remove_unnamed(self, batch_id: str, before: float) -> None:
-        """Removes files that count for nothing, where nobody has recorded since that time: else one may be about to name
+        """Removes files that count for nothing, where nobody has recorded since that time, and so may be about to name
         its file.
         """
         files = self._spool.recorded_files(batch_id)  # first: whoever has one of them has noted before that it begins
