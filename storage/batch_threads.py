@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from storage.batches import Batches
+from storage.blocks import joined
 from storage.chunks import holding
 from storage.errors import Refused
-from storage.outcomes import joined, wanted_lines
+from storage.outcomes import wanted_lines
 from storage.spool import Spool
 
 

@@ -1,8 +1,10 @@
 """The lines of a batch of feedback: each a thread of another batch, as it was sent, with an outcome of it.
 
-Threads are moved and not parsed; of outcomes, which the service wrote itself, the score is read.
+Threads are moved as they are, once it is seen that each is one JSON value; of outcomes, which the service wrote itself,
+the score is read.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 
@@ -17,7 +19,9 @@ from storage.spool import Spool
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SEEN_BYTES = 1024 * 1024  # that a block is made of
+_HALVES = re.compile(rb"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")  # of surrogate pairs, which graders are given
 _encode = msgspec.json.encode
+_check = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class _Outcome(msgspec.Struct):
@@ -115,9 +119,20 @@ def _joined(outcome: _Outcome, said: bytes, thread: bytes, label: float | None, 
     head = b'{"id":%b,"completion":"","metadata":{"outcome":%b,' % (_encode(identity), said.rstrip())
     if label is not None:
         head += b'"label":%b,' % _encode(label)
-    bare = thread.strip().removeprefix(_BYTE_ORDER_MARK)
-    line = b'%b"thread":%b}}\n' % (head, bare)
+    line = b'%b"thread":%b}}\n' % (head, _value(thread))
     return line if len(line) <= line_bytes else b'%b"thread":null}}\n' % head
+
+
+def _value(thread: bytes) -> bytes:
+    """The thread; its text as a string where it is no JSON. Scores may be recorded of such a thread too, and as it is
+    it could end the object that it is to stand in, and say what this does not.
+    """
+    bare = thread.strip().removeprefix(_BYTE_ORDER_MARK)
+    try:
+        _check(_HALVES.sub(lambda found: found[1] or b"", bare))
+    except (msgspec.DecodeError, RecursionError):
+        return _encode(bare.decode(errors="replace"))
+    return bare
 
 
 def _each(blocks: Iterator[bytes]) -> Iterator[bytes]:

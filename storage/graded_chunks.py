@@ -11,8 +11,8 @@ import msgspec
 
 from storage.batch_plan import Plan
 from storage.batch_threads import with_end
+from storage.blocks import BLOCK_BYTES
 from storage.chunks import Chunk
-from storage.outcomes import BLOCK_BYTES
 from storage.spool import Part, Spool
 
 

@@ -89,7 +89,9 @@ class Janitor:
             self._go_on()
 
     def _tidy(self) -> None:
-        """Of batches that are over, removes the outcomes of attempts that do not count."""
+        """Of batches that are over, removes the outcomes of attempts that do not count, and of all the files of scores
+        that were to be recorded.
+        """
         while ids := self._redis.zrangebyscore(names.UNTIDY, "-inf", time.time() - TIDY_S, start=0, num=_AT_ONCE):
             for found in ids:
                 batch_id = text(found)  # type: ignore[arg-type]  # redis-py's types also allow for scores
@@ -103,6 +105,7 @@ class Janitor:
             self._go_on()
 
     def _remove_what_does_not_count(self, batch_id: str) -> None:
+        self._store.recorded.remove_unnamed(batch_id, time.time() - TIDY_S)
         files = self._store.spool.outcome_files(batch_id)  # first: it may run again, and write others
         settled = self._store.batches.settled(batch_id)
         if settled is None:

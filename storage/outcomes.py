@@ -6,11 +6,10 @@ from itertools import chain, islice
 
 from storage.batch_plan import Plan
 from storage.batches import Batches
+from storage.blocks import BLOCK_BYTES, joined
 from storage.chunks import Chunk, holding
 from storage.recorded_scores import RecordedLines
 from storage.spool import Spool
-
-BLOCK_BYTES = 256 * 1024
 
 
 def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
@@ -72,17 +71,3 @@ def _chunk(
         else:
             lines = chain.from_iterable(zip(*opened, strict=True))
             yield from islice(lines, wanted.start * len(opened), wanted.stop * len(opened))
-
-
-def joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces in few blocks: sending each block has a cost."""
-    block: list[bytes] = []
-    size = 0
-    for piece in pieces:
-        block.append(piece)
-        size += len(piece)
-        if size >= BLOCK_BYTES:
-            yield b"".join(block)
-            block, size = [], 0
-    if block:
-        yield b"".join(block)

@@ -3,14 +3,15 @@
 
 Those of one grader are a file of the spool, in the order of the threads. Recording more writes another file, and then
 names it in the batch's hash: a reader sees all of an upload, or nothing of it. The file before is kept for one more
-change, for those who read it.
+change, for those who read it. What a process leaves that ends before it has named its file, the janitor removes.
 """
 
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from heapq import merge
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
@@ -21,6 +22,7 @@ from gradebox.outcome import Outcome
 from gradebox.schemas import Summary
 from storage import names
 from storage.audit import Audit
+from storage.blocks import joined
 from storage.connection import script, text
 from storage.errors import Conflict, NotFound
 from storage.quotas import Quotas
@@ -30,7 +32,6 @@ from storage.summary import summary_of
 
 MOST_GRADERS = 16
 _ROUNDS = 5
-_AT_ONCE = 1000
 _BYTES = "bytes"  # the field of the hash with the sum of all files; the others are labels, which have an @
 _START = len(b'{"index":')
 _decoder = msgspec.json.Decoder(Outcome)
@@ -84,6 +85,7 @@ class RecordedScores:
             OSError: the spool cannot be written.
         """
         label = scores[0].grader
+        self._redis.zadd(names.UNTIDY, {batch_id: time.time()})  # before there is a file that may be left
         for _ in range(_ROUNDS):
             fields: Any = self._redis.hgetall(names.recorded(batch_id))
             before = fields.get(label.encode())
@@ -112,7 +114,7 @@ class RecordedScores:
             there = opened.enter_context(self._spool.open_recorded(batch_id, kept.file)) if kept else ()
             file = opened.enter_context(self._spool.writing_recorded(batch_id, name))
             lines = _replaced(iter(there), scores)
-            for block in iter(lambda: b"".join(islice(lines, _AT_ONCE)), b""):
+            for block in joined(lines):  # a reason may be long: so many lines would take hundreds of megabytes
                 parts.append(tally(_decoder.decode_lines(block)))
                 size += file.write(block)
         return _Kept(name, kept.file if kept else "", size, merged(parts))
@@ -129,6 +131,19 @@ class RecordedScores:
             raise NotFound(f"batch {batch_id!r} was deleted meanwhile: nothing was recorded")
         if found == "full":
             self._quotas.check_bytes(project, int(self._redis.hget(names.STORED, project) or 0), more)
+
+    def remove_unnamed(self, batch_id: str, before: float) -> None:
+        """Removes files that count for nothing, where nobody has recorded since that time, and so may be about to name
+        its file.
+        """
+        files = self._spool.recorded_files(batch_id)  # first: whoever has one of them has noted before that it begins
+        begun: Any = self._redis.zscore(names.UNTIDY, batch_id)
+        if not files or begun is None or begun > before:
+            return
+        fields: Any = self._redis.hgetall(names.recorded(batch_id))
+        kept = [msgspec.msgpack.decode(value, type=_Kept) for label, value in fields.items() if text(label) != _BYTES]
+        for name in set(files).difference(*((one.file, one.before) for one in kept)):
+            self._spool.remove_recorded(batch_id, name)
 
     def summaries(self, fields: Mapping[bytes, bytes]) -> list[Summary]:
         """Of what the hash of a batch holds: one for each grader, in the order of the alphabet."""

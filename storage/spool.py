@@ -22,6 +22,7 @@ _S3_OPTIONS = {"use_listings_cache": False, "skip_instance_cache": True, "defaul
 _OPTIONS = {"s3": _S3_OPTIONS, "s3a": _S3_OPTIONS}
 _ID = re.compile("[0-9a-f]{20}")
 _ATTEMPT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})\.jsonl")
+_RECORDED = re.compile(r"recorded-([0-9a-f]+)\.jsonl")
 _ARCHIVE = re.compile(r"([0-9a-f]{64})\.tar.*")
 _TOGETHER_BYTES = 8 * MIB  # of parts that are asked for at once
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -128,6 +129,11 @@ class Spool:
         """Forgets it, if it is there."""
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm_file(self._recorded(batch_id, name))
+
+    def recorded_files(self, batch_id: str) -> list[str]:
+        """The names of all files of outcomes of a batch that were recorded, also of such as are being written."""
+        found = (_RECORDED.fullmatch(Path(path).name) for path in self._listed(f"outcomes/{batch_id}"))
+        return [name[1] for name in found if name]
 
     def remove_outcomes(self, batch_id: str, unit: int, attempt: int) -> None:
         """Forgets the outcomes of an attempt that does not count, if there are any."""

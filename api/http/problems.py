@@ -28,6 +28,7 @@ from storage.errors import (
     Locked,
     NotFound,
     NotRunnable,
+    PayloadLost,
     QueueFull,
     QuotaExceeded,
     Refused,
@@ -46,6 +47,7 @@ AWAY = (RedisError, SandboxError, OSError)
 _log = logging.getLogger(__name__)
 _STORAGE = {
     NotFound: (404, "not-found"),
+    PayloadLost: (404, "not-found"),
     Locked: (409, "locked"),
     NotRunnable: (409, "not-runnable"),
     KeyNeeded: (409, "api-key-needed"),

@@ -29,6 +29,7 @@ from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import ENDED, Batch
 from storage import batch_threads, outcomes
 from storage.batches import Batches
+from storage.blocks import BLOCK_BYTES
 from storage.chunks import BATCH_LINES
 from storage.spool import Spool
 
@@ -200,7 +201,7 @@ def _lines(services: Services, project: str, batch_id: str, gzip: bool, read: Re
     services.store.batches.get(project, batch_id, summary=False)
     blocks = read(services.store.batches, services.store.spool, batch_id)
     first = next(blocks, b"")
-    if len(first) < outcomes.BLOCK_BYTES:
+    if len(first) < BLOCK_BYTES:
         return b"".join(_gzip((first,))) if gzip else first
     blocks = chain((first,), blocks)
     return _gzip(blocks) if gzip else blocks

@@ -3,16 +3,17 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from operator import index
 from typing import Any, Literal
 
+from gradebox.limits import REQUEST_BYTES
 from gradebox.score import Score
 
 RecordedScore = float | Score
 """A number, or a `Score` with its reason."""
 
 _AT_ONCE = 20_000
+_BYTES = REQUEST_BYTES // 2  # of one body
 
 
 def score_lines(scores: Mapping[str | int, RecordedScore], by: Literal["id", "index"]) -> Iterator[bytes]:
@@ -31,8 +32,16 @@ def score_lines(scores: Mapping[str | int, RecordedScore], by: Literal["id", "in
 
 def blocks_of(lines: Iterable[bytes]) -> Iterator[bytes]:
     """JSON lines, in the bodies of as few requests as they need."""
-    rest = iter(lines)
-    return iter(lambda: b"".join(islice(rest, _AT_ONCE)), b"")
+    block: list[bytes] = []
+    size = 0
+    for line in lines:
+        if len(block) == _AT_ONCE or (block and size + len(line) > _BYTES):
+            yield b"".join(block)
+            block, size = [], 0
+        block.append(line)
+        size += len(line)
+    if block:
+        yield b"".join(block)
 
 
 def _line(by: str, thread: str | int, score: RecordedScore) -> str:

@@ -89,7 +89,7 @@ def test_labels_come_from_a_grader_from_the_request_or_later_from_the_thread(sto
 def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Store) -> None:
     threads = [
         b'\xef\xbb\xbf{"completion": "a"} \r\n',
-        b'\t{"completion": "\\ud800", "prompt": "\r"}\n',
+        b'\t{"completion": "\\ud800\\\\ud800",\r"prompt": ""}\n',
         b'{"completion": "%b"}\n' % (b"x" * LINE_BYTES),
         b'{"completion": "\xe2\x80\xa8\x85"}\n',  # line separators to others, and here none
     ]
@@ -102,10 +102,35 @@ def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Sto
     assert len(lines) == 5 and lines[4] == b""
     assert all(len(line) < LINE_BYTES for line in lines)
     assert b'"thread":{"completion": "a"}}}' in lines[0]
-    assert b'"thread":{"completion": "\\ud800", "prompt": "\r"}}}' in lines[1]
+    assert b'"thread":{"completion": "\\ud800\\\\ud800",\r"prompt": ""}}}' in lines[1]
     assert lines[2].endswith(b'"thread":null}}')
     assert threads[3].strip() in lines[3]
     assert [line[:7] for line in lines[:4]] == [b'{"id":%d' % number for number in range(4)]
+
+
+@pytest.mark.parametrize(
+    "thread",
+    [
+        b'null}},"id":"other","x":{"y":1',
+        b'null,"outcome":{"index":9,"grader":"x@1","score":1.0}',
+        b'{"completion": "4"},"label":7',
+        b'{"completion": "4"',
+        b'"\xff',
+        b" ",
+        b"[" * 2000,
+    ],
+)
+def test_what_is_no_json_stands_as_text_and_ends_nothing(store: Store, thread: bytes) -> None:
+    threads = [thread + b"\n", b'{"completion": "4"}\n']
+    batch = finished(
+        store, wanted(store, "exact"), line=threads.__getitem__, lines=2,
+        outcome=lambda one: replace(one, score=0.0, id=None),
+    )  # fmt: skip
+    first, second = read(store, batch, of(batch))
+    assert first.keys() == {"id", "completion", "metadata"} and (first["id"], second["id"]) == (0, 1)
+    assert first["metadata"]["outcome"]["index"] == 0
+    assert first["metadata"].keys() == {"outcome", "thread"}
+    assert first["metadata"]["thread"] == thread.strip().decode(errors="replace")
 
 
 def test_of_a_cancelled_batch_there_is_as_much_as_was_done(store: Store) -> None:

@@ -1,4 +1,6 @@
 import threading
+import time
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
@@ -8,6 +10,7 @@ from redis import Redis
 from gradebox.outcome import Outcome
 from storage import names, outcomes
 from storage.errors import Conflict, NotFound, QuotaExceeded
+from storage.janitor import TIDY_S, Janitor
 from storage.quotas import Quotas
 from storage.recorded_scores import MOST_GRADERS, RecordedScores
 from storage.store import Store
@@ -154,3 +157,51 @@ def test_they_count_for_what_a_project_may_keep_and_for_how_many_graders(store: 
     with pytest.raises(QuotaExceeded, match="GRADEBOX_PROJECT_SPOOL_GB"):
         full.record("default", batch, scored("human-0@1", _1=0.0, _2=0.0))
     assert files(store, batch) == before
+
+
+def test_long_reasons_are_rewritten_a_part_at_a_time(store: Store) -> None:
+    batch = over(store, 400)
+    reason = "\x01" * 65_536  # six bytes each, as JSON has it
+    for start in range(0, 400, 100):
+        told = [Outcome(index, "human@1", 1.0, 0.0, reason=reason) for index in range(start, start + 100)]
+        store.recorded.record("default", batch, told)
+    tracemalloc.start()
+    try:
+        store.recorded.record("default", batch, scored("human@1", _7=0.0))
+        assert tracemalloc.get_traced_memory()[1] < 20 << 20
+    finally:
+        tracemalloc.stop()
+    (human,) = store.batches.get("default", batch).recorded
+    assert (human.count, human.passed, human.minimum) == (400, 399, 0.0)
+
+
+@pytest.mark.parametrize("over_already", [False, True])
+def test_what_a_process_leaves_that_is_killed_as_it_records_is_removed(
+    store: Store, redis: Redis, over_already: bool
+) -> None:
+    batch = over(store, 10) if over_already else accept(store, 10)
+    for score in (0.0, 1.0):
+        store.recorded.record("default", batch, scored("human@1", _1=score))
+
+    class Killed(Exception):
+        pass
+
+    def killed(**_: object) -> None:
+        raise Killed
+
+    ends = RecordedScores(redis, store.spool, store.audit, Quotas())
+    ends._record = killed  # type: ignore[assignment]
+    with pytest.raises(Killed):
+        ends.record("default", batch, scored("human@1", _2=1.0))
+    assert files(store, batch) == 3
+    Janitor(store, None).look()
+    assert files(store, batch) == 3  # it may be at it still
+    redis.zadd(names.UNTIDY, {batch: time.time() - TIDY_S - 1})
+    store.recorded.remove_unnamed(batch, time.time() - 2 * TIDY_S)
+    assert files(store, batch) == 3
+    Janitor(store, None).look()
+    assert files(store, batch) == 2
+    (human,) = store.batches.get("default", batch).recorded
+    assert (human.count, human.mean) == (1, 1.0)
+    store.recorded.record("default", batch, scored("human@1", _3=0.0))
+    assert files(store, batch) == 2

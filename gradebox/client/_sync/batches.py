@@ -240,8 +240,8 @@ class BatchHandle:
         `batch.record("human", {"sample-1": 1, "sample-2": gradebox.Score(0, reason="wrong unit")})`.
 
         Threads are named by their ids; with `by="index"`, by their place in the batch. A score that is there for the
-        same thread is replaced. Of more than 20,000 scores, so many are recorded at once: should one of those be
-        refused, those before it are there.
+        same thread is replaced. Of more than 20,000 scores, or with long reasons, some are recorded at once:
+        should one of those be refused, those before them are there.
 
         Raises:
             gradebox.NotFound: there is no such grader.

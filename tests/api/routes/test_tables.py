@@ -159,3 +159,14 @@ def test_a_client_reads_pages_groups_and_threads(service: Service, secret: str, 
         assert [(one.index, thread["id"]) for one, thread in pairs] == [(0, "t0")] * 2
         with pytest.raises(gradebox.GradeboxError, match="its 12 threads"):
             handle.threads_at([99])
+
+
+def test_threads_that_are_gone_from_the_spool_are_no_fault_of_the_service(
+    service: Service, client: httpx.Client, batch: str
+) -> None:
+    spool = service.store.spool
+    spool._files.rm_file(spool._payload(batch))
+    for path in ("table?grader=number", "errors?grader=number", "agreement?grader=number&label=exact", "threads"):
+        answer = client.get(f"{URL}/{batch}/{path}")
+        assert f"the payload of batch {batch} is gone" in problem(answer, 404, "not-found"), path
+    assert spool.indexes(batch) == []

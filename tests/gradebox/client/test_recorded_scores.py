@@ -3,6 +3,7 @@ import json
 import pytest
 
 from gradebox.client.recorded_scores import score_lines
+from gradebox.limits import REQUEST_BYTES
 from gradebox.score import Score
 
 
@@ -20,6 +21,15 @@ def test_scores_become_lines() -> None:
 def test_many_are_sent_in_several_requests() -> None:
     bodies = list(score_lines(dict.fromkeys(range(50_000), 1.0), "index"))
     assert [body.count(b"\n") for body in bodies] == [20_000, 20_000, 10_000]
+
+
+def test_bodies_with_long_reasons_are_no_longer_than_the_service_takes() -> None:
+    reason = "ü" * 10_000  # six bytes each, as JSON has it
+    scores = {number: Score(1, reason=reason) for number in range(600)}
+    bodies = list(score_lines(scores, "index"))
+    assert all(len(body) <= REQUEST_BYTES for body in bodies)
+    lines = [json.loads(line) for line in b"".join(bodies).splitlines()]
+    assert [line["index"] for line in lines] == list(range(600))
     assert json.loads(bodies[2].splitlines()[-1]) == {"index": 49_999, "score": 1.0}
 
 
