@@ -16,7 +16,9 @@ _AT_ONCE = 20_000
 _BYTES = REQUEST_BYTES // 2  # of one body
 
 
-def score_lines(scores: Mapping[str | int, RecordedScore], by: Literal["id", "index"]) -> Iterator[bytes]:
+def score_lines(
+    scores: Mapping[str, RecordedScore] | Mapping[int, RecordedScore], by: Literal["id", "index"]
+) -> Iterator[bytes]:
     """The bodies that record the scores, each some JSON lines.
 
     Raises:

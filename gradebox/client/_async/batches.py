@@ -235,7 +235,10 @@ class AsyncBatchHandle:
         return AsyncBatchHandle(self._transport, made)
 
     async def record(
-        self, grader: str, scores: Mapping[str | int, RecordedScore], by: Literal["id", "index"] = "id"
+        self,
+        grader: str,
+        scores: Mapping[str, RecordedScore] | Mapping[int, RecordedScore],
+        by: Literal["id", "index"] = "id",
     ) -> Batch:
         """Records scores that come from outside, as labels of people, as outcomes of a grader of kind `custom`:
         `batch.record("human", {"sample-1": 1, "sample-2": gradebox.Score(0, reason="wrong unit")})`.
