@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from gradebox.comparison import PairCounts
 from gradebox.html import table
 from gradebox.schemas import BiasCount, Interval, SpentSummary
 
@@ -63,6 +64,9 @@ class Agreement(_Schema):
     kappa: float | None = Field(description="Cohen's; null where both give one and the same value to all rows")
     precision: float | None = Field(description="of value 1, where the values are 0 and 1")
     recall: float | None
+    pair_counts: PairCounts | None = Field(
+        None, description="a row for each part of the labels; null where all are equal"
+    )
     length: LengthBias
     position: BiasCount
     spent: SpentSummary | None = Field(None, description="what the grader's asks came to")

@@ -40,7 +40,9 @@ class PairCounts(_Schema):
 
     low: float
     high: float
-    counts: list[list[int]] = Field(description="a row for each part of the scores of a, in it a count for each of b's")
+    counts: list[list[int]] = Field(
+        description="a row for each part of the first, in it a count for each of the second"
+    )
 
 
 class Comparison(_Schema):

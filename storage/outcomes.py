@@ -12,6 +12,13 @@ from storage.recorded_scores import RecordedLines
 from storage.spool import Spool
 
 
+def read_graded(
+    batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None
+) -> Iterator[bytes]:
+    """As `read`, without what was recorded: that is read from its beginning, which takes time in a large batch."""
+    return joined(_chunks(batches, spool, batch_id, after, limit, RecordedLines([])))
+
+
 def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
     """Whole lines of the threads after number `after`, of `limit` threads where that is given, in blocks: as far as
     every thread is done by every grader. None but the last is shorter than `BLOCK_BYTES`.

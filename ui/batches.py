@@ -1,7 +1,9 @@
 """Batches: their list, and one of them with its table."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, cast
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -15,6 +17,8 @@ from api.routes.batches import own
 from api.routes.numbers import side
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.schemas import ENDED, Batch
+from storage import outcomes
+from storage.store import Store
 from ui import histogram, query
 from ui.forms import read_form
 from ui.templates import page, rendered
@@ -22,6 +26,7 @@ from ui.visits import Visit, visit
 
 _PAGE = 50
 _MOST_PAGES = 20_000
+_MOST_RECORDED = 20_000  # threads of a batch whose table shows what was recorded
 
 
 async def listed(request: Request) -> Response:
@@ -72,6 +77,8 @@ async def show(request: Request) -> Response:
         here="batches",
         batch=batch,
         is_over=batch.state in ENDED,
+        pace=pace(batch),
+        others=await _others(who, batch, view, table),
         view=view,
         table=table,
         errors=errors,
@@ -132,7 +139,54 @@ async def progress(request: Request) -> Response:
     who = await visit(request)
     batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
     headers = {"HX-Refresh": "true"} if batch.state in ENDED else None
-    return HTMLResponse(rendered("_progress.html", visit=who, batch=batch), headers=headers)
+    return HTMLResponse(rendered("_progress.html", visit=who, batch=batch, pace=pace(batch)), headers=headers)
+
+
+class Pace(NamedTuple):
+    """How fast a batch goes on, and how long it still takes, in words."""
+
+    a_second: float
+    left: str
+
+
+def pace(batch: Batch) -> Pace | None:
+    """None where that cannot be told yet."""
+    done = batch.done + batch.underway
+    if batch.started_at is None or batch.finished_at is not None or not done:
+        return None
+    a_second = done / max((datetime.now(UTC) - batch.started_at).total_seconds(), 0.001)
+    left_s = round((batch.total - done) / a_second)
+    minutes, seconds = divmod(left_s, 60)
+    return Pace(a_second, f"{minutes:,} min {seconds} s" if minutes else f"{seconds} s")
+
+
+class _Score(msgspec.Struct):
+    grader: str
+    score: float | None
+
+
+_decode = msgspec.json.Decoder(_Score).decode
+
+
+async def _others(who: Visit, batch: Batch, view: _View, table: TablePage) -> dict[int, dict[str, float | None]]:
+    """Of each thread that the table shows, the scores of the batch's other graders, and what was recorded of it."""
+    is_small = batch.threads <= _MOST_RECORDED
+    if len(batch.graders) == 1 and not (batch.recorded and is_small):
+        return {}
+    read = outcomes.read if is_small else outcomes.read_graded
+    indices = [row.index for row in table.rows]
+    return await run_sync(_scores, who.services.store, batch.id, indices, view.grader, read)
+
+
+def _scores(
+    store: Store, batch_id: str, indices: list[int], but: str, read: Callable[..., Iterator[bytes]]
+) -> dict[int, dict[str, float | None]]:
+    found = {}
+    for index in indices:
+        lines = b"".join(read(store.batches, store.spool, batch_id, index - 1, 1)).splitlines()
+        said = [_decode(line) for line in lines]
+        found[index] = {one.grader: one.score for one in said if one.grader != but}
+    return found
 
 
 async def cancel(request: Request) -> Response:

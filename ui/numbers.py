@@ -111,10 +111,11 @@ async def agreement(request: Request) -> Response:
     label, threshold = request.query_params.get("label", ""), query.decimal(request, "threshold")
     values: dict[str, Any] = {"batch": batch, "grader": grader, "label": label, "threshold": threshold}
     if not label:
-        return page("agreement.html", visit=who, here="batches", found=None, cells=[], **values)
+        return page("agreement.html", visit=who, here="batches", found=None, cells=[], heat=[], **values)
     answer = await numbers.agreement(request, who.services, who.project, batch.id, label, grader, threshold)
     found = Agreement.model_validate_json(bytes(answer.body))
-    return page("agreement.html", visit=who, here="batches", found=found, cells=_cells(found), **values)
+    values |= {"found": found, "cells": _cells(found), "heat": _heat(found.pair_counts)}
+    return page("agreement.html", 200, None, visit=who, here="batches", **values)
 
 
 def _cells(found: Agreement) -> list[list[_Cell]]:

@@ -11,6 +11,7 @@ import numpy as np
 from api.numbers.bootstrap import Array, interval
 from api.numbers.jobs import METADATA, AgreementJob
 from api.numbers.outcome_column import NO_SCORE, Line, decode, finite, mean_of
+from api.numbers.pair_counts import pair_counts
 from gradebox import thread_forms
 from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter
 from gradebox.schemas import BiasCount
@@ -53,6 +54,7 @@ def run(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) 
         spearman=correlation(scores, labels),
         threshold=job.threshold,
         length=_length_bias(rows),
+        pair_counts=pair_counts(labels, scores),
         position=rows.position,
         spent=spent(job.of.spent),
         **categorical(_decided(labels, job.threshold), _decided(scores, job.threshold), job.resamples),

@@ -8,10 +8,9 @@ import numpy as np
 from api.numbers.bootstrap import Array, interval
 from api.numbers.jobs import ComparisonJob, Side
 from api.numbers.outcome_column import OutcomeColumn, mean_of
-from gradebox.comparison import Compared, Comparison, Flip, PairCounts
+from api.numbers.pair_counts import pair_counts
+from gradebox.comparison import Compared, Comparison, Flip
 from storage.summary import spent
-
-_PARTS = 10
 
 Positions = np.ndarray[Any, np.dtype[np.int64]]
 _Key = str | int | tuple[str | int, int]
@@ -82,23 +81,12 @@ def run(job: ComparisonJob, a: OutcomeColumn, b: OutcomeColumn) -> Comparison:
         passed_b=int(passed_b.sum()),
         flipped_up=int((passed_b & ~passed_a).sum()),
         flipped_down=int((passed_a & ~passed_b).sum()),
-        pair_counts=_pair_counts(scores_a, scores_b),
+        pair_counts=pair_counts(scores_a, scores_b),
         flips=[
             _flip(a, b, int(at), int(other), scores_a[number], scores_b[number])
             for number, at, other in zip(largest, pairs.a[both][largest], pairs.b[both][largest], strict=True)
         ],
     )
-
-
-def _pair_counts(a: Array, b: Array) -> PairCounts | None:
-    if not len(a):
-        return None
-    low, high = float(min(a.min(), b.min())), float(max(a.max(), b.max()))
-    with np.errstate(all="ignore"):
-        if not (low < high and np.isfinite(high - low)):
-            return None
-    counts, _, _ = np.histogram2d(a, b, bins=_PARTS, range=((low, high), (low, high)))
-    return PairCounts(low=low, high=high, counts=counts.astype(np.int64).tolist())
 
 
 def _side(side: Side, column: OutcomeColumn) -> Compared:

@@ -142,7 +142,9 @@ def test_a_grader_is_held_beside_labels(page: Page, client: httpx.Client) -> Non
     expect(page.locator("dl.facts")).to_contain_text("20 of 40")
     assert page.locator(".confusion td").all_inner_texts() == ["10", "5", "0", "5"]
     shoot(page, "agreement")
+    expect(page.locator("input[type=range]")).to_have_value("0.5")
     page.locator(".confusion td a").last.click()
+    assert page.locator("tr[data-row]").first.locator("td").all_inner_texts()[2:4] == ["1", "1"]
     assert rows(page) == [str(n) for n in range(1, 40, 2)]
 
 
@@ -254,3 +256,23 @@ def test_a_page_of_a_large_batch_is_quick(browse: httpx.Client, client: httpx.Cl
         times.append(time.monotonic() - began)
         assert answer.text.count("data-row") == 50
     assert min(times) < 0.5
+
+
+def test_each_grader_has_a_column_and_numbers_are_held_beside_numbers(page: Page, client: httpx.Client) -> None:
+    create(client, "number", "async def grade(thread):\n    return int(thread.completion())\n")
+    create(client, "half", "async def grade(thread):\n    return int(thread.completion()) / 2\n")
+    batch = score(client, 60, "number", "half")
+    finished(client, batch)
+    page.goto(f"{BATCHES}/{batch}?grader=half&sort=-score")
+    assert page.locator("th.number").all_inner_texts() == ["thread", "score", "number@1", "ms"]
+    assert page.locator("tr[data-row]").first.locator("td.number").all_inner_texts()[:3] == ["59", "29.5", "59"]
+    page.click("text=compare its graders")
+    expect(page.locator("table.heat td")).to_have_count(100)
+    assert sum(map(int, filter(None, page.locator("table.heat td").all_inner_texts()))) == 60
+    shoot(page, "compare-graders")
+    page.goto(f"{BATCHES}/{batch}/agreement?grader=half&label=number")
+    expect(page.locator("table.heat td")).to_have_count(100)
+    page.locator("input[type=range]").fill("20")
+    expect(page.locator("output")).to_have_text("20.00")
+    page.click("button:has-text('Count')")
+    assert page.locator(".confusion td").all_inner_texts() == ["20", "0", "20", "20"]

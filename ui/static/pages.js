@@ -77,6 +77,15 @@ document.addEventListener("htmx:before:response", () => {
   if (notice) notice.textContent = "";
 });
 
+// --- A slider says where it stands.
+function say(slider) {
+  document.querySelector(slider.dataset.said).textContent = Number(slider.value).toPrecision(4);
+}
+document.querySelectorAll("input[data-said]").forEach((slider) => {
+  say(slider);
+  slider.addEventListener("input", () => say(slider));
+});
+
 // --- Keys: j and k walk through the rows of a table, Enter opens one.
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select, code-editor, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;

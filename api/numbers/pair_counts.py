@@ -1,0 +1,20 @@
+"""Counts pairs of numbers by both, as a map of them is drawn."""
+
+import numpy as np
+
+from api.numbers.bootstrap import Array
+from gradebox.comparison import PairCounts
+
+PARTS = 10
+
+
+def pair_counts(a: Array, b: Array) -> PairCounts | None:
+    """Both ranges in ten parts of equal width; None where all are equal, or lie further apart than a float tells."""
+    if not len(a):
+        return None
+    low, high = float(min(a.min(), b.min())), float(max(a.max(), b.max()))
+    with np.errstate(all="ignore"):
+        if not (low < high and np.isfinite(high - low)):
+            return None
+    counts, _, _ = np.histogram2d(a, b, bins=PARTS, range=((low, high), (low, high)))
+    return PairCounts(low=low, high=high, counts=counts.astype(np.int64).tolist())
