@@ -14,6 +14,7 @@ from ui.templates import page, rendered
 from ui.visits import COOKIE
 
 HOME = "/ui/"
+_FORM_BYTES = 16 * 1024  # strangers send it
 _WRONG = "The API key is unknown or revoked. Check that all of it was copied, or ask for a new one."
 _USED = "This link was used before, or is older than a day. Ask for another: gradebox pages."
 
@@ -28,7 +29,7 @@ async def sign_in(request: Request) -> Response:
     check_origin(request.method, request.headers)
     services: Services = request.app.state.services
     is_dialog = "hx-request" in request.headers
-    fields = await read_form(request)
+    fields = await read_form(request, _FORM_BYTES)
     goal = _own_path(fields.get("next", ""))
     key = await run_sync(services.store.api_keys.find, fields.get("key", "").strip())
     if key is None:
