@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from api.access.callers import Caller
-from api.http.problems import ProblemError, invalid, problem_of
+from api.http.problems import ProblemError, invalid, problem_of, too_large
 from api.intake import bodies
 from api.intake.source_upload import Options, Sent, written
 from api.routes.graders import NewGrader, NewVersion, create_function, update_function
@@ -22,6 +22,7 @@ from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
 from gradebox.schemas import Grader, Report, Version, WrittenKind
 from storage.errors import NotRunnable, VersionChanged
+from storage.grader_content import CONFIG_BYTES
 from ui import samples
 from ui.examples import EXAMPLES
 from ui.forms import read_form
@@ -100,7 +101,7 @@ async def check(request: Request) -> Response:
     fields = await read_form(request)
     is_full = request.query_params.get("full") == "true"
     try:
-        sent = _sent(fields, who.services.line_bytes)
+        sent = await _sent(fields, who.services.line_bytes)
         options = _options(fields, Options)
         if not is_full:
             options = msgspec.structs.replace(options, timeout_s=min(options.timeout_s or TIMEOUT_S, _QUICK_S))
@@ -137,7 +138,7 @@ async def keep(request: Request) -> Response:
     who = await visit(request, "manage")
     fields = await read_form(request)
     try:
-        sent = _sent(fields, who.services.line_bytes)
+        sent = await _sent(fields, who.services.line_bytes)
         if not (key := fields.get("grader", "")):
             created = _options(fields, NewGrader, key=fields.get("key", ""))
             grader = await who.services.grade(request, who.project, create_function, who.services, sent, created)
@@ -173,7 +174,11 @@ def _draft(project: str, key: str, number: int) -> str:
     return f"{project}/{key}@{number}"
 
 
-def _sent(fields: dict[str, str], longest: int) -> Sent:
+async def _sent(fields: dict[str, str], longest: int) -> Sent:
+    return await bodies.worked_on(sum(map(len, fields.values())), _read_fields, fields, longest)
+
+
+def _read_fields(fields: dict[str, str], longest: int) -> Sent:
     threads = samples.lines_of(fields.get("samples", ""), longest)
     kind, text = fields.get("kind", ""), fields.get("config")
     if text is not None:
@@ -184,6 +189,8 @@ def _sent(fields: dict[str, str], longest: int) -> Sent:
 
 
 def _settings(text: str) -> dict[str, Any]:
+    if len(text) > CONFIG_BYTES:
+        raise too_large(f"the settings are {len(text)} characters long, and may have {CONFIG_BYTES}: shorten them")
     try:
         return msgspec.json.decode(text.encode("utf-8", "surrogatepass"), type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -201,6 +208,6 @@ def _number(text: str | None) -> int | None:
     """A version; None where none is named. Raises ProblemError."""
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:10]) < 10**9):
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise invalid(f"{text!r:.40} is no version: it is a number, as ?version=3")
     return int(text)

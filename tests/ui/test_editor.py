@@ -201,6 +201,7 @@ def test_samples_are_taken_as_people_paste_them(browse: httpx.Client, samples: s
         ({"environment": "nowhere"}, "nowhere"),
         ({"config": "{", "kind": "binary_judge"}, "the settings are no JSON object"),
         ({"config": "{}", "kind": "nothing"}, "is no kind of grader"),
+        ({"config": '{"a": "' + "x" * 300_000 + '"}', "kind": "binary_judge"}, "the settings are 300009 characters"),
     ],
 )
 def test_what_cannot_be_checked_says_why(browse: httpx.Client, fields: dict[str, str], said: str) -> None:
@@ -208,3 +209,11 @@ def test_what_cannot_be_checked_says_why(browse: httpx.Client, fields: dict[str,
     answer = browse.post("/ui/projects/default/check", data=sent)
     assert answer.status_code in (200, 404)
     assert said in answer.text
+
+
+@pytest.mark.parametrize("number", ["0", "x", "-1", "0000000001" + "9" * 5000, "1" * 10, "\u0663"])
+def test_what_is_no_version_is_said(browse: httpx.Client, client: httpx.Client, number: str) -> None:
+    create(client)
+    answer = browse.get(f"{GRADERS}/exact", params={"version": number})
+    assert answer.status_code == 422
+    assert "is no version" in answer.text
