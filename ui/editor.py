@@ -32,7 +32,6 @@ from ui.templates import page, rendered
 from ui.visits import visit
 
 _QUICK_S = 1.0  # for a completion, while somebody types: an endless loop is told of soon
-_SAMPLES_SHOWN = 200_000  # characters
 
 
 async def new(request: Request) -> Response:
@@ -53,6 +52,7 @@ async def new(request: Request) -> Response:
         source=example.source,
         config=None,
         samples=taken or example.samples,
+        are_long=False,
         isolation="auto",
         timeout_s=f"{TIMEOUT_S:g}",
         memory_mb=MEMORY_MB,
@@ -68,7 +68,7 @@ async def show(request: Request) -> Response:
     key, number = request.path_params["key"], _number(request.query_params.get("version"))
     grader, version, threads = await run_sync(_read, who.services, who.project, key, number)
     if place := request.query_params.get("sample"):
-        threads = await run_sync(sample, who.services, who.project, place) + threads
+        threads = await run_sync(sample, who.services, who.project, place) + (threads or "")
     return page(
         "editor.html",
         visit=who,
@@ -79,7 +79,8 @@ async def show(request: Request) -> Response:
         draft=_draft(who.project, grader.key, version.number),
         source=version.source,
         config=None if version.config is None else json.dumps(version.config, indent=2, ensure_ascii=False),
-        samples=threads or EXAMPLES[0].samples,
+        samples=threads or "",
+        are_long=threads is None,
         isolation=version.isolation_asked,
         timeout_s=f"{version.timeout_s or TIMEOUT_S:g}",
         memory_mb=version.memory_mb or MEMORY_MB,
@@ -89,10 +90,12 @@ async def show(request: Request) -> Response:
     )
 
 
-def _read(services: Services, project: str, key: str, number: int | None) -> tuple[Grader, Version, str]:
+def _read(services: Services, project: str, key: str, number: int | None) -> tuple[Grader, Version, str | None]:
+    """With the samples that stay with the grader; None where they are too long for a page."""
     graders = services.store.graders
-    threads = b"\n".join(graders.threads(project, key)).decode("utf-8", "replace")
-    return graders.get(project, key), graders.version(project, key, number), threads[:_SAMPLES_SHOWN]
+    threads = b"\n".join(graders.threads(project, key))
+    shown = threads.decode("utf-8", "replace") if len(threads) <= samples.SAMPLES_SHOWN else None
+    return graders.get(project, key), graders.version(project, key, number), shown
 
 
 async def check(request: Request) -> Response:
@@ -105,7 +108,7 @@ async def check(request: Request) -> Response:
         options = _options(fields, Options)
         if not is_full:
             options = msgspec.structs.replace(options, timeout_s=min(options.timeout_s or TIMEOUT_S, _QUICK_S))
-        saved = (fields.get("grader", ""), _number(fields.get("version"))) if is_full else ("", None)
+        saved = fields.get("grader", ""), _number(fields.get("version")) if is_full else None
         checked = await who.services.grade(request, who.project, _checked, who.services, sent, options, *saved)
     except (ProblemError, NotRunnable) as error:
         return HTMLResponse(rendered("_fault.html", detail=problem_of(error).detail))
@@ -115,8 +118,10 @@ async def check(request: Request) -> Response:
 def _checked(
     caller: Caller, services: Services, sent: Sent, options: Options, key: str, number: int | None
 ) -> tuple[Report, list[Outcome] | None]:
+    if key:
+        sent = sent.or_kept(services.store.graders.threads(caller.project, key))
     report = report_on(caller, services, sent, options)
-    if not (key and number and report.outcomes and sent.threads):
+    if not (number and report.outcomes and sent.threads):
         return report, None
     return report, score_lines(caller, services, key, number, sent.threads)[1]
 

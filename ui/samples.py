@@ -6,6 +6,7 @@ from api.http.problems import invalid
 from api.intake import bodies, json_cut
 from gradebox.limits import REQUEST_THREADS
 
+SAMPLES_SHOWN = 200_000  # bytes
 _ADVICE = "make a batch of them"
 
 

@@ -1,6 +1,7 @@
 """Templates, and the files that pages load."""
 
 import hashlib
+import json
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -11,6 +12,8 @@ from starlette.responses import HTMLResponse
 
 _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
+MOST_SHOWN = 100_000  # characters of one text
+_encoder = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
 def _number(value: float | None, digits: int = 4) -> str:
@@ -20,6 +23,20 @@ def _number(value: float | None, digits: int = 4) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     return f"{float(f'{value:.{digits}g}'):,.10g}"
+
+
+def as_json(value: object) -> str:
+    """A value as people read it, or as much of that as is shown: what is nested deeply is mostly indentation."""
+    pieces, size = [], 0
+    try:
+        for piece in _encoder.iterencode(value):
+            pieces.append(piece)
+            size += len(piece)
+            if size > MOST_SHOWN:
+                return "".join(pieces)[:MOST_SHOWN] + "…"
+    except RecursionError:
+        return "(nested too deeply to be shown)"
+    return "".join(pieces)
 
 
 def _time(value: datetime | None) -> str:
@@ -42,12 +59,12 @@ _environment = Environment(
     lstrip_blocks=True,
 )
 _environment.globals["static"] = static
-_environment.filters |= {"number": _number, "time": _time}
+_environment.filters |= {"number": _number, "time": _time, "as_json": as_json}
 
 
-def rendered(template: str, **values: Any) -> str:
-    """The text of a page, or of a part of one."""
-    return _environment.get_template(template).render(values)
+def rendered(template: str, **values: Any) -> bytes:
+    """The text of a page, or of a part of one. What is half an emoji in a thread is a question mark here."""
+    return _environment.get_template(template).render(values).encode("utf-8", "replace")
 
 
 def page(template: str, status: int = 200, headers: dict[str, str] | None = None, **values: Any) -> HTMLResponse:
