@@ -1,5 +1,7 @@
 """The pages as an ASGI application, below /ui."""
 
+from os import PathLike, stat_result
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -8,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from api.http.problems import AWAY, ProblemError, problem_of
 from api.services import Services
@@ -21,11 +24,14 @@ _TITLES = {403: "Not allowed", 404: "Not found", 429: "Wait a moment", 503: "The
 
 
 class _Static(StaticFiles):
-    """Files whose URL names what they hold, so that browsers keep them."""
+    """Files that browsers keep where their URL names what they hold."""
 
-    def file_response(self, *args: object, **more: object) -> Response:
-        response = super().file_response(*args, **more)  # type: ignore[arg-type]
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+    def file_response(
+        self, full_path: PathLike[str], stat_result: stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        if scope["query_string"].startswith(b"v="):
+            response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         return response
 
 

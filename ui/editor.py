@@ -126,7 +126,7 @@ def _checked(
     return report, score_lines(caller, services, key, number, sent.threads)[1]
 
 
-def _shown(report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool) -> str:
+def _shown(report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool) -> bytes:
     failed = report.failed
     marks = [] if failed is None else [_mark(failed.line, failed.column, "error", failed.message)]
     marks += [_mark(None, None, "warning", warning) for warning in report.warnings]
@@ -149,7 +149,7 @@ async def keep(request: Request) -> Response:
             grader = await who.services.grade(request, who.project, create_function, who.services, sent, created)
             there = f"/ui/projects/{who.project}/graders/{grader.key}"
             return HTMLResponse("", headers={"HX-Redirect": there, "HX-Trigger": _kept(who.project, grader)})
-        began = _number(request.query_params.get("over")) or _number(fields.get("version"))
+        began = _number(fields.get("version"))
         changes = _options(fields, NewVersion)
         update = partial(update_function, expected=began)
         grader = await who.services.grade(request, who.project, update, who.services, key, sent, changes)

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.api.conftest import PROJECT, create, finished
+from tests.api.conftest import PROJECT, Service, create, finished
 from tests.ui.conftest import shoot
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -102,6 +102,40 @@ def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
     quick = score(client, 20, "slow")
     page.goto(f"{BATCHES}/{quick}")
     expect(page.locator(".chip").first).to_have_text("finished", timeout=15_000)  # by itself
+
+
+def test_who_types_a_key_is_left_alone(page: Page, client: httpx.Client, service: Service, secret: str) -> None:
+    slow = "import time\n\n\nasync def grade(thread):\n    time.sleep(0.05)\n    return 1\n"
+    batch = submit(client, 2000, "slow", slow)
+    page.goto(f"{BATCHES}/{batch}")
+    expect(page.locator("progress")).to_be_visible()
+    for name in service.store.redis.keys("gradebox:session:*"):
+        service.store.redis.delete(name)
+    asked = page.locator("dialog input[type=password]")
+    asked.fill("half a key")
+    page.wait_for_timeout(4500)
+    expect(asked).to_have_value("half a key")
+    asked.fill(secret)
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog")).not_to_be_visible()
+    client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()
+    expect(page.locator(".chip").first).to_have_text("cancelled", timeout=15_000)
+
+
+def test_a_row_that_is_read_stays_when_the_batch_is_over(page: Page, client: httpx.Client) -> None:
+    slow = "import time\n\n\nasync def grade(thread):\n    time.sleep(0.05)\n    return 1\n"
+    batch = submit(client, 4000, "slow", slow)
+    page.goto(f"{BATCHES}/{batch}")
+    while not page.locator("tr[data-row]").count():
+        page.reload()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog h1")).to_have_text("Thread 0")
+    client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()
+    page.wait_for_timeout(4500)
+    expect(page.locator("dialog h1")).to_have_text("Thread 0")
+    page.keyboard.press("Escape")
+    expect(page.locator(".chip").first).to_have_text("cancelled", timeout=15_000)
 
 
 def test_two_versions_are_compared_on_the_same_threads(page: Page, client: httpx.Client) -> None:

@@ -83,6 +83,10 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     expect(page.locator("#kept")).to_have_text("Saved: version 3")
     source = client.get(f"{PROJECT}/graders/exact/versions/3").json()["source"]
     assert source == GOOD + "# mine\n"
+    write(page, "# and on\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 4")
+    assert page.evaluate("Object.keys(localStorage)") == []
 
 
 def test_a_session_that_ends_in_the_middle_costs_no_draft(
@@ -217,3 +221,58 @@ def test_what_is_no_version_is_said(browse: httpx.Client, client: httpx.Client, 
     answer = browse.get(f"{GRADERS}/exact", params={"version": number})
     assert answer.status_code == 422
     assert "is no version" in answer.text
+
+
+def test_what_is_typed_after_saving_is_a_draft_too(page: Page, client: httpx.Client) -> None:
+    create(client)
+    page.goto(f"{GRADERS}/exact")
+    write(page, "# two\n")
+    page.keyboard.press("Control+s")
+    write(page, "# while it is saved\n")
+    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    write(page, "# later\n")
+    page.reload()
+    expect(page.locator("#draft")).to_be_visible()
+    draft = source_of(page)
+    assert draft.startswith(GOOD + "# two\n")
+    assert draft.endswith("# later\n")
+    page.click("#discard")
+    assert source_of(page) == client.get(f"{PROJECT}/graders/exact/versions/2").json()["source"]
+    replace(page, "source", GOOD)  # what the page was opened with is a draft by now
+    page.reload()
+    assert source_of(page) == GOOD
+
+
+def test_a_new_grader_leaves_no_draft(page: Page, client: httpx.Client) -> None:
+    page.goto("/ui/projects/default/new?example=short")
+    write(page, "# mine\n")
+    page.keyboard.press("Control+s")
+    page.wait_for_url(f"**{GRADERS}/short")
+    assert page.evaluate("Object.keys(localStorage)") == []
+
+
+def test_settings_are_a_draft_too_and_saved(page: Page, client: httpx.Client) -> None:
+    create(client)
+    config = {"parts": {"a": {"grader": "exact@1", "weight": 1.0}}}
+    made = client.post(f"{PROJECT}/graders", json={"key": "both", "kind": "combine", "config": config})
+    assert made.status_code == 201, made.text
+    page.goto(f"{GRADERS}/both")
+    expect(page.locator(".checks .good")).to_have_count(5)
+    shown = page.locator("code-editor#config").evaluate("editor => editor.value")
+    changed = json.dumps(json.loads(shown), indent=1).replace("1.0", "2.0")
+    replace(page, "config", changed)
+    page.reload()
+    expect(page.locator("#draft")).to_be_visible()
+    assert page.locator("code-editor#config").evaluate("editor => editor.value") == changed
+    page.locator("input[name=environment]").focus()
+    page.keyboard.press("Control+s")  # outside the editors, too
+    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    version = client.get(f"{PROJECT}/graders/both/versions/2").json()
+    assert version["kind"] == "combine"
+    assert version["config"]["parts"]["a"]["weight"] == 2.0
+
+
+def test_a_link_to_a_line_goes_there(page: Page, client: httpx.Client) -> None:
+    create(client, "long", GOOD + "# x\n" * 200)
+    page.goto(f"{GRADERS}/long?version=1#line-150")
+    expect(page.locator("code-editor#source .cm-lineNumbers .cm-activeLineGutter")).to_have_text("150")

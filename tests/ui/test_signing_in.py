@@ -1,3 +1,4 @@
+import re
 import time
 
 import httpx
@@ -5,6 +6,7 @@ import pytest
 
 from storage.sessions import SESSION_S
 from tests.api.conftest import Service
+from ui.templates import static
 from ui.visits import COOKIE
 
 GRADERS = "/ui/projects/default/graders"
@@ -125,6 +127,7 @@ def test_every_answer_has_the_policy(browse: httpx.Client, stranger: httpx.Clien
         (browse, GRADERS),
         (browse, "/ui/projects/nowhere/graders"),
         (browse, f"{GRADERS}/nothing"),
+        (browse, static("pages.css")),
         (browse, "/ui/static/pages.css"),
         (browse, "/ui/projects/default/batches"),
         (browse, "/ui/projects/default/models"),
@@ -135,7 +138,7 @@ def test_every_answer_has_the_policy(browse: httpx.Client, stranger: httpx.Clien
         assert "unsafe" not in policy
         assert answer.headers["x-content-type-options"] == "nosniff"
         kept = answer.headers["cache-control"]
-        assert ("immutable" in kept) if "static" in path else kept == "no-store", path
+        assert ("immutable" in kept) if "?v=" in path else kept == "no-store", path
 
 
 def test_what_a_key_does_not_cover_is_not_there(client: httpx.Client, stranger: httpx.Client) -> None:
@@ -174,3 +177,14 @@ def test_a_session_lives_on_while_it_is_used(service: Service, browse: httpx.Cli
     service.store.redis.expire(name, 0)
     time.sleep(0.05)
     assert browse.get(GRADERS).status_code == 303
+
+
+def test_what_browsers_keep_is_named_by_what_it_holds(stranger: httpx.Client) -> None:
+    form = stranger.get("/ui/sign-in").text
+    loaded = re.findall(r'(?:src|href)="(/ui/static/[^"]+)"', form)
+    assert len(loaded) == 4
+    for path in loaded:
+        text = stranger.get(path)
+        assert "immutable" in text.headers["cache-control"]
+        assert "from\"./" not in text.text.replace(" ", "")
+        assert 'import"./' not in text.text.replace(" ", "")
