@@ -82,7 +82,7 @@ async def show(request: Request) -> Response:
         samples=threads or "",
         are_long=threads is None,
         isolation=version.isolation_asked,
-        timeout_s=f"{version.timeout_s or TIMEOUT_S:g}",
+        timeout_s=f"{version.timeout_s or TIMEOUT_S:.15g}",
         memory_mb=version.memory_mb or MEMORY_MB,
         environment=version.environment.label if version.environment else "",
         why_read_only=why_read_only(grader, version, who.may("manage"), who.key.role),
@@ -155,6 +155,9 @@ async def keep(request: Request) -> Response:
         grader = await who.services.grade(request, who.project, update, who.services, key, sent, changes)
     except VersionChanged:
         theirs = await run_sync(who.services.store.graders.version, who.project, key)
+        if _is(theirs, sent, changes):  # it was saved before, and the answer was lost
+            grader = await run_sync(who.services.store.graders.get, who.project, key)
+            return _said("Saved", who.project, grader)
         dialog = rendered(
             "_conflict.html", visit=who, theirs=theirs, theirs_key=key, mine=fields.get("source", ""), began=began
         )
@@ -165,7 +168,19 @@ async def keep(request: Request) -> Response:
             return HTMLResponse(_shown(report, None, None, is_quick=False), 422, {"HX-Retarget": "#report"})
         raise
     said = "It is saved already" if grader.version == began else "Saved"
-    headers = {"HX-Trigger": _kept(who.project, grader)}
+    return _said(said, who.project, grader)
+
+
+def _is(version: Version, sent: Sent, options: NewVersion) -> bool:
+    """Whether a version is what was sent."""
+    asked = (options.isolation, options.timeout_s, options.memory_mb, options.environment)
+    environment = version.environment.label if version.environment else ""
+    has = (version.isolation_asked, version.timeout_s, version.memory_mb, environment)
+    return asked == has and (version.kind, version.source.encode("utf-8", "surrogatepass")) == (sent.kind, sent.source)
+
+
+def _said(said: str, project: str, grader: Grader) -> Response:
+    headers = {"HX-Trigger": _kept(project, grader)}
     return HTMLResponse(rendered("_kept.html", said=said, number=grader.version), headers=headers)
 
 

@@ -49,7 +49,7 @@ async def show(request: Request) -> Response:
         "index": int(text),
         "outcomes": sorted(said, key=lambda one: (one.grader not in graders, one.grader)),
         "thread": thread,
-        "of": request.query_params.get("grader") or graders[0],
+        "of": asked if (asked := request.query_params.get("grader")) in graders else graders[0],
     }
     if "hx-request" in request.headers:
         return HTMLResponse(rendered("_row.html", **values))

@@ -243,6 +243,39 @@ def test_what_is_typed_after_saving_is_a_draft_too(page: Page, client: httpx.Cli
     assert source_of(page) == GOOD
 
 
+def test_what_was_saved_and_not_answered_is_no_conflict(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client)
+    limits = {"isolation": "auto", "timeout_s": "5", "memory_mb": "256"}
+    fields = {"grader": "exact", "version": "1", "samples": "", "source": GOOD + "# two\n", **limits}
+    for _ in range(2):
+        saved = browse.post("/ui/projects/default/keep", data=fields)
+        assert saved.status_code == 200, saved.text
+        assert "Saved: version 2" in saved.text
+        assert json.loads(saved.headers["hx-trigger"])["kept"]["version"] == 2
+    assert browse.post("/ui/projects/default/keep", data={**fields, "timeout_s": "4"}).status_code == 412
+    assert client.get(f"{PROJECT}/graders/exact").json()["version"] == 2
+
+
+def test_a_limit_is_shown_whole(browse: httpx.Client, client: httpx.Client) -> None:
+    new = {"key": "exact", "source": GOOD, "timeout_s": 1.23456789}
+    client.post(f"{PROJECT}/graders", json=new).raise_for_status()
+    assert 'value="1.23456789"' in browse.get(f"{GRADERS}/exact").text
+
+
+def test_old_versions_lead_to_older_ones(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
+    create(client)
+    for number in range(2, 60):
+        source = f"{GOOD}# {number}\n"
+        client.put(f"{PROJECT}/graders/exact", json={"source": source}).raise_for_status()
+    newest = browse.get(f"{GRADERS}/exact").text
+    assert 'href="?version=30"' in newest
+    assert 'href="?version=29"' not in newest
+    older = browse.get(f"{GRADERS}/exact?version=30").text
+    assert 'href="?version=59"' in older
+    assert 'href="?version=16"' in older
+    assert 'href="?version=1"' in browse.get(f"{GRADERS}/exact?version=16").text
+
+
 def test_a_new_grader_leaves_no_draft(page: Page, client: httpx.Client) -> None:
     page.goto("/ui/projects/default/new?example=short")
     write(page, "# mine\n")
