@@ -1,13 +1,17 @@
 """The pages as an ASGI application, below /ui."""
 
+import logging
+from os import PathLike, stat_result
+
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.http.problems import AWAY, ProblemError, problem_of
 from api.services import Services
@@ -17,19 +21,31 @@ from ui.security import Guarded
 from ui.templates import STATIC, page, rendered
 from ui.visits import SignedOut, visit
 
+_log = logging.getLogger(__name__)
 _TITLES = {403: "Not allowed", 404: "Not found", 429: "Wait a moment", 503: "The service is not whole", 500: "A fault"}
 
 
 class _Static(StaticFiles):
-    """Files whose URL names what they hold, so that browsers keep them."""
+    """Files that browsers keep where their URL names what they hold."""
 
-    def file_response(self, *args: object, **more: object) -> Response:
-        response = super().file_response(*args, **more)  # type: ignore[arg-type]
-        response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+    def file_response(
+        self, full_path: str | PathLike[str], stat_result: stat_result, scope: Scope, status_code: int = 200
+    ) -> Response:
+        response = super().file_response(full_path, stat_result, scope, status_code)
+        if scope["query_string"].startswith(b"v="):
+            response.headers["Cache-Control"] = "public, max-age=31536000, immutable"
         return response
 
 
-def pages(services: Services) -> Starlette:
+class _Compressed(GZipMiddleware):
+    """Not the downloads: compressing some hundred megabytes would hold other requests."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_file = scope["path"].endswith((".jsonl", ".csv"))
+        await (self.app if is_file else super().__call__)(scope, receive, send)
+
+
+def pages(services: Services) -> ASGIApp:
     """The pages, with what their handlers work with."""
     project = "/projects/{project}"
     app = Starlette(
@@ -38,7 +54,8 @@ def pages(services: Services) -> Starlette:
             Route("/sign-in", signing_in.form),
             Route("/sign-in", signing_in.sign_in, methods=["POST"]),
             Route("/sign-out", signing_in.sign_out, methods=["POST"]),
-            Route("/enter", signing_in.enter),
+            Route("/enter", signing_in.ask_to_enter),
+            Route("/enter", signing_in.enter, methods=["POST"]),
             Route(f"{project}/graders", graders.listed),
             Route(f"{project}/graders/{{key}}", editor.show),
             Route(f"{project}/graders/{{key}}/diff", graders.diff),
@@ -61,15 +78,16 @@ def pages(services: Services) -> Starlette:
             Route(f"{project}/service", operations.service),
             Mount("/static", _Static(directory=STATIC)),
         ],
-        middleware=[Middleware(Guarded), Middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)],
+        middleware=[Middleware(_Compressed, minimum_size=1000, compresslevel=6)],
         exception_handlers={
             SignedOut: _signed_out,
             HTTPException: _no_page,
+            ClientDisconnect: _left,
             **dict.fromkeys((ProblemError, StorageError, *AWAY, Exception), _fault),
         },
     )
     app.state.services = services
-    return app
+    return Guarded(app)  # outside of what answers for faults
 
 
 async def _home(request: Request) -> Response:
@@ -87,9 +105,18 @@ async def _no_page(request: Request, error: Exception) -> Response:
     return _told(request, error.status_code, detail)
 
 
+async def _left(_: Request, __: Exception) -> Response:
+    """Nobody reads the answer. Without this, the log would report a fault."""
+    return Response(status_code=400)
+
+
 async def _fault(request: Request, error: Exception) -> Response:
+    if isinstance(error, AWAY):
+        _log.error("page %s could not be made: %s: %s", request.url.path, type(error).__name__, error)
     problem = problem_of(error)
-    return _told(request, problem.status, problem.detail)
+    answer = _told(request, problem.status, problem.detail)
+    answer.headers.update(problem.headers or {})
+    return answer
 
 
 def _told(request: Request, status: int, detail: str) -> Response:

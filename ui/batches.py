@@ -25,6 +25,7 @@ from ui.templates import page, rendered
 from ui.visits import Visit, visit
 
 _PAGE = 50
+_SUGGESTED = 200
 _MOST_PAGES = 20_000
 _MOST_RECORDED = 20_000  # threads of a batch whose table shows what was recorded
 
@@ -70,7 +71,7 @@ async def show(request: Request) -> Response:
     table = await _table(request, who, batch, view)
     errors = await _errors(request, who, batch, view) if table.is_over else None
     summary = next((one for one in batch.summary if one.grader == view.grader), None)
-    graders = [grader.key for grader in await run_sync(who.services.store.graders.all, who.project)]
+    graders, _ = await run_sync(who.services.store.graders.page, who.project)
     return page(
         "batch.html",
         visit=who,
@@ -84,7 +85,7 @@ async def show(request: Request) -> Response:
         errors=errors,
         summary=summary,
         bars=histogram.bars(summary) if summary else [],
-        graders=graders,
+        graders=[grader.key for grader in graders[:_SUGGESTED]],
         last_page=max(1, -(-table.total // _PAGE)),
         link=lambda **changes: "?" + query.with_changes(request, changes),
     )

@@ -17,7 +17,7 @@ from storage.store import Store
 from ui.visits import visit
 
 _COLUMNS = ("index", "id", "grader", "score", "not_applicable", "error", "message", "reason", "run_ms")
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what programs for tables take for one
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # what programs for tables take for one
 _decoder = msgspec.json.Decoder(Outcome)
 
 

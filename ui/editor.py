@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from api.access.callers import Caller
-from api.http.problems import ProblemError, invalid, problem_of
+from api.http.problems import ProblemError, invalid, problem_of, too_large
 from api.intake import bodies
 from api.intake.source_upload import Options, Sent, written
 from api.routes.graders import NewGrader, NewVersion, create_function, update_function
@@ -22,6 +22,7 @@ from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
 from gradebox.schemas import Grader, Report, Version, WrittenKind
 from storage.errors import NotRunnable, VersionChanged
+from storage.grader_content import CONFIG_BYTES
 from ui import samples
 from ui.examples import EXAMPLES
 from ui.forms import read_form
@@ -31,7 +32,6 @@ from ui.templates import page, rendered
 from ui.visits import visit
 
 _QUICK_S = 1.0  # for a completion, while somebody types: an endless loop is told of soon
-_SAMPLES_SHOWN = 200_000  # characters
 
 
 async def new(request: Request) -> Response:
@@ -52,6 +52,7 @@ async def new(request: Request) -> Response:
         source=example.source,
         config=None,
         samples=taken or example.samples,
+        are_long=False,
         isolation="auto",
         timeout_s=f"{TIMEOUT_S:g}",
         memory_mb=MEMORY_MB,
@@ -67,7 +68,7 @@ async def show(request: Request) -> Response:
     key, number = request.path_params["key"], _number(request.query_params.get("version"))
     grader, version, threads = await run_sync(_read, who.services, who.project, key, number)
     if place := request.query_params.get("sample"):
-        threads = await run_sync(taken_along, who.services, who.project, place) + threads
+        threads = await run_sync(taken_along, who.services, who.project, place) + (threads or "")
     return page(
         "editor.html",
         visit=who,
@@ -78,9 +79,10 @@ async def show(request: Request) -> Response:
         draft=_draft(who.project, grader.key, version.number),
         source=version.source,
         config=None if version.config is None else json.dumps(version.config, indent=2, ensure_ascii=False),
-        samples=threads or EXAMPLES[0].samples,
+        samples=threads or "",
+        are_long=threads is None,
         isolation=version.isolation_asked,
-        timeout_s=f"{version.timeout_s or TIMEOUT_S:g}",
+        timeout_s=f"{version.timeout_s or TIMEOUT_S:.15g}",
         memory_mb=version.memory_mb or MEMORY_MB,
         environment=version.environment.label if version.environment else "",
         why_read_only=why_read_only(grader, version, who.may("manage"), who.key.role),
@@ -88,10 +90,12 @@ async def show(request: Request) -> Response:
     )
 
 
-def _read(services: Services, project: str, key: str, number: int | None) -> tuple[Grader, Version, str]:
+def _read(services: Services, project: str, key: str, number: int | None) -> tuple[Grader, Version, str | None]:
+    """With the samples that stay with the grader; None where they are too long for a page."""
     graders = services.store.graders
-    threads = b"\n".join(graders.threads(project, key)).decode("utf-8", "replace")
-    return graders.get(project, key), graders.version(project, key, number), threads[:_SAMPLES_SHOWN]
+    threads = b"\n".join(graders.threads(project, key))
+    shown = threads.decode("utf-8", "replace") if len(threads) <= samples.SAMPLES_SHOWN else None
+    return graders.get(project, key), graders.version(project, key, number), shown
 
 
 async def check(request: Request) -> Response:
@@ -100,11 +104,11 @@ async def check(request: Request) -> Response:
     fields = await read_form(request)
     is_full = request.query_params.get("full") == "true"
     try:
-        sent = _sent(fields, who.services.line_bytes)
+        sent = await _sent(fields, who.services.line_bytes)
         options = _options(fields, Options)
         if not is_full:
             options = msgspec.structs.replace(options, timeout_s=min(options.timeout_s or TIMEOUT_S, _QUICK_S))
-        saved = (fields.get("grader", ""), _number(fields.get("version"))) if is_full else ("", None)
+        saved = fields.get("grader", ""), _number(fields.get("version")) if is_full else None
         checked = await who.services.grade(request, who.project, _checked, who.services, sent, options, *saved)
     except (ProblemError, NotRunnable) as error:
         return HTMLResponse(rendered("_fault.html", detail=problem_of(error).detail))
@@ -114,13 +118,15 @@ async def check(request: Request) -> Response:
 def _checked(
     caller: Caller, services: Services, sent: Sent, options: Options, key: str, number: int | None
 ) -> tuple[Report, list[Outcome] | None]:
+    if key:
+        sent = sent.or_kept(services.store.graders.threads(caller.project, key))
     report = report_on(caller, services, sent, options)
-    if not (key and number and report.outcomes and sent.threads):
+    if not (number and report.outcomes and sent.threads):
         return report, None
     return report, score_lines(caller, services, key, number, sent.threads)[1]
 
 
-def _shown(report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool) -> str:
+def _shown(report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool) -> bytes:
     failed = report.failed
     marks = [] if failed is None else [_mark(failed.line, failed.column, "error", failed.message)]
     marks += [_mark(place.line, None, "warning", place.message) for place in report.places]
@@ -137,18 +143,21 @@ async def keep(request: Request) -> Response:
     who = await visit(request, "manage")
     fields = await read_form(request)
     try:
-        sent = _sent(fields, who.services.line_bytes)
+        sent = await _sent(fields, who.services.line_bytes)
         if not (key := fields.get("grader", "")):
             created = _options(fields, NewGrader, key=fields.get("key", ""))
             grader = await who.services.grade(request, who.project, create_function, who.services, sent, created)
             there = f"/ui/projects/{who.project}/graders/{grader.key}"
             return HTMLResponse("", headers={"HX-Redirect": there, "HX-Trigger": _kept(who.project, grader)})
-        began = _number(request.query_params.get("over")) or _number(fields.get("version"))
+        began = _number(fields.get("version"))
         changes = _options(fields, NewVersion)
         update = partial(update_function, expected=began)
         grader = await who.services.grade(request, who.project, update, who.services, key, sent, changes)
     except VersionChanged:
         theirs = await run_sync(who.services.store.graders.version, who.project, key)
+        if _is(theirs, sent, changes):  # it was saved before, and the answer was lost
+            grader = await run_sync(who.services.store.graders.get, who.project, key)
+            return _said("Saved", who.project, grader)
         dialog = rendered(
             "_conflict.html", visit=who, theirs=theirs, theirs_key=key, mine=fields.get("source", ""), began=began
         )
@@ -159,7 +168,19 @@ async def keep(request: Request) -> Response:
             return HTMLResponse(_shown(report, None, None, is_quick=False), 422, {"HX-Retarget": "#report"})
         raise
     said = "It is saved already" if grader.version == began else "Saved"
-    headers = {"HX-Trigger": _kept(who.project, grader)}
+    return _said(said, who.project, grader)
+
+
+def _is(version: Version, sent: Sent, options: NewVersion) -> bool:
+    """Whether a version is what was sent."""
+    asked = (options.isolation, options.timeout_s, options.memory_mb, options.environment)
+    environment = version.environment.label if version.environment else ""
+    has = (version.isolation_asked, version.timeout_s, version.memory_mb, environment)
+    return asked == has and (version.kind, version.source.encode("utf-8", "surrogatepass")) == (sent.kind, sent.source)
+
+
+def _said(said: str, project: str, grader: Grader) -> Response:
+    headers = {"HX-Trigger": _kept(project, grader)}
     return HTMLResponse(rendered("_kept.html", said=said, number=grader.version), headers=headers)
 
 
@@ -173,7 +194,11 @@ def _draft(project: str, key: str, number: int) -> str:
     return f"{project}/{key}@{number}"
 
 
-def _sent(fields: dict[str, str], longest: int) -> Sent:
+async def _sent(fields: dict[str, str], longest: int) -> Sent:
+    return await bodies.worked_on(sum(map(len, fields.values())), _read_fields, fields, longest)
+
+
+def _read_fields(fields: dict[str, str], longest: int) -> Sent:
     threads = samples.lines_of(fields.get("samples", ""), longest)
     kind, text = fields.get("kind", ""), fields.get("config")
     if text is not None:
@@ -184,6 +209,8 @@ def _sent(fields: dict[str, str], longest: int) -> Sent:
 
 
 def _settings(text: str) -> dict[str, Any]:
+    if len(text) > CONFIG_BYTES:
+        raise too_large(f"the settings are {len(text)} characters long, and may have {CONFIG_BYTES}: shorten them")
     try:
         return msgspec.json.decode(text.encode("utf-8", "surrogatepass"), type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -201,6 +228,6 @@ def _number(text: str | None) -> int | None:
     """A version; None where none is named. Raises ProblemError."""
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and 0 < int(text[:10]) < 10**9):
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):
         raise invalid(f"{text!r:.40} is no version: it is a number, as ?version=3")
     return int(text)

@@ -1,6 +1,6 @@
 """What forms send."""
 
-from urllib.parse import parse_qsl
+import binascii
 
 from starlette.requests import Request
 
@@ -11,12 +11,27 @@ from gradebox.limits import REQUEST_BYTES
 _FIELDS = 32
 
 
-async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a form. Raises ProblemError where the body is none, or too long."""
+async def read_form(request: Request, limit: int = REQUEST_BYTES) -> dict[str, str]:
+    """The fields of a form. Raises ProblemError where the body is none, or longer than `limit` bytes."""
     if bodies.media_type(request) != "application/x-www-form-urlencoded":
         raise bodies.unsupported(request, "application/x-www-form-urlencoded")
-    body = await bodies.read(request, REQUEST_BYTES)
+    body = await bodies.read(request, limit)
+    return await bodies.worked_on(len(body), _fields, body)
+
+
+def _fields(body: bytes) -> dict[str, str]:
+    sent = body.split(b"&", _FIELDS)
+    if len(sent) > _FIELDS:
+        raise invalid(f"the form has more than {_FIELDS} fields")
     try:
-        return dict(parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"))
-    except (ValueError, UnicodeDecodeError) as error:
+        return {_text(name): _text(value) for name, _, value in (field.partition(b"=") for field in sent) if name}
+    except UnicodeDecodeError as error:
         raise invalid(f"the form cannot be read: {error}") from error
+
+
+def _text(quoted: bytes) -> str:
+    """As quoted-printable, which differs in its mark alone and is decoded at once: 16 MiB hold `urllib` for 4 s, and
+    take a gigabyte.
+    """
+    marked = quoted.replace(b"+", b" ").replace(b"=", b"%3D").replace(b"%", b"=")
+    return binascii.a2b_qp(marked).decode()

@@ -1,6 +1,7 @@
 """One row of a batch's table, whole."""
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -8,7 +9,7 @@ from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from api.http.problems import invalid
+from api.http.problems import invalid, too_large
 from api.services import Services
 from gradebox import thread_forms
 from gradebox.outcome import Outcome
@@ -16,21 +17,22 @@ from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import Batch
 from storage import batch_threads, outcomes
 from storage.errors import NotFound
-from ui.templates import page, rendered
+from ui.samples import SAMPLES_SHOWN
+from ui.templates import MOST_SHOWN, as_json, page, rendered
 from ui.visits import visit
 
-_MOST_SHOWN = 100_000  # characters of one text
 _PARSED_BYTES = 256 * 1024  # of a longer thread the line is shown as it is
-_SAMPLES_BYTES = 1 << 20
+_TURNS_SHOWN = 500
 _decode = msgspec.json.Decoder(Outcome).decode
 
 
 class _Thread(NamedTuple):
     """A thread as it is shown: its turns and its metadata; or the line itself where it is none."""
 
-    turns: list[tuple[str, str]]
-    metadata: str
     line: str
+    turns: Sequence[tuple[str, str]] = ()
+    metadata: str = ""
+    more_turns: int = 0
 
 
 async def show(request: Request) -> Response:
@@ -48,7 +50,7 @@ async def show(request: Request) -> Response:
         "index": int(text),
         "outcomes": sorted(said, key=lambda one: (one.grader not in graders, one.grader)),
         "thread": thread,
-        "of": request.query_params.get("grader") or graders[0],
+        "of": asked if (asked := request.query_params.get("grader")) in graders else graders[0],
     }
     if "hx-request" in request.headers:
         return HTMLResponse(rendered("_row.html", **values))
@@ -56,29 +58,35 @@ async def show(request: Request) -> Response:
 
 
 def _read(services: Services, batch: Batch, index: int) -> tuple[list[Outcome], _Thread]:
+    line = _line(services, batch, index)
+    found = outcomes.read(services.store.batches, services.store.spool, batch.id, index - 1, 1)
+    said = [_decode(one) for one in b"".join(found).splitlines()]
+    return said, _shown(line)
+
+
+def _line(services: Services, batch: Batch, index: int) -> bytes:
+    """The line of a thread, as it was sent. Raises NotFound."""
     store = services.store
     if index >= batch.threads:
         raise NotFound(f"batch {batch.id} has no thread {index}: its threads are 0 to {batch.threads - 1}")
-    lines = b"".join(outcomes.read(store.batches, store.spool, batch.id, index - 1, 1)).splitlines()
-    line = b"".join(batch_threads.read_picked(store.batches, store.spool, batch.id, [index]))
-    return [_decode(one) for one in lines], _shown(line)
+    return b"".join(batch_threads.read_picked(store.batches, store.spool, batch.id, [index])).rstrip(b"\n")
 
 
 def _shown(line: bytes) -> _Thread:
-    text = line.decode("utf-8", "replace").rstrip("\n")
+    text = line.decode("utf-8", "replace")
+    cut = text[:MOST_SHOWN] + "…" * (len(text) > MOST_SHOWN)
     if len(line) > _PARSED_BYTES:
-        return _Thread([], "", text[:_MOST_SHOWN])
+        return _Thread(cut)
     try:
         turns, metadata, _ = thread_forms.read(json.loads(text), keep_unknown=True)
     except (ValueError, RecursionError):
-        return _Thread([], "", text[:_MOST_SHOWN])
-    told = json.dumps(metadata, ensure_ascii=False, indent=2) if metadata else ""
-    shown = [(str(role), str(content)[:_MOST_SHOWN]) for role, content in turns]
-    return _Thread(shown, told[:_MOST_SHOWN], text[:_MOST_SHOWN])
+        return _Thread(cut)
+    shown = [(str(role), str(content)) for role, content in turns[:_TURNS_SHOWN]]
+    return _Thread(cut, shown, as_json(metadata) if metadata else "", len(turns) - len(shown))
 
 
 def samples(services: Services, project: str, place: str) -> str:
-    """The threads at `batch:index,index`, as samples of the editor: a line each, as many as a megabyte holds.
+    """The threads at `batch:index,index`, as samples of the editor: a line each, as many as the editor takes.
 
     Raises:
         ProblemError: it is no place of threads, or of too many.
@@ -95,9 +103,15 @@ def samples(services: Services, project: str, place: str) -> str:
     blocks = batch_threads.read_picked(store.batches, store.spool, batch.id, [int(index) for index in indices])
     taken: list[str] = []
     size = 0
-    for line in (line for block in blocks for line in block.splitlines()):
+    lines = (line for block in blocks for line in block.removesuffix(b"\n").split(b"\n"))
+    for number, line in zip(indices, lines, strict=True):
+        if not taken and len(line) > SAMPLES_SHOWN:
+            raise too_large(
+                f"thread {int(number)} has {len(line)} bytes, and the editor takes samples of {SAMPLES_SHOWN}: score "
+                "it with `gradebox score`"
+            )
         size += len(line)
-        if taken and size > _SAMPLES_BYTES:
+        if size > SAMPLES_SHOWN:
             break
         taken.append(line.decode("utf-8", "replace"))
     return "\n".join(taken) + "\n"

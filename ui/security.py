@@ -37,7 +37,8 @@ class Guarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request."""
         if scope["type"] != "http":
-            raise ProblemError(404, "not-found", "there is nothing at this path")
+            await send({"type": "websocket.close"})
+            return
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":

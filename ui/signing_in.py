@@ -1,5 +1,7 @@
 """Signing in with an API key or a link, and signing out."""
 
+from urllib.parse import urlencode, urlsplit
+
 from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -14,6 +16,7 @@ from ui.templates import page, rendered
 from ui.visits import COOKIE
 
 HOME = "/ui/"
+_FORM_BYTES = 16 * 1024  # strangers send it
 _WRONG = "The API key is unknown or revoked. Check that all of it was copied, or ask for a new one."
 _USED = "This link was used before, or is older than a day. Ask for another: gradebox pages."
 
@@ -28,7 +31,7 @@ async def sign_in(request: Request) -> Response:
     check_origin(request.method, request.headers)
     services: Services = request.app.state.services
     is_dialog = "hx-request" in request.headers
-    fields = await read_form(request)
+    fields = await read_form(request, _FORM_BYTES)
     goal = _own_path(fields.get("next", ""))
     key = await run_sync(services.store.api_keys.find, fields.get("key", "").strip())
     if key is None:
@@ -42,10 +45,25 @@ async def sign_in(request: Request) -> Response:
     return await _begin(request, services, key, answer)
 
 
+async def ask_to_enter(request: Request) -> Response:
+    """Begins a session for one who follows a link that works once. One who comes from elsewhere than the address bar is
+    asked first: programs that look at links in messages would use it up, and pages of others could sign people in.
+    """
+    token = request.query_params.get("token", "")
+    if request.headers.get("sec-fetch-site") == "none":
+        return await _enter(request, token)
+    return page("enter.html", token=token)
+
+
 async def enter(request: Request) -> Response:
-    """Begins a session for one who follows a link that works once."""
+    """The same, for one who was asked."""
+    check_origin(request.method, request.headers)
+    return await _enter(request, (await read_form(request, _FORM_BYTES)).get("token", ""))
+
+
+async def _enter(request: Request, token: str) -> Response:
     services: Services = request.app.state.services
-    key_id = await run_sync(services.store.sessions.take_link, request.query_params.get("token", ""))
+    key_id = await run_sync(services.store.sessions.take_link, token)
     key = await run_sync(services.store.api_keys.by_id, key_id) if key_id else None
     if key is None:
         services.failed_keys.count(address_of(request))
@@ -69,11 +87,15 @@ def signed_out(request: Request) -> Response:
     if "hx-request" in request.headers:
         dialog = rendered("_sign_in.html", fault="", next=HOME, is_dialog=True)
         return HTMLResponse(dialog, 401, {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"})
-    goal = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-    return RedirectResponse(request.url.replace(path=f"{HOME}sign-in", query="").include_query_params(next=goal), 303)
+    # What was sent is not done: its path may be none to look at, the page that sent it is.
+    seen = urlsplit(str(request.url) if request.method == "GET" else request.headers.get("referer", ""))
+    goal = seen.path + (f"?{seen.query}" if seen.query else "")
+    return RedirectResponse(f"{HOME}sign-in?{urlencode({'next': goal})}", 303)
 
 
 async def _begin(request: Request, services: Services, key: ApiKey, answer: Response) -> Response:
+    if before := request.cookies.get(COOKIE):
+        await run_sync(services.store.sessions.end, before)
     session = await run_sync(services.store.sessions.begin, key.id)
     is_secure = request.url.scheme == "https"
     answer.set_cookie(COOKIE, session, max_age=SESSION_S, path="/ui", secure=is_secure, httponly=True, samesite="lax")

@@ -10,7 +10,7 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.api.conftest import PROJECT, create, finished
+from tests.api.conftest import PROJECT, Service, create, finished
 from tests.ui.conftest import shoot
 
 pytestmark = [pytest.mark.sandbox, pytest.mark.usefixtures("worker")]
@@ -107,6 +107,40 @@ def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
     expect(page.locator(".chip").first).to_have_text("finished", timeout=15_000)  # by itself
 
 
+def test_who_types_a_key_is_left_alone(page: Page, client: httpx.Client, service: Service, secret: str) -> None:
+    slow = "import time\n\n\nasync def grade(thread):\n    time.sleep(0.05)\n    return 1\n"
+    batch = submit(client, 2000, "slow", slow)
+    page.goto(f"{BATCHES}/{batch}")
+    expect(page.locator("progress")).to_be_visible()
+    for name in service.store.redis.keys("gradebox:session:*"):
+        service.store.redis.delete(name)
+    asked = page.locator("dialog input[type=password]")
+    asked.fill("half a key")
+    page.wait_for_timeout(4500)
+    expect(asked).to_have_value("half a key")
+    asked.fill(secret)
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog")).not_to_be_visible()
+    client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()
+    expect(page.locator(".chip").first).to_have_text("cancelled", timeout=15_000)
+
+
+def test_a_row_that_is_read_stays_when_the_batch_is_over(page: Page, client: httpx.Client) -> None:
+    slow = "import time\n\n\nasync def grade(thread):\n    time.sleep(0.05)\n    return 1\n"
+    batch = submit(client, 4000, "slow", slow)
+    page.goto(f"{BATCHES}/{batch}")
+    while not page.locator("tr[data-row]").count():
+        page.reload()
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator("dialog h1")).to_have_text("Thread 0")
+    client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()
+    page.wait_for_timeout(4500)
+    expect(page.locator("dialog h1")).to_have_text("Thread 0")
+    page.keyboard.press("Escape")
+    expect(page.locator(".chip").first).to_have_text("cancelled", timeout=15_000)
+
+
 def test_two_versions_are_compared_on_the_same_threads(page: Page, client: httpx.Client) -> None:
     batch = submit(client, 40)
     finished(client, batch)
@@ -179,14 +213,14 @@ def test_outcomes_are_downloaded_and_formulas_are_none(browse: httpx.Client, cli
         "from gradebox import Score\n\n\nasync def grade(thread):\n    return Score(1, reason=thread.completion())\n"
     )
     create(client, "says", source)
-    said = ["=1+1", "+1", "-1", "@x", 'plain, with "quotes"\nand a line', "ü"]
+    said = ["=1+1", "+1", "-1", "@x", "\n=1", "\uff1d1", 'plain, with "quotes"\nand a line', "ü"]
     threads = [{"id": one, "completion": one} for one in said]
     batch = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "says"}], "threads": threads}).json()["id"]
     finished(client, batch)
     answer = browse.get(f"{BATCHES}/{batch}/outcomes.csv")
     assert f'filename="{batch}.csv"' in answer.headers["content-disposition"]
     table = list(csv.DictReader(io.StringIO(answer.text)))
-    assert [row["reason"] for row in table] == ["'=1+1", "'+1", "'-1", "'@x", *said[4:]]
+    assert [row["reason"] for row in table] == ["'=1+1", "'+1", "'-1", "'@x", "'\n=1", "'\uff1d1", *said[6:]]
     assert [row["id"] for row in table[:2]] == ["'=1+1", "'+1"]
     lines = browse.get(f"{BATCHES}/{batch}/outcomes.jsonl").text.splitlines()
     assert [json.loads(line)["reason"] for line in lines] == said
@@ -212,6 +246,28 @@ def test_a_view_that_is_none_says_why(browse: httpx.Client, client: httpx.Client
     answer = browse.get(f"{BATCHES}/{batch}?{query}")
     assert answer.status_code == 422
     assert said in answer.text
+
+
+def test_large_scores_and_thresholds_stay_what_they_are(browse: httpx.Client, client: httpx.Client) -> None:
+    source = "async def grade(thread):\n    return float(thread.metadata.get('good', 0)) * 1e20\n"
+    batch = submit(client, 6, "large", source)
+    finished(client, batch)
+    told = browse.get(f"{BATCHES}/{batch}/agreement?grader=large@1&label=metadata.good&threshold=")
+    assert "low=1e%2B20" in told.text
+    assert "3 outcomes" in browse.get(f"{BATCHES}/{batch}?low=1e%2B20&high=1e%2B20").text
+    again = browse.post(f"{BATCHES}/{batch}/again", data={"grader": "large@1"}).headers["location"].rpartition("/")[2]
+    finished(client, again)
+    compared = browse.get(f"/ui/projects/default/compare?a={batch}&b={again}&threshold=1234.56789")
+    assert 'value="1234.56789"' in compared.text
+
+
+def test_a_row_leads_to_graders_of_its_batch_alone(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client)
+    batch = score(client, 3, "exact")
+    finished(client, batch)
+    row = browse.get(f"{BATCHES}/{batch}/rows/0", params={"grader": "../../../sign-out"}).text
+    assert "sign-out?" not in row
+    assert f"/graders/exact?sample={batch}:0" in row
 
 
 def test_what_is_not_there_is_said(browse: httpx.Client, client: httpx.Client) -> None:

@@ -87,6 +87,10 @@ def test_two_people_save_the_same_grader(page: Page, client: httpx.Client) -> No
     expect(page.locator("#kept")).to_have_text("Saved: version 3")
     source = client.get(f"{PROJECT}/graders/exact/versions/3").json()["source"]
     assert source == GOOD + "# mine\n"
+    write(page, "# and on\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 4")
+    assert page.evaluate("Object.keys(localStorage)") == []
 
 
 def test_a_session_that_ends_in_the_middle_costs_no_draft(
@@ -205,6 +209,7 @@ def test_samples_are_taken_as_people_paste_them(browse: httpx.Client, samples: s
         ({"environment": "nowhere"}, "nowhere"),
         ({"config": "{", "kind": "binary_judge"}, "the settings are no JSON object"),
         ({"config": "{}", "kind": "nothing"}, "is no kind of grader"),
+        ({"config": '{"a": "' + "x" * 300_000 + '"}', "kind": "binary_judge"}, "the settings are 300009 characters"),
     ],
 )
 def test_what_cannot_be_checked_says_why(browse: httpx.Client, fields: dict[str, str], said: str) -> None:
@@ -212,3 +217,99 @@ def test_what_cannot_be_checked_says_why(browse: httpx.Client, fields: dict[str,
     answer = browse.post("/ui/projects/default/check", data=sent)
     assert answer.status_code in (200, 404)
     assert said in answer.text
+
+
+@pytest.mark.parametrize("number", ["0", "x", "-1", "0000000001" + "9" * 5000, "1" * 10, "\u0663"])
+def test_what_is_no_version_is_said(browse: httpx.Client, client: httpx.Client, number: str) -> None:
+    create(client)
+    answer = browse.get(f"{GRADERS}/exact", params={"version": number})
+    assert answer.status_code == 422
+    assert "is no version" in answer.text
+
+
+def test_what_is_typed_after_saving_is_a_draft_too(page: Page, client: httpx.Client) -> None:
+    create(client)
+    page.goto(f"{GRADERS}/exact")
+    write(page, "# two\n")
+    page.keyboard.press("Control+s")
+    write(page, "# while it is saved\n")
+    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    write(page, "# later\n")
+    page.reload()
+    expect(page.locator("#draft")).to_be_visible()
+    draft = source_of(page)
+    assert draft.startswith(GOOD + "# two\n")
+    assert draft.endswith("# later\n")
+    page.click("#discard")
+    assert source_of(page) == client.get(f"{PROJECT}/graders/exact/versions/2").json()["source"]
+    replace(page, "source", GOOD)  # what the page was opened with is a draft by now
+    page.reload()
+    assert source_of(page) == GOOD
+
+
+def test_what_was_saved_and_not_answered_is_no_conflict(browse: httpx.Client, client: httpx.Client) -> None:
+    create(client)
+    limits = {"isolation": "auto", "timeout_s": "5", "memory_mb": "256"}
+    fields = {"grader": "exact", "version": "1", "samples": "", "source": GOOD + "# two\n", **limits}
+    for _ in range(2):
+        saved = browse.post("/ui/projects/default/keep", data=fields)
+        assert saved.status_code == 200, saved.text
+        assert "Saved: version 2" in saved.text
+        assert json.loads(saved.headers["hx-trigger"])["kept"]["version"] == 2
+    assert browse.post("/ui/projects/default/keep", data={**fields, "timeout_s": "4"}).status_code == 412
+    assert client.get(f"{PROJECT}/graders/exact").json()["version"] == 2
+
+
+def test_a_limit_is_shown_whole(browse: httpx.Client, client: httpx.Client) -> None:
+    new = {"key": "exact", "source": GOOD, "timeout_s": 1.23456789}
+    client.post(f"{PROJECT}/graders", json=new).raise_for_status()
+    assert 'value="1.23456789"' in browse.get(f"{GRADERS}/exact").text
+
+
+def test_old_versions_lead_to_older_ones(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
+    create(client)
+    for number in range(2, 60):
+        source = f"{GOOD}# {number}\n"
+        client.put(f"{PROJECT}/graders/exact", json={"source": source}).raise_for_status()
+    newest = browse.get(f"{GRADERS}/exact").text
+    assert 'href="?version=30"' in newest
+    assert 'href="?version=29"' not in newest
+    older = browse.get(f"{GRADERS}/exact?version=30").text
+    assert 'href="?version=59"' in older
+    assert 'href="?version=16"' in older
+    assert 'href="?version=1"' in browse.get(f"{GRADERS}/exact?version=16").text
+
+
+def test_a_new_grader_leaves_no_draft(page: Page, client: httpx.Client) -> None:
+    page.goto("/ui/projects/default/new?example=short")
+    write(page, "# mine\n")
+    page.keyboard.press("Control+s")
+    page.wait_for_url(f"**{GRADERS}/short")
+    assert page.evaluate("Object.keys(localStorage)") == []
+
+
+def test_settings_are_a_draft_too_and_saved(page: Page, client: httpx.Client) -> None:
+    create(client)
+    config = {"parts": {"a": {"grader": "exact@1", "weight": 1.0}}}
+    made = client.post(f"{PROJECT}/graders", json={"key": "both", "kind": "combine", "config": config})
+    assert made.status_code == 201, made.text
+    page.goto(f"{GRADERS}/both")
+    expect(page.locator(".checks .good")).to_have_count(5)
+    shown = page.locator("code-editor#config").evaluate("editor => editor.value")
+    changed = json.dumps(json.loads(shown), indent=1).replace("1.0", "2.0")
+    replace(page, "config", changed)
+    page.reload()
+    expect(page.locator("#draft")).to_be_visible()
+    assert page.locator("code-editor#config").evaluate("editor => editor.value") == changed
+    page.locator("input[name=environment]").focus()
+    page.keyboard.press("Control+s")  # outside the editors, too
+    expect(page.locator("#kept")).to_have_text("Saved: version 2")
+    version = client.get(f"{PROJECT}/graders/both/versions/2").json()
+    assert version["kind"] == "combine"
+    assert version["config"]["parts"]["a"]["weight"] == 2.0
+
+
+def test_a_link_to_a_line_goes_there(page: Page, client: httpx.Client) -> None:
+    create(client, "long", GOOD + "# x\n" * 200)
+    page.goto(f"{GRADERS}/long?version=1#line-150")
+    expect(page.locator("code-editor#source .cm-lineNumbers .cm-activeLineGutter")).to_have_text("150")

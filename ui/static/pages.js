@@ -1,45 +1,50 @@
 // What the pages do by themselves: marks in the editor, drafts, dialogs, keys. All else is asked of the service by htmx.
-import "./editor.js";
-
 const form = document.querySelector("form[data-draft]");
 const source = document.querySelector("code-editor#source");
 
 // --- Marks: an answer of the checks carries them.
 function mark() {
   const found = document.querySelector("#report [data-marks]");
-  if (found && source) source.marks = JSON.parse(found.dataset.marks);
+  if (form) source.marks = found ? JSON.parse(found.dataset.marks) : [];
 }
 
 // --- Drafts: what is typed stays in this browser until it is kept, by grader and version.
-const draftKey = form && `draft:${form.dataset.draft}`;
+const written = form && (document.querySelector("code-editor#config") || source);
+let kept = written?.value; // what the service has
+let sent; // what it was asked to keep
+const draftKey = () => `draft:${form.dataset.draft}`;
+
+function note() {
+  if (written.value === kept) localStorage.removeItem(draftKey());
+  else localStorage.setItem(draftKey(), written.value);
+}
 
 function restore() {
-  const draft = form && !source.hasAttribute("readonly") && localStorage.getItem(draftKey);
-  if (!draft || draft === source.value) return;
-  source.value = draft;
+  const draft = form && !written.hasAttribute("readonly") && localStorage.getItem(draftKey());
+  if (!draft || draft === kept) return;
+  written.value = draft;
   document.querySelector("#draft").hidden = false;
 }
 
-function forget() {
-  localStorage.removeItem(draftKey);
-  document.querySelector("#draft").hidden = true;
-}
-
 document.addEventListener("edited", (event) => {
-  if (event.target !== source || !form) return;
-  if (source.value === source.textContent) localStorage.removeItem(draftKey);
-  else localStorage.setItem(draftKey, source.value);
+  if (form && event.target === written) note();
 });
 document.querySelector("#discard")?.addEventListener("click", () => {
-  source.value = source.textContent;
-  forget();
+  written.value = kept;
+  document.querySelector("#draft").hidden = true;
+});
+document.addEventListener("htmx:before:request", (event) => {
+  if (event.detail.ctx.sourceElement.id === "keep") sent = written.value;
 });
 
-// The service has kept the source as a version.
+// The service has kept what was sent as a version. What was typed since is a draft of that version.
 document.addEventListener("kept", (event) => {
-  forget();
+  localStorage.removeItem(draftKey());
+  document.querySelector("#draft").hidden = true;
+  kept = sent;
   form.elements.version.value = event.detail.version;
   form.dataset.draft = event.detail.draft;
+  if (form.elements.grader.value) note();
 });
 
 // --- Dialogs: one is open while it has content.
@@ -51,17 +56,26 @@ document.addEventListener("htmx:after:swap", () => {
   if (dialog.childElementCount && !dialog.open) dialog.showModal();
   if (!dialog.childElementCount && dialog.open) dialog.close();
 });
+// While a dialog is open, progress waits: it may load the page anew. And a form to sign in is not replaced while one types.
+document.addEventListener("htmx:before:response", (event) => {
+  const { sourceElement, response } = event.detail.ctx;
+  const isAsked = response.status === 401 && dialog.querySelector("#key") && !dialog.contains(sourceElement);
+  if (dialog.open && (isAsked || sourceElement.id === "progress")) event.preventDefault();
+});
 dialog?.addEventListener("close", () => dialog.replaceChildren());
 document.addEventListener("signed-in", () => {
   dialog.close();
   document.dispatchEvent(new CustomEvent("again", { bubbles: true }));
 });
 document.addEventListener("click", (event) => {
+  const over = event.target.closest("[data-over]");
   if (event.target.closest("[data-close]")) dialog.close();
+  if (over) {
+    form.elements.version.value = over.dataset.over;
+    form.dispatchEvent(new CustomEvent("keep"));
+  }
   const line = event.target.closest("[data-line]");
   if (line && source) source.go(Number(line.dataset.line));
-  const copied = event.target.closest("[data-copy]");
-  if (copied) navigator.clipboard?.writeText(document.querySelector(copied.dataset.copy).textContent);
 });
 
 // --- No answer at all: said in words, and nothing that was typed is lost.
@@ -86,6 +100,14 @@ document.querySelectorAll("input[data-said]").forEach((slider) => {
   slider.addEventListener("input", () => say(slider));
 });
 
+// --- Keys: Ctrl-S and Ctrl-Enter do outside the editor what they do in it.
+document.addEventListener("keydown", (event) => {
+  const name = { s: "keep", Enter: "try" }[event.key];
+  if (!form || !name || dialog.open || event.defaultPrevented || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  form.dispatchEvent(new CustomEvent(name));
+});
+
 // --- Keys: j and k walk through the rows of a table, Enter opens one.
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, textarea, select, code-editor, dialog") || event.ctrlKey || event.metaKey || event.altKey) return;
@@ -103,5 +125,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 restore();
+const line = location.hash.match(/^#line-(\d{1,6})$/);
+if (line && source) source.go(Number(line[1]));
 // Only now the editors are forms' elements: what htmx sent at its own start would lack them.
 document.addEventListener("DOMContentLoaded", () => setTimeout(() => document.dispatchEvent(new CustomEvent("ready"))));

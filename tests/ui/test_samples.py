@@ -1,0 +1,35 @@
+"""What people paste as samples."""
+
+import tracemalloc
+
+import pytest
+
+from api.http.problems import ProblemError
+from ui import samples
+
+LONGEST = 4 * 1024 * 1024
+
+
+def test_half_an_emoji_is_no_plain_completion() -> None:
+    line = '{"id": "a", "completion": "\\ud83d"}'
+    assert samples.lines_of(line, LONGEST) == [line.encode()]
+    assert samples.lines_of(f"{line}\n{line}", LONGEST) == [line.encode()] * 2
+
+
+def test_what_is_pasted_is_not_built() -> None:
+    text = '{"a": [' + "[]," * 200_000 + "[]]}"
+    tracemalloc.start()
+    samples.lines_of(text, LONGEST)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 5 * len(text)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000 + "]" * 100_000, "{" * 50])
+def test_what_is_no_json_is_a_completion_or_is_said(text: str) -> None:
+    if text.startswith("["):
+        (line,) = samples.lines_of(text, LONGEST) or []
+        assert line.startswith(b'{"completion":"[[')
+    else:
+        with pytest.raises(ProblemError, match="is no JSON"):
+            samples.lines_of(text, LONGEST)
