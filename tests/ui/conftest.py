@@ -6,11 +6,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, expect, sync_playwright
 
 from tests.api.conftest import Service, client, running, secret, service, worker
 
 __all__ = ["client", "running", "secret", "service", "worker"]
+
+expect.set_options(timeout=20_000)  # others work beside: alone all of it takes a fraction of a second
 
 SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
 _CHROMIUM = shutil.which("chromium")
