@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import re
+import shutil
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -263,6 +265,27 @@ def test_a_row_leads_to_graders_of_its_batch_alone(browse: httpx.Client, client:
     row = browse.get(f"{BATCHES}/{batch}/rows/0", params={"grader": "../../../sign-out"}).text
     assert "sign-out?" not in row
     assert f"/graders/exact?sample={batch}:0" in row
+
+
+def test_a_payload_that_is_lost_is_said(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
+    create(client)
+    batch = score(client, 5000, "exact")
+    finished(client, batch)
+    assert browse.get(f"{BATCHES}/{batch}").status_code == 200
+    spool = Path(service.store.spool._root)
+    (spool / "payloads" / f"{batch}.jsonl").unlink()
+    shutil.rmtree(spool / "outcomes" / batch)
+    for path, said in (
+        ("", "a part of it is away"),
+        ("/rows/3", "is gone from the spool"),
+        ("/agreement?label=metadata.good", "a part of it is away"),
+    ):
+        answer = browse.get(f"{BATCHES}/{batch}{path}")
+        assert answer.status_code in (500, 503), path
+        assert said in answer.text
+    for kind in ("csv", "jsonl"):
+        with pytest.raises(httpx.RemoteProtocolError):  # and no file that looks whole
+            browse.get(f"{BATCHES}/{batch}/outcomes.{kind}")
 
 
 def test_what_is_not_there_is_said(browse: httpx.Client, client: httpx.Client) -> None:

@@ -161,6 +161,28 @@ def test_who_may_not_save_is_told_why(page: Page, context: BrowserContext, clien
     client.patch(f"{PROJECT}/graders/exact", json={"locked": True}).raise_for_status()
 
 
+def test_who_may_only_read_is_asked_for_nothing(page: Page, client: httpx.Client) -> None:
+    create(client)
+    key = client.post("/v1/keys", json={"name": "reader", "projects": ["default"], "role": "read"}).json()
+    page.click("text=Sign out")
+    page.fill("#key", key["secret"])
+    page.click("button.main")
+    page.wait_for_url("**/graders")
+    page.goto(f"{GRADERS}/exact")
+    expect(page.locator(".notice").nth(1)).to_contain_text("Testing needs score")
+    page.wait_for_timeout(1000)
+    expect(page.locator("#notice")).to_be_empty()
+    expect(page.locator("#try")).to_have_count(0)
+
+
+def test_what_has_no_source_is_not_tested(page: Page, client: httpx.Client) -> None:
+    client.post(f"{PROJECT}/graders", json={"key": "human", "kind": "custom"}).raise_for_status()
+    page.goto(f"{GRADERS}/human")
+    expect(page.locator(".notice").nth(1)).to_contain_text("its scores are recorded")
+    expect(page.locator("#report, #try, #config")).to_have_count(0)
+    assert "update(" not in page.content()
+
+
 def test_the_first_load_is_small_and_quick(page: Page, context: BrowserContext, client: httpx.Client) -> None:
     create(client)
     fresh = context.new_page()
