@@ -330,3 +330,27 @@ def test_a_page_of_a_large_batch_is_quick(browse: httpx.Client, client: httpx.Cl
         times.append(time.monotonic() - began)
         assert answer.text.count("data-row") == 50
     assert min(times) < 0.5
+
+
+def test_pages_fit_a_phone(page: Page, client: httpx.Client) -> None:
+    batch = submit(client, 200)
+    finished(client, batch)
+    again = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "mixed"}], "threads_of": batch}).json()["id"]
+    finished(client, again)
+    page.set_viewport_size({"width": 390, "height": 844})
+    for path in (
+        "graders",
+        "graders/mixed",
+        "new",
+        "batches",
+        f"batches/{batch}",
+        f"batches/{batch}/rows/3",
+        f"batches/{batch}/agreement?label=metadata.good",
+        f"compare?a={batch}&b={again}",
+        "models",
+    ):
+        page.goto(f"/ui/projects/default/{path}")
+        for summary in page.locator("details.panel > summary").all():
+            summary.click(position={"x": 2, "y": 2})
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path
