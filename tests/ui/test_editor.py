@@ -331,3 +331,17 @@ def test_a_link_to_a_line_goes_there(page: Page, client: httpx.Client) -> None:
     create(client, "long", GOOD + "# x\n" * 200)
     page.goto(f"{GRADERS}/long?version=1#line-150")
     expect(page.locator("code-editor#source .cm-lineNumbers .cm-activeLineGutter")).to_have_text("150")
+
+
+def test_saving_while_it_is_saved_saves_again(page: Page, client: httpx.Client) -> None:
+    create(client)
+    page.goto(f"{GRADERS}/exact")
+    expect(page.locator(".checks .good")).to_have_count(5)
+    write(page, "# two\n")
+    page.keyboard.press("Control+s")
+    page.keyboard.insert_text("# three\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 3")
+    source = client.get(f"{PROJECT}/graders/exact/versions/3").json()["source"]
+    assert source == GOOD + "# two\n# three\n"
+    assert page.evaluate("Object.keys(localStorage)") == []
