@@ -345,3 +345,13 @@ def test_saving_while_it_is_saved_saves_again(page: Page, client: httpx.Client) 
     source = client.get(f"{PROJECT}/graders/exact/versions/3").json()["source"]
     assert source == GOOD + "# two\n# three\n"
     assert page.evaluate("Object.keys(localStorage)") == []
+
+
+def test_a_link_on_a_page_asks_before_it_signs_in(page: Page, client: httpx.Client) -> None:
+    path = client.post("/v1/me/sign-in").json()["path"]
+    page.click("text=Sign out")
+    page.evaluate("path => { location.href = path }", path)
+    expect(page.locator("h1")).to_have_text("Sign in to gradebox")
+    expect(page.locator("form")).to_contain_text("This link signs you in, once.")
+    page.keyboard.press("Enter")  # the button has the focus
+    page.wait_for_url(f"**{GRADERS}")
