@@ -111,9 +111,9 @@ async def _left(_: Request, __: Exception) -> Response:
 
 
 async def _fault(request: Request, error: Exception) -> Response:
-    if isinstance(error, AWAY):
-        _log.error("page %s could not be made: %s: %s", request.url.path, type(error).__name__, error)
     problem = problem_of(error)
+    if problem.status >= 500 and isinstance(error, (StorageError, *AWAY)):  # the server logs the others
+        _log.error("page %s could not be made: %s: %s", request.url.path, type(error).__name__, error)
     answer = _told(request, problem.status, problem.detail)
     answer.headers.update(problem.headers or {})
     return answer

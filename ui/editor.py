@@ -57,7 +57,7 @@ async def new(request: Request) -> Response:
         timeout_s=f"{TIMEOUT_S:g}",
         memory_mb=MEMORY_MB,
         environment="",
-        why_read_only=why_read_only(None, None, who.may("manage"), who.key.role),
+        why_read_only=why_read_only(None, None, who.key),
         url=str(request.base_url).rstrip("/").removesuffix("/ui"),
     )
 
@@ -78,14 +78,14 @@ async def show(request: Request) -> Response:
         key=key,
         draft=_draft(who.project, grader.key, version.number),
         source=version.source,
-        config=None if version.config is None else json.dumps(version.config, indent=2, ensure_ascii=False),
+        config=None if not version.config else json.dumps(version.config, indent=2, ensure_ascii=False),
         samples=threads or "",
         are_long=threads is None,
         isolation=version.isolation_asked,
         timeout_s=f"{version.timeout_s or TIMEOUT_S:.15g}",
         memory_mb=version.memory_mb or MEMORY_MB,
         environment=version.environment.label if version.environment else "",
-        why_read_only=why_read_only(grader, version, who.may("manage"), who.key.role),
+        why_read_only=why_read_only(grader, version, who.key),
         url=str(request.base_url).rstrip("/").removesuffix("/ui"),
     )
 

@@ -6,8 +6,9 @@ from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.access.auth import may
 from api.http.problems import invalid
-from gradebox.schemas import Grader, Version
+from gradebox.schemas import ApiKey, Grader, Version
 from storage.store import Store
 from ui.examples import EXAMPLES
 from ui.templates import page
@@ -42,10 +43,12 @@ def _versions(store: Store, project: str, key: str, numbers: list[int]) -> list[
     return [store.graders.version(project, key, number) for number in numbers]
 
 
-def why_read_only(grader: Grader | None, version: Version | None, is_manager: bool, role: str) -> str:
+def why_read_only(grader: Grader | None, version: Version | None, key: ApiKey) -> str:
     """Why a grader cannot be changed here; nothing where it can."""
-    if not is_manager:
-        return f"You may look and test here, and not save: your API key is of role {role}, and saving needs manage."
+    if not may(key, "score"):
+        return f"You may look here: your API key is of role {key.role}. Testing needs score, and saving manage."
+    if not may(key, "manage"):
+        return f"You may look and test here, and not save: your API key is of role {key.role}, and saving needs manage."
     if grader is not None and grader.locked:
         return "The grader is locked: unlock it to save another version (gradebox graders unlock)."
     if grader is not None and version is not None and version.number != grader.version:

@@ -4,7 +4,9 @@ import csv
 import io
 import json
 import re
+import shutil
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -270,6 +272,27 @@ def test_a_row_leads_to_graders_of_its_batch_alone(browse: httpx.Client, client:
     assert f"/graders/exact?sample={batch}:0" in row
 
 
+def test_a_payload_that_is_lost_is_said(browse: httpx.Client, client: httpx.Client, service: Service) -> None:
+    create(client)
+    batch = score(client, 5000, "exact")
+    finished(client, batch)
+    assert browse.get(f"{BATCHES}/{batch}").status_code == 200
+    spool = Path(service.store.spool._root)
+    (spool / "payloads" / f"{batch}.jsonl").unlink()
+    shutil.rmtree(spool / "outcomes" / batch)
+    for path, said in (
+        ("", "a part of it is away"),
+        ("/rows/3", "is gone from the spool"),
+        ("/agreement?label=metadata.good", "a part of it is away"),
+    ):
+        answer = browse.get(f"{BATCHES}/{batch}{path}")
+        assert answer.status_code in (404, 500, 503), path
+        assert said in answer.text
+    for kind in ("csv", "jsonl"):
+        with pytest.raises(httpx.RemoteProtocolError):  # and no file that looks whole
+            browse.get(f"{BATCHES}/{batch}/outcomes.{kind}")
+
+
 def test_what_is_not_there_is_said(browse: httpx.Client, client: httpx.Client) -> None:
     create(client)
     batch = score(client, 3, "exact")
@@ -332,3 +355,27 @@ def test_each_grader_has_a_column_and_numbers_are_held_beside_numbers(page: Page
     expect(page.locator("output")).to_have_text("20.00")
     page.click("button:has-text('Count')")
     assert page.locator(".confusion td").all_inner_texts() == ["20", "0", "20", "20"]
+
+
+def test_pages_fit_a_phone(page: Page, client: httpx.Client) -> None:
+    batch = submit(client, 200)
+    finished(client, batch)
+    again = client.post(f"{PROJECT}/batches", json={"graders": [{"key": "mixed"}], "threads_of": batch}).json()["id"]
+    finished(client, again)
+    page.set_viewport_size({"width": 390, "height": 844})
+    for path in (
+        "graders",
+        "graders/mixed",
+        "new",
+        "batches",
+        f"batches/{batch}",
+        f"batches/{batch}/rows/3",
+        f"batches/{batch}/agreement?label=metadata.good",
+        f"compare?a={batch}&b={again}",
+        "models",
+    ):
+        page.goto(f"/ui/projects/default/{path}")
+        for summary in page.locator("details.panel > summary").all():
+            summary.click(position={"x": 2, "y": 2})
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -165,6 +165,28 @@ def test_who_may_not_save_is_told_why(page: Page, context: BrowserContext, clien
     client.patch(f"{PROJECT}/graders/exact", json={"locked": True}).raise_for_status()
 
 
+def test_who_may_only_read_is_asked_for_nothing(page: Page, client: httpx.Client) -> None:
+    create(client)
+    key = client.post("/v1/keys", json={"name": "reader", "projects": ["default"], "role": "read"}).json()
+    page.click("text=Sign out")
+    page.fill("#key", key["secret"])
+    page.click("button.main")
+    page.wait_for_url("**/graders")
+    page.goto(f"{GRADERS}/exact")
+    expect(page.locator(".notice").nth(1)).to_contain_text("Testing needs score")
+    page.wait_for_timeout(1000)
+    expect(page.locator("#notice")).to_be_empty()
+    expect(page.locator("#try")).to_have_count(0)
+
+
+def test_what_has_no_source_is_not_tested(page: Page, client: httpx.Client) -> None:
+    client.post(f"{PROJECT}/graders", json={"key": "human", "kind": "custom"}).raise_for_status()
+    page.goto(f"{GRADERS}/human")
+    expect(page.locator(".notice").nth(1)).to_contain_text("its scores are recorded")
+    expect(page.locator("#report, #try, #config")).to_have_count(0)
+    assert "update(" not in page.content()
+
+
 def test_the_first_load_is_small_and_quick(page: Page, context: BrowserContext, client: httpx.Client) -> None:
     create(client)
     fresh = context.new_page()
@@ -313,3 +335,27 @@ def test_a_link_to_a_line_goes_there(page: Page, client: httpx.Client) -> None:
     create(client, "long", GOOD + "# x\n" * 200)
     page.goto(f"{GRADERS}/long?version=1#line-150")
     expect(page.locator("code-editor#source .cm-lineNumbers .cm-activeLineGutter")).to_have_text("150")
+
+
+def test_saving_while_it_is_saved_saves_again(page: Page, client: httpx.Client) -> None:
+    create(client)
+    page.goto(f"{GRADERS}/exact")
+    expect(page.locator(".checks .good")).to_have_count(5)
+    write(page, "# two\n")
+    page.keyboard.press("Control+s")
+    page.keyboard.insert_text("# three\n")
+    page.keyboard.press("Control+s")
+    expect(page.locator("#kept")).to_have_text("Saved: version 3")
+    source = client.get(f"{PROJECT}/graders/exact/versions/3").json()["source"]
+    assert source == GOOD + "# two\n# three\n"
+    assert page.evaluate("Object.keys(localStorage)") == []
+
+
+def test_a_link_on_a_page_asks_before_it_signs_in(page: Page, client: httpx.Client) -> None:
+    path = client.post("/v1/me/sign-in").json()["path"]
+    page.click("text=Sign out")
+    page.evaluate("path => { location.href = path }", path)
+    expect(page.locator("h1")).to_have_text("Sign in to gradebox")
+    expect(page.locator("form")).to_contain_text("This link signs you in, once.")
+    page.keyboard.press("Enter")  # the button has the focus
+    page.wait_for_url(f"**{GRADERS}")

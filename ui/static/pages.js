@@ -11,7 +11,8 @@ function mark() {
 // --- Drafts: what is typed stays in this browser until it is kept, by grader and version.
 const written = form && (document.querySelector("code-editor#config") || source);
 let kept = written?.value; // what the service has
-let sent; // what it was asked to keep
+let sent; // what it is being asked to keep
+let isWantedAgain = false; // to keep what was typed meanwhile
 const draftKey = () => `draft:${form.dataset.draft}`;
 
 function note() {
@@ -35,6 +36,14 @@ document.querySelector("#discard")?.addEventListener("click", () => {
 });
 document.addEventListener("htmx:before:request", (event) => {
   if (event.detail.ctx.sourceElement.id === "keep") sent = written.value;
+});
+
+document.addEventListener("keep", () => { isWantedAgain = sent !== undefined; }, true);
+document.addEventListener("htmx:finally:request", (event) => {
+  if (event.detail.ctx.sourceElement.id !== "keep") return;
+  sent = undefined;
+  if (isWantedAgain && !dialog.open) setTimeout(() => form.dispatchEvent(new CustomEvent("keep")));
+  isWantedAgain = false;
 });
 
 // The service has kept what was sent as a version. What was typed since is a draft of that version.
