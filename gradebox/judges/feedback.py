@@ -115,9 +115,9 @@ class Feedback:
             shown["reason"] = outcome["reason"]
         if outcome.get("details"):
             shown["details"] = cut(_encode(outcome["details"]), _DETAILS_CHARACTERS)
-        said = [f"The score is {outcome['score']:g}."]
+        said = [f"The score is {_number(outcome['score'])}."]
         if label is not None:
-            said.append(f"By its label it should be {label:g}.")
+            said.append(f"By its label it should be {_number(label)}.")
         return prompts.feedback(self._of == "judge", shown, said, self._instructions)
 
     def __repr__(self) -> str:
@@ -158,6 +158,11 @@ def settings_of(label: str, kind: str, description: str, config: Mapping[str, An
 def cut(text: str, most: int) -> str:
     """The text, or its beginning and how much is left out."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
+
+
+def _number(value: float) -> str:
+    """All of its digits: a score and a label that differ must not read the same."""
+    return repr(float(value)).removesuffix(".0")
 
 
 def _number_at(metadata: Any, field: str) -> float | None:

@@ -10,7 +10,11 @@ from gradebox import ModelError, NotApplicable, Score, StringThread, testing
 from gradebox.judges.feedback import MOST_TEXTS, Feedback, Proposal, differs, settings_of
 
 SETTINGS = settings_of("polite@2", "binary_judge", "of manners", {"criteria": "It is polite"}, "")
-THREAD = {"prompt": "Why?", "completion": "Because.", "metadata": {"gold": 1, "wrong": "x", "huge": 10**400, "endless": 1e999}}
+THREAD = {
+    "prompt": "Why?",
+    "completion": "Because.",
+    "metadata": {"gold": 1, "wrong": "x", "huge": 10**400, "endless": 1e999},
+}
 OUTCOME = {"index": 3, "grader": "polite@2", "score": 0.5, "reason": "It is curt.", "details": {"option": "No"}}
 
 
@@ -44,6 +48,11 @@ def test_a_model_sees_the_grader_the_thread_and_what_was_said_of_it() -> None:
     assert "[begin grader " in prompt and "[begin judge " not in prompt
     of_judge = prompt_of(Feedback("m", SETTINGS, "judge"), label=1.0)
     assert "By its label it should be 1." in of_judge and "[begin judge " in of_judge
+
+
+def test_a_score_and_a_label_that_differ_read_otherwise() -> None:
+    prompt = prompt_of(Feedback("m", SETTINGS, "judge"), label=0.50000001)
+    assert "The score is 0.5. By its label it should be 0.50000001." in prompt
 
 
 def test_a_label_may_stand_in_the_thread() -> None:
