@@ -365,8 +365,16 @@ class Spool:
 
     # A folder's files are opened as they are: fsspec would take as long as it takes to write the outcomes of a chunk.
 
-    def _create(self, path: str) -> IO[bytes]:
-        return Path(path).open("xb") if self._is_folder else cast(IO[bytes], self._files.open(path, "wb"))
+    @contextmanager
+    def _uploading(self, path: str) -> Iterator[IO[bytes]]:
+        """A new object, if the block ends well: closed after an error, it would be there with the bytes before."""
+        with self._files.open(path, "wb") as file:
+            try:
+                yield file
+            except BaseException:
+                file.forced = True  # closing writes nothing more
+                file.discard()
+                raise
 
     def _read(self, path: str, offset: int, length: int) -> bytes:
         if self._is_folder:
@@ -390,11 +398,13 @@ class Spool:
         with ExitStack() as opened:
             if self._is_folder:
                 made = opened.enter_context(disk.undone())
-            files = []
+            files: list[IO[bytes]] = []
             for path in paths:
-                files.append(opened.enter_context(self._create(path)))
                 if self._is_folder:
+                    files.append(opened.enter_context(Path(path).open("xb")))
                     made.append(Path(path))
+                else:
+                    files.append(opened.enter_context(self._uploading(path)))
             yield files
             if self._is_folder:
                 for file in files:

@@ -6,6 +6,7 @@ A thread of a batch of feedback has no turns that matter. Its metadata holds the
 
 from collections.abc import Mapping
 from json import JSONEncoder
+from math import isfinite
 from typing import Any, Literal, get_args
 
 from gradebox.asks.model import Model
@@ -93,13 +94,12 @@ class Feedback:
         if completion is None:
             raise NotApplicable("the thread has no completion", told)
         label = thread.metadata.get("label") if self._label is None else _number_at(scored.metadata, self._label)
-        if self._only_wrong:
-            if label is None:
-                raise NotApplicable("it has no label", told)
-            if not differs(score, label, self._threshold):
-                raise NotApplicable("the label bears the score out", told)
         if label is not None:
+            if self._only_wrong and not differs(score, label, self._threshold):
+                raise NotApplicable("the label bears the score out", told)
             told["label"] = label
+        elif self._only_wrong or self._label is not None:
+            raise NotApplicable("it has no label", told)
         asked = self._prompt(scored, completion, outcome, label)
         text = (await self._model.chat(prompts.messages(asked), _FEEDBACK, temperature=0.0)).data["feedback"].strip()
         if not text:
@@ -115,9 +115,9 @@ class Feedback:
             shown["reason"] = outcome["reason"]
         if outcome.get("details"):
             shown["details"] = cut(_encode(outcome["details"]), _DETAILS_CHARACTERS)
-        said = [f"The score is {outcome['score']:g}."]
+        said = [f"The score is {_number(outcome['score'])}."]
         if label is not None:
-            said.append(f"By its label it should be {label:g}.")
+            said.append(f"By its label it should be {_number(label)}.")
         return prompts.feedback(self._of == "judge", shown, said, self._instructions)
 
     def __repr__(self) -> str:
@@ -160,12 +160,18 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
+def _number(value: float) -> str:
+    """All of its digits: a score and a label that differ must not read the same."""
+    return repr(float(value)).removesuffix(".0")
+
+
 def _number_at(metadata: Any, field: str) -> float | None:
     try:
         value = fields.value_of(StringThread([], metadata), field)
     except ValueError:  # there is no such field
         return None
     try:
-        return float(value) if isinstance(value, int | float) else None
+        number = float(value) if isinstance(value, int | float) else None
     except OverflowError:  # an integer of hundreds of digits
         return None
+    return number if number is not None and isfinite(number) else None

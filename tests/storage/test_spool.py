@@ -169,6 +169,22 @@ def test_a_large_payload_goes_up_in_parts(bucket: str) -> None:
     assert spool.read_payload("b1", 11 * MIB - 1, 2) == b"\x0a\x0b"
 
 
+@pytest.mark.parametrize("spool", ["file", "s3"], indirect=True)
+@pytest.mark.parametrize("size", [MIB, 20 * MIB])
+def test_of_an_index_that_broke_off_nothing_is_there(spool: Spool, size: int) -> None:
+    class BreaksOff(io.BytesIO):
+        def read(self, most: int | None = -1, /) -> bytes:
+            if found := super().read(most):
+                return found
+            raise OSError("gone")
+
+    with pytest.raises(OSError, match="gone"):
+        spool.write_index("b1", "0-x", BreaksOff(bytes(size)))
+    assert not spool.has_index("b1", "0-x")
+    spool.write_index("b1", "0-x", io.BytesIO(b"whole"))
+    assert spool.has_index("b1", "0-x")
+
+
 def test_an_object_store_that_is_not_there_is_an_os_error(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"ENDPOINT_URL": "http://127.0.0.1:1", "ACCESS_KEY_ID": "x", "SECRET_ACCESS_KEY": "x"}.items():
         monkeypatch.setenv(f"AWS_{name}", value)

@@ -1,6 +1,7 @@
 """Feedback by a scripted model, without a service."""
 
 import asyncio
+from itertools import product
 from typing import Any
 
 import pytest
@@ -9,7 +10,11 @@ from gradebox import ModelError, NotApplicable, Score, StringThread, testing
 from gradebox.judges.feedback import MOST_TEXTS, Feedback, Proposal, differs, settings_of
 
 SETTINGS = settings_of("polite@2", "binary_judge", "of manners", {"criteria": "It is polite"}, "")
-THREAD = {"prompt": "Why?", "completion": "Because.", "metadata": {"gold": 1, "wrong": "x", "huge": 10**400}}
+THREAD = {
+    "prompt": "Why?",
+    "completion": "Because.",
+    "metadata": {"gold": 1, "wrong": "x", "huge": 10**400, "endless": 1e999},
+}
 OUTCOME = {"index": 3, "grader": "polite@2", "score": 0.5, "reason": "It is curt.", "details": {"option": "No"}}
 
 
@@ -45,12 +50,17 @@ def test_a_model_sees_the_grader_the_thread_and_what_was_said_of_it() -> None:
     assert "By its label it should be 1." in of_judge and "[begin judge " in of_judge
 
 
+def test_a_score_and_a_label_that_differ_read_otherwise() -> None:
+    prompt = prompt_of(Feedback("m", SETTINGS, "judge"), label=0.50000001)
+    assert "The score is 0.5. By its label it should be 0.50000001." in prompt
+
+
 def test_a_label_may_stand_in_the_thread() -> None:
     feedback = Feedback("m", SETTINGS, "judge", label="metadata.gold", only_wrong=True)
     assert "By its label it should be 1." in prompt_of(feedback)
-    for field in ("missing", "wrong", "huge", "gold.deeper"):
+    for field, only_wrong in product(("missing", "wrong", "huge", "endless", "gold.deeper"), (True, False)):
         with testing.model("m", []), pytest.raises(NotApplicable, match="no label"):
-            given(Feedback("m", SETTINGS, "judge", label=f"metadata.{field}", only_wrong=True))
+            given(Feedback("m", SETTINGS, "judge", label=f"metadata.{field}", only_wrong=only_wrong))
     with testing.model("m", []), pytest.raises(NotApplicable, match="bears the score out"):
         given(Feedback("m", SETTINGS, "judge", label="metadata.gold", threshold=0.5, only_wrong=True))
 
