@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from api.http.problems import AWAY, ProblemError, problem_of
 from api.services import Services
+from api.telemetry.requests import route_template
 from storage.errors import StorageError
 from ui import batches, downloads, editor, graders, models, numbers, operations, rows, signing_in
 from ui.security import Guarded
@@ -113,7 +114,7 @@ async def _left(_: Request, __: Exception) -> Response:
 async def _fault(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if problem.status >= 500 and isinstance(error, (StorageError, *AWAY)):  # the server logs the others
-        _log.error("page %s could not be made: %s: %s", request.url.path, type(error).__name__, error)
+        _log.error("page %s could not be made: %s: %s", route_template(request.scope), type(error).__name__, error)
     answer = _told(request, problem.status, problem.detail)
     answer.headers.update(problem.headers or {})
     return answer

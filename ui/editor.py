@@ -106,8 +106,9 @@ async def check(request: Request) -> Response:
     try:
         sent = await _sent(fields, who.services.line_bytes)
         options = _options(fields, Options)
-        if not is_full:
-            options = msgspec.structs.replace(options, timeout_s=min(options.timeout_s or TIMEOUT_S, _QUICK_S))
+        if not is_full:  # nor is a model asked, which may cost, as often as somebody pauses
+            seconds = min(options.timeout_s or TIMEOUT_S, _QUICK_S)
+            options = msgspec.structs.replace(options, timeout_s=seconds, ask="stand-in")
         saved = fields.get("grader", ""), _number(fields.get("version")) if is_full else None
         checked = await who.services.grade(request, who.project, _checked, who.services, sent, options, *saved)
     except (ProblemError, NotRunnable) as error:

@@ -7,8 +7,12 @@ import httpx
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from examples.model_server import ModelServer
 from tests.api.conftest import GOOD, PROJECT, Service, create
+from tests.api.routes.test_asking import JUDGE, asking, register, server
 from tests.ui.conftest import shoot
+
+__all__ = ["asking", "server"]
 
 pytestmark = [pytest.mark.sandbox]
 GRADERS = "/ui/projects/default/graders"
@@ -359,3 +363,16 @@ def test_a_link_on_a_page_asks_before_it_signs_in(page: Page, client: httpx.Clie
     expect(page.locator("form")).to_contain_text("This link signs you in, once.")
     page.keyboard.press("Enter")  # the button has the focus
     page.wait_for_url(f"**{GRADERS}")
+
+
+def test_a_model_is_asked_when_a_test_is_wanted_and_not_at_each_pause(
+    browse: httpx.Client, client: httpx.Client, asking: None, server: ModelServer
+) -> None:
+    register(client, server)
+    sent = {"source": JUDGE, "samples": '{"completion": "thanks"}', "isolation": "auto"}
+    typed = browse.post("/ui/projects/default/check", data=sent).text
+    assert "stand-ins for what it asks" in typed
+    assert server.bodies == []
+    tested = browse.post("/ui/projects/default/check?full=true", data=sent).text
+    assert "stand-ins" not in tested
+    assert len(server.bodies) > 0
