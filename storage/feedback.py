@@ -3,7 +3,7 @@
 import hashlib
 from datetime import UTC, datetime
 
-from gradebox.judges.feedback import settings_of
+from gradebox.judges.feedback import cut, settings_of
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.schemas import FeedbackOf, Version
 from storage.batch_plan import Wanted
@@ -11,6 +11,7 @@ from storage.graders import Graders
 
 GIVEN = "given"
 METADATA = "metadata."
+_SOURCE_BYTES = 120_000  # a sandbox takes 128 KiB, with its limits
 _KEY = "feedback/{key}"  # which no grader of a project can have
 
 _SOURCE = """\
@@ -41,15 +42,7 @@ def wanted(graders: Graders, project: str, of: FeedbackOf) -> Wanted:
     """
     key, _, number = of.grader.partition("@")
     version, grader = graders.version(project, key, int(number)), graders.get(project, key)
-    source = _SOURCE.format(
-        model=of.model,
-        settings=settings_of(of.grader, version.kind, grader.description, version.config, version.source),
-        of=of.of,
-        instructions=of.instructions,
-        label=of.labels if of.labels is not None and of.labels.startswith(METADATA) else None,
-        threshold=of.threshold,
-        only_wrong=of.labels is not None and of.on == "failures",
-    )
+    source = _source(of, settings_of(of.grader, version.kind, grader.description, version.config, version.source))
     made = Version(
         number=version.number,
         sha256=hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest(),
@@ -62,3 +55,21 @@ def wanted(graders: Graders, project: str, of: FeedbackOf) -> Wanted:
         created_at=datetime.now(UTC),
     )
     return Wanted(_KEY.format(key=key), made)
+
+
+def _source(of: FeedbackOf, settings: str) -> str:
+    """With as much of the settings as there is room for: what is not printable takes ten bytes a character."""
+    most = len(settings)
+    while True:
+        source = _SOURCE.format(
+            model=of.model,
+            settings=cut(settings, most),
+            of=of.of,
+            instructions=of.instructions,
+            label=of.labels if of.labels is not None and of.labels.startswith(METADATA) else None,
+            threshold=of.threshold,
+            only_wrong=of.labels is not None and of.on == "failures",
+        )
+        if len(source.encode("utf-8", "surrogatepass")) <= _SOURCE_BYTES:
+            return source
+        most //= 2

@@ -9,12 +9,14 @@ from msgspec.structs import replace
 
 from gradebox.outcome import Outcome, OutcomeError
 from gradebox.schemas import Batch, FeedbackOf
+from sandbox.grader_source import GraderSource
+from sandbox.pool import Pool
 from storage import accepted_answer, feedback, feedback_lines, names
 from storage.chunks import CHUNK_LINES
 from storage.errors import Conflict, NotFound
 from storage.store import Store
 from storage.uploads import Upload
-from tests.storage.making import accept, claim, finish, line, outcomes_of, wanted
+from tests.storage.making import SOURCE, accept, claim, finish, line, outcomes_of, proved, wanted
 
 LINES = CHUNK_LINES + 500
 LINE_BYTES = 4096
@@ -190,6 +192,18 @@ def test_without_the_grader_it_is_on_it_is_not_retried(store: Store) -> None:
         store.retries.begin("default", batch.id, lambda lane, units: None)
     with pytest.raises(NotFound):
         feedback.wanted(store.graders, "default", order)
+
+
+@pytest.mark.sandbox
+@pytest.mark.parametrize("letter", ["x", "\U000e0001", "\U0001f600", "\x01"])
+def test_settings_of_any_letters_leave_a_grader_that_loads(store: Store, pool: Pool, letter: str) -> None:
+    source = f"# {letter * (60_000 // len(letter.encode()))}\n{SOURCE}"
+    store.graders.create("default", "exact", "exact", letter * 4000, proved(source))
+    order = FeedbackOf(batch="b1", grader="exact@1", model="m", instructions=letter * 4000)
+    version = feedback.wanted(store.graders, "default", order).version
+    with pool.grading(GraderSource.of_version("default", version)) as grading:
+        (outcome,) = grading.score(b'{"completion": ""}\n', 0, "feedback/exact@1")
+    assert outcome.error is not None and "KeyError: 'outcome'" in outcome.error.message  # it was asked of no outcome
 
 
 def test_low_scores_are_no_warning_and_are_not_remembered(store: Store) -> None:
