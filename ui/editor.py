@@ -18,12 +18,13 @@ from api.routes.graders import NewGrader, NewVersion, create_function, update_fu
 from api.routes.score import score_lines
 from api.routes.validate import report_on
 from api.services import Services
+from gradebox.judges.source import settings_of
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
 from gradebox.schemas import Grader, Report, Version, WrittenKind
 from storage.errors import NotRunnable, VersionChanged
 from storage.grader_content import CONFIG_BYTES
-from ui import samples
+from ui import query, samples
 from ui.examples import EXAMPLES
 from ui.forms import read_form
 from ui.graders import why_read_only
@@ -31,6 +32,12 @@ from ui.rows import samples as taken_along
 from ui.templates import page, rendered
 from ui.visits import visit
 
+_BEGINNINGS: dict[str, dict[str, Any]] = {
+    "binary_judge": {"criteria": "The answer is polite.", "model": ""},
+    "judge": {"criterion": "Is the answer polite?", "model": ""},
+    "checks": {"checks": [{"check": "contains", "text": "4"}]},
+}
+"""Settings to begin with, of kinds that need more than a model."""
 _QUICK_S = 1.0  # for a completion, while somebody types: an endless loop is told of soon
 
 
@@ -41,6 +48,11 @@ async def new(request: Request) -> Response:
     example = next((one for one in EXAMPLES if one.name == named), EXAMPLES[0])
     place = request.query_params.get("sample")
     taken = await run_sync(taken_along, who.services, who.project, place) if place else ""
+    kind = query.one_of(request, "kind", WrittenKind)
+    models = await run_sync(_models, who.services, who.project)
+    config = _BEGINNINGS.get(kind, {"model": next(iter(models), "")}) if kind else None
+    if config is not None and "model" in config:
+        config = {**config, "model": next(iter(models), "")}
     return page(
         "editor.html",
         visit=who,
@@ -48,9 +60,12 @@ async def new(request: Request) -> Response:
         grader=None,
         version=None,
         key="" if "example" not in request.query_params else example.name,
-        draft=f"{who.project}/new",
-        source=example.source,
-        config=None,
+        draft=f"{who.project}/new" + (f"-{kind}" if kind else ""),
+        source="" if kind else example.source,
+        kind=kind or "",
+        settings=settings_of(kind) if kind else [],
+        models=models,
+        config=None if config is None else json.dumps(config, indent=2),
         samples=taken or example.samples,
         are_long=False,
         isolation="auto",
@@ -78,6 +93,9 @@ async def show(request: Request) -> Response:
         key=key,
         draft=_draft(who.project, grader.key, version.number),
         source=version.source,
+        kind=version.kind,
+        settings=settings_of(version.kind) if version.config and version.kind in get_args(WrittenKind) else [],
+        models=await run_sync(_models, who.services, who.project),
         config=None if not version.config else json.dumps(version.config, indent=2, ensure_ascii=False),
         samples=threads or "",
         are_long=threads is None,
@@ -88,6 +106,10 @@ async def show(request: Request) -> Response:
         why_read_only=why_read_only(grader, version, who.key),
         url=str(request.base_url).rstrip("/").removesuffix("/ui"),
     )
+
+
+def _models(services: Services, project: str) -> list[str]:
+    return [model.key for model in services.store.models.all(project)]
 
 
 def _read(services: Services, project: str, key: str, number: int | None) -> tuple[Grader, Version, str | None]:
@@ -113,7 +135,8 @@ async def check(request: Request) -> Response:
         checked = await who.services.grade(request, who.project, _checked, who.services, sent, options, *saved)
     except (ProblemError, NotRunnable) as error:
         return HTMLResponse(rendered("_fault.html", detail=problem_of(error).detail))
-    return HTMLResponse(_shown(*checked, saved[1], is_quick=not is_full))
+    made = sent.text() if sent.kind != "function" else None
+    return HTMLResponse(_shown(*checked, saved[1], is_quick=not is_full, made=made))
 
 
 def _checked(
@@ -127,12 +150,17 @@ def _checked(
     return report, score_lines(caller, services, key, number, sent.threads)[1]
 
 
-def _shown(report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool) -> bytes:
+def _shown(
+    report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool, made: str | None = None
+) -> bytes:
+    """`made` is the source that settings come to, where it was not typed."""
     failed = report.failed
     marks = [] if failed is None else [_mark(failed.line, failed.column, "error", failed.message)]
     marks += [_mark(place.line, None, "warning", place.message) for place in report.places]
     told = json.dumps([mark for mark in marks if mark["line"]])
-    return rendered("_report.html", report=report, marks=told, saved=saved, saved_version=number, is_quick=is_quick)
+    return rendered(
+        "_report.html", report=report, marks=told, saved=saved, saved_version=number, is_quick=is_quick, made=made
+    )
 
 
 def _mark(line: int | None, column: int | None, severity: str, message: str) -> dict[str, Any]:

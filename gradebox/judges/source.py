@@ -125,6 +125,33 @@ _KINDS = {
 KINDS = tuple(_KINDS)
 
 
+class SettingForm(NamedTuple):
+    """How a setting is asked for in a form: `text`, `number`, `flag`, `json`; or `mixed`, a text or JSON."""
+
+    name: str
+    said: str
+    form: str
+    is_needed: bool
+
+
+def settings_of(kind: str) -> list[SettingForm]:
+    """All settings of a kind, those first that must be there."""
+    found = [
+        SettingForm(name, one.said, _form(one.types), one.is_needed) for name, one in _KINDS[kind].settings.items()
+    ]
+    return sorted(found, key=lambda one: not one.is_needed)
+
+
+def _form(types: tuple[type, ...]) -> str:
+    if types == (str,):
+        return "text"
+    if types == (bool,):
+        return "flag"
+    if set(types) <= set(_NUMBER):
+        return "number"
+    return "mixed" if str in types else "json"
+
+
 def class_of(kind: str) -> tuple[str, str]:
     """The module and the name of the class that such graders are of."""
     return _KINDS[kind].room, _KINDS[kind].made

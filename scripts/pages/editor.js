@@ -125,9 +125,17 @@ class CodeEditor extends HTMLElement {
     this.focus();
   }
 
+  // Shows a text that nobody typed.
+  show(text) {
+    if (text === this.value) return;
+    this.isShowing = true;
+    this.value = text;
+    this.isShowing = false;
+  }
+
   changed() {
     this.internals.setFormValue(this.value);
-    this.tell("edited");
+    if (!this.isShowing) this.tell("edited");
   }
 
   tell(name) {

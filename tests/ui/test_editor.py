@@ -376,3 +376,37 @@ def test_a_model_is_asked_when_a_test_is_wanted_and_not_at_each_pause(
     tested = browse.post("/ui/projects/default/check?full=true", data=sent).text
     assert "stand-ins" not in tested
     assert len(server.bodies) > 0
+
+
+def test_a_judge_is_written_in_a_form(page: Page, client: httpx.Client, asking: None, server: ModelServer) -> None:
+    register(client, server)
+    page.reload()
+    page.click("summary:has-text('New judge')")
+    page.click("text=binary_judge")
+    criteria, config = page.locator("[data-setting=criteria]"), page.locator("code-editor#config")
+    expect(criteria).to_have_value("The answer is polite.")
+    expect(page.locator("[data-setting=model]")).to_have_value("small-judge")
+    expect(page.locator(".checks .good")).to_have_count(5)
+    assert server.bodies == []  # stand-ins answered
+    criteria.fill('The answer says "please".')
+    page.fill("[data-setting=temperature]", "0.5")
+    page.fill("[data-setting=examples]", "[{")
+    assert page.locator("[data-setting=examples]").evaluate("field => field.validationMessage").startswith("no JSON")
+    page.fill("[data-setting=examples]", "")
+    written = json.loads(config.evaluate("editor => editor.value"))
+    assert written == {"criteria": 'The answer says "please".', "model": "small-judge", "temperature": 0.5}
+    expect(page.locator("#report")).to_contain_text("stand-ins")
+    for _ in range(100):
+        if "please" in source_of(page):
+            break
+        page.wait_for_timeout(100)
+    assert "temperature=0.5" in source_of(page)
+    replace(page, "config", config.evaluate("editor => editor.value").replace("0.5", "0.25"))
+    expect(page.locator("[data-setting=temperature]")).to_have_value("0.25")
+    shoot(page, "editor-judge")
+    page.fill("input[name=key]", "says-please")
+    page.click("#keep")
+    page.wait_for_url(f"**{GRADERS}/says-please")
+    version = client.get(f"{PROJECT}/graders/says-please/versions/1").json()
+    assert (version["kind"], version["config"]["temperature"]) == ("binary_judge", 0.25)
+    assert len(server.bodies) > 0

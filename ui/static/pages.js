@@ -5,8 +5,59 @@ const source = document.querySelector("code-editor#source");
 // --- Marks: an answer of the checks carries them.
 function mark() {
   const found = document.querySelector("#report [data-marks]");
+  if (form && found?.dataset.made !== undefined) source.show(found.dataset.made); // what the settings come to
   if (form) source.marks = found ? JSON.parse(found.dataset.marks) : [];
 }
+
+// --- Settings of a kind: what is written in a field stands in the JSON, and what is written there in the fields.
+const config = document.querySelector("code-editor#config");
+const fields = [...document.querySelectorAll("[data-setting]")];
+let isFilling = false;
+
+function settings() {
+  try {
+    const found = JSON.parse(config.value);
+    return found && typeof found === "object" && !Array.isArray(found) ? found : null;
+  } catch {
+    return null;
+  }
+}
+
+function fill() {
+  const found = settings();
+  if (!found || isFilling) return;
+  for (const field of fields) {
+    const value = found[field.dataset.setting] ?? "";
+    const text = typeof value === "string" ? value : JSON.stringify(value, null, 1);
+    if (field.value !== text) field.value = text;
+  }
+}
+
+function valueOf(field) {
+  const text = field.value.trim();
+  if (text === "") return undefined;
+  if (field.dataset.form === "number") return Number(text);
+  if (field.dataset.form === "flag") return text === "true";
+  const isJson = field.dataset.form === "json" || (field.dataset.form === "mixed" && /^[[{]|^(true|false|\d+)$/.test(text));
+  return isJson ? JSON.parse(text) : field.value;
+}
+
+fields.forEach((field) => {
+  field.addEventListener("change", (event) => event.stopPropagation()); // the editor tells of it
+  field.addEventListener("input", () => {
+    const found = settings() ?? {};
+    try {
+      found[field.dataset.setting] = valueOf(field);
+      field.setCustomValidity("");
+    } catch (error) {
+      field.setCustomValidity(`no JSON: ${error.message}`);
+      return;
+    }
+    isFilling = true;
+    config.value = JSON.stringify(found, null, 2);
+    isFilling = false;
+  });
+});
 
 // --- Drafts: what is typed stays in this browser until it is kept, by grader and version.
 const written = form && (document.querySelector("code-editor#config") || source);
@@ -29,6 +80,7 @@ function restore() {
 
 document.addEventListener("edited", (event) => {
   if (form && event.target === written) note();
+  if (event.target === config) fill();
 });
 document.querySelector("#discard")?.addEventListener("click", () => {
   written.value = kept;
@@ -134,6 +186,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 restore();
+if (config) fill();
 const line = location.hash.match(/^#line-(\d{1,6})$/);
 if (line && source) source.go(Number(line[1]));
 // Only now the editors are forms' elements: what htmx sent at its own start would lack them.
