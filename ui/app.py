@@ -77,6 +77,7 @@ def pages(services: Services) -> ASGIApp:
             Route(f"{project}/models", models.listed),
             Route(f"{project}/audit", operations.audit),
             Route(f"{project}/service", operations.service),
+            Route(f"{project}/doctor", operations.doctor),
             Mount("/static", _Static(directory=STATIC)),
         ],
         middleware=[Middleware(_Compressed, minimum_size=1000, compresslevel=6)],

@@ -8,11 +8,13 @@ from starlette.responses import Response
 
 from api.access.auth import may
 from api.http.problems import invalid
-from gradebox.schemas import ApiKey, Grader, Version
+from gradebox.schemas import ApiKey, Batch, Grader, Version
 from storage.store import Store
 from ui.examples import EXAMPLES
 from ui.templates import page
 from ui.visits import visit
+
+_LOOKED_AT = 50  # batches
 
 
 async def listed(request: Request) -> Response:
@@ -25,7 +27,17 @@ async def listed(request: Request) -> Response:
 def _listed(store: Store, project: str, after: str) -> dict[str, Any]:
     graders, has_more = store.graders.page(project, after)
     means = store.graders.last_means(project, [grader.key for grader in graders])
-    return {"graders": graders, "means": means, "following": graders[-1].key if has_more else None}
+    errors = _last_errors(store, project)
+    return {"graders": graders, "means": means, "errors": errors, "following": graders[-1].key if has_more else None}
+
+
+def _last_errors(store: Store, project: str) -> dict[str, Batch]:
+    """Of each grader the newest batch that it alone scores, among the newest of all: its errors are the grader's."""
+    found: dict[str, Batch] = {}
+    for batch in store.batches.newest(project, _LOOKED_AT):
+        if len(batch.graders) == 1:
+            found.setdefault(batch.graders[0].key, batch)
+    return found
 
 
 async def diff(request: Request) -> Response:

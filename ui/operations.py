@@ -1,19 +1,27 @@
 """What operators look at: who changed what, API keys, and whether the service is whole."""
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
+import msgspec
 from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
 
+import sandbox
 from api.access.auth import require_operator
-from api.http.problems import invalid
+from api.http.problems import RETRY, ProblemError, invalid
+from api.numbers.process import IsGone
 from api.services import Services
 from ui.templates import page
 from ui.visits import visit
 
 _PAGE = 100
+_DOCTOR_S = 60.0
 _LINE = re.compile(r"[0-9]{1,15}-[0-9]{1,9}")
 
 
@@ -33,6 +41,40 @@ async def service(request: Request) -> Response:
     who = await visit(request, "manage")
     require_operator(who.key)
     return page("service.html", visit=who, here="service", **await run_sync(_service, who.services))
+
+
+async def doctor(request: Request) -> Response:
+    """Tries every layer of the sandbox, as `gradebox doctor` does, and shows what is in force."""
+    who = await visit(request, "manage")
+    require_operator(who.key)
+    found = await who.services.compute(request, who.project, _doctor)
+    return page("doctor.html", visit=who, here="service", backends=found.backends, is_safe=found.safe)
+
+
+class _Layer(msgspec.Struct):
+    name: str
+    in_force: bool
+    seen: str
+    needed: bool
+    fix: str
+
+
+class _Found(msgspec.Struct):
+    safe: bool
+    backends: dict[str, list[_Layer]]
+
+
+def _doctor(_: IsGone) -> _Found:
+    """In a program of its own: it makes sandboxes beside those of this process, and has the same settings."""
+    command = [sys.executable, "-P", "-m", "sandbox.doctor", "--json"]
+    path = os.pathsep.join(filter(None, (str(Path(sandbox.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
+    try:
+        done = subprocess.run(
+            command, capture_output=True, timeout=_DOCTOR_S, check=False, env={**os.environ, "PYTHONPATH": path}
+        )
+        return msgspec.json.decode(done.stdout, type=_Found)
+    except (subprocess.TimeoutExpired, msgspec.DecodeError) as error:
+        raise ProblemError(503, "unavailable", "the layers could not be tried: run `gradebox doctor`", RETRY) from error
 
 
 def _service(services: Services) -> dict[str, Any]:

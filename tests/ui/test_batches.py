@@ -55,6 +55,8 @@ def rows(page: Page) -> list[str]:
 def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     batch = submit(client, 1000)
     finished(client, batch)
+    page.goto("/ui/projects/default/graders")
+    expect(page.locator("tr[data-row]")).to_contain_text("200 exception of 1,000")
     page.goto(BATCHES)
     page.click(f"text={batch}")
     expect(page.locator("h1")).to_contain_text(batch)

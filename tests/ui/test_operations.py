@@ -17,10 +17,14 @@ def test_changes_and_keys_are_listed_for_those_who_manage(browse: httpx.Client, 
     assert "It is ready" in shown
     assert ">first<" in shown
     made = client.post("/v1/keys", json={"name": HOSTILE, "projects": ["default"]}).json()
+    tried = browse.get("/ui/projects/default/doctor").text
+    assert "Graders can be run safely here." in tried
+    assert "user namespaces" in tried
     assert HOSTILE not in browse.get("/ui/projects/default/service").text
     browse.post("/ui/sign-in", data={"key": made["secret"]})
     assert browse.get("/ui/projects/default/audit").status_code == 200
-    assert browse.get("/ui/projects/default/service").status_code == 403  # it manages one project
+    for path in ("service", "doctor"):  # it manages one project
+        assert browse.get(f"/ui/projects/default/{path}").status_code == 403
     reader = client.post("/v1/keys", json={"name": "r", "projects": ["default"], "role": "read"}).json()
     browse.post("/ui/sign-in", data={"key": reader["secret"]})
     assert browse.get("/ui/projects/default/audit").status_code == 403
