@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from anyio.to_thread import run_sync
 from starlette.requests import Request
 from starlette.responses import Response
@@ -12,13 +13,17 @@ from api.http.problems import invalid
 from api.routes import numbers
 from api.services import Services
 from gradebox.agreement import Agreement
-from gradebox.comparison import Comparison, PairCounts
+from gradebox.comparison import Compared, Comparison, PairCounts
+from storage import outcomes
 from storage.errors import NotFound
+from storage.store import Store
 from ui import query
 from ui.templates import page
 from ui.visits import visit
 
 _FLIPS = 100
+_REASONS = 30  # of those that flipped: each is read by itself
+_REASON_CHARACTERS = 300
 
 
 async def compare(request: Request) -> Response:
@@ -43,7 +48,14 @@ async def compare(request: Request) -> Response:
     found = Comparison.model_validate_json(bytes(answer.body))
     sides = (found.a.grader, found.b.grader)
     sources = await run_sync(_sources, who.services, who.project, sides) if sides[0] != sides[1] else None
-    values = {"found": found, "sources": sources, "asked": asked, "heat": _heat(found.pair_counts)}
+    reasons = await run_sync(_reasons, who.services.store, found)
+    values = {
+        "found": found,
+        "sources": sources,
+        "asked": asked,
+        "heat": _heat(found.pair_counts),
+        "reasons": reasons,
+    }
     return page("compare.html", 200, None, visit=who, here="batches", **values)
 
 
@@ -80,6 +92,28 @@ def _shade(count: int, most: int) -> int:
 def _same(grader: str, *, is_other: bool) -> str | None:
     """The grader of the second batch, where none is named: that of the first, in whichever version it has there."""
     return (grader.partition("@")[0] if is_other else grader) or None
+
+
+class _Said(msgspec.Struct):
+    grader: str
+    reason: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Said).decode
+
+
+def _reasons(store: Store, found: Comparison) -> list[tuple[str, str]]:
+    """Why each side scored as it did, of the first rows that flipped."""
+    return [
+        (_reason(store, found.a, flip.index_a), _reason(store, found.b, flip.index_b))
+        for flip in found.flips[:_REASONS]
+    ]
+
+
+def _reason(store: Store, of: Compared, index: int) -> str:
+    lines = b"".join(outcomes.read(store.batches, store.spool, of.batch, index - 1, 1)).splitlines()
+    said = next((one for one in map(_decode, lines) if one.grader == of.grader), None)
+    return (said.reason or "")[:_REASON_CHARACTERS] if said else ""
 
 
 def _sources(services: Services, project: str, labels: Sequence[str]) -> list[str] | None:

@@ -1,6 +1,7 @@
 """One row of a batch's table, whole."""
 
 import json
+import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from ui.visits import visit
 
 _PARSED_BYTES = 256 * 1024  # of a longer thread the line is shown as it is
 _TURNS_SHOWN = 500
+RANDOM = 20  # threads
 _decode = msgspec.json.Decoder(Outcome).decode
 
 
@@ -86,13 +88,17 @@ def _shown(line: bytes) -> _Thread:
 
 
 def samples(services: Services, project: str, place: str) -> str:
-    """The threads at `batch:index,index`, as samples of the editor: a line each, as many as the editor takes.
+    """The threads at `batch:index,index`, or some of those at `batch:random`, as samples of the editor: a line each, as
+    many as the editor takes.
 
     Raises:
         ProblemError: it is no place of threads, or of too many.
         NotFound, Refused: the batch is not there, or one of the threads.
     """
     batch_id, _, listed = place.partition(":")
+    if listed == "random":
+        threads = services.store.batches.get(project, batch_id, summary=False).threads
+        listed = ",".join(map(str, sorted(random.sample(range(threads), min(threads, RANDOM)))))
     indices = listed.split(",")
     if not all(index.isascii() and index.isdigit() and len(index) < 8 for index in indices):
         raise invalid(f"{place!r:.60} is no place of threads: write BATCH:INDEX, or BATCH:INDEX,INDEX")

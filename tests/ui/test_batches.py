@@ -82,6 +82,9 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
     page.click("text=test these in the editor")
     expect(page.locator("#report tbody tr")).to_have_count(50)
     page.go_back()
+    page.click("text=20 at random")
+    expect(page.locator("#report tbody tr")).to_have_count(20)
+    page.go_back()
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     dialog = page.locator("dialog")
@@ -162,6 +165,8 @@ def test_two_versions_are_compared_on_the_same_threads(page: Page, client: httpx
     expect(page.locator("h1")).to_have_text("mixed@1 and mixed@2")
     expect(page.locator("p .warn")).to_contain_text("0 are scored by the first alone, 4 by the second alone")
     expect(page.locator("code-editor .cm-changedLine")).to_have_count(1)
+    page.fill("input[name=threshold]", "0.45")
+    page.click("button:has-text('Look')")
     shoot(page, "compare")
 
 
@@ -340,7 +345,8 @@ def test_a_page_of_a_large_batch_is_quick(browse: httpx.Client, client: httpx.Cl
 
 
 def test_each_grader_has_a_column_and_numbers_are_held_beside_numbers(page: Page, client: httpx.Client) -> None:
-    create(client, "number", "async def grade(thread):\n    return int(thread.completion())\n")
+    number = "    return Score(int(thread.completion()), reason='it is ' + thread.completion())\n"
+    create(client, "number", f"from gradebox import Score\n\n\nasync def grade(thread):\n{number}")
     create(client, "half", "async def grade(thread):\n    return int(thread.completion()) / 2\n")
     batch = score(client, 60, "number", "half")
     finished(client, batch)
@@ -348,6 +354,7 @@ def test_each_grader_has_a_column_and_numbers_are_held_beside_numbers(page: Page
     assert page.locator("th.number").all_inner_texts() == ["thread", "score", "number@1", "ms"]
     assert page.locator("tr[data-row]").first.locator("td.number").all_inner_texts()[:3] == ["59", "29.5", "59"]
     page.click("text=compare its graders")
+    assert page.locator("tr[data-row] td").all_inner_texts()[:6] == ["t1", "1", "1", "it is 1", "0.5", ""]
     expect(page.locator("table.heat td")).to_have_count(100)
     assert sum(map(int, filter(None, page.locator("table.heat td").all_inner_texts()))) == 60
     shoot(page, "compare-graders")
