@@ -19,7 +19,7 @@ from gradebox.score import NotApplicable, Score
 from models.answers import MESSAGE_CHARACTERS
 from models.asking_scorer import lines_of
 from sandbox.errors import InfrastructureError
-from sandbox.grading import NO_SANDBOX, Stop
+from sandbox.grading import NO_SANDBOX, Grading, Stop
 from sandbox.guest.protocol.frames import encode
 from sandbox.limits import TEXT_BYTES
 from sandbox.proof import Scorer
@@ -113,9 +113,11 @@ class CombinedScorer:
     def _scored(self, threads: Sequence[memoryview], stop: Stop | None) -> list[list[Outcome]]:
         """The outcomes of each part; as many as it had before it was stopped."""
         payload = b"\n".join(threads)
-        found = []
+        found: list[list[Outcome]] = []
         for part in self._parts.values():
             with part.lend() as scorer:
+                if found and isinstance(scorer, Grading):
+                    scorer.reads_ids = False  # those of the first part are the outcome's
                 found.append(scorer.score(payload, 0, part.label, len(threads), stop=stop))
         return found
 

@@ -32,7 +32,11 @@ _log = logging.getLogger(__name__)
 
 
 class Grading:
-    """One grader, loaded. `take` gives a session that has loaded it; `drop` ends one, and hears why."""
+    """One grader, loaded. `take` gives a session that has loaded it; `drop` ends one, and hears why.
+
+    Attributes:
+        reads_ids: whether outcomes have the ids of their threads; where others have them, reading them is time lost.
+    """
 
     def __init__(self, take: Callable[[Stopping | None], Session], drop: Callable[[Session, str], None]) -> None:
         self._take = take
@@ -40,6 +44,7 @@ class Grading:
         self._session: Session | None = None
         self._refusal: OutcomeError | None = None
         self.traces: dict[int, str] = {}
+        self.reads_ids = True
 
     @property
     def session(self) -> Session:
@@ -81,7 +86,8 @@ class Grading:
             InfrastructureError, OSError: no sandbox could be had, or none could load the grader for a reason that may
                 pass, and there is no outcome yet. Where there are some, the others are of kind `infrastructure`.
         """
-        call = _Call(payload, count_lines(payload) if lines is None else lines, first_index, label, stop)
+        count = count_lines(payload) if lines is None else lines
+        call = _Call(payload, count, first_index, label, stop, reads_ids=self.reads_ids)
         self._run(call)
         return [_unanswered(each, label) if isinstance(each, Asked) else each for each in call.outcomes]
 
@@ -191,8 +197,10 @@ class _Call:
         label: str,
         stop: Stop | None,
         has_answers: bool = False,
+        reads_ids: bool = True,
     ) -> None:
         self._payload = payload
+        self._reads_ids = reads_ids
         self._has_answers = has_answers  # in front of each line, and no ids are read
         self._lines = lines
         self._first_index = first_index
@@ -300,7 +308,8 @@ class _Call:
     def _ids_of(self, first: int, number: int) -> list[str | int | None]:
         """Read when the first is wanted: the sandbox is at work then."""
         if not self._ids:
-            self._ids = [None] * self._lines if self._has_answers else read_ids(self._payload, self._lines)
+            has_none = self._has_answers or not self._reads_ids
+            self._ids = [None] * self._lines if has_none else read_ids(self._payload, self._lines)
         return self._ids[first : first + number]
 
 
