@@ -7,7 +7,7 @@ as much.
 
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, cast
@@ -27,7 +27,7 @@ from sandbox.session import count_lines
 from sandbox.slice_size import SliceSize
 from sandbox.thread_ids import read_ids
 
-_HELD = 2000  # outcomes of parts at a time: a chunk of two parts
+_HELD = 1000  # outcomes of parts at a time: no more than of one grader in a chunk
 _KEPT = 1000  # results of scores
 
 Lend = Callable[[], AbstractContextManager[Scorer]]
@@ -69,6 +69,31 @@ class _Result(NamedTuple):
     details: dict[str, Any] | None = None
 
 
+class _InTurns(ExitStack):
+    """The parts, of which one at a time has a sandbox. That which scored a slice last is the first to score the next:
+    to give a sandbox back and to take another costs as much as to score hundreds of threads.
+    """
+
+    def __init__(self, parts: Iterable[PartScorer]) -> None:
+        super().__init__()
+        self._parts = list(enumerate(parts))
+        self._scorer: Scorer | None = None
+
+    def score(self, threads: Sequence[memoryview], stop: Stop | None) -> list[list[Outcome]]:
+        """The outcomes of each part; as many as it had before it was stopped."""
+        payload = b"\n".join(threads)
+        found: dict[int, list[Outcome]] = {}
+        for number, part in self._parts:
+            if found or self._scorer is None:
+                self.close()
+                self._scorer = self.enter_context(part.lend())
+                if isinstance(self._scorer, Grading):
+                    self._scorer.reads_ids = number == 0  # those of the first part are the outcome's
+            found[number] = self._scorer.score(payload, 0, part.label, len(threads), stop=stop)
+        self._parts.reverse()
+        return [found[number] for number in range(len(found))]
+
+
 class CombinedScorer:
     """Made for one combination. Its outcomes are those that its source would come to; and it scores threads with half
     surrogate pairs, which cannot be sent to another grader.
@@ -93,33 +118,23 @@ class CombinedScorer:
         count = count_lines(payload) if lines is None else lines
         threads = list(lines_of(payload, count))
         outcomes: list[Outcome] = []
-        while len(outcomes) < count:
-            began, done = monotonic(), len(outcomes)
-            slice_lines = threads[done : done + min(self._slice_size.lines, self._most)]
-            try:
-                scored = self._scored(slice_lines, stop and partial(_stopped, stop, done))
-            except (InfrastructureError, OSError):
-                if not done:
-                    raise
-                return outcomes + _unscored(payload, first_index, label, done, count)
-            outcomes += [
-                self._outcome(of_thread, first_index + done, label) for of_thread in zip(*scored, strict=False)
-            ]
-            if len(outcomes) < done + len(slice_lines):
-                break
-            self._slice_size.took(len(slice_lines), monotonic() - began)
+        with _InTurns(self._parts.values()) as parts:
+            while len(outcomes) < count:
+                began, done = monotonic(), len(outcomes)
+                slice_lines = threads[done : done + min(self._slice_size.lines, self._most)]
+                try:
+                    scored = parts.score(slice_lines, stop and partial(_stopped, stop, done))
+                except (InfrastructureError, OSError):
+                    if not done:
+                        raise
+                    return outcomes + _unscored(payload, first_index, label, done, count)
+                outcomes += [
+                    self._outcome(of_thread, first_index + done, label) for of_thread in zip(*scored, strict=False)
+                ]
+                if len(outcomes) < done + len(slice_lines):
+                    break
+                self._slice_size.took(len(slice_lines), monotonic() - began)
         return outcomes
-
-    def _scored(self, threads: Sequence[memoryview], stop: Stop | None) -> list[list[Outcome]]:
-        """The outcomes of each part; as many as it had before it was stopped."""
-        payload = b"\n".join(threads)
-        found: list[list[Outcome]] = []
-        for part in self._parts.values():
-            with part.lend() as scorer:
-                if found and isinstance(scorer, Grading):
-                    scorer.reads_ids = False  # those of the first part are the outcome's
-                found.append(scorer.score(payload, 0, part.label, len(threads), stop=stop))
-        return found
 
     def _outcome(self, parts: Sequence[Outcome], first_index: int, label: str) -> Outcome:
         first = parts[0]
