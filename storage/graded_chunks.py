@@ -13,7 +13,7 @@ from storage.batch_plan import Plan
 from storage.batch_threads import with_end
 from storage.blocks import BLOCK_BYTES
 from storage.chunks import Chunk
-from storage.spool import Part, Spool
+from storage.spool import FileRange, Spool
 
 
 class GradedChunk(NamedTuple):
@@ -88,11 +88,11 @@ class GradedChunks:
         """The chunk of a row."""
         return self.chunks[bisect_right(self.chunks, row, key=lambda one: one.first_row) - 1]
 
-    def parts(self, spool: Spool, row: int, before: Place, at: Place) -> tuple[Part, Part]:
+    def ranges(self, spool: Spool, row: int, before: Place, at: Place) -> tuple[FileRange, FileRange]:
         """The line of a row's outcome and that of its thread; `before` is the place of the row before."""
         one = self.holding(row)
         start = Place(0, 0) if row == one.first_row else before
-        outcome = spool.outcomes_part(self._batch_id, one.unit, one.attempt, start.outcome_end, at.outcome_end)
+        outcome = spool.outcomes_range(self._batch_id, one.unit, one.attempt, start.outcome_end, at.outcome_end)
         end = min(at.thread_end, one.chunk.length)  # the last line of a batch may lack its end
         offset = one.chunk.offset
-        return outcome, spool.payload_part(self._batch_id, offset + start.thread_end, offset + end)
+        return outcome, spool.payload_range(self._batch_id, offset + start.thread_end, offset + end)

@@ -28,7 +28,7 @@ import msgspec
 from gradebox.outcome import ErrorKind
 from storage.errors import Conflict
 from storage.graded_chunks import GradedChunks, Place
-from storage.spool import Part, Spool
+from storage.spool import FileRange, Spool
 
 MAGIC = b"gbindex1"
 HEAD_BYTES = 16 * 1024
@@ -144,8 +144,8 @@ class OutcomeIndex:
     def places(self, rows: Sequence[int]) -> list[tuple[Place, Place]]:
         """For each row the place of the row before, and its own."""
         at = self._starts["places"]
-        parts = [self._part(at + 8 * max(row - 1, 0), at + 8 * (row + 1)) for row in rows]
-        found = [_little("I", data) for data in self._spool.read_parts(parts)]
+        ranges = [self._range(at + 8 * max(row - 1, 0), at + 8 * (row + 1)) for row in rows]
+        found = [_little("I", data) for data in self._spool.read_ranges(ranges)]
         return [(Place(one[0], one[1]), Place(one[-2], one[-1])) for one in found]
 
     def first(self, holds: Callable[[float], bool]) -> int:
@@ -165,11 +165,11 @@ class OutcomeIndex:
         """The number of the bucket that holds a position in the order of scores."""
         return bisect_right(self.head.buckets, position, key=lambda one: one.start) - 1
 
-    def _part(self, start: int, end: int) -> Part:
-        return self._spool.index_part(self._batch_id, self._name, start, end)
+    def _range(self, start: int, end: int) -> FileRange:
+        return self._spool.index_range(self._batch_id, self._name, start, end)
 
     def _bytes(self, start: int, end: int) -> bytes:
-        (data,) = self._spool.read_parts([self._part(start, end)])
+        (data,) = self._spool.read_ranges([self._range(start, end)])
         return data
 
 

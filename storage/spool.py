@@ -40,12 +40,13 @@ class Readable(Protocol):
         """The next bytes; none at the end."""
 
 
-class Part(NamedTuple):
-    """Bytes of a file, from `start` up to `end`."""
+class FileRange(NamedTuple):
+    """Bytes of a file, from `start` up to `end`; `payload_of` is the batch whose payload it is, if it is one."""
 
     path: str
     start: int
     end: int
+    payload_of: str | None = None
 
 
 class Spool:
@@ -77,17 +78,7 @@ class Spool:
 
     def read_payload(self, batch_id: str, offset: int, length: int) -> bytes:
         """`length` bytes of a payload, from `offset`. Raises PayloadLost where they are not there."""
-        try:
-            with self._as_os_errors():
-                data = self._read(self._payload(batch_id), offset, length)
-        except FileNotFoundError as error:
-            raise PayloadLost(f"the payload of batch {batch_id} is gone from the spool") from error
-        except OSError as error:
-            if error.errno != errno.EINVAL:
-                raise
-            raise PayloadLost(f"the payload of batch {batch_id} ends in the spool before {offset} bytes") from error
-        if len(data) != length:
-            raise PayloadLost(f"the payload of batch {batch_id} is cut off in the spool at {offset + len(data)} bytes")
+        (data,) = self.read_ranges([self.payload_range(batch_id, offset, offset + length)])
         return data
 
     def write_outcomes(self, batch_id: str, files: Mapping[tuple[int, int], bytes]) -> None:
@@ -169,37 +160,42 @@ class Spool:
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm_file(self._index(batch_id, name))
 
-    def index_part(self, batch_id: str, name: str, start: int, end: int) -> Part:
-        """A part of an index."""
-        return Part(self._index(batch_id, name), start, end)
+    def index_range(self, batch_id: str, name: str, start: int, end: int) -> FileRange:
+        """A range of an index."""
+        return FileRange(self._index(batch_id, name), start, end)
 
-    def outcomes_part(self, batch_id: str, unit: int, attempt: int, start: int, end: int) -> Part:
-        """A part of the outcomes of a unit."""
-        return Part(self._outcomes(batch_id, unit, attempt), start, end)
+    def outcomes_range(self, batch_id: str, unit: int, attempt: int, start: int, end: int) -> FileRange:
+        """A range of the outcomes of a unit."""
+        return FileRange(self._outcomes(batch_id, unit, attempt), start, end)
 
-    def payload_part(self, batch_id: str, start: int, end: int) -> Part:
-        """A part of a payload."""
-        return Part(self._payload(batch_id), start, end)
+    def payload_range(self, batch_id: str, start: int, end: int) -> FileRange:
+        """A range of a payload."""
+        return FileRange(self._payload(batch_id), start, end, batch_id)
 
-    def read_parts(self, parts: Iterable[Part]) -> Iterator[bytes]:
-        """The bytes of each part, fewer where its file ends before. An object store is asked for several at once."""
+    def read_ranges(self, ranges: Iterable[FileRange]) -> Iterator[bytes]:
+        """The bytes of each range. An object store is asked for several at once.
+
+        Raises:
+            PayloadLost: a payload is gone, or ends before.
+            FileNotFoundError: another file is gone.
+        """
         if self._is_folder:
-            yield from (self._read(path, start, end - start) for path, start, end in parts)
+            yield from (_whole(one, _read(one)) for one in ranges)
             return
-        together: list[Part] = []
-        for part in parts:
-            together.append(part)
-            if sum(end - start for _, start, end in together) >= _TOGETHER_BYTES:
+        together: list[FileRange] = []
+        for one in ranges:
+            together.append(one)
+            if sum(each.end - each.start for each in together) >= _TOGETHER_BYTES:
                 yield from self._read_at_once(together)
                 together = []
         yield from self._read_at_once(together)
 
-    def _read_at_once(self, parts: list[Part]) -> list[bytes]:
-        asked = [part for part in parts if part.start < part.end]  # S3 has no words for an empty range
-        paths, starts, ends = ([part[number] for part in asked] for number in range(3))
+    def _read_at_once(self, ranges: list[FileRange]) -> list[bytes]:
+        asked = [one for one in ranges if one.start < one.end]  # S3 has no words for an empty range
+        paths, starts, ends = ([one[number] for one in asked] for number in range(3))
         with self._as_os_errors():
-            found = iter(self._files.cat_ranges(paths, starts, ends, on_error="raise") if asked else ())
-        return [next(found) if part.start < part.end else b"" for part in parts]
+            found = iter(self._files.cat_ranges(paths, starts, ends, on_error="return") if asked else ())
+            return [_whole(one, next(found)) if one.start < one.end else b"" for one in ranges]
 
     def write_archive(self, sha256: str, archive: Readable) -> None:
         """The content of an environment, whole or not at all. Every writer writes the same."""
@@ -376,13 +372,6 @@ class Spool:
                 file.discard()
                 raise
 
-    def _read(self, path: str, offset: int, length: int) -> bytes:
-        if self._is_folder:
-            with Path(path).open("rb") as file:
-                file.seek(offset)
-                return file.read(length)
-        return cast(bytes, self._files.cat_file(path, start=offset, end=offset + length))
-
     @contextmanager
     def _as_os_errors(self) -> Iterator[None]:
         try:
@@ -412,6 +401,33 @@ class Spool:
                 for file in files:
                     disk.sync(file)
                 disk.sync_folder(Path(paths[0]).parent)
+
+
+def _read(one: FileRange) -> bytes | OSError:
+    try:
+        with Path(one.path).open("rb") as file:
+            file.seek(one.start)
+            return file.read(one.end - one.start)
+    except OSError as error:
+        return error
+
+
+def _whole(one: FileRange, found: bytes | BaseException) -> bytes:
+    """What was found. Raises as `read_ranges` does where that is not all of the range."""
+    if isinstance(found, bytes) and len(found) == one.end - one.start:
+        return found
+    if isinstance(found, bytes):
+        what = f"is cut off in the spool at {one.start + len(found)} bytes"
+        found = OSError(errno.EIO, f"the file {what}", one.path)
+    elif isinstance(found, FileNotFoundError):
+        what = "is gone from the spool"
+    elif isinstance(found, OSError) and found.errno == errno.EINVAL:
+        what = f"ends in the spool before {one.start} bytes"
+    else:
+        raise found
+    if one.payload_of is None:
+        raise found
+    raise PayloadLost(f"the payload of batch {one.payload_of} {what}") from found
 
 
 _Errors = tuple[type[Exception], ...]

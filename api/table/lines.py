@@ -16,13 +16,13 @@ Lines = tuple[bytes, bytes | None]
 def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequence[int]) -> Iterator[Lines]:
     """Those of any rows. Raises OSError and Conflict."""
     places = zip(rows, index.places(rows), strict=True)
-    parts = [graded.parts(spool, row, before, at) for row, (before, at) in places]
-    is_long = [thread.end - thread.start > THREAD_BYTES for _, thread in parts]
+    ranges = [graded.ranges(spool, row, before, at) for row, (before, at) in places]
+    is_long = [thread.end - thread.start > THREAD_BYTES for _, thread in ranges]
     shown = [
         (outcome, thread._replace(end=thread.start) if long else thread)
-        for long, (outcome, thread) in zip(is_long, parts, strict=True)
+        for long, (outcome, thread) in zip(is_long, ranges, strict=True)
     ]
-    read = spool.read_parts(chain.from_iterable(shown))
+    read = spool.read_ranges(chain.from_iterable(shown))
     for long, outcome, thread in zip(is_long, read, read, strict=True):
         yield outcome, None if long else thread
 

@@ -1,5 +1,6 @@
 import io
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,25 @@ def test_a_payload_that_is_cut_off_is_noticed(spool: Spool) -> None:
         spool.read_payload("b1", 8, 5)
     with pytest.raises(PayloadLost):
         spool.read_payload("b1", 20, 5)
+
+
+def test_ranges_of_several_files(spool: Spool) -> None:
+    with spool.writing_payload("b1") as file:
+        file.write(b"0123456789")
+    spool.write_outcomes("b1", {(0, 1): b"abcdef"})
+    letters, numbers = partial(spool.outcomes_range, "b1", 0, 1), partial(spool.payload_range, "b1")
+    assert list(spool.read_ranges([numbers(2, 4), letters(0, 3), numbers(5, 5), letters(4, 6)])) == [
+        b"23",
+        b"abc",
+        b"",
+        b"ef",
+    ]
+    for lost in (numbers(8, 12), numbers(20, 22), spool.payload_range("b2", 0, 1)):
+        with pytest.raises(PayloadLost):
+            list(spool.read_ranges([letters(0, 3), lost]))
+    for away in (letters(4, 7), spool.outcomes_range("b1", 1, 1, 0, 1)):
+        with pytest.raises(OSError):
+            list(spool.read_ranges([numbers(2, 4), away]))
 
 
 def test_the_data_of_an_environment(spool: Spool) -> None:

@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import httpx
 import pytest
@@ -170,3 +171,15 @@ def test_threads_that_are_gone_from_the_spool_are_no_fault_of_the_service(
         answer = client.get(f"{URL}/{batch}/{path}")
         assert f"the payload of batch {batch} is gone" in problem(answer, 404, "not-found"), path
     assert spool.indexes(batch) == []
+
+
+def test_a_page_of_threads_that_are_gone_or_cut_off_is_not_shown_without_their_completions(
+    service: Service, client: httpx.Client, batch: str
+) -> None:
+    url, page = f"{URL}/{batch}/table", {"grader": "number", "sort": "-score"}
+    assert client.get(url, params=page).json()["total"] == 12  # the index is there
+    payload = Path(service.store.spool._payload(batch))
+    payload.write_bytes(payload.read_bytes()[:-20])
+    assert "is cut off in the spool" in problem(client.get(url, params=page), 404, "not-found")
+    payload.unlink()
+    assert "is gone from the spool" in problem(client.get(url, params=page), 404, "not-found")
