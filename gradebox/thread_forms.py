@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+METADATA = "metadata."  # the names of its fields begin with it, where they might be names of something else
 ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function", "document"))
 
 _MEANT = {

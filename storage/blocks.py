@@ -1,8 +1,18 @@
 """Blocks of lines: what is moved at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 BLOCK_BYTES = 256 * 1024
+
+
+def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of blocks, which need not end where lines end; without their ends."""
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        yield from whole
+    if rest:
+        yield rest
 
 
 def joined(pieces: Iterator[bytes]) -> Iterator[bytes]:

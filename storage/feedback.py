@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 from gradebox.judges.feedback import cut, settings_of
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.schemas import FeedbackOf, Version
+from gradebox.thread_forms import METADATA
 from storage.batch_plan import Wanted
 from storage.graders import Graders
 
 GIVEN = "given"
-METADATA = "metadata."
 _SOURCE_BYTES = 120_000  # a sandbox takes 128 KiB, with its limits
 _KEY = "feedback/{key}"  # which no grader of a project can have
 

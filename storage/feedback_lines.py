@@ -12,9 +12,12 @@ import msgspec
 
 from gradebox.judges.feedback import differs
 from gradebox.schemas import Batch, FeedbackOf
+from gradebox.thread_forms import METADATA
 from storage import batch_threads, outcomes
 from storage.batches import Batches
-from storage.feedback import GIVEN, METADATA
+from storage.blocks import lines_of
+from storage.errors import Refused
+from storage.feedback import GIVEN
 from storage.spool import Spool
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -36,6 +39,33 @@ class _Outcome(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Outcome).decode
 
 
+class _Given:
+    """Labels that came with the request, by the ids of threads, or their indices where they have none."""
+
+    def __init__(self, labels: Mapping[str, float]) -> None:
+        self._labels = labels
+        self._threads: dict[str, int] = {}
+
+    def of(self, outcome: _Outcome) -> float | None:
+        """The label of the thread of an outcome. Raises Refused where another thread has it too."""
+        name = str(outcome.index if outcome.id is None else outcome.id)
+        label = self._labels.get(name)
+        if label is not None and (other := self._threads.setdefault(name, outcome.index)) != outcome.index:
+            raise Refused(
+                f"the label {name!r:.80} is that of threads {other} and {outcome.index}: record labels by `index`, and "
+                "name the grader that they are recorded of"
+            )
+        return label
+
+    def check_used(self) -> None:
+        """Raises Refused where a label was of no thread."""
+        if unused := [name for name in self._labels if name not in self._threads]:
+            raise Refused(
+                f"{len(unused)} of {len(self._labels)} labels are of no thread of the batch, such as "
+                f"{unused[0]!r:.80}: name each thread by its id, or by its index where it has none"
+            )
+
+
 def read(
     batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
 ) -> Iterator[bytes]:
@@ -44,29 +74,35 @@ def read(
 
     `labels` are by the id of a thread, or its index where it has none. A line of more than `line_bytes` stands without
     its thread.
+
+    Raises:
+        Refused: a label is of two threads, or of none.
     """
+    given = _Given(labels)
     block: list[bytes] = []
     seen = 0
-    for line, size in _lines(batches, spool, batch, of, labels, line_bytes):
+    for line, size in _lines(batches, spool, batch, of, given, line_bytes):
         seen += size
         if line is not None:
             block.append(line)
         if seen >= _SEEN_BYTES:
             yield b"".join(block)
             block, seen = [], 0
+    if batch.state == "finished":  # else it may lack outcomes
+        given.check_used()
     if block:
         yield b"".join(block)
 
 
 def _lines(
-    batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
+    batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, given: _Given, line_bytes: int
 ) -> Iterator[tuple[bytes | None, int]]:
     """For each thread its line, if it has one, and how many bytes were looked at."""
-    threads = _each(batch_threads.read(batches, spool, batch.id))
-    told = groupby(_each(outcomes.read(batches, spool, batch.id)), _index)  # of a cancelled batch fewer than threads
+    threads = lines_of(batch_threads.read(batches, spool, batch.id))
+    told = groupby(lines_of(outcomes.read(batches, spool, batch.id)), _index)  # of a cancelled batch fewer than threads
     for (_, said), thread in zip(told, threads, strict=False):
         lines = list(said)
-        yield _line(of, lines, thread, labels, line_bytes), len(thread) + sum(map(len, lines))
+        yield _line(of, lines, thread, given, line_bytes), len(thread) + sum(map(len, lines))
 
 
 def _index(line: bytes) -> bytes:
@@ -74,15 +110,13 @@ def _index(line: bytes) -> bytes:
     return line[: line.index(b",")]
 
 
-def _line(
-    of: FeedbackOf, lines: list[bytes], thread: bytes, labels: Mapping[str, float], line_bytes: int
-) -> bytes | None:
+def _line(of: FeedbackOf, lines: list[bytes], thread: bytes, given: _Given, line_bytes: int) -> bytes | None:
     """The line of a thread that these outcomes are of."""
     found = _of_grader(lines, of.grader)
     if found is None:
         return None
     outcome, said = found
-    label = _label(of, outcome, lines, labels)
+    label = _label(of, outcome, lines, given)
     if outcome.score is None or not _is_wanted(of, outcome.score, label):
         return None
     return _joined(outcome, said, thread, label, line_bytes)
@@ -96,12 +130,12 @@ def _of_grader(lines: list[bytes], grader: str) -> tuple[_Outcome, bytes] | None
     return None
 
 
-def _label(of: FeedbackOf, outcome: _Outcome, lines: list[bytes], given: Mapping[str, float]) -> float | None:
+def _label(of: FeedbackOf, outcome: _Outcome, lines: list[bytes], given: _Given) -> float | None:
     """The right score of a thread, as far as it is known here."""
     if of.labels is None or of.labels.startswith(METADATA):
         return None
     if of.labels == GIVEN:
-        return given.get(str(outcome.index if outcome.id is None else outcome.id))
+        return given.of(outcome)
     found = _of_grader(lines, of.labels)
     return None if found is None else found[0].score
 
@@ -133,13 +167,3 @@ def _value(thread: bytes) -> bytes:
     except (msgspec.DecodeError, RecursionError):
         return _encode(bare.decode(errors="replace"))
     return bare
-
-
-def _each(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines of blocks, which need not end where lines end."""
-    rest = b""
-    for block in blocks:
-        *whole, rest = (rest + block).split(b"\n")
-        yield from whole
-    if rest:
-        yield rest

@@ -17,6 +17,7 @@ from gradebox.outcome import Outcome
 from gradebox.outcome_table import MOST_PICKED
 from gradebox.schemas import Batch
 from storage import batch_threads, outcomes
+from storage.blocks import lines_of
 from storage.errors import NotFound
 from ui.samples import SAMPLES_SHOWN
 from ui.templates import MOST_SHOWN, as_json, page, rendered
@@ -109,8 +110,7 @@ def samples(services: Services, project: str, place: str) -> str:
     blocks = batch_threads.read_picked(store.batches, store.spool, batch.id, [int(index) for index in indices])
     taken: list[str] = []
     size = 0
-    lines = (line for block in blocks for line in block.removesuffix(b"\n").split(b"\n"))
-    for number, line in zip(indices, lines, strict=True):
+    for number, line in zip(indices, lines_of(blocks), strict=True):
         if not taken and len(line) > SAMPLES_SHOWN:
             raise too_large(
                 f"thread {int(number)} has {len(line)} bytes, and the editor takes samples of {SAMPLES_SHOWN}: score "

@@ -10,6 +10,7 @@ from api.http.problems import invalid, too_large
 from gradebox.outcome import Outcome
 from sandbox import thread_ids
 from sandbox.limits import TEXT_BYTES
+from storage.blocks import lines_of
 
 MOST_SCORES = 100_000  # of one request
 _NOTHING = "nothing was recorded"
@@ -81,8 +82,7 @@ class _Threads:
         by_index = {one.index for one in scores if one.index is not None}
         self.ids: dict[int, Id] = {}
         self.indices: dict[Id, list[int]] = {}
-        lines = (line for block in threads for line in block.removesuffix(b"\n").split(b"\n"))
-        for index, line in enumerate(lines):
+        for index, line in enumerate(lines_of(threads)):
             if (of := thread_ids.read_id(line)) is None:
                 continue
             if of in by_id and len(found := self.indices.setdefault(of, [])) < _TWO:

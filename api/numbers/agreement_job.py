@@ -1,20 +1,20 @@
 """Compares the scores of a grader with labels, and with the lengths of completions."""
 
-import json
 from array import array
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from api.numbers.bootstrap import Array, interval
-from api.numbers.jobs import METADATA, AgreementJob
+from api.numbers.jobs import AgreementJob
 from api.numbers.outcome_column import NO_SCORE, Line, decode, finite, mean_of
 from api.numbers.pair_counts import pair_counts
+from api.table.completions import value_of
 from gradebox import thread_forms
 from gradebox.agreement import Agreement, Correlation, LengthBias, LengthQuarter
 from gradebox.schemas import BiasCount
+from gradebox.thread_forms import METADATA
 from storage.summary import spent
 
 MOST_VALUES = 20
@@ -177,20 +177,12 @@ def _of_threads(threads: Iterable[bytes], label: str) -> "tuple[array[float], ar
 def _looked_at(line: bytes) -> tuple[float, dict[str, Any]]:
     """The length of the completion, NaN where there is none, and the metadata. What is no thread has neither."""
     try:
-        turns, metadata, _ = thread_forms.read(_value(line), keep_unknown=True)
+        turns, metadata, _ = thread_forms.read(value_of(line), keep_unknown=True)
     except (ValueError, RecursionError):  # it became an outcome of kind `bad_input`
         return NO_SCORE, {}
     if not turns or turns[-1][0] != "assistant":
         return NO_SCORE, metadata
     return float(len(turns[-1][1])), metadata
-
-
-def _value(line: bytes) -> object:
-    """As graders are given it: with halves of surrogate pairs, which msgspec refuses, and without a byte order mark."""
-    try:
-        return msgspec.json.decode(line)
-    except msgspec.DecodeError:
-        return json.loads(line.decode("utf-8-sig"))
 
 
 def _number_at(metadata: dict[str, Any], path: list[str]) -> float:

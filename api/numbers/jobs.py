@@ -10,7 +10,6 @@ OUT_OF_MEMORY = 9
 """The exit code of the program where its memory did not suffice."""
 MOST_SCORES = 10_000
 """Of more, an interval is a normal one: the jackknife of BCa takes time that grows with the square."""
-METADATA = "metadata."
 """What a label begins with that is a field of the threads."""
 
 

@@ -7,6 +7,7 @@ from typing import IO
 import msgspec
 
 from api.numbers.jobs import Job
+from storage.blocks import lines_of
 
 _LENGTH = struct.Struct(">Q")
 _decoder: msgspec.json.Decoder[Job] = msgspec.json.Decoder(Job)
@@ -44,12 +45,7 @@ def read_blocks(file: IO[bytes]) -> Iterator[bytes]:
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:
     """The lines of the next stream, without their ends. It must be read to its end before the next one."""
-    rest = b""
-    while block := _frame(file):
-        *whole, rest = (rest + block).split(b"\n")
-        yield from whole
-    if rest:
-        yield rest
+    return lines_of(iter(lambda: _frame(file), b""))
 
 
 def _write_frame(file: IO[bytes], block: bytes) -> None:

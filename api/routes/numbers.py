@@ -9,12 +9,13 @@ from api.access.auth import InProject
 from api.http.problems import invalid
 from api.intake.grader_of_batch import label_of
 from api.numbers import process
-from api.numbers.jobs import METADATA, AgreementJob, ComparisonJob, Job, Side
+from api.numbers.jobs import AgreementJob, ComparisonJob, Job, Side
 from api.services import Served, Services
 from gradebox.agreement import Agreement
 from gradebox.comparison import Comparison
 from gradebox.outcome import Spent
 from gradebox.schemas import ENDED, Batch
+from gradebox.thread_forms import METADATA
 from storage import batch_threads, outcomes
 from storage.errors import Conflict
 

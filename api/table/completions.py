@@ -15,7 +15,7 @@ def completion(line: bytes) -> str | None:
     assistant's.
     """
     try:
-        value = _value(line)
+        value = value_of(line)
         return None if type(value) is dict and thread_forms.is_group(value) else _said_last(value)
     except (ValueError, RecursionError):  # it became an outcome of kind `bad_input`
         return None
@@ -24,7 +24,7 @@ def completion(line: bytes) -> str | None:
 def completions(line: bytes) -> list[str]:
     """The completion of a thread, or those of a group, as far as there are some."""
     try:
-        value = _value(line)
+        value = value_of(line)
         is_group = type(value) is dict and thread_forms.is_group(value)
         found = [_said_last(each) for each in (group_forms.members(value) if is_group else [value])]
     except (ValueError, RecursionError):  # as above
@@ -41,8 +41,13 @@ def _said_last(value: Any) -> str | None:
     return turns[-1][1] if turns and turns[-1][0] == "assistant" else None
 
 
-def _value(line: bytes) -> Any:
-    """As graders are given it: with halves of surrogate pairs, which msgspec refuses, and without a byte order mark."""
+def value_of(line: bytes) -> Any:
+    """The JSON of a thread, as graders are given it: with halves of surrogate pairs, which msgspec refuses, and without
+    a byte order mark.
+
+    Raises:
+        ValueError, RecursionError: it is none.
+    """
     try:
         return msgspec.json.decode(line)
     except msgspec.DecodeError:

@@ -12,9 +12,9 @@ from typing import Any
 
 from gradebox.judges.criterion import ContextFields
 from gradebox.thread import StringThread
+from gradebox.thread_forms import METADATA
 
 COMPLETION = "completion"
-_METADATA = "metadata."
 _encode = JSONEncoder(ensure_ascii=False).encode
 _MISSING = object()
 
@@ -89,7 +89,7 @@ def check_names(fields: ContextFields) -> None:
 
 
 def _in_metadata(metadata: Any, field: str) -> Any:
-    path = field.removeprefix(_METADATA)
+    path = field.removeprefix(METADATA)
     found = _at(metadata, path)
     if found is _MISSING:
         found = metadata

@@ -13,7 +13,7 @@ from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
 from storage import accepted_answer, feedback, feedback_lines, names
 from storage.chunks import CHUNK_LINES
-from storage.errors import Conflict, NotFound
+from storage.errors import Conflict, NotFound, Refused
 from storage.store import Store
 from storage.uploads import Upload
 from tests.storage.making import SOURCE, accept, claim, finish, line, outcomes_of, proved, wanted
@@ -80,12 +80,37 @@ def test_labels_come_from_a_grader_from_the_request_or_later_from_the_thread(sto
     by_grader = read(store, batch, of(batch, labels="gold@1", threshold=None))
     assert [(one["id"], one["metadata"]["label"]) for one in by_grader] == [(n, 1.0) for n in range(0, LINES, 2)]
     assert {one["metadata"]["outcome"]["grader"] for one in by_grader} == {"exact@1"}
-    given = {"1": 0.5, "2": 0.5, "3": 1.0, "none": 1.0}
+    given = {"1": 0.5, "2": 0.5, "3": 1.0}
     assert [one["id"] for one in read(store, batch, of(batch, labels="given", threshold=None), given)] == [1, 2]
     assert [one["id"] for one in read(store, batch, of(batch, labels="given", threshold=0.4), given)] == [2]
     everyone = of(batch, labels="given", on="all", threshold=None)
     assert [one["id"] for one in read(store, batch, everyone, given)] == [1, 2, 3]
     assert len(read(store, batch, of(batch, labels="metadata.gold"))) == LINES
+
+
+def test_a_label_is_of_one_thread(store: Store) -> None:
+    threads = [b'{"completion": "a"}\n', b'{"completion": "b", "id": "0"}\n', b'{"completion": "c", "id": 7}\n']
+    batch = finished(
+        store, wanted(store, "exact"), line=threads.__getitem__, lines=3,
+        outcome=lambda one: replace(one, score=0.0, id=(None, "0", 7)[one.index]),
+    )  # fmt: skip
+    given = of(batch, labels="given", threshold=None)
+    assert [one["metadata"]["label"] for one in read(store, batch, given, {"7": 1.0})] == [1.0]
+    with pytest.raises(Refused, match="'0' is that of threads 0 and 1: record labels by `index`"):
+        read(store, batch, given, {"0": 1.0, "7": 1.0})
+    with pytest.raises(Refused, match="1 of 2 labels are of no thread of the batch, such as '2'"):
+        read(store, batch, given, {"7": 1.0, "2": 1.0})
+
+
+def test_of_a_cancelled_batch_labels_may_be_of_threads_that_have_no_outcome(store: Store) -> None:
+    batch = accept(store, LINES, wanted(store, "exact"))
+    lease = claim(store)
+    finish(store, lease, [scores(one) for one in outcomes_of(store, lease)])
+    store.batches.cancel("default", batch)
+    cancelled = store.batches.get("default", batch)
+    assert cancelled.state == "cancelled"
+    found = read(store, cancelled, of(cancelled, labels="given", threshold=None), {"2": 1.0, str(LINES - 1): 1.0})
+    assert [one["id"] for one in found] == [2]
 
 
 def test_threads_of_any_look_are_moved_and_too_long_ones_are_left_out(store: Store) -> None:

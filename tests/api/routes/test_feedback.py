@@ -60,8 +60,10 @@ def test_what_is_refused_leaves_nothing(
 ) -> None:
     before = left(client, service)
     assert "less than 1" in problem(ask(client, batch), 409, "nothing-to-say")
-    said = problem(ask(client, batch, of="judge", labels={"none": 1.0}), 409, "nothing-to-say")
+    said = problem(ask(client, batch, of="judge", labels={"5": 5.0}), 409, "nothing-to-say")
     assert "another than its label" in said
+    said = problem(ask(client, batch, of="judge", labels={"5": 1.0, "none": 1.0}), 422, "invalid-request")
+    assert "'none'" in said
     problem(ask(client, batch, model="other"), 404, "not-found")
     problem(ask(client, batch, on="some"), 422, "invalid-request")
     problem(ask(client, batch, labels=["a"]), 422, "invalid-request")

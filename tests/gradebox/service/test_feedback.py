@@ -158,9 +158,11 @@ def test_feedback_on_a_judge_is_where_labels_differ(client: Client, server: Mode
         ("t0", 1.0, None), ("t1", 1.0, None), *((f"t{n}", None, "the label bears the score out") for n in range(2, 6))
     ]  # fmt: skip
     assert all(one.spent is None for one in by_field[2:])
-    by_id = given(batch.feedback("m", of="judge", grader="polite", labels={"t5": 1.0, "t0": 1.0, "t9": 0.0}))
+    by_id = given(batch.feedback("m", of="judge", grader="polite", labels={"t5": 1.0, "t0": 1.0}))
     assert [(one.id, (one.details or {})["label"]) for one in by_id] == [("t5", 1.0)]
     before = len(server.bodies)
+    with pytest.raises(ApiError, match="1 of 2 labels are of no thread of the batch, such as 't9'"):
+        batch.feedback("m", of="judge", grader="polite", labels={"t5": 1.0, "t9": 0.0})
     by_grader = given(batch.feedback("m", of="judge", grader="polite@1", labels="short", instructions="See it."))
     assert [one.id for one in by_grader] == ["t0", "t1", "t2", "t3", "t4", "t5"]
     assert [one.score for one in by_grader] == [1.0] * 4 + [0.0] * 2
