@@ -1,4 +1,4 @@
-"""What the API is told by the environment: `GRADEBOX_HOST` and so on."""
+"""The settings of the API, which environment variables such as `GRADEBOX_HOST` give."""
 
 from pathlib import Path
 from typing import Annotated, Literal

@@ -89,7 +89,7 @@ def _memory(results: Results, service: Service, browser: httpx.Client) -> None:
 
 
 def _beside(results: Results, scale: Scale, service: Service, browser: httpx.Client) -> None:
-    """A batch by itself, and beside people each of whom has what they type checked every few seconds."""
+    """How long a batch takes alone, and while editors check what is typed in them every few seconds."""
     count = scale.threads * 4
     path = threads.file(count)
     service.score("regex", path, count)

@@ -223,7 +223,7 @@ def _fault(parts: Iterable[Outcome]) -> OutcomeError | None:
 
 
 def _said(label: str, outcome: Outcome) -> Said:
-    """What a part says, as a grader that asks it is told."""
+    """The outcome of a part, in the form in which an asking grader gets the answer of another grader."""
     if outcome.not_applicable is not None:
         return NotApplicable(outcome.not_applicable)
     if outcome.score is None:

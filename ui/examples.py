@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 
-class Example(NamedTuple):
+class ExampleGrader(NamedTuple):
     """A grader. `samples` are JSON lines."""
 
     name: str
@@ -47,15 +47,15 @@ _SUM = '{"id": "right", "prompt": "What is 2+2?", "completion": "It is 4", "meta
 _WRONG_SUM = '{"id": "wrong", "prompt": "What is 2+2?", "completion": "It is 5", "metadata": {"answer": "4"}}\n'
 
 EXAMPLES = [
-    Example(
+    ExampleGrader(
         "has-answer", "The right answer", "The last number of the completion is compared.", _ANSWER, _SUM + _WRONG_SUM
     ),
-    Example(
+    ExampleGrader(
         "json-keys",
         "JSON with its keys",
         "A part of the score for each key, with a reason.",
         _JSON,
         '{"id": "whole", "completion": "{\\"answer\\": 4}"}\n{"id": "none", "completion": "four"}\n',
     ),
-    Example("short", "Short enough", "Fewer words score higher.", _LENGTH, _SUM),
+    ExampleGrader("short", "Short enough", "Fewer words score higher.", _LENGTH, _SUM),
 ]

@@ -1,4 +1,4 @@
-"""Large answers, shared by API keys: how many are made at once, and how much of them lies unread."""
+"""Large answers: API keys share how many are made at once, and how many of their bytes wait for slow clients."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial

@@ -34,7 +34,7 @@ class _Group:
         self.indices: list[int] = []
 
 
-class ErrorCounts:
+class ErrorCounter:
     """Counts the errors of one grader, for so many seconds of looking at messages."""
 
     def __init__(self, grader: str, time_s: float = _TIME_S) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from api.numbers.bootstrap import Array
-from api.numbers.error_groups import ErrorCounts
+from api.numbers.error_groups import ErrorCounter
 from api.numbers.jobs import IndexJob
 from api.numbers.outcome_column import NO_SCORE
 from storage.outcome_index import FIRST_BUCKET, KINDS, MOST_BUCKETS, Bucket, Head
@@ -38,7 +38,7 @@ def run(job: IndexJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> b
     """The index as a file. Raises ValueError where a stream has more or fewer lines than the chunks."""
     scores, run_ms, ends = array("d"), array("d"), []
     kinds: dict[int, str] = {}
-    errors = ErrorCounts(job.grader)
+    errors = ErrorCounter(job.grader)
     for block in outcomes:
         lines = _decode_lines(block)
         for row, line in enumerate(lines, len(scores)):

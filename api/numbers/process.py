@@ -37,7 +37,7 @@ def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: f
 def run_into(
     result: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: float = TIME_S
 ) -> None:
-    """Has the program write what it prints into a file. The streams are moved, and never held whole.
+    """Runs the program, with `result` as its standard output. The streams are passed on block by block.
 
     Raises:
         ProblemError: it takes more than a minute, or more than 2 GiB of memory.
@@ -69,7 +69,7 @@ def run_into(
 
 
 class _Watchdog(Thread):
-    """Ends the program where its time is over, or nobody waits for it. `found` says which."""
+    """Ends the program when its time is over (`found` is `late`) or its caller is gone (`gone`)."""
 
     def __init__(self, process: subprocess.Popen[bytes], is_gone: IsGone, time_s: float) -> None:
         super().__init__(name="statistics-watchdog")

@@ -14,7 +14,7 @@ _TIME_S = 90  # of processor time; the caller waits for less
 
 
 def result(file: IO[bytes]) -> bytes:
-    """What the job in the file comes to."""
+    """The result of the job in the file, as bytes."""
     job = read_job(file)
     match job:
         case SummaryJob():

@@ -8,7 +8,7 @@ import msgspec
 from api.numbers.jobs import TextFound
 from api.table.lines import Lines, by_index, in_order
 from api.table.making import GraderTable
-from api.table.rows import Row, row_of
+from api.table.rows import ShownRow, row_of
 from gradebox.outcome_table import Sort
 from storage.outcome_selection import OutcomeFilter, OutcomeSelection
 from storage.spool import Spool
@@ -40,7 +40,7 @@ class _Page(msgspec.Struct):
     searched: int | None
     is_cut: bool
     is_over: bool
-    rows: list[Row]
+    rows: list[ShownRow]
 
 
 def page(spool: Spool, table: GraderTable, of: PageOf, text: TextFound | None) -> bytes:

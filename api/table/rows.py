@@ -16,7 +16,7 @@ _Raw = msgspec.Raw | UnsetType
 _TEXTS = ("reason", "stdout", "not_applicable")
 
 
-class Row(msgspec.Struct, omit_defaults=True, gc=False):
+class ShownRow(msgspec.Struct, omit_defaults=True, gc=False):
     """An outcome, of which the parts that may be large stay as they are written; as it is answered, a `TableRow`."""
 
     index: int
@@ -37,10 +37,10 @@ class Row(msgspec.Struct, omit_defaults=True, gc=False):
     cut: list[str] = []
 
 
-_decode = msgspec.json.Decoder(Row).decode
+_decode = msgspec.json.Decoder(ShownRow).decode
 
 
-def row_of(outcome: bytes, thread: bytes | None) -> Row:
+def row_of(outcome: bytes, thread: bytes | None) -> ShownRow:
     """A row from the line of an outcome and that of its thread; None where that is too long to be looked at."""
     row = _decode(outcome)
     cut: list[str] = []

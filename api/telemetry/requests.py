@@ -45,7 +45,7 @@ class Refusals:
         self._counts = Counts[str]()
 
     def note(self, status: int) -> None:
-        """Counts one. The first is told of, with those that follow it, after a while."""
+        """Counts one. The first starts a timer, which logs it with those that come until then."""
         if not self._counts:
             get_running_loop().call_later(REFUSALS_S, self.tell)
         self._counts[str(status)] += 1

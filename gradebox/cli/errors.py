@@ -8,7 +8,7 @@ MESSAGES = 10_000  # that are counted apart: what a grader says may differ in ev
 
 
 @dataclass
-class ErrorGroup:
+class CountedError:
     """Outcomes of one grader with the same error."""
 
     kind: str
@@ -38,7 +38,7 @@ class ErrorCounts:
     def __init__(self, kind: str | None) -> None:
         self.total = 0
         self._kind = kind
-        self._groups: dict[tuple[str, str, str], ErrorGroup] = {}
+        self._groups: dict[tuple[str, str, str], CountedError] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Counts an outcome."""
@@ -48,8 +48,8 @@ class ErrorCounts:
         self.total += 1
         key = outcome.grader, error.kind, error.message
         if key in self._groups or len(self._groups) < MESSAGES:
-            self._groups.setdefault(key, ErrorGroup(error.kind, error.message, outcome)).count += 1
+            self._groups.setdefault(key, CountedError(error.kind, error.message, outcome)).count += 1
 
-    def most_frequent(self, limit: int) -> list[ErrorGroup]:
+    def most_frequent(self, limit: int) -> list[CountedError]:
         """At most so many messages."""
         return sorted(self._groups.values(), key=lambda group: -group.count)[:limit]

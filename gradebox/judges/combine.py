@@ -37,7 +37,7 @@ class Combine:
         normalize: bool = False,
         formula: str | None = None,
     ) -> None:
-        """A combination.
+        """Combines graders and judges into one score.
 
         Args:
             parts: up to 16, by the names that they have here: each the key of a grader, `"helpful-judge@3"`, a judge,

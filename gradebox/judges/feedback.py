@@ -52,7 +52,7 @@ class Feedback:
         threshold: float | None = None,
         only_wrong: bool = False,
     ) -> None:
-        """Feedback on what one grader said.
+        """Feedback on the outcomes of one grader.
 
         Args:
             model: the model's key in the project.

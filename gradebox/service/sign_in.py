@@ -14,8 +14,8 @@ _TIMEOUT_S = 2.0
 
 
 def link(url: str, data_dir: Path) -> str | None:
-    """The link; None where there are no pages, or the API key of the data folder cannot be used: it was revoked, for
-    one. It is asked for once, as somebody may want the service to stop meanwhile.
+    """The link that signs a browser in. None where the pages are off, and where the API key of the data folder is not
+    valid: it may have been revoked. The service is asked once and not again, so that Ctrl-C does not have to wait.
     """
     if os.environ.get("GRADEBOX_UI", "on") == "off":
         return None

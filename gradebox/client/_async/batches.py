@@ -192,7 +192,7 @@ class AsyncBatchHandle:
         keep_replies: bool = True,
         success: Callable[[Sequence[float]], object] | None = None,
     ) -> AsyncBatchHandle | None:
-        """Has a model say what to change in the completions, when the batch has ended: waits for that.
+        """Waits until the batch has ended, and asks a model what to change in its completions.
 
         The batch that it returns has an outcome for each that there is something to say of: its `reason` is the
         feedback, its `score` and `id` are those of the outcome that it is on, and `details["index"]` says where that

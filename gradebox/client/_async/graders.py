@@ -80,7 +80,7 @@ class AsyncGraders:
         config: Mapping[str, Any] | None = None,
         if_version: int | None = None,
     ) -> AsyncGraderHandle:
-        """Gives a grader a new version, a name or a description. What is unchanged makes no new version.
+        """Gives a grader a new version, name or description. Where nothing changed there is no new version.
 
         The source is `fn`, or is written by `kind` from `config`, which are all settings of that kind. Without them,
         the new version has the source, kind and settings of the last one. `fn` makes a function of a grader of

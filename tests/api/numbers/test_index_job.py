@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from api.numbers.error_groups import ErrorCounts, group_of
+from api.numbers.error_groups import ErrorCounter, group_of
 from api.numbers.index_job import bucket_starts
 from storage.outcome_index import MOST_BUCKETS
 
@@ -48,7 +48,7 @@ def test_a_message_without_what_varies(message: str, said: str, line: int | None
 
 
 def test_errors_are_grouped_within_bounds() -> None:
-    counts = ErrorCounts("g@1")
+    counts = ErrorCounter("g@1")
     for index in range(3000):
         counts.add(index, "exception", f"ValueError: no number in '{index}' (line 4)")
     for index in range(200):
@@ -74,7 +74,7 @@ def test_errors_are_grouped_within_bounds() -> None:
 
 
 def test_messages_that_take_too_long_are_others() -> None:
-    counts = ErrorCounts("g@1", time_s=0.05)
+    counts = ErrorCounter("g@1", time_s=0.05)
     for index in range(5000):
         counts.add(index, "exception", f"{index} " + "a 'b' 1.5 " * 100)
     (kind,) = json.loads(counts.pack())["kinds"]
