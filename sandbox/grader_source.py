@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from gradebox.schemas import Isolation, Version
+from gradebox.score import DETAILS_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,12 +14,14 @@ class GraderSource:
     The project is part of it: a module body can keep what it sees of one batch, and tell it in another.
 
     Attributes:
-        text: the source; at most `Limits.source_bytes` of UTF-8.
+        text: the source.
         isolation: between completions; `auto` is settled by the guest, from the source.
         timeout_s: for one completion, in seconds.
         memory_mb: for all processes of the sandbox together, in MiB.
         project: whose completions it grades; empty for tools that have no projects.
         stdout_bytes: kept of what one completion prints; None for what the settings say.
+        line_bytes: of one thread; None for what the settings say.
+        details_bytes: of the details of one score, as JSON; at most `frames.MAX_DETAILS`.
         environment: the SHA-256 of the content of the environment that it may import from; empty for none.
     """
 
@@ -29,6 +32,8 @@ class GraderSource:
     project: str = field(default="", kw_only=True)
     environment: str = field(default="", kw_only=True)
     stdout_bytes: int | None = field(default=None, kw_only=True)
+    line_bytes: int | None = field(default=None, kw_only=True)
+    details_bytes: int = field(default=DETAILS_BYTES, kw_only=True)
 
     @classmethod
     def of_version(cls, project: str, version: Version) -> Self:

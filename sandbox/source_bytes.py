@@ -13,15 +13,20 @@ class SourceRefused(Exception):
         super().__init__(message)
 
 
-def from_bytes(data: bytes) -> str:
-    """A source file, without a byte order mark.
+class SourceTooLong(SourceRefused):
+    """More bytes than a source may have."""
+
+
+def from_bytes(data: bytes, most_bytes: int = SOURCE_BYTES) -> str:
+    """A source file of at most so many bytes, without a byte order mark.
 
     Raises:
-        SourceRefused: too long, not UTF-8, or with null bytes.
+        SourceTooLong: it has more.
+        SourceRefused: it is not UTF-8, or has null bytes.
     """
-    if len(data) > SOURCE_BYTES:
-        raise SourceRefused(
-            f"the source is {len(data)} bytes long, and at most {SOURCE_BYTES} ({SOURCE_BYTES // 1024} KiB) are taken: "
+    if len(data) > most_bytes:
+        raise SourceTooLong(
+            f"the source is {len(data)} bytes long, and at most {most_bytes} ({most_bytes // 1024} KiB) are taken: "
             "move data out of it, into the threads' metadata"
         )
     if b"\0" in data:

@@ -11,7 +11,7 @@ from storage.batch_plan import Wanted
 from storage.graders import Graders
 
 GIVEN = "given"
-_SOURCE_BYTES = 120_000  # a sandbox takes 128 KiB, with its limits
+_SOURCE_BYTES = 120_000  # of a source that is written here
 _KEY = "feedback/{key}"  # which no grader of a project can have
 
 _SOURCE = """\

@@ -127,7 +127,7 @@ class AskingRun:
         self._kept: list[Coroutine[Any, Any, object]] = []
         self._paused: tuple[Coroutine[Any, Any, object], Replay] | None = None
         self._loop: AskingLoop | None = None
-        self._read_return: Callable[[Any, int], tuple[float, Fields]] = read_return
+        self._read_return: Callable[[Any, int, int], tuple[float, Fields]] = read_return
         if grader.groups:
             from sandbox.guest.child.group_scores import read_group_return
 
@@ -174,7 +174,7 @@ class AskingRun:
         try:
             with using(replay):
                 value = self._await(self._grader.grade(thread), replay)
-            score, fields = self._read_return(value, most_bytes)
+            score, fields = self._read_return(value, most_bytes, self._limits.details_bytes)
             kind = SCORED
         except Asked:
             kind, score, fields = ASKED, 0.0, [(REQUESTS, pack_requests(replay.requests))]

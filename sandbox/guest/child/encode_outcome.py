@@ -52,14 +52,16 @@ def read_score(value: object) -> float:
     return score
 
 
-def read_return(value: object, most_bytes: int) -> tuple[float, list[tuple[int, bytes]]]:
-    """The score of a record, and its fields.
+def read_return(
+    value: object, most_bytes: int, details_bytes: int = DETAILS_BYTES
+) -> tuple[float, list[tuple[int, bytes]]]:
+    """The score of a record, and its fields: a reason of so many bytes, and details of so many.
 
     Raises:
         BadReturn: it is no finite number, or a `Score` carries what it may not.
     """
     score = read_score(value)
-    return score, read_reason(value, most_bytes) + read_values(value) + read_details(value)
+    return score, read_reason(value, most_bytes) + read_values(value) + read_details(value, details_bytes)
 
 
 def read_reason(value: object, most_bytes: int) -> list[tuple[int, bytes]]:
@@ -84,16 +86,16 @@ def read_values(value: object) -> list[tuple[int, bytes]]:
     return [(VALUES, pack_values(values))]
 
 
-def read_details(value: object) -> list[tuple[int, bytes]]:
+def read_details(value: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[int, bytes]]:
     """The details that a `gradebox.Score` carries, as fields of a record.
 
     Raises:
         BadReturn: JSON cannot hold them, or not in so many bytes.
     """
-    return _details_of(value.details) if type(value) is Score else []
+    return _details_of(value.details, most_bytes) if type(value) is Score else []
 
 
-def _details_of(details: object) -> list[tuple[int, bytes]]:
+def _details_of(details: object, most_bytes: int = DETAILS_BYTES) -> list[tuple[int, bytes]]:
     if details is None:
         return []
     if type(details) is not dict:
@@ -104,8 +106,8 @@ def _details_of(details: object) -> list[tuple[int, bytes]]:
         data = dumps(details, allow_nan=False, ensure_ascii=False, separators=(",", ":")).encode()
     except Exception as error:  # noqa: BLE001  # what is in them is the grader's, and so is what it raises
         raise BadReturn(f"JSON cannot hold the details of the Score ({type(error).__name__}: {error!s:.200})") from None
-    if len(data) > DETAILS_BYTES:
-        raise BadReturn(f"the details of the Score take {len(data)} bytes as JSON, and may take {DETAILS_BYTES}")
+    if len(data) > most_bytes:
+        raise BadReturn(f"the details of the Score take {len(data)} bytes as JSON, and may take {most_bytes}")
     return [(DETAILS, data)]
 
 

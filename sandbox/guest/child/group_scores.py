@@ -4,7 +4,7 @@ from collections.abc import Callable, Coroutine
 from json import dumps
 from typing import Any, NamedTuple
 
-from gradebox.score import Score
+from gradebox.score import DETAILS_BYTES, Score
 from gradebox.thread import StringThread
 from sandbox.guest.child.encode_outcome import (
     BadReturn,
@@ -44,7 +44,9 @@ class GroupReturn(NamedTuple):
     text: str
 
 
-def read_group_return(returned: GroupReturn, most_bytes: int) -> tuple[float, Fields]:
+def read_group_return(
+    returned: GroupReturn, most_bytes: int, details_bytes: int = DETAILS_BYTES
+) -> tuple[float, Fields]:
     """The fields of its record: the scores as JSON, and the trace of the first exception among them. The record's own
     score means nothing: the host makes it of these.
 
@@ -63,7 +65,7 @@ def read_group_return(returned: GroupReturn, most_bytes: int) -> tuple[float, Fi
                 score, its_trace = _missing(item, returned.text, most_bytes)
                 trace = trace or its_trace
             else:
-                score = _score(item, most_bytes)
+                score = _score(item, most_bytes, details_bytes)
         except BadReturn as problem:
             raise BadReturn(f"position {place} of what `grade` returned: {problem}") from None
         scores.append(score)
@@ -103,14 +105,14 @@ def _items(value: object) -> list[Any] | tuple[Any, ...]:
     )
 
 
-def _score(item: object, most_bytes: int) -> bytes:
+def _score(item: object, most_bytes: int, details_bytes: int) -> bytes:
     members = [b'"score":%b' % repr(read_score(item)).encode()]
     if type(item) is Score:
         if type(item.reason) is str:
             members.append(b'"reason":%b' % _text(encode(item.reason, most_bytes)))
         if read_values(item):
             members.append(b'"values":%b' % dumps(item.values).encode())
-        members += [b'"details":%b' % data for _, data in read_details(item)]
+        members += [b'"details":%b' % data for _, data in read_details(item, details_bytes)]
     return b"{%b}" % b",".join(members)
 
 

@@ -105,7 +105,7 @@ class GradingLoop:
         self._runner: _Runner | None = None
         self._suspended: list[Coroutine[Any, Any, None]] = []
         self._asking: AskingRun | None = None
-        self._read_return: Callable[[Any, int], tuple[float, list[tuple[int, bytes]]]] = read_return
+        self._read_return: Callable[[Any, int, int], tuple[float, list[tuple[int, bytes]]]] = read_return
         if grader.groups:
             from sandbox.guest.child.group_scores import read_group_return
 
@@ -272,7 +272,7 @@ class GradingLoop:
                 if type(value) is float and -_INFINITY < value < _INFINITY:
                     score = value
                 else:
-                    score, fields = self._read_return(value, self._limits.text_bytes)
+                    score, fields = self._read_return(value, self._limits.text_bytes, self._limits.details_bytes)
             except BaseException as error:  # noqa: BLE001  # whatever a grader raises is its outcome
                 if self._lacks_loop(error):
                     await _Suspend()

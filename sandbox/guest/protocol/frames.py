@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from struct import Struct, error
 from typing import NamedTuple
 
-from gradebox.score import DETAILS_BYTES, GROUP_BYTES, MOST_VALUES, NAME_CHARACTERS, is_name
+from gradebox.score import GROUP_BYTES, MOST_VALUES, NAME_CHARACTERS, is_name
 
 FRAME = Struct("!BI")  # kind, bytes that follow
 MAX_REPLY = 1 << 20  # no frame of the guest is longer
@@ -43,6 +43,7 @@ _CONTROLS = frozenset(range(32))
 VALUE = Struct("<dH")  # a number, and the bytes of its name, which follow
 MAX_TEXT = 16384
 MAX_STDOUT = 65536
+MAX_DETAILS = 1 << 18  # `Limits.details_bytes` is most often far less
 MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
 MAX_CAUSE = 32  # a kind of `ModelError`, behind a byte that says whether it is retryable
 MAX_REQUESTS = 1 << 19  # of the asks that go out together: what is left goes with the next
@@ -51,7 +52,7 @@ MAX_FIELD = {
     **dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), MAX_TEXT),
     STDOUT: MAX_STDOUT,
     VALUES: MAX_VALUES,
-    DETAILS: DETAILS_BYTES,
+    DETAILS: MAX_DETAILS,
     CAUSE: MAX_CAUSE,
     REQUESTS: MAX_REQUESTS,
     SCORES: GROUP_BYTES,
@@ -81,6 +82,7 @@ class Limits(NamedTuple):
     scratch_files: int
     stdout_bytes: int
     text_bytes: int
+    details_bytes: int
     line_bytes: int
     depth: int
     keep_unknown: int
@@ -88,7 +90,7 @@ class Limits(NamedTuple):
 
 
 CHUNK = Struct("!II")  # lines, bytes
-LIMITS = Struct("!BIIQ11I")
+LIMITS = Struct("!BIIQ12I")
 
 
 class CheckResult(NamedTuple):
@@ -257,7 +259,7 @@ def record_length(data: bytes | bytearray, position: int) -> int:
 def most_of_fields(limits: Limits) -> dict[int, int]:
     """How many bytes each field may have, by its tag, under these limits."""
     texts = dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), limits.text_bytes)
-    return {**MAX_FIELD, STDOUT: limits.stdout_bytes, **texts}
+    return {**MAX_FIELD, STDOUT: limits.stdout_bytes, DETAILS: limits.details_bytes, **texts}
 
 
 def unpack_fields(body: bytes, most: dict[int, int]) -> dict[int, bytes]:

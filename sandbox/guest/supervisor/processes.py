@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sandbox.guest.child import output, shared_records
 from sandbox.guest.kernel import scratch
-from sandbox.guest.protocol.frames import BATCH, COMPLETION, LIMITS, Limits, Malformed, unpack_check
+from sandbox.guest.protocol.frames import BATCH, COMPLETION, Limits, Malformed, unpack_check
 from sandbox.guest.template.fork_per_line import (
     LINE,
     NO_STATUS,
@@ -24,7 +24,7 @@ from sandbox.guest.template.fork_per_line import (
     SWEEP,
 )
 from sandbox.guest.template.main import FORK, MOST_SAID, SAID_CHECK, SAID_LOADED, SAID_NOT_LOADED
-from sandbox.guest.template.process import LOOK_S, SpareTemplate, make_note, start_template
+from sandbox.guest.template.process import LOOK_S, SpareTemplate, make_note, start_template, tell
 
 _GRACE_S = 1.0  # a template that takes longer than this to answer is replaced
 _HURRY_S = 0.001  # the same where somebody waits for a pipe to be emptied
@@ -102,7 +102,7 @@ class GraderProcesses:
         """Starts a template and waits until it has loaded the grader, or has said why not."""
         waiting, self._waiting = self._waiting or start_template(self._note), None
         self._template, self._control = waiting.template, waiting.control
-        self._control.send(LIMITS.pack(*self._limits) + self._source)
+        tell(self._control, self._limits, self._source)
         loaded = self._hear_loading(monotonic() + self._limits.load_ms / 1000)
         if loaded.done:
             self._limits = self._limits._replace(isolation=loaded.isolation)

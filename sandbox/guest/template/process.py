@@ -11,14 +11,14 @@ from sandbox.guest.child.parser import fast_parser
 from sandbox.guest.kernel import sessions
 from sandbox.guest.kernel.open_fds import renew_input
 from sandbox.guest.protocol.frames import LIMITS, Limits
-from sandbox.guest.template.fork_per_line import CONTROL, NOTE, STATUS
+from sandbox.guest.template.fork_per_line import CONTROL, NOTE, PIECE, STATUS
 from sandbox.guest.template.main import Template, settle_in
 from sandbox.guest.warmup.dry_run import rehearse
 
 LOOK_S = 0.02  # between two looks at what a template does
 _SEND_S = 10  # for a template to take a line
 _TIME = Struct("@ll")
-_MOST_TOLD = 1 << 17  # limits and a source
+SOURCE = Struct("!I")  # the bytes of a source, which follow: the first `PIECE` of them in the same message
 
 
 class SpareTemplate(NamedTuple):
@@ -48,12 +48,27 @@ def start_template(note: int, rehearsing: bool = False) -> SpareTemplate:
         if rehearsing:
             rehearse(fast_parser())
         gc.collect()  # garbage of the grader's is then collected at the same moments, rehearsed or not
-        told = kept.recv(_MOST_TOLD)
+        told = kept.recv(LIMITS.size + SOURCE.size + PIECE)
         if told:
-            Template(kept, Limits(*LIMITS.unpack_from(told))).run(told[LIMITS.size :])
+            Template(kept, Limits(*LIMITS.unpack_from(told))).run(_source(kept, told[LIMITS.size :]))
         os._exit(0)  # the supervisor has gone
     theirs.close()
     return SpareTemplate(template, control, note)
+
+
+def tell(control: socket.socket, limits: Limits, source: bytes) -> None:
+    """Says to a template that waits what it is to load. One message takes but so much as a socket's buffer."""
+    control.send(LIMITS.pack(*limits) + SOURCE.pack(len(source)) + source[:PIECE])
+    for start in range(PIECE, len(source), PIECE):
+        control.send(source[start : start + PIECE])
+
+
+def _source(control: socket.socket, told: bytes) -> bytes:
+    (length,) = SOURCE.unpack_from(told)
+    pieces = [told[SOURCE.size :]]
+    while sum(map(len, pieces)) < length:
+        pieces.append(control.recv(PIECE) or os._exit(0))  # the supervisor has gone
+    return b"".join(pieces)
 
 
 def make_note() -> int:

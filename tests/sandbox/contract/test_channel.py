@@ -5,7 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
+from gradebox.score import DETAILS_BYTES
 from sandbox.guest.protocol.chunk import SHARED_BYTES
+from sandbox.guest.protocol.frames import MAX_DETAILS
+from sandbox.guest.template.fork_per_line import PIECE
 from tests.sandbox.contract.conftest import Grader
 
 pytestmark = pytest.mark.sandbox
@@ -46,6 +49,32 @@ def test_bytes_of_every_kind(loads: Callable[..., Grader]) -> None:
     text = "\x00\x1a\n\r\x11\x13\x03\x04 é ☃ 😀 \x7f"
     source = f"async def grade(thread):\n    return thread.completion() == {text!a}\n"
     assert loads(source, isolation="batch").score(text, "x")[0].score == 1.0
+
+
+@pytest.mark.parametrize("size", [PIECE - 20, PIECE, PIECE + 1, 700_000])
+def test_a_source_of_many_pieces_arrives_whole(size: int, loads: Callable[..., Grader]) -> None:
+    source = f"async def grade(thread):\n    return len(TEXT)\nTEXT = {'é' * (size // 2)!r}\n"
+    grader = loads(source, isolation="completion")
+    assert [outcome.score for outcome in grader.score("a", "b")] == [size // 2] * 2
+
+
+@BOTH
+@pytest.mark.parametrize("most", [DETAILS_BYTES, MAX_DETAILS])
+def test_details_as_long_as_they_may_be(most: int, isolation: str, loads: Callable[..., Grader]) -> None:
+    source = """
+from gradebox import Score
+async def grade(thread):
+    print("p" * 4000)
+    return Score(1.0, reason="r" * 4000, details={"a": "x" * thread.metadata["size"]})
+"""
+    longest = most - len('{"a":""}')
+    sizes = [longest, 1, longest + 1, longest]
+    grader = loads(source, isolation=isolation, details_bytes=most)
+    outcomes = grader.score_threads([{"completion": "x", "metadata": {"size": size}} for size in sizes])
+    over = outcomes.pop(2)
+    assert [len((outcome.details or {})["a"]) for outcome in outcomes] == [longest, 1, longest]
+    assert over.error is not None and (over.error.kind, over.score) == ("bad_return", None)
+    assert f"may take {most}" in over.error.message
 
 
 def test_one_batch_after_the_other(loads: Callable[..., Grader]) -> None:
