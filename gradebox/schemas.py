@@ -198,6 +198,19 @@ class Version(_Schema):
     warnings: list[str] = []
 
 
+_PATH = r"^[^.\x00-\x1f]{1,100}(\.[^.\x00-\x1f]{1,100}){0,9}$"
+
+
+class WeaveMapping(_Schema):
+    """Where Weave's calls have the parts of a thread: names, and positions in lists, with dots between."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    completion: str | None = Field(None, pattern=_PATH, description="null: `output`, where it is a text or a message")
+    prompt: str | None = Field(None, pattern=_PATH, description="null: `inputs.messages`, where it is there")
+    metadata: str | None = Field(None, pattern=_PATH, description="of an object; null: `inputs`")
+
+
 class Grader(_Schema):
     """A named scoring rule of a project, with its newest version."""
 
@@ -220,6 +233,7 @@ class Grader(_Schema):
     asks: list[str] = Field([], description="what its newest version may ask")
     groups: bool = Field(False, description="whether its newest version takes groups of threads")
     warnings: list[str] = Field([], description="of the checks, for its newest version")
+    weave: WeaveMapping | None = Field(None, description="where calls of Weave have the parts of a thread, as was said")
     created_at: datetime
     updated_at: datetime
 

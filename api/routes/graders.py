@@ -1,13 +1,13 @@
 """Graders and their versions."""
 
 import re
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from anyio.to_thread import run_sync
 from fastapi import APIRouter, Header, Path, Query, Request, Response
 from msgspec.structs import asdict
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from api.access.auth import InProject, ManagesIn
 from api.access.callers import Caller
@@ -18,7 +18,7 @@ from api.intake.environment import Chosen, choose, default_memory_mb
 from api.intake.idempotency import Repeatable
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
-from gradebox.schemas import Grader, Version
+from gradebox.schemas import Grader, Version, WeaveMapping
 from models.scoring import is_of_graders
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
@@ -59,6 +59,7 @@ class GraderChanges(msgspec.Struct, forbid_unknown_fields=True):
     name: Name | None = None
     description: Description | None = None
     locked: bool | None = None
+    weave: dict[str, Any] | None = None
 
 
 IfMatch = Annotated[str | None, Header(description="the newest version that is known: 412 where there is a newer one")]
@@ -127,10 +128,23 @@ def get(services: Served, project: InProject, key: str) -> Grader:
 
 @router.patch("/{key}", openapi_extra=openapi.body(GraderChanges))
 async def describe(request: Request, services: Served, project: ManagesIn, key: str) -> Grader:
-    """Changes the name or the description, locks or unlocks."""
+    """Changes the name, the description, or where calls of Weave have what is graded; locks or unlocks."""
     changes = await bodies.read_json(request, GraderChanges)
     wanted = {name: value for name, value in asdict(changes).items() if value is not None}
+    if changes.weave is not None:
+        wanted["weave"] = _mapping(changes.weave)
     return await run_sync(services.store.graders.describe, project, key, wanted)
+
+
+def _mapping(sent: dict[str, Any]) -> WeaveMapping:
+    try:
+        return WeaveMapping.model_validate(sent)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        where = ".".join(map(str, fault["loc"]))
+        raise invalid(
+            f"`weave` has completion, prompt and metadata, each a path such as `output.answer`: {where}: {fault['msg']}"
+        ) from error
 
 
 @router.delete("/{key}", status_code=204)

@@ -269,6 +269,23 @@ def unlock(invocation: Invocation, key: Key) -> None:
     _report(invocation, invocation.client.graders.lock(key, locked=False), "unlocked")
 
 
+@client_command(app)
+def weave(
+    invocation: Invocation,
+    key: Key,
+    completion: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Such as output.answer; else the output, a text or a message.")
+    ] = None,
+    prompt: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Such as inputs.question; else inputs.messages, if it is there.")
+    ] = None,
+    metadata: Annotated[str | None, typer.Option(metavar="PATH", help="Of an object; else the inputs.")] = None,
+) -> None:
+    """Says where calls of Weave, which a RemoteScorer sends, have the parts of a thread."""
+    grader = invocation.client.graders.map_weave(key, completion=completion, prompt=prompt, metadata=metadata)
+    _report(invocation, grader, "takes calls of Weave so")
+
+
 def _versions(invocation: Invocation, key: str, number: int | None) -> "list[Version]":
     """All versions, or the one that is named. Exits where it is not there."""
     versions = invocation.client.graders.versions(key)
@@ -363,5 +380,8 @@ def _describe(grader: "Grader") -> None:
         say(grader.description)
     if grader.groups:
         say("takes groups of threads, and gives each a score")
+    if grader.weave:
+        paths = (f"{part} from {path or 'where it is found'}" for part, path in grader.weave.model_dump().items())
+        say(f"of calls of Weave: {', '.join(paths)}")
     if grader.test_threads:
         say(f"test threads, which later proofs use: {grader.test_threads:,}")

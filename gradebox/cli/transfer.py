@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gradebox.schemas import Version
 
 _LIMITS = ("isolation", "timeout_s", "memory_mb", "environment")
+_MAPPED = ("completion", "prompt", "metadata")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -102,6 +103,7 @@ def _line(client: "Client", grader: "GraderHandle", versions: "list[Version]") -
         "description": grader.description,
         "versions": told,
         "threads": list(threads),
+        **({} if grader.weave is None else {"weave": grader.weave.model_dump()}),
     }
 
 
@@ -150,4 +152,6 @@ def _make(client: "Client", line: dict[str, Any], replace: bool, ask: "Ask | Non
             make = client.graders.put
         grader = make(key=line["key"], **made_of, **options, **texts)
     assert grader is not None
+    if isinstance(mapping := line.get("weave"), dict):
+        client.graders.map_weave(line["key"], **{name: mapping.get(name) for name in _MAPPED})
     return grader

@@ -139,6 +139,19 @@ class AsyncGraders:
         """Keeps a grader from being changed or deleted, until it is unlocked with `locked=False`."""
         return self._held(await self._transport.send(calls.patch_grader(self._project, key, {"locked": locked})))
 
+    async def map_weave(
+        self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
+    ) -> AsyncGraderHandle:
+        """Says where calls of Weave, which a RemoteScorer sends, have what the grader looks at: paths such as
+        `output.answer` or `inputs.messages.0.content`. What is None is found as docs/weave.md says.
+
+        Raises:
+            ApiError: a path is none.
+            Conflict: the grader is locked.
+        """
+        mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}
+        return self._held(await self._transport.send(calls.patch_grader(self._project, key, {"weave": mapping})))
+
     async def versions(self, key: str) -> list[Version]:
         """All versions of a grader with their sources."""
         return await versions(self._transport, self._project, key)

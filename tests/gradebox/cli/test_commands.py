@@ -453,6 +453,7 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
     service.run("graders", "create", second, str(tmp_path / "half.py"))
     (tmp_path / "half.py").write_text(HALF.replace("0.5", "0.25"))
     service.run("graders", "update", second, str(tmp_path / "half.py"), "--isolation", "completion")
+    mapped = service.run("graders", "weave", first, "--completion", "output.answer", "--prompt", "inputs.question")
     other = f"other-{uuid4().hex[:8]}"
     service.run("projects", "create", other)
     file = str(tmp_path / "graders.jsonl")
@@ -473,6 +474,9 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
     shown = json.loads(service.run("graders", "show", first, "--project", other, "--json").stdout)
     assert (shown["grader"]["test_threads"], shown["grader"]["timeout_s"]) == (1, 2.0)
     assert shown["grader"]["description"] == "reads"
+    mapping = {"completion": "output.answer", "prompt": "inputs.question", "metadata": None}
+    assert (mapped.returncode, shown["grader"]["weave"]) == (0, mapping)
+    assert "completion from output.answer" in service.run("graders", "show", first, "--project", other).stdout
 
 
 def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:
