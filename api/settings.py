@@ -1,12 +1,12 @@
 """The settings of the API, which environment variables such as `GRADEBOX_HOST` give."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-Dialect = Literal["adaptive", "openai", "reward"]
+Dialect = Literal["adaptive", "langfuse", "openai", "promptfoo", "reward", "weave"]
 
 
 def _listed(value: object) -> object:
@@ -35,7 +35,18 @@ class ApiSettings(BaseSettings):
     )
     proxies: str = Field(default="", description="whose X-Forwarded-For is believed: addresses or networks, or *")
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
-        default=("adaptive", "openai", "reward"), description="other services' clients that are answered"
+        default=get_args(Dialect), description="other services' clients that are answered"
+    )
+    langfuse_secret: SecretStr | None = Field(
+        default=None,
+        min_length=16,
+        description="what Langfuse's requests must be signed with; without one, none of its evaluators is run",
+    )
+    langfuse_external: Literal["bearer", "signature"] = Field(
+        default="bearer",
+        description="how the requests of Langfuse's `external` dispatcher bring the secret. `bearer` is what the "
+        "proposal of that dispatcher did. The released one signs its requests, and by which header and algorithm is "
+        "in no source that was read for this: `signature` takes them to be signed as Langfuse signs its webhooks",
     )
     allowed_endpoints: Annotated[tuple[str, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=(), description="hosts of reward servers elsewhere that a tenant may have asked: `host` or `host:port`"

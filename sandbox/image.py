@@ -195,7 +195,7 @@ def _guest_files() -> list[tuple[Path, Path]]:
 
 
 # Of gradebox, to graders.
-_SHOWN = ("__init__.py", "evaluators.py", "group_forms.py", "score.py", "thread.py", "thread_forms.py")
+_SHOWN = ("__init__.py", "evaluators.py", "group_forms.py", "langfuse.py", "score.py", "thread.py", "thread_forms.py")
 
 
 def _gradebox_package() -> Path:

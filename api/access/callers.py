@@ -120,6 +120,16 @@ class Caller:
         caller._ends = self._ends
         return caller
 
+    def until(self, ends: float) -> "Caller":
+        """The same caller, who waits no longer than to this moment of the monotonic clock."""
+        caller = Caller(self._client, self.project, self._seconds)
+        caller._ends = min(self._ends, ends)
+        return caller
+
+    def is_gone(self) -> bool:
+        """Whether the client has gone."""
+        return self._client.is_gone()
+
     def wants_no_more(self, _: int = 0) -> bool:
         """Whether the client has gone, or the time is over."""
         return self._client.is_gone() or monotonic() > self._ends

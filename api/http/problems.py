@@ -188,9 +188,14 @@ async def _on_leaving(_: Request, error: Exception) -> NoReturn:
     raise ClientDisconnected from error
 
 
-async def _on_away(request: Request, error: Exception) -> Response:
+def note_away(request: HTTPConnection, error: Exception) -> None:
+    """Logs that a part of the service is away."""
     # No traceback: each request has one while Redis is away, and the cause is in the message.
     _log.error("request %s could not be served: %s: %s", request_id(request.scope), type(error).__name__, error)
+
+
+async def _on_away(request: Request, error: Exception) -> Response:
+    note_away(request, error)
     return answer(request, problem_of(error))
 
 

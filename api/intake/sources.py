@@ -3,11 +3,12 @@
 import msgspec
 
 from api.http.problems import invalid
+from gradebox.limits import SOURCE_BYTES
 from sandbox.source_bytes import SourceRefused, from_bytes
 
 
-def from_json(raw: bytes) -> str:
-    """The string `source` of a JSON body, as it stands there.
+def from_json(raw: bytes, most_bytes: int = SOURCE_BYTES) -> str:
+    """The string `source` of a JSON body, as it stands there; at most so many bytes.
 
     Raises:
         SourceRefused: it can be no source.
@@ -19,4 +20,4 @@ def from_json(raw: bytes) -> str:
         raise invalid(f"`source` must be a string of Python: {error}") from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise SourceRefused(f"the source is not UTF-8 ({error}): save the file as UTF-8") from error
-    return from_bytes(text.encode("utf-8", "surrogatepass"))
+    return from_bytes(text.encode("utf-8", "surrogatepass"), most_bytes)

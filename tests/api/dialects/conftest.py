@@ -7,11 +7,14 @@ import pytest
 
 from tests.gradebox.conftest import Service, serving
 
+LANGFUSE_SECRET = "what-langfuse-signs-with"
+
 
 @pytest.fixture(scope="session")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """`gradebox serve` with every dialect, which is the default."""
-    with serving(tmp_path_factory.mktemp("dialects"), "--workers", "1") as running:
+    """`gradebox serve` with every dialect, which is the default, and a secret for Langfuse."""
+    folder = tmp_path_factory.mktemp("dialects")
+    with serving(folder, "--workers", "1", langfuse_secret=LANGFUSE_SECRET) as running:
         yield running
 
 

@@ -1,0 +1,105 @@
+"""AWS's signatures, version 4, of requests to Lambda, as a service checks them.
+
+Libraries sign requests, and those that check signatures are parts of servers; what botocore and the AWS SDK for
+JavaScript sign is checked in the tests. By AWS's documentation, "Create a signed AWS API request".
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+CLOCK_S = 300  # that a request's date may be off, as in AWS
+_ALGORITHM = "AWS4-HMAC-SHA256"
+_CREDENTIAL = re.compile(r"[^/\s,]+/(\d{8})/([a-z0-9-]{1,64})/lambda/aws4_request")
+_DATE = "x-amz-date"
+_NEEDED = ("host", _DATE)
+
+
+class NotSigned(Exception):
+    """A request is not signed with the secret. The message says what is wrong."""
+
+
+class Signed(NamedTuple):
+    """What of a request is signed: method, path as it was sent, query, headers by their names in lower case, body."""
+
+    method: str
+    path: str
+    query: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class _Authorization(NamedTuple):
+    day: str
+    region: str
+    headers: list[str]
+    signature: str
+
+
+def check(request: Signed, secret: str, now: datetime) -> None:
+    """Raises NotSigned where this is not signed with the secret, or at another time."""
+    sent = _authorization(request.headers.get("authorization", ""))
+    if missing := [name for name in _NEEDED if name not in sent.headers or name not in request.headers]:
+        raise NotSigned(f"the header {missing[0]} is not signed")
+    date = request.headers[_DATE]
+    try:
+        signed_at = datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+    except ValueError:
+        raise NotSigned("X-Amz-Date is no date such as 20261123T101500Z") from None
+    if (off := abs((now - signed_at).total_seconds())) > CLOCK_S or not date.startswith(sent.day):
+        raise NotSigned(
+            f"the request was signed at {date}, which is {off:.0f} s from this machine's clock: set both clocks right"
+        )
+    scope = f"{sent.day}/{sent.region}/lambda/aws4_request"
+    canonical = hashlib.sha256(_canonical(request, sent.headers).encode("latin-1")).hexdigest()
+    key = f"AWS4{secret}".encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    expected = hmac.digest(key, "\n".join((_ALGORITHM, date, scope, canonical)).encode(), "sha256").hex()
+    if not hmac.compare_digest(expected.encode(), sent.signature.encode("latin-1")):
+        raise NotSigned("the signature is not made with the secret, or a proxy has changed the request or its Host")
+
+
+def _authorization(header: str) -> _Authorization:
+    """Reads the header. Raises NotSigned."""
+    algorithm, _, rest = header.partition(" ")
+    if algorithm != _ALGORITHM:
+        raise NotSigned(f"there is no Authorization of {_ALGORITHM}")
+    pairs = (part.strip().partition("=") for part in rest.split(","))
+    members = {name: value for name, _, value in pairs}
+    credential = _CREDENTIAL.fullmatch(members.get("Credential", ""))
+    if credential is None or "SignedHeaders" not in members or "Signature" not in members:
+        raise NotSigned("the Authorization does not name a credential for lambda, the signed headers and a signature")
+    return _Authorization(credential[1], credential[2], members["SignedHeaders"].split(";"), members["Signature"])
+
+
+def _canonical(request: Signed, signed: list[str]) -> str:
+    headers = "".join(f"{name}:{' '.join(request.headers.get(name, '').split())}\n" for name in signed)
+    parts = (request.method, _path(request.path), _query(request.query), headers, ";".join(signed))
+    return "\n".join((*parts, hashlib.sha256(request.body).hexdigest()))
+
+
+def _path(path: str) -> str:
+    """As every service but S3 has it: without empty segments and dots, and encoded once more."""
+    segments: list[str] = []
+    for segment in path.split("/"):
+        if segment == "..":
+            del segments[-1:]
+        elif segment not in ("", "."):
+            segments.append(segment)
+    end = "/" if segments and path.endswith("/") else ""
+    return quote("/" + "/".join(segments) + end, safe="/-_.~")
+
+
+def _query(query: str) -> str:
+    pairs = (pair.partition("=") for pair in query.split("&") if pair)
+    encoded = sorted((_encoded(name), _encoded(value)) for name, _, value in pairs)
+    return "&".join(f"{name}={value}" for name, value in encoded)
+
+
+def _encoded(text: str) -> str:
+    return quote(unquote(text, "latin-1").encode("latin-1"), safe="-_.~")

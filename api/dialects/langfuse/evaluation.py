@@ -1,0 +1,155 @@
+"""Evaluates one observation in a sandbox.
+
+A source is loaded once: the sandbox that has loaded it waits for the next observation of the same Langfuse project, by
+the source itself, as loaded graders do. Each observation has a process of its own.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from api.access.callers import Caller
+from api.dialects.langfuse.request import BODY_BYTES, SOURCE_BYTES, Request
+from api.dialects.langfuse.scores import InvalidScore, Score, check
+from api.intake import sources
+from api.services import Services
+from gradebox import langfuse
+from gradebox.outcome import Outcome, OutcomeError
+from gradebox.schemas import CHECKS
+from sandbox.errors import InfrastructureError, Stopped
+from sandbox.grader_source import GraderSource
+from sandbox.grading import Grading
+from sandbox.source_bytes import SourceRefused, SourceTooLong
+
+Code = Literal["SOURCE_TOO_LARGE", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_RUNTIME", "TIMEOUT"] | langfuse.ErrorCode
+
+TIMEOUT_S = 5.0
+MEMORY_MB = 256
+_LABEL = "evaluate"
+_PROJECT = "(langfuse)"  # in metrics: its projects are many, and no project here has this name
+_GRADER = """\
+from gradebox.langfuse import Evaluator
+
+EVALUATOR = Evaluator({source!r})
+
+
+async def grade(thread: StringThread) -> float:
+    return EVALUATOR(thread)
+"""
+
+
+class Error(msgspec.Struct):
+    """Why there are no scores. Langfuse decides by the code whether it tries again."""
+
+    code: Code
+    message: str
+
+
+class Scored(msgspec.Struct):
+    """What an evaluator returned."""
+
+    scores: list[Score]
+
+
+class Failed(msgspec.Struct):
+    """What stands in place of scores."""
+
+    error: Error
+
+
+def evaluate(caller: Caller, services: Services, request: Request) -> bytes:
+    """The answer as JSON: scores, or an error.
+
+    Raises:
+        InfrastructureError: no sandbox could be had.
+        ProblemError: the request is not as it should be.
+        Stopped: the client has gone.
+    """
+    answer, run_ms = _evaluate(caller, services, request)
+    errors: dict[str, int] = {answer.error.code: 1} if isinstance(answer, Failed) else {}
+    services.metrics.completions.add(_PROJECT, _LABEL, int(not errors), 0, errors, run_ms)
+    return msgspec.json.encode(answer)
+
+
+def _evaluate(caller: Caller, services: Services, request: Request) -> tuple[Scored | Failed, float]:
+    """The answer, and how many milliseconds `evaluate` ran."""
+    language = request.runtime.language
+    if language != "PYTHON":
+        return _failed("UNSUPPORTED_RUNTIME", f"this executor runs Python, and the evaluator is in {language}"), 0.0
+    try:
+        text = sources.from_json(request.source, SOURCE_BYTES)
+    except SourceTooLong:
+        return _failed("SOURCE_TOO_LARGE", f"the source is longer than {SOURCE_BYTES} bytes: shorten it"), 0.0
+    except SourceRefused as refused:
+        return _failed("INVALID_SOURCE", str(refused)), 0.0
+    line = request.line
+    with services.pool.grading(_grader(request.scope.tenant, text)) as grading:
+        try:
+            if failed := _load(grading, caller):
+                return failed, 0.0
+            outcomes = grading.score(line, 0, _LABEL, 1, stop=caller.wants_no_more)
+        except Stopped:
+            outcomes = []
+    if not outcomes:
+        if caller.is_gone():
+            raise Stopped("the connection closed before there was an answer")
+        return _failed("TIMEOUT", "there was no answer in the time that Langfuse waits for one"), 0.0
+    return _answer(outcomes[0]), outcomes[0].run_ms
+
+
+def _grader(tenant: str, text: str) -> GraderSource:
+    return GraderSource(
+        _GRADER.format(source=text),
+        "completion",
+        TIMEOUT_S,
+        MEMORY_MB,
+        project=tenant,
+        stdout_bytes=0,
+        line_bytes=BODY_BYTES,
+        details_bytes=langfuse.RESULT_BYTES,
+    )
+
+
+def _load(grading: Grading, caller: Caller) -> Failed | None:
+    """Why the source cannot be loaded, where the sandbox ended over it. What it raised is the evaluator's own answer.
+
+    Raises Stopped where there was no time left.
+    """
+    loaded = grading.load(caller.wants_no_more)
+    if loaded.isolation is not None:
+        return None
+    if loaded.overdue:
+        return _failed("TIMEOUT", "the source took too long to load: do less outside `evaluate`")
+    last = loaded.checks[-1]
+    return _failed("INVALID_SOURCE", f"the source cannot be loaded ({CHECKS[last.number]}): {last.message}")
+
+
+def _answer(outcome: Outcome) -> Scored | Failed:
+    if outcome.error is not None:
+        return _of_error(outcome.error)
+    told = outcome.details or {}
+    try:
+        if "error" in told:
+            return msgspec.convert(told, Failed)
+        return Scored(check(told.get("scores")))
+    except InvalidScore as invalid:
+        return _failed("INVALID_RESULT", str(invalid))
+    except msgspec.ValidationError as error:  # the evaluator wrote the outcome itself
+        return _failed("INVALID_RESULT", f"the evaluator ended with an error that is none: {error}")
+
+
+def _of_error(error: OutcomeError) -> Failed:
+    """What became of the process. Raises InfrastructureError where that is not the evaluator's doing."""
+    if error.kind == "infrastructure":
+        raise InfrastructureError(error.message)
+    if error.kind == "timeout":
+        return _failed("TIMEOUT", f"`evaluate` took longer than {TIMEOUT_S:g} s")
+    if error.kind == "memory":
+        return _failed("USER_CODE_ERROR", f"`evaluate` wanted more memory than {MEMORY_MB} MiB: use less")
+    if error.kind == "bad_input":
+        return _failed("USER_CODE_ERROR", f"the observation cannot be read: {error.message}")
+    return _failed("USER_CODE_ERROR", error.message)
+
+
+def _failed(code: Code, message: str) -> Failed:
+    return Failed(Error(code, message))

@@ -1,0 +1,59 @@
+"""What Langfuse sends: a source, and one observation that it is to evaluate."""
+
+from typing import Annotated
+
+import msgspec
+
+from api.http.problems import invalid
+from api.intake import bodies
+
+BODY_BYTES = 6 * bodies.MIB  # Langfuse sends 5.5 MiB at most
+SOURCE_BYTES = 256 * 1024
+
+_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+
+class Scope(msgspec.Struct, rename="camel"):
+    """Whose evaluator it is."""
+
+    organization_id: _Id
+    project_id: _Id
+
+    @property
+    def tenant(self) -> str:
+        """The Langfuse project, by a name that no project here has."""
+        return f"langfuse:{self.organization_id}/{self.project_id}"
+
+
+class Runtime(msgspec.Struct):
+    """What the source is written in."""
+
+    language: Annotated[str, msgspec.Meta(max_length=40)]
+
+
+class Code(msgspec.Struct):
+    """The evaluator."""
+
+    source: msgspec.Raw
+
+
+class Request(msgspec.Struct):
+    """One evaluation. What tenants wrote is passed on unparsed."""
+
+    scope: Scope
+    runtime: Runtime
+    code: msgspec.Raw
+    payload: msgspec.Raw
+
+    @property
+    def source(self) -> bytes:
+        """The source as a JSON string. Raises ProblemError where there is none."""
+        return bytes(bodies.parse(bytes(self.code), Code).source)
+
+    @property
+    def line(self) -> bytes:
+        """The thread that the evaluator is given: the payload is its metadata. Raises ProblemError."""
+        payload = bytes(self.payload)
+        if payload[:1] != b"{":
+            raise invalid("`payload` must be an object with the member `observation`")
+        return bodies.line_of(b'{"messages":[],"metadata":%b}' % payload, BODY_BYTES)

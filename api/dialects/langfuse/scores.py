@@ -1,0 +1,61 @@
+"""The scores that an evaluator gives, as Langfuse takes them. One that it refuses would cost the others with it."""
+
+from typing import Any, Literal
+
+import msgspec
+
+TEXT_CHARACTERS = 500
+_BOOLEANS = ("0", "1", "true", "false")
+
+
+class InvalidScore(Exception):
+    """Langfuse would refuse a score. The message says which, and what to change."""
+
+
+class Score(msgspec.Struct, omit_defaults=True):
+    """One score on the wire."""
+
+    name: str
+    value: bool | int | float | str
+    dataType: Literal["NUMERIC", "CATEGORICAL", "BOOLEAN", "TEXT"] | None = None  # noqa: N815  # as on the wire
+    comment: str | None = None
+    configId: str | None = None  # noqa: N815
+    metadata: dict[str, Any] | None = None
+
+
+def check(scores: object) -> list[Score]:
+    """The scores, where Langfuse takes them all. Raises InvalidScore."""
+    if not isinstance(scores, list) or not scores:
+        raise InvalidScore("there is no score: return at least one")
+    return [_checked(score, number) for number, score in enumerate(scores)]
+
+
+def _checked(item: object, number: int) -> Score:
+    if isinstance(item, dict) and "value" not in item:
+        raise InvalidScore(f"scores[{number}] has no value, or None: leave the score out, or raise an error")
+    try:
+        score = msgspec.convert(item, Score)
+    except msgspec.ValidationError as error:
+        raise InvalidScore(f"scores[{number}] is not as it should be: {error}") from error
+    if not score.name:
+        raise InvalidScore(f"scores[{number}] has an empty name: name it")
+    if said := _mismatch(score.value, score.dataType):
+        raise InvalidScore(f"the value of score {score.name[:100]!r} is {score.value!r:.100}, and {said}")
+    return score
+
+
+def _mismatch(value: bool | float | str, data_type: str | None) -> str | None:
+    """What is wrong with a value of this type; None where nothing is."""
+    is_bool = isinstance(value, bool)
+    is_number = isinstance(value, int | float) and not is_bool
+    if data_type is None:
+        return 'a score without a data type is a number or a text: give data_type="BOOLEAN"' if is_bool else None
+    if data_type == "NUMERIC":
+        return None if is_number else "NUMERIC is a number"
+    if data_type == "BOOLEAN":
+        return None if str(value).lower() in _BOOLEANS or value in (0, 1) else "BOOLEAN is true, false, 0 or 1"
+    if not isinstance(value, str):
+        return f"{data_type} is a text"
+    if data_type == "TEXT" and not 0 < len(value.encode("utf-16-le")) // 2 <= TEXT_CHARACTERS:
+        return f"TEXT has 1 to {TEXT_CHARACTERS} characters: shorten it, or put it into the comment"
+    return None

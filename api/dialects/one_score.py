@@ -1,0 +1,40 @@
+"""The score of one thread, for protocols that have no other word for a score that is missing than an error."""
+
+from typing import Any
+
+import msgspec
+
+from api.access.callers import Caller
+from api.http.problems import RETRY, ProblemError
+from api.routes.score import score_lines
+from api.services import Services
+from gradebox.outcome import Outcome
+from storage.errors import NotFound
+
+
+def version_of(grader: str) -> tuple[str, int | None]:
+    """`exact-match@3` as its key and its version, `exact-match` as its key and the newest one. Raises NotFound."""
+    key, at, number = grader.partition("@")
+    if at and not (number.isdecimal() and len(number) < 10):
+        raise NotFound(f"there is no grader {grader!r:.100}: what follows the @ is the number of a version")
+    return key, int(number) if at else None
+
+
+def score_one(caller: Caller, services: Services, grader: str, line: bytes) -> Outcome:
+    """An outcome that has a score. Raises what `score_lines` raises, and ProblemError where there is none."""
+    key, number = version_of(grader)
+    _, (outcome,) = score_lines(caller, services, key, number, [line])
+    if outcome.score is None:
+        raise _not_scored(outcome)
+    return outcome
+
+
+def _not_scored(outcome: Outcome) -> ProblemError:
+    if outcome.error is None:
+        detail = f"the grader does not apply to this: {outcome.not_applicable}"
+        return ProblemError(422, "not-scored", detail, not_applicable=outcome.not_applicable or "")
+    error: dict[str, Any] = msgspec.to_builtins(outcome.error)
+    detail = f"there is no score: {outcome.error.kind}: {outcome.error.message}"
+    if outcome.error.retryable:
+        return ProblemError(503, "not-scored", detail, RETRY, error=error)
+    return ProblemError(422, "not-scored", detail, error=error)

@@ -1,0 +1,67 @@
+"""promptfoo's webhook assertions, by the bodies that promptfoo 0.121 sends. `make clients` runs promptfoo itself."""
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.conftest import problem
+from tests.gradebox.conftest import Service
+
+pytestmark = pytest.mark.service
+
+SHOWS = """
+import json
+from gradebox import Score
+
+async def grade(thread: StringThread) -> float:
+    seen = [thread.get_turns(), thread.metadata]
+    return Score(thread.metadata.get("score", 0.5), reason=json.dumps(seen))
+"""
+FAILS = "async def grade(thread):\n    return 1 / len(thread.metadata)\n"
+
+
+@pytest.fixture
+def url(service: Service, project: str) -> str:
+    """The webhooks of a project, with a key in the URL."""
+    graders = service.client(project=project).graders
+    graders.create.function(key="shows", fn=SHOWS)
+    graders.create.function(key="plain", fn="async def grade(thread):\n    return 0.25\n")
+    graders.create.function(key="fails", fn=FAILS, threads=[{"completion": "x", "metadata": {"a": 1}}])
+    return f"{service.url.replace('://', f'://any:{service.key}@')}/promptfoo/v1/{project}"
+
+
+def webhook(output: Any, prompt: str | None = "6 x 7?", **variables: Any) -> dict[str, Any]:
+    return {"output": output, "context": {"prompt": prompt, "vars": variables}}
+
+
+def test_what_is_sent_is_a_thread(url: str) -> None:
+    answer = httpx.post(f"{url}/shows", json=webhook("42", answer="42")).json()
+    assert (answer["pass"], answer["score"]) == (True, 0.5)
+    assert json.loads(answer["reason"]) == [[["user", "6 x 7?"], ["assistant", "42"]], {"answer": "42"}]
+    chat = json.dumps([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
+    answer = httpx.post(f"{url}/shows", json=webhook({"a": 42}, chat)).json()
+    assert json.loads(answer["reason"])[0] == [["system", "s"], ["user", "u"], ["assistant", '{"a":42}']]
+    for prompt in ("[1, 2]", "[]", '[{"role": 1, "content": "x"}]', "{", ""):
+        answer = httpx.post(f"{url}/shows", json=webhook("42", prompt)).json()
+        assert json.loads(answer["reason"])[0] == [["user", prompt], ["assistant", "42"]]
+    assert httpx.post(f"{url}/shows", json={"output": "42"}).json()["pass"]
+
+
+def test_the_threshold_is_in_the_url(url: str) -> None:
+    for threshold, passes in (("", True), ("?threshold=0.5", True), ("?threshold=0.6", False), ("?threshold=-1", True)):
+        answer = httpx.post(f"{url}/shows{threshold}", json=webhook("42")).json()
+        assert (answer["pass"], answer["score"]) == (passes, 0.5)
+    answer = httpx.post(f"{url}/plain", json=webhook("42")).json()
+    assert answer == {"pass": False, "score": 0.25, "reason": "plain@1 gave 0.25, and 0.5 is wanted"}
+    problem(httpx.post(f"{url}/shows?threshold=nan", json=webhook("42")), 422, "invalid-request")
+    problem(httpx.post(f"{url}/shows?threshold=much", json=webhook("42")), 422, "invalid-request")
+
+
+def test_a_score_that_is_missing_is_an_error(url: str) -> None:
+    assert "ZeroDivisionError" in problem(httpx.post(f"{url}/fails", json=webhook("42")), 422, "not-scored")
+    problem(httpx.post(f"{url}/none", json=webhook("42")), 404, "not-found")
+    problem(httpx.post(f"{url}/shows", json={"context": {}}), 422, "invalid-request")
+    problem(httpx.post(f"{url}/shows", json={"output": "x", "context": {"vars": []}}), 422, "not-scored")
+    problem(httpx.post(f"{url.replace('any:', 'any:x')}/shows", json=webhook("42")), 401, "unauthorized")

@@ -1,0 +1,83 @@
+"""Others wait for so many seconds and no longer, so an answer comes before that. The time is cut short here."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from api.dialects.langfuse import route as langfuse
+from api.dialects.weave import route as weave
+from tests.api.conftest import Service, client, problem, running, secret, service
+from tests.api.dialects.langfuse.conftest import ONE, evaluation
+
+__all__ = ["client", "running", "secret", "service"]
+
+SECRET = "a-secret-of-some-length"
+EXECUTE = "/langfuse/v1/execute"
+SLEEPS = "import time\nasync def grade(thread):\n    time.sleep(float(thread.completion()))\n    return 1.0\n"
+
+
+@pytest.fixture(scope="session")
+def redis_url(redis_url: str) -> str:
+    """A database of these tests' own."""
+    return redis_url.replace("?db=2", "") + "?db=4"
+
+
+@pytest.fixture
+def executor(service: Service, monkeypatch: pytest.MonkeyPatch) -> Iterator[httpx.Client]:
+    """Asks as Langfuse, which waits for less than it does."""
+    monkeypatch.setattr(langfuse, "ANSWER_S", 1.5)
+    monkeypatch.setattr(service.services.settings, "langfuse_secret", SecretStr(SECRET))
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    with httpx.Client(base_url=service.url, headers=headers, timeout=30) as executor:
+        yield executor
+
+
+def test_a_source_that_does_not_load_is_a_timeout(executor: httpx.Client) -> None:
+    began = time.monotonic()
+    answer = executor.post(EXECUTE, json=evaluation("while True: pass")).json()
+    assert answer["error"]["code"] == "TIMEOUT"
+    assert time.monotonic() - began < 1.5
+
+
+def test_where_there_are_too_many_each_has_an_answer_in_time(executor: httpx.Client) -> None:
+    sleeps = evaluation("import time\ndef evaluate(ctx):\n    time.sleep(4)")
+
+    def ask(_: int) -> tuple[httpx.Response, float]:
+        began = time.monotonic()
+        return executor.post(EXECUTE, json=sleeps), time.monotonic() - began
+
+    with ThreadPoolExecutor(24) as threads:
+        for answer, seconds in threads.map(ask, range(24)):
+            assert answer.status_code in (429, 503) or answer.json()["error"]["code"] == "TIMEOUT"
+            assert seconds < 3
+    began = time.monotonic()
+    while (answer := executor.post(EXECUTE, json=evaluation(ONE))).status_code != 200:
+        assert answer.status_code in (429, 503) and time.monotonic() - began < 10
+    assert "scores" in answer.json()
+
+
+def test_weave_hears_of_a_grader_that_takes_too_long(
+    service: Service, client: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(weave, "ANSWER_S", 1.0)
+    threads = [{"completion": "0"}]
+    created = client.post(
+        "/v1/projects/default/graders", json={"key": "sleeps", "source": SLEEPS, "timeout_s": 60, "threads": threads}
+    )
+    assert created.status_code == 201, created.text
+    call = {"inputs": {}, "output": "20"}
+    began = time.monotonic()
+    response = client.post("/weave/v1/default/sleeps", json={"schema_version": 1, "original_call": call})
+    problem(response, 504, "timeout")
+    assert time.monotonic() - began < 3
+
+
+def test_without_a_secret_nothing_is_run(service: Service, client: httpx.Client) -> None:
+    detail = problem(client.post(EXECUTE, json=evaluation()), 403, "forbidden")
+    assert "GRADEBOX_LANGFUSE_SECRET" in detail
+    invoked = client.post("/langfuse/v1/2015-03-31/functions/f/invocations", json=evaluation())
+    assert (invoked.status_code, invoked.headers["x-amzn-errortype"]) == (403, "AccessDeniedException")

@@ -1,0 +1,215 @@
+"""Weave's RemoteScorer, by bodies of both versions of its schema."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from examples.model_server import ModelServer
+from gradebox.client import Client
+from gradebox.errors import ApiError, Conflict
+from tests.api.conftest import problem
+from tests.gradebox.conftest import Service
+
+pytestmark = pytest.mark.service
+
+SHOWS = """
+import json
+from gradebox import Score
+
+async def grade(thread: StringThread) -> float:
+    seen = {"turns": thread.get_turns(), "metadata": thread.metadata}
+    return Score(float("42" in (thread.completion() or "")), reason=json.dumps(seen))
+"""
+RUNS = """
+from gradebox import NotApplicable
+
+async def grade(thread: StringThread) -> float:
+    names = {"NotApplicable": NotApplicable}
+    exec(thread.completion(), names)
+    return names["score"]
+"""
+
+
+def call(**members: Any) -> dict[str, Any]:
+    named = {"project_id": "team/p", "call_id": "c", "trace_id": "t", "op_name": "weave:///team/p/op/answer:v1"}
+    inputs = {"question": "6 x 7?", "answer": "42"}
+    times = {"started_at": "2026-11-22T10:00:00Z", "ended_at": "2026-11-22T10:00:01Z"}
+    return {**named, "inputs": inputs, "output": "It is 42.", **times, **members}
+
+
+def version_1(**members: Any) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "original_call": call(**members),
+        "scoring_call_id": "s",
+        "scoring_trace_id": "st",
+        "monitor": {"name": "m", "version_digest": "d"},
+        "scorer": {"name": "remote", "ref": "weave:///r", "config": {"strict": True}},
+        "triggered_at": "2026-11-22T10:00:02Z",
+    }
+
+
+def version_2(kind: str, payload: Any) -> dict[str, Any]:
+    target = {"type": kind, "schema_version": 1, "payload": payload}
+    return {"schema_version": 2, "scoring_target": target, "scorer": {"name": "remote", "ref": "weave:///r"}}
+
+
+class Scorer:
+    """One grader, as Weave calls it."""
+
+    def __init__(self, service: Service, client: Client, key: str) -> None:
+        self.client, self.key = client, key
+        self._http = httpx.Client(
+            base_url=f"{service.url}/weave/v1/{client.project}/",
+            headers={"Authorization": f"Bearer {service.key}", "Idempotency-Key": "i", "X-Weave-Schema-Version": "1"},
+            timeout=60,
+        )
+
+    def post(self, body: Any, key: str = "") -> httpx.Response:
+        return self._http.post(key or self.key, json=body)
+
+    def seen(self, body: Any) -> dict[str, Any]:
+        """What the grader was given."""
+        answer = self.post(body)
+        assert answer.status_code == 200, answer.text
+        seen: dict[str, Any] = json.loads(answer.json()["result"]["reason"])
+        return seen
+
+
+@pytest.fixture
+def client(service: Service, project: str) -> Iterator[Client]:
+    with service.client(project=project) as client:
+        yield client
+
+
+@pytest.fixture
+def shows(service: Service, client: Client) -> Scorer:
+    client.graders.create.function(key="shows", fn=SHOWS)
+    return Scorer(service, client, "shows")
+
+
+@pytest.fixture
+def runs(service: Service, client: Client) -> Scorer:
+    client.graders.create.function(key="runs", fn=RUNS, threads=[{"completion": "score = 1"}])
+    return Scorer(service, client, "runs")
+
+
+def test_both_versions_are_answered_in_their_own(shows: Scorer) -> None:
+    for body in (version_1(), version_2("call", call())):
+        answer = shows.post(body).json()
+        assert set(answer) == {"schema_version", "result"} and answer["schema_version"] == body["schema_version"]
+        assert answer["result"]["value"] == 1.0
+
+
+def test_a_call_is_a_thread(shows: Scorer) -> None:
+    seen = shows.seen(version_1())
+    assert seen["turns"] == [["assistant", "It is 42."]]
+    about = {name: value for name, value in call().items() if name not in ("inputs", "output")}
+    more = {"scorer": version_1()["scorer"], "monitor": {"name": "m", "version_digest": "d"}}
+    assert seen["metadata"] == {"question": "6 x 7?", "answer": "42", "weave": {**about, **more}}
+
+
+def test_outputs_of_models_are_found(shows: Scorer) -> None:
+    asked = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "6 x 7?"}]
+    completion = {"choices": [{"message": {"role": "assistant", "content": "42"}, "finish_reason": "stop"}]}
+    for output in (completion, completion["choices"][0]["message"]):
+        seen = shows.seen(version_1(inputs={"messages": asked, "model": "m"}, output=output))
+        assert seen["turns"] == [["system", "Be brief."], ["user", "6 x 7?"], ["assistant", "42"]]
+
+
+def test_a_turn_of_an_agent_is_a_thread(shows: Scorer) -> None:
+    said = {"role": "assistant", "content": "42", "finish_reason": "stop"}
+    messages: dict[str, Any] = {"input": [{"role": "user", "content": "6 x 7?"}], "output": [said]}
+    for instructions in ([{"role": "system", "content": "Be brief."}], "Be brief."):
+        seen = shows.seen(version_2("agent_turn", {"messages": {"system_instructions": instructions, **messages}}))
+        assert seen["turns"] == [["system", "Be brief."], ["user", "6 x 7?"], ["assistant", "42"]]
+    seen = shows.seen(version_2("agent_turn", {"messages": messages, "turn_id": "t"}))
+    assert seen["turns"] == [["user", "6 x 7?"], ["assistant", "42"]] and seen["metadata"]["weave"]["turn_id"] == "t"
+    empty = version_2("agent_turn", {"messages": {**messages, "output": []}})
+    assert "no output" in problem(shows.post(empty), 422, "not-scored")
+
+
+def test_a_mapping_says_where_the_parts_are(shows: Scorer) -> None:
+    graders = shows.client.graders
+    grader = graders.map_weave("shows", completion="output.parts.1", prompt="inputs.question", metadata="output.about")
+    assert grader.weave is not None and grader.weave.completion == "output.parts.1"
+    seen = shows.seen(version_1(output={"parts": ["x", "42 é😀"], "about": {"a": 10**30}}))
+    assert seen["turns"] == [["user", "6 x 7?"], ["assistant", "42 é😀"]]
+    assert seen["metadata"]["a"] == 10**30
+    assert shows.seen(version_1(output={"parts": [0, {"n": 42}], "about": {}}))["turns"][1][1] == '{"n":42}'
+    graders.update("shows", fn=SHOWS.replace("42", "43"))  # it stays with the grader
+    assert shows.seen(version_1(output={"parts": ["x", "y"], "about": {}}))["turns"][1][1] == "y"
+    assert graders.map_weave("shows").weave is not None
+    assert shows.seen(version_1())["turns"] == [["assistant", "It is 42."]]
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ({"parts": []}, "`output` has parts"),
+        (None, "the call has"),
+        ("text", "the call has"),
+        ({"parts": [1, None]}, ""),
+    ],
+)
+def test_what_a_mapping_does_not_find_is_an_error(shows: Scorer, output: Any, said: str) -> None:
+    shows.client.graders.map_weave("shows", completion="output.parts.1")
+    detail = problem(shows.post(version_1(output=output)), 422, "not-scored")
+    assert "`output.parts.1`" in detail and said in detail
+
+
+def test_a_mapping_that_is_none_is_refused(shows: Scorer) -> None:
+    graders = shows.client.graders
+    for path in ("", ".", "output..a", "a." * 20 + "a", "output\n"):
+        with pytest.raises(ApiError, match=r"such as `output.answer`"):
+            graders.map_weave("shows", completion=path)
+    graders.lock("shows")
+    with pytest.raises(Conflict):
+        graders.map_weave("shows", completion="output")
+
+
+def test_a_score_that_is_missing_is_an_error_and_never_a_0(runs: Scorer) -> None:
+    for code, said in (
+        ("raise KeyError('a')", "exception"),
+        ("score = float('nan')", "bad_return"),
+        ("raise NotApplicable('no tools')", "does not apply to this: no tools"),
+        ("score = 1.5", "from 0 to 1"),
+        ("score = -0.1", "from 0 to 1"),
+        ("import os; os._exit(0)", "crash"),
+    ):
+        assert said in problem(runs.post(version_1(output=code)), 422, "not-scored")
+    assert runs.post(version_1(output="score = 0.0")).json()["result"] == {"value": 0.0}
+
+
+def test_requests_that_are_none(shows: Scorer, service: Service) -> None:
+    bodies: list[Any] = [
+        {"schema_version": 3},
+        {"schema_version": 1},
+        {"schema_version": 2, "scoring_target": {"type": "call", "payload": []}},
+        {"schema_version": 2, "scoring_target": {"type": "trace", "payload": {}}},
+        [],
+    ]
+    for body in bodies:
+        problem(shows.post(body), 422, "invalid-request")
+    problem(shows.post(version_1(), "none"), 404, "not-found")
+    problem(shows.post(version_1(), "shows@x"), 404, "not-found")
+    problem(shows.post(version_1(), "shows@2"), 404, "not-found")
+    assert shows.post(version_1(), "shows@1").status_code == 200
+    problem(shows.post(version_1(output="x" * 3_000_000)), 413, "too-large")
+    url = f"{service.url}/weave/v1/{shows.client.project}/shows"
+    problem(httpx.post(url, json=version_1()), 401, "unauthorized")
+
+
+def test_judges_and_combined_graders_are_scorers_too(shows: Scorer, service: Service) -> None:
+    client = shows.client
+    with ModelServer() as server:
+        client.models.create("judge", base_url=server.base_url, model="m", keep_replies=False)
+        client.graders.create.binary_judge(key="judged", criteria="Is it right?", judge_model="judge")
+        client.graders.create.combine(key="both", parts={"shows": "shows", "judged": "judged"})
+        for key in ("judged", "both"):
+            answer = Scorer(service, client, key).post(version_1())
+            assert answer.status_code == 200, answer.text
+            assert 0 <= answer.json()["result"]["value"] <= 1
