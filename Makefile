@@ -26,6 +26,9 @@ soak: $(READY)  ## ten minutes beside a hostile project: others' work goes on, a
 train: $(READY)  ## a tiny model trained by TRL with rewards of a service; installs torch; TRAIN="1.16.0" takes one version
 	@.venv/bin/python -m tests.training $(TRAIN)
 
+clients: $(READY)  ## promptfoo and weave themselves against a service; installs 2 GB
+	@.venv/bin/python -m tests.clients $(CLIENTS)
+
 lint: $(READY)  ## ruff, mypy, and the direction of imports
 	@.venv/bin/ruff check .
 	@.venv/bin/ruff format --check .
@@ -44,4 +47,4 @@ lock: $(READY)  ## pin the newest versions that pyproject.toml allows
 clean:  ## remove the virtual environment and what tools left
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help demo test chaos scale soak train lint bench bench-quick lock clean
+.PHONY: help demo test chaos scale soak train clients lint bench bench-quick lock clean

@@ -6,12 +6,18 @@ from typing import Annotated, Literal, get_args
 from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+_Secret = Annotated[SecretStr, Field(min_length=16)]
 Dialect = Literal["adaptive", "langfuse", "openai", "promptfoo", "reward", "weave"]
 
 
 def _listed(value: object) -> object:
     """`a,b` as a list; an empty text is an empty list."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
+
+
+def _or_none(value: object) -> object:
+    """What is set to nothing, as by compose.yaml, is not set."""
+    return value or None
 
 
 class ApiSettings(BaseSettings):
@@ -37,9 +43,8 @@ class ApiSettings(BaseSettings):
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=get_args(Dialect), description="other services' clients that are answered"
     )
-    langfuse_secret: SecretStr | None = Field(
+    langfuse_secret: Annotated[_Secret | None, BeforeValidator(_or_none)] = Field(
         default=None,
-        min_length=16,
         description="what Langfuse's requests must be signed with; without one, none of its evaluators is run",
     )
     langfuse_external: Literal["bearer", "signature"] = Field(

@@ -54,4 +54,5 @@ class Strangers:
 
 
 def _digest(authorization: bytes) -> bytes:
-    return blake2b(authorization, digest_size=16).digest()
+    """Of the key. A signature of AWS's differs in each request: what it says before it is who signs."""
+    return blake2b(authorization.partition(b",")[0], digest_size=16).digest()

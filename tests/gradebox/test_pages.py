@@ -196,6 +196,16 @@ def _of_others(_: Names, client: Client) -> None:
     assert client.graders.get("promptfoo-assert").version == 1
 
 
+def _of_promptfoo(names: Names, _: Client) -> None:
+    asked = {"prompt": "6 x 7?", "vars": {"answer": "42"}}
+    assert names["get_assert"]("It is 42.", asked)["pass"]
+    with pytest.raises(RuntimeError, match="no score"):
+        names["get_assert"]("It is 42.", {"prompt": "6 x 7?", "vars": {}})
+    answer = names["call_api"]("6 x 7?", {}, {"vars": {"question": "42", "answer": "42"}})
+    assert answer == {"output": "It is 42.", "metadata": {"score": 1.0}}
+    assert "no score" in names["call_api"]("6 x 7?", {}, {"vars": {"question": "42"}})["error"]
+
+
 class Page(NamedTuple):
     """What holds once a page's blocks have run, and the graders that it expects to be there."""
 
@@ -212,6 +222,7 @@ RUN = {
     "docs/numbers.md": Page(_of_numbers, ("has-answer",)),
     "docs/openai.md": Page(_of_openai),
     "docs/other-graders.md": Page(_of_others),
+    "docs/promptfoo.md": Page(_of_promptfoo, ("has-answer",)),
     "docs/python.md": Page(_of_python),
     "docs/reward.md": Page(_of_reward, ("exact-match",)),
     "docs/rl.md": Page(_of_rl, ("has-answer", "short")),
@@ -224,6 +235,8 @@ RUN_ELSEWHERE = {
     "docs/checks.md",  # in tests/examples/test_checks_page.py: its blocks need graders of each other, and one asks
     "docs/feedback.md",  # in tests/gradebox/service/test_feedback.py: it needs a model
     "docs/judges.md",  # in tests/examples/test_judges_page.py: its graders ask
+    "docs/langfuse.md",  # in tests/api/dialects/langfuse/test_page.py: Langfuse runs it
+    "docs/weave.md",  # in tests/api/dialects/weave/test_page.py, and by `make clients`: it needs weave
 }
 
 
@@ -312,11 +325,39 @@ def test_each_line_of_json_is_a_thread_or_a_group(block: Block) -> None:
         assert all(StringThread.from_object(each) for each in (members(value) if is_group(value) else [value]))
 
 
-@pytest.mark.parametrize("block", of("yaml"), ids=lambda block: block.id)
-def test_yaml_is_a_configuration_of_prometheus(block: Block) -> None:
-    for job in yaml.safe_load(block.text)["scrape_configs"]:
+def _of_prometheus(config: Any) -> None:
+    for job in config["scrape_configs"]:
         assert job["job_name"]
         assert [*job.get("static_configs", []), *job.get("dns_sd_configs", [])]
+
+
+def _of_compose(config: Any) -> None:
+    """Langfuse's web and worker both have what its sources want, and a way to our API's service."""
+    assert config["services"].keys() == {"langfuse-web", "langfuse-worker"}
+    ours = yaml.safe_load((ROOT / "compose.yaml").read_text())["services"]
+    for service in config["services"].values():
+        assert "gradebox" in service["networks"] and service["environment"]["LANGFUSE_CODE_EVAL_DISPATCHER"]
+        endpoint = service["environment"]["LANGFUSE_CODE_EVAL_AWS_LAMBDA_ENDPOINT"]
+        assert re.fullmatch(r"http://(\w+):8000/langfuse/v1", endpoint)[1] in ours  # type: ignore[index]
+        assert "GRADEBOX_LANGFUSE_SECRET" in service["environment"]["AWS_SECRET_ACCESS_KEY"]
+    assert "GRADEBOX_LANGFUSE_SECRET" in ours["api"]["environment"]
+
+
+def _of_an_eval(config: Any) -> None:
+    """`make clients` has promptfoo run it."""
+    assert config.keys() == {"prompts", "providers", "tests"}
+
+
+YAML = {
+    "docs/langfuse.md": _of_compose,
+    "docs/observability.md": _of_prometheus,
+    "docs/promptfoo.md": _of_an_eval,
+}
+
+
+@pytest.mark.parametrize("block", of("yaml"), ids=lambda block: block.id)
+def test_yaml_is_a_configuration_of_what_its_page_is_about(block: Block) -> None:
+    YAML[block.page](yaml.safe_load(block.text))
 
 
 # Commands

@@ -25,7 +25,7 @@ def check_aws(request: Request, services: Services, body: bytes) -> None:
         aws_signature.check(signed, secret, datetime.now(UTC))
     except aws_signature.NotSigned as error:
         raise _refused(request, services, f"{error} (AWS_SECRET_ACCESS_KEY is GRADEBOX_LANGFUSE_SECRET)") from error
-    services.connections.claim(request.scope, _CONNECTION)
+    _let_in(request, services)
 
 
 def check_external(request: Request, services: Services, body: bytes) -> None:
@@ -39,6 +39,12 @@ def check_external(request: Request, services: Services, body: bytes) -> None:
         scheme, _, sent = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not hmac.compare_digest(sent.strip().encode(), secret.encode()):
             raise _refused(request, services, "the Authorization is not `Bearer` and the secret")
+    _let_in(request, services)
+
+
+def _let_in(request: Request, services: Services) -> None:
+    """Counts its connection. Further requests are not paced as those of strangers. Raises ProblemError."""
+    services.strangers.note_good(request.headers.get("authorization", ""))
     services.connections.claim(request.scope, _CONNECTION)
 
 

@@ -1,17 +1,20 @@
 """Others wait for so many seconds and no longer, so an answer comes before that. The time is cut short here."""
 
+import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
+from api.access.strangers import Strangers
 from api.dialects.langfuse import route as langfuse
 from api.dialects.weave import route as weave
 from tests.api.conftest import Service, client, problem, running, secret, service
-from tests.api.dialects.langfuse.conftest import ONE, evaluation
+from tests.api.dialects.langfuse.conftest import ONE, evaluation, lambda_client
 
 __all__ = ["client", "running", "secret", "service"]
 
@@ -74,6 +77,22 @@ def test_weave_hears_of_a_grader_that_takes_too_long(
     response = client.post("/weave/v1/default/sleeps", json={"schema_version": 1, "original_call": call})
     problem(response, 504, "timeout")
     assert time.monotonic() - began < 3
+
+
+def test_requests_of_langfuse_are_not_paced_as_those_of_strangers(
+    service: Service, executor: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service.services, "strangers", Strangers(100))
+    is_good = service.services.strangers.is_good
+    credential = f"AWS4-HMAC-SHA256 Credential=any/{datetime.now(UTC):%Y%m%d}/eu-central-1/lambda/aws4_request"
+    functions = lambda_client(f"{service.url}/langfuse/v1", SECRET)
+    assert not is_good(credential.encode()) and not is_good(f"Bearer {SECRET}".encode())
+    executor.post(EXECUTE, json=evaluation(), headers={"Authorization": "Bearer another"})
+    assert not is_good(b"Bearer another")
+    executor.post(EXECUTE, json=evaluation())
+    assert is_good(f"Bearer {SECRET}".encode())
+    functions.invoke(FunctionName="f", Payload=json.dumps(evaluation()))
+    assert is_good(f"{credential}, SignedHeaders=a, Signature=b".encode()) and not is_good(b"AWS4-HMAC-SHA256")
 
 
 def test_without_a_secret_nothing_is_run(service: Service, client: httpx.Client) -> None:

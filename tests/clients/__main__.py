@@ -1,0 +1,132 @@
+"""`make clients`: promptfoo and W&B's weave, as their registries have them now, with what docs/ shows of them.
+
+Both are large, so they are installed below `--folder`, which is kept for the next run, and CI does without: bodies that
+these versions send are in tests/api/dialects. The AWS SDKs, which Langfuse calls with, are in CI.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import httpx
+import yaml
+
+from tests.gradebox.conftest import ROOT, Service, serving
+
+PROMPTFOO = "promptfoo@0.121"
+WEAVE = ("weave>=0.53", "numpy")  # of weave[scorers], the only package that is imported with RemoteScorer
+GRADER = """
+from gradebox import Score
+
+async def grade(thread: StringThread) -> float:
+    right = thread.metadata["answer"] in thread.completion()
+    return Score(float(right), reason=f"looked for {thread.metadata['answer']}")
+"""
+NO_ANSWER = {"question": "what has no answer"}  # the grader fails
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """The code that a page shows."""
+    text = (ROOT / "docs" / page).read_text()
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def promptfoo(folder: Path, service: Service, work: Path) -> None:
+    """Runs an eval with each of the ways that docs/promptfoo.md shows."""
+    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, PROMPTFOO], check=True)
+    assertion, provider = blocks("promptfoo.md", "python")
+    (work / "assertion.py").write_text(assertion)
+    (work / "provider.py").write_text(f"import gradebox\n\nclient = gradebox.Client()\n\n\n{provider}")
+    (config,) = (
+        yaml.safe_load(block.replace("127.0.0.1:8000", place(service))) for block in blocks("promptfoo.md", "yaml")
+    )
+    (row,) = config["tests"]
+    wrong, failing = ({**row, "vars": {**row["vars"], "answer": "8"}}, {**row, "vars": NO_ANSWER})
+    (webhook,) = row["assert"]
+    python = {"type": "python", "value": "file://assertion.py"}
+    for name, wanted in (("webhook", webhook), ("python", python)):
+        tests = [{**one, "assert": [wanted]} for one in (row, wrong, failing)]
+        results = evaluate(folder, service, work, {**config, "tests": tests})
+        assert [one["success"] for one in results] == [True, False, False], results
+        reasons = [one["gradingResult"]["componentResults"][0]["reason"] for one in results]
+        assert reasons[:2] == ["looked for 7", "looked for 8"], reasons
+        assert results[2]["score"] == 0 and ("422" in reasons[2] or "no score" in reasons[2]), reasons
+        print(f"promptfoo, {name}: {reasons}")
+    reads = {"type": "javascript", "value": "context.providerResponse.metadata.score >= 0.5"}
+    tests = [{**one, "assert": [reads]} for one in (row, wrong, failing)]
+    results = evaluate(folder, service, work, {**config, "providers": ["file://provider.py"], "tests": tests})
+    told = [(one["success"], one.get("error") or "") for one in results]
+    assert [success for success, _ in told] == [True, False, False]
+    assert "no score" in told[2][1] and results[2]["failureReason"] == 2, results[
+        2
+    ]  # an error, and no failed assertion
+    print(f"promptfoo, provider: {told}")
+
+
+def evaluate(folder: Path, service: Service, work: Path, config: dict[str, Any]) -> list[dict[str, Any]]:
+    """The results of promptfoo's own command, in the order of the tests."""
+    (work / "promptfooconfig.yaml").write_text(yaml.safe_dump(config))
+    quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": str(work)}
+    named = {"GRADEBOX_URL": service.url, "GRADEBOX_API_KEY": service.key, "PROMPTFOO_PYTHON": sys.executable}
+    command = [str(folder / "node_modules/.bin/promptfoo"), "eval", "--no-cache", "--no-write", "--no-progress-bar"]
+    out = work / "out.json"
+    done = subprocess.run(
+        [*command, "-o", str(out)],
+        cwd=work,
+        env=os.environ | quiet | named,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode in (0, 100), done.stdout + done.stderr  # 100: rows have failed
+    results: list[dict[str, Any]] = json.loads(out.read_text())["results"]["results"]
+    return sorted(results, key=lambda one: int(one["testIdx"]))
+
+
+def weave(folder: Path, service: Service) -> None:
+    """Makes the scorer that docs/weave.md shows with weave's own types, and asks at its URL as Weave does."""
+    python = folder / "bin" / "python"
+    uv = str(ROOT / ".venv" / "bin" / "uv")
+    if not python.exists():
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, folder], check=True)
+    subprocess.run([uv, "pip", "install", "--quiet", "--python", python, *WEAVE], check=True)
+    shown, _ = blocks("weave.md", "python")
+    script = shown + "\nimport weave\nprint(weave.__version__)\nprint(scorer.model_dump_json())\n"
+    said = subprocess.run([python, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    version, scorer = said.stdout.splitlines()[-2:]
+    told = json.loads(scorer)
+    url = told["endpoint_url"].replace("https://gradebox.example.com", service.url)
+    call = {"inputs": {"question": "6 x 7", "answer": "42"}, "output": "It is 42.", "op_name": "op", "call_id": "c"}
+    body = {"schema_version": 1, "original_call": call, "scorer": {"name": told["name"], "ref": "r"}}
+    answer = httpx.post(url, json=body, headers={"Authorization": f"Bearer {service.key}"}).json()
+    assert answer == {"schema_version": 1, "result": {"value": 1.0, "reason": "looked for 42"}}, answer
+    print(f"weave {version}: {answer}")
+
+
+def place(service: Service) -> str:
+    """Host and port."""
+    return service.url.removeprefix("http://")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="make clients")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".clients")
+    arguments = parser.parse_args()
+    with TemporaryDirectory(prefix="gradebox-clients-") as data, serving(Path(data), "--workers", "1") as service:
+        threads = [{"completion": "7", "metadata": {"answer": "7"}}]
+        service.client().graders.create.function(key="has-answer", fn=GRADER, threads=threads)
+        work = Path(data) / "work"
+        work.mkdir()
+        promptfoo(arguments.folder / "promptfoo", service, work)
+        weave(arguments.folder / "weave", service)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
