@@ -211,7 +211,7 @@ class WeaveMapping(_Schema):
     metadata: str | None = Field(None, pattern=_PATH, description="of an object; null: `inputs`")
 
 
-class Grader(_Schema):
+class GraderRecord(_Schema):
     """A named scoring rule of a project, with its newest version."""
 
     project: str

@@ -9,7 +9,7 @@ from redis import Redis
 from redis.client import Pipeline
 from redis.exceptions import WatchError
 
-from gradebox.schemas import Grader, Kind, Version, WrittenKind
+from gradebox.schemas import GraderRecord, Kind, Version, WrittenKind
 from storage import names, proof_threads
 from storage.audit import Audit
 from storage.connection import text
@@ -52,7 +52,7 @@ class Graders:
 
     def create(
         self, project: str, key: str, name: str, description: str, content: Proved | Declared, once: Once | None = None
-    ) -> Grader:
+    ) -> GraderRecord:
         """Keeps a new grader with its first version.
 
         Raises:
@@ -61,7 +61,7 @@ class Graders:
             KeyReused: `once` came with another request.
         """
 
-        def create(pipe: Pipeline) -> Grader:
+        def create(pipe: Pipeline) -> GraderRecord:
             _free(pipe, project, key)
             self._quotas.check_graders(project, pipe.scard(names.graders(project)))
             _check_environment(pipe, project, content)
@@ -86,7 +86,7 @@ class Graders:
         once: Once | None = None,
         follows: int | None = None,
         expected: int | None = None,
-    ) -> Grader:
+    ) -> GraderRecord:
         """Keeps a new version, unless it is the newest one already; `texts` are a new name or description. `follows` is
         the version that it was made from, where it was made from one; `expected` the one that its author looked at.
 
@@ -99,7 +99,7 @@ class Graders:
             KeyReused: `once` came with another request.
         """
 
-        def update(pipe: Pipeline) -> Grader:
+        def update(pipe: Pipeline) -> GraderRecord:
             grader = _of_kind(_expected(_unlocked(_read(pipe, project, key)), expected), content.kind)
             if follows is not None and grader.version != follows:
                 raise Conflict(
@@ -131,7 +131,7 @@ class Graders:
 
         return self._change_once(project, key, update, once, _watched_for(project, content))
 
-    def describe(self, project: str, key: str, changes: dict[str, Any]) -> Grader:
+    def describe(self, project: str, key: str, changes: dict[str, Any]) -> GraderRecord:
         """Changes `name`, `description` or `locked`.
 
         Raises:
@@ -139,7 +139,7 @@ class Graders:
             Locked: it may not be changed, and this does not unlock it.
         """
 
-        def describe(pipe: Pipeline) -> Grader:
+        def describe(pipe: Pipeline) -> GraderRecord:
             grader = _read(pipe, project, key)
             if set(changes) != {"locked"} and changes.get("locked") is not False:
                 _unlocked(grader)
@@ -182,25 +182,25 @@ class Graders:
         """Raises what `update` would raise now."""
         _of_kind(_expected(_unlocked(self.get(project, key)), expected), kind)
 
-    def get(self, project: str, key: str) -> Grader:
+    def get(self, project: str, key: str) -> GraderRecord:
         """One grader. Raises NotFound where there is none."""
         return _read(self._redis, project, key)
 
-    def all(self, project: str) -> list[Grader]:
+    def all(self, project: str) -> list[GraderRecord]:
         """All graders of a project, by key."""
         keys = sorted(text(key) for key in self._redis.smembers(names.graders(project)))
         found = self._redis.mget([names.grader(project, key) for key in keys]) if keys else []
-        return [Grader.model_validate_json(value) for value in found if value is not None]
+        return [GraderRecord.model_validate_json(value) for value in found if value is not None]
 
-    def page(self, project: str, after: str = "") -> tuple[list[Grader], bool]:
+    def page(self, project: str, after: str = "") -> tuple[list[GraderRecord], bool]:
         """The graders behind a key, by key: all of them, or some megabytes. Whether there are more."""
         keys = sorted(found for found in map(text, self._redis.smembers(names.graders(project))) if found > after)
-        graders: list[Grader] = []
+        graders: list[GraderRecord] = []
         size = 0
         for first in range(0, len(keys), _AT_ONCE):
             wanted = keys[first : first + _AT_ONCE]
             found = [value for value in self._redis.mget([names.grader(project, key) for key in wanted]) if value]
-            graders += [Grader.model_validate_json(value) for value in found]
+            graders += [GraderRecord.model_validate_json(value) for value in found]
             size += sum(map(len, found))
             if size >= PAGE_BYTES and wanted[-1] != keys[-1]:
                 return graders, True
@@ -234,7 +234,7 @@ class Graders:
         except Lacking as lacking:
             raise NotRunnable(f"grader {key!r} is of kind {version.kind!r}, and cannot be run: {lacking}") from lacking
 
-    def shown(self, project: str, key: str) -> Grader:
+    def shown(self, project: str, key: str) -> GraderRecord:
         """One grader, with what it lacks to be run. Raises NotFound."""
         grader = self.get(project, key)
         if grader.kind in ("function", "binary_judge"):
@@ -276,7 +276,7 @@ class Graders:
         kept = self._redis.hget(names.proof_threads(project), key)
         return [] if kept is None else proof_threads.unpack(cast(bytes, kept))
 
-    def answered(self, once: Once | None) -> Grader | None:
+    def answered(self, once: Once | None) -> GraderRecord | None:
         """What was answered to the same request before, if it was. Raises KeyReused."""
         return _answered(self._redis, once)
 
@@ -284,13 +284,13 @@ class Graders:
         self,
         project: str,
         key: str,
-        change: Callable[[Pipeline], Grader],
+        change: Callable[[Pipeline], GraderRecord],
         once: Once | None,
         watched: Sequence[str] = (),
-    ) -> Grader:
+    ) -> GraderRecord:
         """Runs `change`, or answers as before where the request was done already."""
 
-        def unless_done(pipe: Pipeline) -> Grader:
+        def unless_done(pipe: Pipeline) -> GraderRecord:
             if done := _answered(pipe, once):
                 pipe.multi()
                 return done
@@ -336,7 +336,7 @@ class Graders:
 
         return self._change(project, key, complete, names.versions(project, key))
 
-    def _describe(self, pipe: Pipeline, grader: Grader, changes: dict[str, Any]) -> Grader:
+    def _describe(self, pipe: Pipeline, grader: GraderRecord, changes: dict[str, Any]) -> GraderRecord:
         changed = grader.model_copy(update={**changes, "updated_at": datetime.now(UTC)})
         pipe.set(names.grader(grader.project, grader.key), changed.model_dump_json())
         detail = ", ".join(f"locked: {value}" if name == "locked" else name for name, value in changes.items())
@@ -362,13 +362,13 @@ class Graders:
             there = sum(int(size) for size in pipe.hvals(names.version_bytes(project)))
             self._quotas.check_version_bytes(project, there, more)
 
-    def _write_threads(self, pipe: Pipeline, grader: Grader, kept: proof_threads.Packed, more: int) -> None:
+    def _write_threads(self, pipe: Pipeline, grader: GraderRecord, kept: proof_threads.Packed, more: int) -> None:
         """Threads take the place of those before, which were `more` bytes shorter."""
         if kept.number:
             pipe.hset(names.proof_threads(grader.project), grader.key, kept.data)
             pipe.hincrby(names.version_bytes(grader.project), grader.key, more)
 
-    def _write(self, pipe: Pipeline, grader: Grader, version: Version) -> None:
+    def _write(self, pipe: Pipeline, grader: GraderRecord, version: Version) -> None:
         project, key = grader.project, grader.key
         pipe.hset(names.numbers(project), key, str(version.number))
         kept = version.model_dump_json()
@@ -384,13 +384,13 @@ def _kept(content: Proved | Declared) -> proof_threads.Packed:
     return proof_threads.pack(content.threads if isinstance(content, Proved) else ())
 
 
-def _answered(redis: Redis, once: Once | None) -> Grader | None:
+def _answered(redis: Redis, once: Once | None) -> GraderRecord | None:
     answer = answered(redis, once)
-    return None if answer is None else Grader.model_validate_json(answer)
+    return None if answer is None else GraderRecord.model_validate_json(answer)
 
 
-def _grader(project: str, key: str, name: str, description: str, version: Version) -> Grader:
-    return Grader(
+def _grader(project: str, key: str, name: str, description: str, version: Version) -> GraderRecord:
+    return GraderRecord(
         project=project,
         key=key,
         name=name,
@@ -407,11 +407,11 @@ def _of_version(version: Version) -> dict[str, Any]:
     return {"version": version.number, **{name: getattr(version, name) for name in shown}}
 
 
-def _read(redis: Redis, project: str, key: str) -> Grader:
+def _read(redis: Redis, project: str, key: str) -> GraderRecord:
     value = redis.get(names.grader(project, key))
     if value is None:
         raise NotFound(f"there is no grader {key!r} in project {project!r}: list the graders to see which there are")
-    return Grader.model_validate_json(value)
+    return GraderRecord.model_validate_json(value)
 
 
 def _free(redis: Redis, project: str, key: str) -> None:
@@ -441,7 +441,7 @@ def _require(value: bytes | str | None) -> bytes | str:
     return value
 
 
-def _expected(grader: Grader, version: int | None) -> Grader:
+def _expected(grader: GraderRecord, version: int | None) -> GraderRecord:
     if version is not None and grader.version != version:
         raise VersionChanged(
             f"grader {grader.key!r} is at version {grader.version}, and this was to follow version {version}: nothing "
@@ -450,7 +450,7 @@ def _expected(grader: Grader, version: int | None) -> Grader:
     return grader
 
 
-def _of_kind(grader: Grader, kind: Kind) -> Grader:
+def _of_kind(grader: GraderRecord, kind: Kind) -> GraderRecord:
     if kind != grader.kind and kind not in _NEXT_KINDS.get(grader.kind, ()):
         raise Conflict(
             f"grader {grader.key!r} is of kind {grader.kind!r} and stays so: "
@@ -459,7 +459,7 @@ def _of_kind(grader: Grader, kind: Kind) -> Grader:
     return grader
 
 
-def _unlocked(grader: Grader) -> Grader:
+def _unlocked(grader: GraderRecord) -> GraderRecord:
     if grader.locked:
         raise Locked(f"grader {grader.key!r} is locked: unlock it to change or delete it")
     return grader

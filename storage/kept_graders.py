@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
-from gradebox.schemas import KEY_PATTERN, Grader, Version, WrittenKind
+from gradebox.schemas import KEY_PATTERN, GraderRecord, Version, WrittenKind
 from storage.endpoints import Endpoints
 from storage.models import Models
 
@@ -35,7 +35,7 @@ class KeptGraders:
             raise Lacking("its scores come from outside, as from people: record them (`batch.record`)")
         raise Lacking(f"graders of kind {version.kind!r} are kept and handed back, and none runs: {_OTHER_KIND}")
 
-    def lacks(self, grader: Grader, version: Version) -> str | None:
+    def lacks(self, grader: GraderRecord, version: Version) -> str | None:
         """What keeps a grader from being run, and what to do; None where nothing does."""
         try:
             None if version.source else self.runnable(grader.project, grader.key, version)

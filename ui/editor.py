@@ -21,7 +21,7 @@ from api.services import Services
 from gradebox.judges.source import settings_of
 from gradebox.limits import MEMORY_MB, TIMEOUT_S
 from gradebox.outcome import Outcome
-from gradebox.schemas import Grader, Report, Version, WrittenKind
+from gradebox.schemas import GraderRecord, Report, Version, WrittenKind
 from storage.errors import NotRunnable, VersionChanged
 from storage.grader_content import CONFIG_BYTES
 from ui import query, samples
@@ -112,7 +112,7 @@ def _models(services: Services, project: str) -> list[str]:
     return [model.key for model in services.store.models.all(project)]
 
 
-def _read(services: Services, project: str, key: str, number: int | None) -> tuple[Grader, Version, str | None]:
+def _read(services: Services, project: str, key: str, number: int | None) -> tuple[GraderRecord, Version, str | None]:
     """With the samples that stay with the grader; None where they are too long for a page."""
     graders = services.store.graders
     threads = b"\n".join(graders.threads(project, key))
@@ -208,12 +208,12 @@ def _is(version: Version, sent: Sent, options: NewVersion) -> bool:
     return asked == has and (version.kind, version.source.encode("utf-8", "surrogatepass")) == (sent.kind, sent.source)
 
 
-def _said(said: str, project: str, grader: Grader) -> Response:
+def _said(said: str, project: str, grader: GraderRecord) -> Response:
     headers = {"HX-Trigger": _kept(project, grader)}
     return HTMLResponse(rendered("_kept.html", said=said, number=grader.version), headers=headers)
 
 
-def _kept(project: str, grader: Grader) -> str:
+def _kept(project: str, grader: GraderRecord) -> str:
     draft = _draft(project, grader.key, grader.version)
     return json.dumps({"kept": {"version": grader.version, "draft": draft}})
 

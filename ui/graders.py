@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from api.access.auth import may
 from api.http.problems import invalid
-from gradebox.schemas import ApiKey, Batch, Grader, Version
+from gradebox.schemas import ApiKey, Batch, GraderRecord, Version
 from storage.store import Store
 from ui.examples import EXAMPLES
 from ui.templates import page
@@ -55,7 +55,7 @@ def _versions(store: Store, project: str, key: str, numbers: list[int]) -> list[
     return [store.graders.version(project, key, number) for number in numbers]
 
 
-def why_read_only(grader: Grader | None, version: Version | None, key: ApiKey) -> str:
+def why_read_only(grader: GraderRecord | None, version: Version | None, key: ApiKey) -> str:
     """Why a grader cannot be changed here; nothing where it can."""
     if not may(key, "score"):
         return f"You may look here: your API key is of role {key.role}. Testing needs score, and saving manage."

@@ -18,7 +18,7 @@ from api.intake.environment import Chosen, choose, default_memory_mb
 from api.intake.idempotency import Repeatable
 from api.intake.source_upload import Key, Options, Sent, prove, receive
 from api.services import Served, Services
-from gradebox.schemas import Grader, Version, WeaveMapping
+from gradebox.schemas import GraderRecord, Version, WeaveMapping
 from models.scoring import is_of_graders
 from sandbox.limits import MEMORY_MB, TIMEOUT_S
 from sandbox.source_bytes import SourceRefused
@@ -32,7 +32,7 @@ DESCRIPTION_CHARACTERS = 10_000
 Name = Annotated[str, msgspec.Meta(max_length=NAME_CHARACTERS)]
 Description = Annotated[str, msgspec.Meta(max_length=DESCRIPTION_CHARACTERS)]
 
-_GRADERS = TypeAdapter(list[Grader])
+_GRADERS = TypeAdapter(list[GraderRecord])
 _VERSIONS = TypeAdapter(list[Version])
 
 router = APIRouter(prefix="/graders", tags=["graders"])
@@ -69,7 +69,7 @@ _ALSO = openapi.SOURCE_FILE | openapi.FORM
 
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewGrader, also=_ALSO))
-async def create(request: Request, services: Served, project: ManagesIn, repeat: Repeatable) -> Grader:
+async def create(request: Request, services: Served, project: ManagesIn, repeat: Repeatable) -> GraderRecord:
     """Proves a source and keeps it as the first version of a new grader."""
     sent, new = await receive(request, NewGrader)
     once = repeat.once if repeat else None
@@ -79,7 +79,7 @@ async def create(request: Request, services: Served, project: ManagesIn, repeat:
 @router.put("/{key}", openapi_extra=openapi.body(NewVersion, also=_ALSO))
 async def update(
     request: Request, services: Served, project: ManagesIn, key: str, repeat: Repeatable, if_match: IfMatch = None
-) -> Grader:
+) -> GraderRecord:
     """Proves a source and keeps it as the next version. What is unchanged makes none."""
     expected = _version(if_match)
     sent, new = await receive(request, NewVersion, may_lack=True)
@@ -99,7 +99,7 @@ def _version(if_match: str | None) -> int | None:
     return int(found[1])
 
 
-@router.get("", response_model=list[Grader])
+@router.get("", response_model=list[GraderRecord])
 async def list_all(
     request: Request,
     services: Served,
@@ -121,13 +121,13 @@ def _page(body: bytes, following: str | int | None) -> Response:
 
 
 @router.get("/{key}")
-def get(services: Served, project: InProject, key: str) -> Grader:
+def get(services: Served, project: InProject, key: str) -> GraderRecord:
     """One grader, with what its newest version runs under, or lacks to be run."""
     return services.store.graders.shown(project, key)
 
 
 @router.patch("/{key}", openapi_extra=openapi.body(GraderChanges))
-async def describe(request: Request, services: Served, project: ManagesIn, key: str) -> Grader:
+async def describe(request: Request, services: Served, project: ManagesIn, key: str) -> GraderRecord:
     """Changes the name, the description, or where calls of Weave have what is graded; locks or unlocks."""
     changes = await bodies.read_json(request, GraderChanges)
     wanted = {name: value for name, value in asdict(changes).items() if value is not None}
@@ -187,7 +187,9 @@ def _threads(services: Services, project: str, key: str) -> Response:
     return Response(b"".join(line + b"\n" for line in lines), media_type="application/x-ndjson")
 
 
-def create_function(caller: Caller, services: Services, sent: Sent, new: NewGrader, once: Once | None = None) -> Grader:
+def create_function(
+    caller: Caller, services: Services, sent: Sent, new: NewGrader, once: Once | None = None
+) -> GraderRecord:
     """Proves a source and keeps it. Raises ProblemError where a check fails, and what storage raises."""
     graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
@@ -219,7 +221,7 @@ def update_function(
     new: NewVersion,
     once: Once | None = None,
     expected: int | None = None,
-) -> Grader:
+) -> GraderRecord:
     """Proves a source and keeps it as the next version: that of the newest, where none was sent. Raises as
     `create_function` does.
     """

@@ -16,7 +16,7 @@ from gradebox.cli.output import as_json, fail, note, say, table
 if TYPE_CHECKING:
     from gradebox.client.threads import Thread
     from gradebox.client.versions import GraderOptions
-    from gradebox.schemas import Grader, Version, WrittenKind
+    from gradebox.schemas import GraderRecord, Version, WrittenKind
 
 app = typer.Typer(help="Manages graders.", no_args_is_help=True)
 
@@ -304,9 +304,9 @@ def _source(file: Path, contract: Contract) -> str:
 
 def _create_of_kind(
     invocation: Invocation, key: str, kind: str, config: dict[str, Any], options: "GraderOptions"
-) -> "Grader":
+) -> "GraderRecord":
     create = invocation.client.graders.create
-    make: Callable[..., Grader] = getattr(create, kind)
+    make: Callable[..., GraderRecord] = getattr(create, kind)
     if kind == "judge" and "criteria" in config:
         config["criterion"] = config.pop("criteria")
     if "model" in config:
@@ -354,17 +354,17 @@ def _config(file: Path) -> dict[str, Any]:
     return config
 
 
-def _report(invocation: Invocation, grader: "Grader", what: str) -> None:
+def _report(invocation: Invocation, grader: "GraderRecord", what: str) -> None:
     as_json(grader) if invocation.json else say(f"{what} {grader.key}@{grader.version} (isolation: {grader.isolation})")
 
 
-def note_warnings(grader: "Grader") -> None:
+def note_warnings(grader: "GraderRecord") -> None:
     """Says on stderr what the checks warn of."""
     for warning in grader.warnings:
         note(f"warning: {grader.key}@{grader.version}: {warning}")
 
 
-def _note_proof(grader: "Grader", tried_on: "list[Thread] | None") -> None:
+def _note_proof(grader: "GraderRecord", tried_on: "list[Thread] | None") -> None:
     note_warnings(grader)
     if tried_on is not None and grader.test_threads < len(tried_on):
         note(
@@ -372,7 +372,7 @@ def _note_proof(grader: "Grader", tried_on: "list[Thread] | None") -> None:
         )
 
 
-def _describe(grader: "Grader") -> None:
+def _describe(grader: "GraderRecord") -> None:
     kind = f"  ({grader.kind})" if grader.kind != "function" else ""
     name = f"  {grader.name}" if grader.name != grader.key else ""
     say(f"{grader.key}@{grader.version}{name}{kind}{'  (locked)' if grader.locked else ''}")

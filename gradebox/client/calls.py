@@ -24,7 +24,7 @@ from gradebox.schemas import (
     EndpointTrial,
     Environment,
     EnvironmentData,
-    Grader,
+    GraderRecord,
     Isolation,
     ModelTrial,
     Project,
@@ -54,7 +54,7 @@ Labels = str | Mapping[str, float] | Mapping[int, float]
 `metadata.label`, or scores by the ids of threads, or by their positions where they have none.
 """
 
-_graders = TypeAdapter(list[Grader]).validate_json
+_graders = TypeAdapter(list[GraderRecord]).validate_json
 _versions = TypeAdapter(list[Version]).validate_json
 _environments = TypeAdapter(list[Environment]).validate_json
 _models = TypeAdapter(list[ProjectModel]).validate_json
@@ -103,20 +103,22 @@ def validate(
     return Call("POST", _path(project, "validate"), Report.model_validate_json, body=body, work_s=PROOF_S)
 
 
-def create_grader(project: str, fields: Mapping[str, Any], threads: Sequence[Thread] | None = None) -> Call[Grader]:
+def create_grader(
+    project: str, fields: Mapping[str, Any], threads: Sequence[Thread] | None = None
+) -> Call[GraderRecord]:
     """Makes a grader with its first version."""
     path, body = _path(project, "graders"), _to_prove(fields, threads)
     return Call("POST", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S)
 
 
-def list_graders(project: str, after: str = "") -> Call[list[Grader]]:
+def list_graders(project: str, after: str = "") -> Call[list[GraderRecord]]:
     """Asks for the project's graders: those of later keys, or the first megabytes of them."""
     return Call("GET", _path(project, "graders"), _graders, params=[("after", after)] if after else [])
 
 
-def get_grader(project: str, key: str) -> Call[Grader]:
+def get_grader(project: str, key: str) -> Call[GraderRecord]:
     """Asks for one grader."""
-    return Call("GET", _path(project, "graders", key), Grader.model_validate_json)
+    return Call("GET", _path(project, "graders", key), GraderRecord.model_validate_json)
 
 
 def test_threads(project: str, key: str) -> Call[list[dict[str, Any]]]:
@@ -130,15 +132,15 @@ def put_grader(
     fields: Mapping[str, Any],
     threads: Sequence[Thread] | None = None,
     if_version: int | None = None,
-) -> Call[Grader]:
+) -> Call[GraderRecord]:
     """Gives a grader a new version, unless the source is unchanged."""
     path, body = _path(project, "graders", key), _to_prove(fields, threads)
     return Call("PUT", path, proved_grader, body=body, once=uuid4().hex, work_s=PROOF_S, if_version=if_version)
 
 
-def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[Grader]:
+def patch_grader(project: str, key: str, fields: Mapping[str, Any]) -> Call[GraderRecord]:
     """Changes a grader's name, description or lock."""
-    return Call("PATCH", _path(project, "graders", key), Grader.model_validate_json, body=encode(fields))
+    return Call("PATCH", _path(project, "graders", key), GraderRecord.model_validate_json, body=encode(fields))
 
 
 def delete_grader(project: str, key: str) -> Call[None]:

@@ -19,16 +19,16 @@ from gradebox.client.reward_functions import AsyncRewardFunctions, RewardFunctio
 from gradebox.client.threads import Thread
 from gradebox.client.versions import Function, UpdateOptions, update_call
 from gradebox.frame import Outcomes
-from gradebox.schemas import Grader, Version
+from gradebox.schemas import GraderRecord, Version
 
 
-class GraderHandle(Grader, RewardFunctions):
+class GraderHandle(GraderRecord, RewardFunctions):
     """A grader of the service."""
 
     _scoring: Scoring = PrivateAttr()
 
     @classmethod
-    def of(cls, grader: Grader, scoring: Scoring) -> Self:
+    def of(cls, grader: GraderRecord, scoring: Scoring) -> Self:
         """The grader with what scores by it."""
         handle = cls(**grader.model_dump())
         handle._scoring = scoring
@@ -60,13 +60,13 @@ class GraderHandle(Grader, RewardFunctions):
         return self.groups
 
 
-class AsyncGraderHandle(Grader, AsyncRewardFunctions):
+class AsyncGraderHandle(GraderRecord, AsyncRewardFunctions):
     """A grader of the service, for code that awaits: its functions are coroutine functions, as all three allow."""
 
     _scoring: AsyncScoring = PrivateAttr()
 
     @classmethod
-    def of(cls, grader: Grader, scoring: AsyncScoring) -> Self:
+    def of(cls, grader: GraderRecord, scoring: AsyncScoring) -> Self:
         """The grader with what scores by it."""
         handle = cls(**grader.model_dump())
         handle._scoring = scoring

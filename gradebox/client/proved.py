@@ -5,16 +5,16 @@ import re
 import warnings
 
 from gradebox.errors import GraderWarning
-from gradebox.schemas import Grader
+from gradebox.schemas import GraderRecord
 
 _ON_ANNOTATION = re.compile(r"line \d+: annotate ")
 
 
-def proved_grader(body: bytes) -> Grader:
+def proved_grader(body: bytes) -> GraderRecord:
     """The grader. Each warning of the checks becomes a GraderWarning at the line that called gradebox, but for those
     about annotations: no score depends on them.
     """
-    grader = Grader.model_validate_json(body)
+    grader = GraderRecord.model_validate_json(body)
     for warning in grader.warnings:
         if not _ON_ANNOTATION.match(warning):
             warnings.warn(f"{grader.key}@{grader.version}: {warning}", GraderWarning, stacklevel=_callers_level())

@@ -9,7 +9,7 @@ from gradebox.errors import GradeboxError
 from gradebox.frame import Outcomes
 from gradebox.judges.feedback import MOST_TEXTS, settings_of
 from gradebox.outcome import Outcome
-from gradebox.schemas import Batch, BatchGrader, Grader, Report, Version
+from gradebox.schemas import Batch, BatchGrader, GraderRecord, Report, Version
 
 _SOURCE = """\
 from gradebox import StringThread
@@ -54,7 +54,7 @@ def judge_of(batch: Batch, key: str) -> BatchGrader:
 
 
 def bring_together(
-    project: str, model: str, judge: Grader, version: Version, said: Sequence[str], instructions: str | None
+    project: str, model: str, judge: GraderRecord, version: Version, said: Sequence[str], instructions: str | None
 ) -> Call[Report]:
     """Asks a model for one text that takes up several of feedback: as the test run of a grader that is not kept."""
     label = f"{judge.key}@{version.number}"

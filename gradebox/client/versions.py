@@ -8,7 +8,7 @@ from gradebox.client import calls
 from gradebox.client.call import Call
 from gradebox.client.threads import Thread
 from gradebox.errors import GradeboxError, SourceError
-from gradebox.schemas import KEY_PATTERN, Grader, Isolation, WrittenKind
+from gradebox.schemas import KEY_PATTERN, GraderRecord, Isolation, WrittenKind
 
 Ask = Literal["stand-in"]
 """Who answers what a grader asks in its proof, where it is not what the project has."""
@@ -126,7 +126,7 @@ def update_call(
     kind: WrittenKind | None = None,
     config: Mapping[str, Any] | None = None,
     if_version: int | None = None,
-) -> Call[Grader]:
+) -> Call[GraderRecord]:
     """What gives a grader a new version, or only a name or a description. Without a function and a kind, the service
     takes those of the newest version.
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from gradebox.frame import SHOWN, Listing, Outcomes
 from gradebox.outcome import Outcome, OutcomeError, Spent
-from gradebox.schemas import BATCH_COLUMNS, Batch, BatchGrader, Check, Grader, Report
+from gradebox.schemas import BATCH_COLUMNS, Batch, BatchGrader, Check, GraderRecord, Report
 from storage.statistics import tally
 from storage.summary import summarise
 
@@ -86,7 +86,7 @@ def test_a_list_is_a_frame_and_a_table() -> None:
 
 def test_graders_reports_and_batches_are_escaped_tables() -> None:
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    grader = Grader(
+    grader = GraderRecord(
         project="default", key="g", name="g", description=EVIL, locked=False, version=1, sha256="", isolation="batch",
         timeout_s=5, memory_mb=256, created_at=now, updated_at=now,
     )  # fmt: skip

@@ -2,7 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from gradebox.schemas import Grader, Kind
+from gradebox.schemas import GraderRecord, Kind
 from storage import graders
 from storage.errors import Conflict, Locked, NotFound, NotRunnable, TooLarge, VersionChanged
 from storage.grader_content import CONFIG_BYTES, Declared
@@ -10,7 +10,7 @@ from storage.store import Store
 from tests.storage.making import SOURCE, proved
 
 
-def create(store: Store, key: str = "exact", source: str = SOURCE) -> Grader:
+def create(store: Store, key: str = "exact", source: str = SOURCE) -> GraderRecord:
     return store.graders.create("default", key, "Exact match", "1 where equal", proved(source))
 
 
@@ -106,7 +106,7 @@ def test_what_is_not_there_is_not_found(store: Store) -> None:
             ask("default", "nothing")
 
 
-def declare(store: Store, config: dict[str, object] | None = None) -> Grader:
+def declare(store: Store, config: dict[str, object] | None = None) -> GraderRecord:
     return store.graders.create("default", "kind", "Kind", "", Declared("judge", config or {"criteria": "is kind"}))
 
 

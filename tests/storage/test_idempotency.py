@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from redis import Redis
 
-from gradebox.schemas import Grader
+from gradebox.schemas import GraderRecord
 from storage import graders, idempotency, names
 from storage.chunks import Chunk
 from storage.errors import KeyReused
@@ -50,7 +50,7 @@ def test_a_request_that_is_done_between_two_looks_is_answered_and_no_conflict(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     look = idempotency.answered
-    made: list[Grader] = []
+    made: list[GraderRecord] = []
 
     def late(*arguments: Any) -> Any:
         found = look(*arguments)

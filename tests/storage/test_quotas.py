@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from redis import Redis
 
-from gradebox.schemas import Grader, Project
+from gradebox.schemas import GraderRecord, Project
 from storage import idempotency, names
 from storage.backlog import Waiting
 from storage.batch_plan import Wanted
@@ -190,7 +190,7 @@ def test_graders_and_versions_that_come_at_once_do_not_pass_a_bound_together(
     assert sum(isinstance(one, Wanted) for one in made) == len(store.graders.all("default")) == 3
     key = store.graders.all("default")[0].key
     updated = at_once(lambda number: store.graders.update("default", key, proved(f"# {number}")), 12)
-    assert sum(isinstance(one, Grader) for one in updated) == 3
+    assert sum(isinstance(one, GraderRecord) for one in updated) == 3
     assert redis.hlen(names.versions("default", key)) == 4
 
 
@@ -199,7 +199,7 @@ def test_versions_that_come_at_once_do_not_pass_their_bytes_together(
 ) -> None:
     store = Store(redis, Spool(storage_settings.spool), quotas=Quotas(version_bytes=10_000))
     made = at_once(lambda number: store.graders.create("default", f"g{number}", "g", "", proved("#" + "x" * 2000)), 12)
-    assert sum(isinstance(one, Grader) for one in made) == 4
+    assert sum(isinstance(one, GraderRecord) for one in made) == 4
     assert sum(int(size) for size in redis.hvals(names.version_bytes("default"))) <= 10_000
 
 

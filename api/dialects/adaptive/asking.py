@@ -8,7 +8,7 @@ from api.dialects.adaptive import ids
 from api.dialects.adaptive.registered import Registered
 from api.http.problems import too_large
 from api.services import Services
-from gradebox.schemas import ApiKey, Grader, Project, Role
+from gradebox.schemas import ApiKey, GraderRecord, Project, Role
 from storage.errors import NotFound
 
 GRADERS = 20_000  # in one answer: a query may ask for the graders of each grader's project
@@ -33,7 +33,7 @@ class Asking:
         self.key = key
         self._told = 0
         self._told_bytes = 0
-        self._graders: dict[str, list[Grader]] = {}
+        self._graders: dict[str, list[GraderRecord]] = {}
         self._registered: dict[str, Registered] = {}
 
     @cached_property
@@ -60,7 +60,7 @@ class Asking:
         require(self.key, role)
         return project
 
-    def grader(self, project: Project, ref: str) -> Grader:
+    def grader(self, project: Project, ref: str) -> GraderRecord:
         """The grader of this key or id. Raises NotFound."""
         if ids.is_id(ref):
             found = next((one for one in self.graders(project) if str(ids.of_grader(one)) == ref.lower()), None)
@@ -80,7 +80,7 @@ class Asking:
         if self._told_bytes > ANSWER_BYTES:
             raise too_large(TOO_LONG)
 
-    def graders(self, project: Project) -> list[Grader]:
+    def graders(self, project: Project) -> list[GraderRecord]:
         """All graders of a project. Raises ProblemError where the answer has too many by now."""
         if project.key not in self._graders:
             self._graders[project.key] = self.services.store.graders.all(project.key)

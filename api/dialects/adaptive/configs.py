@@ -16,7 +16,7 @@ from api.dialects.adaptive.inputs import (
 from api.dialects.adaptive.scalars import timestamp
 from api.http.problems import invalid
 from gradebox.judges import prompts
-from gradebox.schemas import Grader, Kind, Project, Version, WrittenKind
+from gradebox.schemas import GraderRecord, Kind, Project, Version, WrittenKind
 from storage.grader_content import Declared
 
 Config = JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput | CustomConfigInput | FunctionConfigInput
@@ -98,7 +98,7 @@ def _without_id(example: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in example.items() if name != "id" and (name, value) != ("reasoning", None)}
 
 
-def grader(project: Project, kept: Grader, version: Version, there: Registered) -> types.Grader:
+def grader(project: Project, kept: GraderRecord, version: Version, there: Registered) -> types.Grader:
     """A grader with its newest version, as the SDK reads it."""
     return types.Grader(
         id=ids.of_grader(kept),
@@ -114,7 +114,7 @@ def grader(project: Project, kept: Grader, version: Version, there: Registered) 
     )
 
 
-def _output(kept: Grader, source: str, config: dict[str, Any], there: Registered) -> config_types.GraderConfig:
+def _output(kept: GraderRecord, source: str, config: dict[str, Any], there: Registered) -> config_types.GraderConfig:
     match kept.kind:
         case "function" | "checks" | "combine" | "multi_criteria" | "pairwise_judge":
             return config_types.FunctionConfigOutput(source_code=source, description=kept.description or None)
@@ -170,7 +170,7 @@ def _lacks(model: str, there: Registered) -> str | None:
     return None if there.has_model(model) else f"the project has no model {model!r}: register one of that key"
 
 
-def _model(kept: Grader, key: str, error: str | None) -> config_types.Model:
+def _model(kept: GraderRecord, key: str, error: str | None) -> config_types.Model:
     return config_types.Model(
         id=ids.of_model(key),
         key=key,

@@ -2,7 +2,7 @@
 
 from uuid import UUID, uuid5
 
-from gradebox.schemas import ApiKey, Grader, Project
+from gradebox.schemas import ApiKey, GraderRecord, Project
 
 _SPACE = UUID("0b7c1f0e-7a52-4b0f-9d0b-6a3a8a5d2f11")
 
@@ -12,12 +12,12 @@ def of_project(project: Project) -> UUID:
     return uuid5(_SPACE, f"project/{project.key}/{project.created_at.isoformat()}")
 
 
-def of_grader(grader: Grader) -> UUID:
+def of_grader(grader: GraderRecord) -> UUID:
     """The id of a grader."""
     return uuid5(_SPACE, f"grader/{grader.project}/{grader.key}/{grader.created_at.isoformat()}")
 
 
-def of_metric(grader: Grader) -> UUID:
+def of_metric(grader: GraderRecord) -> UUID:
     """The id of the metric that a grader's scores are."""
     return uuid5(_SPACE, f"metric/{grader.project}/{grader.key}/{grader.created_at.isoformat()}")
 

@@ -36,7 +36,7 @@ from api.routes.graders import NewGrader, NewVersion, create_function, update_fu
 from api.routes.projects import NewProject
 from api.routes.validate import report_on
 from api.services import Services
-from gradebox.schemas import Check, Grader
+from gradebox.schemas import Check, GraderRecord
 from storage.errors import Conflict
 
 _Runnable = FunctionConfigInput | JudgeConfigInput | PrebuiltConfigInput | RemoteConfigInput
@@ -147,7 +147,7 @@ class Mutation:
         )
 
 
-def _update(info: Info, grader: Grader, wanted: GraderUpdateInput) -> Grader:
+def _update(info: Info, grader: GraderRecord, wanted: GraderUpdateInput) -> GraderRecord:
     services, config = info.context.services, None
     if wanted.grader_config is not None:
         config = configs.read(wanted.grader_config, grader.kind)

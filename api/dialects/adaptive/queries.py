@@ -70,7 +70,7 @@ class Query:
         return types.User(id=ids.of_user(key), email="", name=key.name, created_at=timestamp(key.created_at), teams=[])
 
 
-def shown(info: Info, project: schemas.Project, grader: schemas.Grader) -> types.Grader:
+def shown(info: Info, project: schemas.Project, grader: schemas.GraderRecord) -> types.Grader:
     """A grader with its newest version. Raises NotFound."""
     version = info.context.services.store.graders.version(project.key, grader.key, grader.version)
     info.context.tell(len(version.source) + size_of(version.config or {}))

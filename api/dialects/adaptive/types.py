@@ -133,7 +133,7 @@ class ProjectFilter:
 class Metric:
     """The scores of one grader."""
 
-    grader: strawberry.Private[schemas.Grader]
+    grader: strawberry.Private[schemas.GraderRecord]
     id: UUID
     key: str | None
     name: str
@@ -250,7 +250,7 @@ class User:
     teams: list[UserTeam]
 
 
-def metric_kind(grader: schemas.Grader) -> MetricKind:
+def metric_kind(grader: schemas.GraderRecord) -> MetricKind:
     """Binary judges pass or fail; everything else gives a number."""
     return MetricKind.BOOL if grader.kind == "binary_judge" else MetricKind.SCALAR
 
@@ -267,7 +267,7 @@ def project(kept: schemas.Project) -> Project:
     )
 
 
-def metric(grader: schemas.Grader) -> Metric:
+def metric(grader: schemas.GraderRecord) -> Metric:
     """The metric that a grader's scores are."""
     return Metric(
         grader=grader,

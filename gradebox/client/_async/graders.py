@@ -26,7 +26,7 @@ from gradebox.client.versions import (
 )
 from gradebox.errors import NotFound
 from gradebox.frame import Listing
-from gradebox.schemas import GRADER_COLUMNS, BatchBudget, Grader, Isolation, Report, Version, WrittenKind
+from gradebox.schemas import GRADER_COLUMNS, BatchBudget, GraderRecord, Isolation, Report, Version, WrittenKind
 
 
 class AsyncGraders:
@@ -200,12 +200,12 @@ class AsyncGraders:
         call = bring_together(self._project, model, grader, version, reasons, instructions)
         return suggestion(said, await self._transport.send(call), given.id)
 
-    def _held(self, grader: Grader) -> AsyncGraderHandle:
+    def _held(self, grader: GraderRecord) -> AsyncGraderHandle:
         return AsyncGraderHandle.of(grader, self._scoring)
 
     async def list(self) -> Listing[AsyncGraderHandle]:
         """All graders of the project."""
-        found, after = list[Grader](), ""
+        found, after = list[GraderRecord](), ""
         while (more := await self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
             found, after = found + more, more[-1].key
         return Listing((self._held(grader) for grader in found), GRADER_COLUMNS)

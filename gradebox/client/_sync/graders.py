@@ -27,7 +27,7 @@ from gradebox.client.versions import (
 )
 from gradebox.errors import NotFound
 from gradebox.frame import Listing
-from gradebox.schemas import GRADER_COLUMNS, BatchBudget, Grader, Isolation, Report, Version, WrittenKind
+from gradebox.schemas import GRADER_COLUMNS, BatchBudget, GraderRecord, Isolation, Report, Version, WrittenKind
 
 
 class Graders:
@@ -201,12 +201,12 @@ class Graders:
         call = bring_together(self._project, model, grader, version, reasons, instructions)
         return suggestion(said, self._transport.send(call), given.id)
 
-    def _held(self, grader: Grader) -> GraderHandle:
+    def _held(self, grader: GraderRecord) -> GraderHandle:
         return GraderHandle.of(grader, self._scoring)
 
     def list(self) -> Listing[GraderHandle]:
         """All graders of the project."""
-        found, after = list[Grader](), ""
+        found, after = list[GraderRecord](), ""
         while (more := self._transport.send(calls.list_graders(self._project, after))) and more[-1].key > after:
             found, after = found + more, more[-1].key
         return Listing((self._held(grader) for grader in found), GRADER_COLUMNS)
