@@ -1,6 +1,5 @@
 """`/langfuse/v1`: Lambda's Invoke at its place below it, and `/execute` for Langfuse's external dispatcher."""
 
-from collections.abc import Callable
 from time import monotonic
 from typing import Annotated
 
@@ -8,7 +7,7 @@ from anyio import fail_after
 from fastapi import APIRouter, Header, Request, Response
 
 from api.access.callers import Caller
-from api.dialects.langfuse.access import check_aws, check_external
+from api.dialects.langfuse.access import Fault, admit, aws_fault, bearer_fault, signature_fault
 from api.dialects.langfuse.evaluation import evaluate
 from api.dialects.langfuse.problems import ExternalRoute, LambdaRoute
 from api.dialects.langfuse.request import BODY_BYTES
@@ -28,9 +27,6 @@ _lambda = APIRouter(prefix="/langfuse/v1", route_class=LambdaRoute, include_in_s
 _external = APIRouter(prefix="/langfuse/v1", route_class=ExternalRoute, include_in_schema=False)
 
 
-Check = Callable[[Request, Services, bytes], None]
-
-
 @_lambda.post(_INVOKE)
 @_lambda.post(f"/{_INVOKE}")  # what the SDK makes of an endpoint that ends in a slash
 async def invoke(
@@ -39,25 +35,26 @@ async def invoke(
     """Evaluates one observation. The function's name means nothing: the body says the language."""
     if x_amz_invocation_type != "RequestResponse":
         raise invalid(f"an invocation of type {x_amz_invocation_type[:40]!r} has no answer: send RequestResponse")
-    return await _answer(request, services, check_aws)
+    return await _answer(request, services, aws_fault)
 
 
 @_external.post("/execute")
 async def execute(request: Request, services: Served) -> Response:
     """Evaluates one observation."""
-    return await _answer(request, services, check_external)
+    is_signed = services.settings.langfuse_external == "signature"
+    return await _answer(request, services, signature_fault if is_signed else bearer_fault)
 
 
-async def _answer(request: Request, services: Services, check: Check) -> Response:
+async def _answer(request: Request, services: Services, fault_of: Fault) -> Response:
     ends = monotonic() + ANSWER_S
     try:
         with fail_after(ANSWER_S):
             body = await bodies.read(request, BODY_BYTES)
-            check(request, services, body)
+            await admit(request, services, body, fault_of)
             sent = await bodies.worked_on(len(body), bodies.parse, body, Evaluation)
             answer = await services.grade(request, sent.scope.tenant, _evaluate, services, sent, ends - _LAST_S)
     except TimeoutError as error:
-        detail = f"there was no sandbox within {ANSWER_S:g} s, and Langfuse waits for no more than 10"
+        detail = f"there was no answer within {ANSWER_S:g} s, and Langfuse waits for no more than 10: try again"
         raise ProblemError(503, "busy", detail, RETRY) from error
     return Response(answer, media_type="application/json")
 

@@ -13,6 +13,8 @@ from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
 
 THRESHOLD = 0.5
+_CHAT_CHARACTERS = 1_000_000  # of a prompt that is looked into
+_MESSAGES = list[dict[str, Any]]
 
 router = APIRouter(prefix="/promptfoo/v1", include_in_schema=False)
 
@@ -72,7 +74,7 @@ def _thread(sent: Webhook) -> bytes:
 def _prompt(text: str | None) -> bytes:
     """A prompt for a chat is a text of JSON, a list of messages. YAML's texts are left as they are."""
     try:
-        messages = msgspec.json.decode(text or "", type=list[dict[str, Any]])
+        messages = msgspec.json.decode(text if text and len(text) <= _CHAT_CHARACTERS else "", type=_MESSAGES)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return msgspec.json.encode(text)
     is_chat = bool(messages) and all(isinstance(each.get("role"), str) and "content" in each for each in messages)

@@ -106,8 +106,7 @@ def _at(call: dict[str, bytes], path: str) -> bytes | None:
         if value[:1] == b"{":
             value = _members(value, path).get(segment)
         elif value[:1] == b"[" and segment.isdecimal():
-            elements = json_cut.elements(value, _ELEMENTS, REQUEST_BYTES)
-            value = elements[int(segment)] if int(segment) < len(elements) else None
+            value = _element(value, int(segment), path)
         else:
             return None
     return value
@@ -121,6 +120,15 @@ def _members(value: bytes, where: str) -> dict[str, bytes]:
         raise invalid(f"{where} has the member {str(error)[:_TOLD]!r} twice: send it once") from error
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise invalid(f"{where} must be an object, and is {value[:40].decode('utf-8', 'replace')}") from error
+
+
+def _element(value: bytes, position: int, where: str) -> bytes | None:
+    """Raises ProblemError where the list is too long to be looked into."""
+    try:
+        elements = json_cut.elements(value, _ELEMENTS, REQUEST_BYTES)
+    except json_cut.TooManyError as error:
+        raise invalid(f"of `{where}`, {error}, and a list that is looked into may have {_ELEMENTS}") from error
+    return elements[position] if position < len(elements) else None
 
 
 def _object(members: dict[str, bytes]) -> bytes:

@@ -63,3 +63,14 @@ def test_signatures_are_of_this_body_this_secret_and_these_minutes() -> None:
     assert not is_signed(signature(body, now).replace(f"t={now}", f"t={now + 1}"), body, LANGFUSE_SECRET, now)
     for header in ("", "t=,v1=", f"v1={'0' * 64}", f"t={now},v1={'0' * 63}é"):
         assert not is_signed(header, body, LANGFUSE_SECRET, now)
+
+
+@pytest.mark.service
+def test_heads_and_bodies_of_strangers_hold_nobody(service: Service) -> None:
+    """Ten thousand headers, and the longest body: the service answers others meanwhile."""
+    many = [("a", "b")] * 9_000 + [("authorization", "AWS4-HMAC-SHA256 Credential=a/20260101/r/lambda/aws4_request")]
+    began = time.monotonic()
+    url = f"{service.url}/langfuse/v1/2015-03-31/functions/f/invocations"
+    assert httpx.post(url, content=b"{}", headers=many).status_code in (403, 431)
+    assert httpx.post(url, content=b"x" * (6 << 20)).headers["x-amzn-errortype"] == "AccessDeniedException"
+    assert time.monotonic() - began < 2
