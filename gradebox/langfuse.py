@@ -1,11 +1,13 @@
 """Langfuse's code evaluators: what an `evaluate(ctx)` is given and returns, and how one grades.
 
-The names and members are those that Langfuse's own executor gives to Python evaluators (docs/langfuse.md). Evaluators
-see this module inside the sandbox, so it imports nothing but the standard library.
+The names, members and defaults are those that Langfuse's own executor gives to Python evaluators (docs/langfuse.md).
+Evaluators see this module inside the sandbox, so it imports nothing but the standard library.
 """
 
+import dataclasses
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from math import isfinite
 from types import ModuleType, TracebackType
 from typing import Any, Literal
@@ -17,80 +19,67 @@ RESULT_BYTES = 256 * 1024  # of all scores together, as JSON
 ErrorCode = Literal["INVALID_SOURCE", "USER_CODE_ERROR", "INVALID_RESULT", "RESULT_TOO_LARGE"]
 
 _MODULE, _FILE = "evaluator", "evaluator.py"
-_MESSAGE_CHARACTERS = 4000
+_MESSAGE_CHARACTERS, _NAME_CHARACTERS = 4000, 200
 _MEMBERS = {"data_type": "dataType", "config_id": "configId"}  # as they are on the wire
 _ON_THE_WIRE = ("name", "value", "dataType", "comment", "configId", "metadata")
+_KEYS = {None: "null", True: "true", False: "false"}  # as JSON has them for names of members
+_PRELOADED = ("asyncio", "random")  # where the source names them: before the processes that evaluate are forked
 
 
+@dataclass
 class ToolCall:
     """A call of a tool in the observation."""
 
-    def __init__(self, id: str, name: str, arguments: str, type: str, index: int) -> None:  # noqa: A002  # Langfuse's
-        self.id = id
-        self.name = name
-        self.arguments = arguments
-        self.type = type
-        self.index = index
+    id: str = ""
+    name: str = ""
+    arguments: Any = None
+    type: str = ""
+    index: int = 0
 
 
-class Observation:
-    """What is evaluated. Each member is any JSON value: Langfuse parses texts that are JSON."""
+@dataclass
+class ObservationContext:
+    """What is evaluated. Its members are any JSON value: Langfuse parses texts that are JSON."""
 
-    def __init__(self, payload: Mapping[str, Any]) -> None:
-        """Reads the member `observation` of a payload."""
-        self.input = payload.get("input")
-        self.output = payload.get("output")
-        self.metadata = payload.get("metadata")
-        members = ("id", "name", "arguments", "type", "index")
-        self.tool_calls = [
-            ToolCall(*(call.get(member) for member in members)) for call in payload.get("toolCalls") or ()
-        ]
+    input: Any = None
+    output: Any = None
+    metadata: Any = None
+    tool_calls: list[ToolCall] = field(default_factory=list)
 
 
-class Experiment:
+@dataclass
+class ExperimentContext:
     """The item of the experiment that the observation belongs to."""
 
-    def __init__(self, payload: Mapping[str, Any]) -> None:
-        """Reads the member `experiment` of a payload."""
-        self.item_expected_output = payload.get("itemExpectedOutput")
-        self.item_metadata = payload.get("itemMetadata")
+    item_expected_output: Any = None
+    item_metadata: Any = None
 
 
+@dataclass
 class EvaluationContext:
     """What `evaluate` is given. `experiment` is None outside experiments."""
 
-    def __init__(self, payload: Mapping[str, Any]) -> None:
-        """Reads a payload."""
-        self.observation = Observation(payload.get("observation") or {})
-        experiment = payload.get("experiment")
-        self.experiment = None if experiment is None else Experiment(experiment)
+    observation: ObservationContext
+    experiment: ExperimentContext | None = None
 
 
+@dataclass
 class Score:
     """One score. Members that are None are left out."""
 
-    def __init__(
-        self,
-        value: Any,
-        name: str,
-        data_type: str | None = None,
-        comment: str | None = None,
-        config_id: str | None = None,
-        metadata: dict[str, Any] | None = None,
-    ) -> None:
-        self.value = value
-        self.name = name
-        self.data_type = data_type
-        self.comment = comment
-        self.config_id = config_id
-        self.metadata = metadata
+    value: int | float | str | bool
+    name: str
+    data_type: str | None = None
+    comment: str | None = None
+    config_id: str | None = None
+    metadata: dict[str, Any] | None = None
 
 
+@dataclass
 class EvaluationResult:
-    """What `evaluate` returns."""
+    """What `evaluate` returns; a dict with `scores` will do."""
 
-    def __init__(self, scores: Sequence[Score]) -> None:
-        self.scores = scores
+    scores: list[Score] = field(default_factory=list)
 
 
 class Unfit(Exception):
@@ -106,14 +95,14 @@ class Evaluator:
         """Runs the source. What it raises is the answer for each thread."""
         self._evaluate: Callable[[EvaluationContext], Any] | None = None
         self._fault = ""
-        if "asyncio" in source:
-            import asyncio  # noqa: F401  # here, before the processes that evaluate are forked
-            import concurrent.futures.thread  # noqa: F401
+        for name in _PRELOADED:
+            if name in source:
+                __import__(name)
         module = ModuleType(_MODULE)
         module.__file__ = _FILE
         for given in (EvaluationContext, EvaluationResult, Score, ToolCall):
             module.__dict__[given.__name__] = given
-        sys.modules[_MODULE] = module  # dataclasses import it by its name
+        sys.modules[_MODULE] = module  # dataclasses look it up by its name
         try:
             exec(compile(source, _FILE, "exec", dont_inherit=True), module.__dict__)  # noqa: S102  # in a sandbox
         except BaseException as error:  # noqa: BLE001  # whatever a source raises is its author's to read
@@ -135,8 +124,10 @@ class Evaluator:
         """What `evaluate` comes to for a payload, as it is sent to Langfuse."""
         if self._evaluate is None:
             return error_of("INVALID_SOURCE", self._fault)
+        if (random := sys.modules.get("random")) is not None:
+            random.seed()  # graders have the same seed for each completion; evaluators that draw a sample rely on none
         try:
-            answer = {"scores": _scores(_run(self._evaluate, EvaluationContext(payload)))}
+            answer = {"scores": _scores(_finished(self._evaluate(context_of(payload))))}
         except Unfit as unfit:
             return error_of("INVALID_RESULT", str(unfit))
         except BaseException as error:  # noqa: BLE001  # whatever an evaluator raises is its author's to read
@@ -151,18 +142,41 @@ def error_of(code: ErrorCode, message: str) -> dict[str, Any]:
     return {"error": {"code": code, "message": message}}
 
 
-def _run(evaluate: Callable[[EvaluationContext], Any], context: EvaluationContext) -> Any:
-    """What `evaluate` returns, plain or async. Where asyncio is loaded, this process grades in an event loop: a thread
-    has none, so that a plain `evaluate` may start its own.
-    """
-    if "asyncio" in sys.modules:
-        from concurrent.futures.thread import ThreadPoolExecutor
+def context_of(payload: Mapping[str, Any]) -> EvaluationContext:
+    """What `evaluate` is given for a payload."""
+    told = _object(payload.get("observation"))
+    calls = [_tool_call(call) for call in told.get("toolCalls") or ()]
+    observation = ObservationContext(told.get("input"), told.get("output"), told.get("metadata"), calls)
+    experiment = payload.get("experiment")
+    if not isinstance(experiment, dict):
+        return EvaluationContext(observation)
+    item = ExperimentContext(experiment.get("itemExpectedOutput"), experiment.get("itemMetadata"))
+    return EvaluationContext(observation, item)
 
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(_run_in_loop, evaluate, context).result()
-    result = evaluate(context)
+
+def _tool_call(call: object) -> ToolCall:
+    told = _object(call)
+    return ToolCall(
+        told.get("id") or "",
+        told.get("name") or "",
+        told.get("arguments"),
+        told.get("type") or "",
+        told.get("index") or 0,
+    )
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _finished(result: Any) -> Any:
+    """What an `async def evaluate` returns."""
     if not hasattr(result, "__await__"):
         return result
+    if "asyncio" in sys.modules:
+        import asyncio
+
+        return asyncio.run(_awaited(result))
     try:
         next(result.__await__())  # a coroutine that waits for nothing needs no loop, which takes long to load
     except StopIteration as ended:
@@ -170,22 +184,13 @@ def _run(evaluate: Callable[[EvaluationContext], Any], context: EvaluationContex
     raise RuntimeError("`evaluate` awaits what an event loop alone can give: import asyncio in the source")
 
 
-def _run_in_loop(evaluate: Callable[[EvaluationContext], Any], context: EvaluationContext) -> Any:
-    import asyncio
-
-    result = evaluate(context)
-    if not hasattr(result, "__await__"):
-        return result
-
-    async def awaited() -> Any:
-        return await result
-
-    return asyncio.run(awaited())
+async def _awaited(result: Any) -> Any:
+    return await result
 
 
 def _told(error: BaseException) -> str:
     """`Type: text (line N)`, with the innermost line that is of the source."""
-    kind = type(error).__name__
+    kind = type(error).__name__[:_NAME_CHARACTERS]
     try:
         text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
     except BaseException:  # noqa: BLE001  # it is the author's own `__str__`
@@ -194,7 +199,7 @@ def _told(error: BaseException) -> str:
         text += ". An evaluator has the standard library alone"
     line = error.lineno if isinstance(error, SyntaxError) and error.filename == _FILE else _line(error.__traceback__)
     where = f" (line {line})" if line else ""
-    return f"{kind}: {text[:_MESSAGE_CHARACTERS]}{where}" if text else f"{kind}{where}"
+    return _whole(f"{kind}: {text[:_MESSAGE_CHARACTERS]}{where}" if text else f"{kind}{where}")
 
 
 def _line(trace: TracebackType | None) -> int | None:
@@ -208,31 +213,40 @@ def _line(trace: TracebackType | None) -> int | None:
 
 def _scores(result: object) -> list[dict[str, Any]]:
     """The scores as JSON has them. Raises Unfit."""
-    if isinstance(result, EvaluationResult):
-        scores: object = result.scores
-    elif isinstance(result, dict):
-        scores = result.get("scores")
-    else:
+    found = _fields(result) if _is_dataclass(result) else result
+    if not isinstance(found, dict):
         raise Unfit(
             f"`evaluate` returned {_named(result)}: return EvaluationResult(scores=[...]), or a dict with `scores`"
         )
+    scores = found.get("scores")
     if not isinstance(scores, list | tuple):
         raise Unfit(f"`scores` is {_named(scores)}, and must be a list of Score or of dicts")
     return [_members(each, number) for number, each in enumerate(scores)]
 
 
 def _members(item: object, number: int) -> dict[str, Any]:
-    if isinstance(item, Score):
-        item = vars(item)
-    if not isinstance(item, dict):
+    found = _fields(item) if _is_dataclass(item) else item
+    if not isinstance(found, dict):
         raise Unfit(f"scores[{number}] is {_named(item)}: write Score(value=..., name=...), or a dict with both")
-    named = {_MEMBERS.get(name, name): value for name, value in item.items() if value is not None}
+    named = {_MEMBERS.get(name, name): value for name, value in found.items() if value is not None}
+    named |= {name: found[name] for name in _MEMBERS.values() if found.get(name) is not None}
     try:
         return {name: _plain(named[name]) for name in _ON_THE_WIRE if name in named}
     except (ValueError, OverflowError) as error:
         raise Unfit(f"scores[{number}]: {error}") from None
     except RecursionError:
         raise Unfit(f"scores[{number}] is nested without an end") from None
+
+
+def _is_dataclass(value: object) -> bool:
+    """Evaluators made from older templates define classes of their own for scores and results."""
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The members of a dataclass that are not None."""
+    members = ((each.name, getattr(value, each.name)) for each in dataclasses.fields(value))
+    return {name: member for name, member in members if member is not None}
 
 
 def _plain(value: object) -> Any:
@@ -246,12 +260,24 @@ def _plain(value: object) -> Any:
         if not isfinite(value):
             raise ValueError(f"{float(value)} is no number that JSON can hold")
         return float(value)
+    if _is_dataclass(value):
+        value = {_MEMBERS.get(name, name): member for name, member in _fields(value).items()}
     if isinstance(value, dict):
-        return {name if isinstance(name, str) else str(name): _plain(member) for name, member in value.items()}
+        return {_key(name): _plain(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(member) for member in value]
-    text = str.__str__(value) if isinstance(value, str) else str(value)
-    return text.encode("utf-8", "replace").decode()  # half of a pair of surrogates is no text
+    return _whole(str.__str__(value) if isinstance(value, str) else str(value))
+
+
+def _key(name: object) -> str:
+    if name is None or isinstance(name, bool):
+        return _KEYS[name]
+    return _whole(str.__str__(name) if isinstance(name, str) else str(name))
+
+
+def _whole(text: str) -> str:
+    """Half of a pair of surrogates is no text that can be sent."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _size(answer: dict[str, Any]) -> int:
@@ -261,4 +287,4 @@ def _size(answer: dict[str, Any]) -> int:
 
 
 def _named(value: object) -> str:
-    return "None" if value is None else f"of type `{type(value).__name__[:100]}`"
+    return "None" if value is None else f"of type `{type(value).__name__[:_NAME_CHARACTERS]}`"

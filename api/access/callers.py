@@ -113,17 +113,20 @@ class Caller:
         self._client = client
         self._seconds = seconds
         self._ends = monotonic() + seconds
+        self._advice = "one call takes no longer (GRADEBOX_SCORE_S): send fewer threads, or send them as a batch"
 
     def of_project(self, project: str) -> "Caller":
         """The same caller, in this project."""
         caller = Caller(self._client, project, self._seconds)
-        caller._ends = self._ends
+        caller._ends, caller._advice = self._ends, self._advice
         return caller
 
     def until(self, ends: float) -> "Caller":
         """The same caller, who waits no longer than to this moment of the monotonic clock."""
-        caller = Caller(self._client, self.project, self._seconds)
-        caller._ends = min(self._ends, ends)
+        if ends > self._ends:
+            return self
+        caller = Caller(self._client, self.project, max(0.0, ends - monotonic()))
+        caller._advice = "the client waits no longer"
         return caller
 
     def is_gone(self) -> bool:
@@ -141,6 +144,5 @@ class Caller:
         return ProblemError(
             504,
             "timeout",
-            f"{done} in {self._seconds:g} s, and one call takes no longer (GRADEBOX_SCORE_S): send fewer threads, or "
-            "send them as a batch",
+            f"{done} in {self._seconds:.3g} s, and {self._advice}",
         )

@@ -23,10 +23,14 @@ class Paced:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request, or one websocket."""
         is_asked = scope["type"] in ("http", "websocket")
-        if not is_asked or self._services.strangers.is_good(_authorization(scope)) or await self._may_go(scope):
+        if not is_asked or self._is_known(scope) or await self._may_go(scope):
             await self._app(scope, receive, send)
         else:
             await self._refuse(scope, send)
+
+    def _is_known(self, scope: Scope) -> bool:
+        strangers = self._services.strangers
+        return strangers.is_good(_authorization(scope)) or strangers.is_good_address(scope["path"], _address(scope))
 
     async def _may_go(self, scope: Scope) -> bool:
         """Whether its turn comes within a second.
@@ -34,7 +38,7 @@ class Paced:
         It asks once more at a moment that chance says. Were there a queue, a flood of requests that each follow an
         answer would have every place in it, since one is free just when an answer leaves.
         """
-        address = scope["client"][0] if scope["client"] else "local"
+        address = _address(scope)
         if self._services.strangers.take_turn(address):
             return True
         scope["state"][WAITS] = True
@@ -56,6 +60,10 @@ class Paced:
         ]
         await send({"type": f"{kind}.start", "status": 429, "headers": headers})
         await send({"type": f"{kind}.body", "body": _REFUSAL})
+
+
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope["client"] else "local"
 
 
 def _authorization(scope: Scope) -> bytes:

@@ -12,6 +12,7 @@ from api.access.failed_keys import network_of
 GOOD_S = 3600.0
 _REMEMBERED = 10_000  # keys, and addresses
 _BURST_S = 5.0  # of an address that was quiet, so many seconds' worth are worked on at once
+LANGFUSE = "/langfuse/v1/"  # whose requests are signed, and bring no API key
 WAITS = "waits_for_its_turn"  # in the state of a request
 
 
@@ -26,7 +27,14 @@ class Strangers:
 
     def note_good(self, authorization: str) -> None:
         """Notes that the key in this header is good."""
-        digest = _digest(authorization.encode("latin-1"))
+        self._note(authorization.encode("latin-1"))
+
+    def note_good_address(self, path: str, address: str) -> None:
+        """Notes that what this address sends to paths that begin so is good: its requests bring no key."""
+        self._note(_of_address(path, address))
+
+    def _note(self, known_by: bytes) -> None:
+        digest = _digest(known_by)
         self._good[digest] = monotonic()
         self._good.move_to_end(digest)
         if len(self._good) > _REMEMBERED:
@@ -39,6 +47,10 @@ class Strangers:
     def is_good(self, authorization: bytes) -> bool:
         """Whether the key in this header was good in the last hour. It authorises nothing: it may be revoked."""
         return bool(authorization) and monotonic() - self._good.get(_digest(authorization), -GOOD_S) < GOOD_S
+
+    def is_good_address(self, path: str, address: str) -> bool:
+        """Whether what this address sent to this path was good in the last hour."""
+        return path.startswith(LANGFUSE) and self.is_good(_of_address(LANGFUSE, address))
 
     def take_turn(self, address: str) -> bool:
         """Whether a request of this address may be worked on now. If so, it is counted."""
@@ -53,6 +65,9 @@ class Strangers:
         return True
 
 
+def _of_address(path: str, address: str) -> bytes:
+    return f"{path} {address}".encode()
+
+
 def _digest(authorization: bytes) -> bytes:
-    """Of the key. A signature of AWS's differs in each request: what it says before it is who signs."""
-    return blake2b(authorization.partition(b",")[0], digest_size=16).digest()
+    return blake2b(authorization, digest_size=16).digest()

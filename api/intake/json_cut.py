@@ -5,6 +5,7 @@ JSON, and what they mean is for the sandbox to say. So a text that holds one is 
 which every escape of a surrogate is one of another character, and its parts are cut out of the text that was sent.
 """
 
+import json
 import re
 from functools import cache
 
@@ -20,7 +21,7 @@ _BETWEEN = re.compile(rb"[ \t\r\n,]*+")
 
 
 class TooManyError(Exception):
-    """An array has more elements than it may have, or one that is too long or too deep to be counted."""
+    """An array or an object has more parts than it may have, or one that is too long or too deep to be counted."""
 
 
 class TwiceError(Exception):
@@ -37,26 +38,32 @@ def masked(text: bytes) -> bytes:
     return text.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\ue")
 
 
-def members(text: bytes) -> dict[str, bytes]:
-    """The members of an object, byte for byte as they were sent.
+def members(text: bytes, most: int = FEW) -> dict[str, bytes]:
+    """The members of an object, byte for byte as they were sent. Half a pair of surrogates in a name stays one.
 
     Raises:
+        TooManyError: there are more than `most`.
         TwiceError: two have the same name.
         msgspec.DecodeError: the text is no object.
     """
     readable = masked(text)
     known = msgspec.json.decode(readable, type=dict[str, msgspec.Raw])
+    if len(known) > most:
+        raise TooManyError(f"there are {len(known)}")
     found: dict[str, bytes] = {}
+    seen: set[str] = set()
     name = ""
     position = readable.index(b"{") + 1
     while key := _KEY.match(readable, position):
         name, start = msgspec.json.decode(key[1], type=str), key.end()
         value = known.get(name)
         # The value that is known is the last of its name. Where this is another one, the places would not fit.
-        if name in found or value is None or not readable.startswith(value, start):
+        if name in seen or value is None or not readable.startswith(value, start):
             raise TwiceError(name)
+        seen.add(name)
         position = start + memoryview(value).nbytes
-        found[name] = text[start:position]
+        sent = text[key.start(1) : key.end(1)]
+        found[name if sent == key[1] else json.loads(sent)] = text[start:position]
     if not _END.match(readable, position):
         raise TwiceError(name)
     return found

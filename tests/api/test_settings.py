@@ -13,10 +13,10 @@ def test_dialects_are_names_with_commas(monkeypatch: pytest.MonkeyPatch, value: 
 
 
 def test_all_dialects_are_spoken_by_default() -> None:
-    assert ApiSettings().dialects == ("adaptive", "openai", "reward")
+    assert ApiSettings().dialects == ("adaptive", "langfuse", "openai", "promptfoo", "reward", "weave")
 
 
 def test_a_dialect_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRADEBOX_DIALECTS", "esperanto")
-    with pytest.raises(ValidationError, match="'adaptive', 'openai' or 'reward'"):
+    with pytest.raises(ValidationError, match="'adaptive', .* or 'weave'"):
         ApiSettings()

@@ -1,6 +1,7 @@
 """Every route that /openapi.json does not describe: those of other services' clients, asked with every kind of key."""
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,6 +25,7 @@ from api.dialects import routers
 from api.dialects.adaptive.schema import SCHEMA
 from api.settings import ApiSettings
 from tests.api.conftest import GOOD, Service
+from tests.api.dialects.langfuse.conftest import evaluation
 from tests.api.test_sweep import MARKS, allowed, filled, kept, keyed, routes
 
 __all__ = ["allowed", "filled", "routes"]  # fixtures
@@ -80,13 +82,19 @@ def requests() -> list[tuple[str, str, Any]]:
             for method in sorted(route.methods or ()):
                 sent = list(operations()) if "graphql" in route.path else [_body(route.path)]
                 path = route.path.replace("{path:path}", "models").format(
-                    project="default", key=MARKS[0], grader=MARKS[0]
+                    project="default", key=MARKS[0], grader=MARKS[0], name="f"
                 )
                 found += [(method, path, body) for body in sent]
     return found
 
 
 def _body(path: str) -> Any:
+    if "/2015-03-31/" in path or path.startswith("/langfuse"):
+        return evaluation()
+    if path.startswith("/weave"):
+        return {"schema_version": 1, "original_call": {"inputs": {}, "output": "4"}}
+    if path.startswith("/promptfoo"):
+        return {"output": "4"}
     asked = {"turns": [{"role": "assistant", "content": "4"}], "metadata": None, "id": None}
     if path.endswith("/score"):
         return asked
@@ -94,6 +102,8 @@ def _body(path: str) -> Any:
 
 
 REQUESTS = requests()
+# Langfuse brings no API key: it signs with a secret, which this service has not; or it was set to a wrong URL.
+WITHOUT_KEYS = re.compile("has no secret for Langfuse|the endpoint ends in /langfuse/v1")
 
 
 def ask(client: httpx.Client, request: tuple[str, str, Any]) -> httpx.Response:
@@ -125,7 +135,7 @@ def test_without_a_key_and_with_a_wrong_or_revoked_one(
             for request in REQUESTS:
                 response = ask(stranger, request)
                 assert refused(response), f"{request}: {response.text}"
-                assert "API key" in response.text, f"{request}: {response.text}"
+                assert WITHOUT_KEYS.search(response.text) or "API key" in response.text, f"{request}: {response.text}"
                 assert not any(mark in response.text for mark in MARKS), request
     assert list(kept(service)) == before
 

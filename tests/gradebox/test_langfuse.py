@@ -78,11 +78,83 @@ def test_the_context_has_every_member() -> None:
     source = (
         "def evaluate(ctx):\n    o, e = ctx.observation, ctx.experiment\n"
         "    calls = [vars(call) for call in o.tool_calls]\n"
-        "    seen = repr((o.input, o.output, o.metadata, calls[0], calls[1]['id'], e.item_expected_output,"
+        "    seen = repr((o.input, o.output, o.metadata, calls[0], calls[1]['name'], e.item_expected_output,"
         " e.item_metadata))\n"
         "    return EvaluationResult([Score(seen, 'seen')])"
     )
     seen = answer(source, payload)["scores"][0]["value"]
-    assert seen == repr(([1], {"a": None}, "m", call, None, "e", {"k": 1}))
+    assert seen == repr(([1], {"a": None}, "m", call, "bare", "e", {"k": 1}))
     outside = answer("def evaluate(ctx):\n    return {'scores': [Score(str(ctx.experiment), 's')]}")
     assert outside["scores"][0]["value"] == "None"
+
+
+OLDER_TEMPLATE = """
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+@dataclass
+class Score:
+    value: Any
+    name: str
+    data_type: str | None = None
+    comment: str | None = None
+
+@dataclass
+class EvaluationResult:
+    scores: list[Score]
+
+def evaluate(ctx) -> EvaluationResult:
+    score = Score(ctx.observation.output, "s", data_type="TEXT")
+    return EvaluationResult(scores=[replace(score, comment=str(sorted(asdict(ctx.observation))))])
+"""
+
+
+def test_evaluators_that_define_the_classes_themselves_run() -> None:
+    """Langfuse's own template began so."""
+    comment = "['input', 'metadata', 'output', 'tool_calls']"
+    assert answer(OLDER_TEMPLATE) == {"scores": [{"name": "s", "value": "o", "dataType": "TEXT", "comment": comment}]}
+
+
+def test_the_classes_are_dataclasses_with_defaults() -> None:
+    source = (
+        "from dataclasses import replace\n"
+        "def evaluate(ctx):\n"
+        "    assert Score(1, 'a') == Score(1, 'a') and EvaluationResult().scores == []\n"
+        "    again = EvaluationContext(observation=ctx.observation, experiment=None)\n"
+        "    calls = [*again.observation.tool_calls, ToolCall(name='x')]\n"
+        "    return EvaluationResult([replace(Score('', 'calls'), value=str(calls))])"
+    )
+    told = answer(source, {"observation": {"toolCalls": [{"id": None, "name": "n"}, "odd"]}, "experiment": "odd"})
+    empty = "arguments=None, type='', index=0"
+    calls = ", ".join(f"ToolCall(id='', name={name!r}, {empty})" for name in ("n", "", "x"))
+    assert told == {"scores": [{"name": "calls", "value": f"[{calls}]"}]}
+
+
+def test_dataclasses_and_names_of_members_in_metadata() -> None:
+    source = (
+        "from dataclasses import dataclass\n"
+        "@dataclass\nclass Found:\n    n: int\n    data_type: str = 'd'\n    none: object = None\n"
+        "def evaluate(ctx):\n"
+        "    metadata = {'f': [Found(3)], True: 1, None: 2, 3: 4, 'a\\ud800': 5}\n"
+        "    return EvaluationResult([Score(1, 's', metadata=metadata)])"
+    )
+    metadata = {"f": [{"n": 3, "dataType": "d"}], "true": 1, "null": 2, "3": 4, "a?": 5}
+    assert answer(source) == {"scores": [{"name": "s", "value": 1, "metadata": metadata}]}
+
+
+def test_messages_can_be_sent_whatever_they_say() -> None:
+    half = answer(
+        "def evaluate(ctx):\n    raise ValueError(ctx.observation.output)", {"observation": {"output": "a\ud800"}}
+    )
+    assert half["error"]["message"] == "ValueError: a? (line 2)"
+    long = answer("def evaluate(ctx):\n    raise type('E' * 1_000_000, (Exception,), {})('x' * 1_000_000)")
+    assert len(long["error"]["message"]) < 5000
+
+
+def test_chance_is_not_the_same_each_time() -> None:
+    """Graders have the same seed for each completion; evaluators that draw a sample need another."""
+    for before in ("import random\n", ""):
+        source = before + "def evaluate(ctx):\n    import random\n    return {'scores': [Score(random.random(), 's')]}"
+        evaluator = Evaluator(source)
+        values = {evaluator.answer(PAYLOAD)["scores"][0]["value"] for _ in range(5)}
+        assert len(values) == 5

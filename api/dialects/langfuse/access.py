@@ -1,68 +1,108 @@
 """Who may have evaluators run: who knows the secret that the operator has set. No API key of ours comes with them."""
 
 import hmac
-from collections import defaultdict
-from collections.abc import Callable
+import logging
+from contextlib import suppress
 from datetime import UTC, datetime
+from hashlib import sha256
 from time import time
 
 from fastapi import Request
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
 
-from api.access.auth import address_of
+from api.access.auth import address_of, admit
+from api.access.strangers import LANGFUSE
 from api.dialects.langfuse import aws_signature, body_signature
+from api.dialects.langfuse.request import BODY_BYTES
 from api.http.problems import ProblemError
 from api.intake import bodies
 from api.services import Services
+from gradebox.schemas import ApiKey
 
-_CONNECTION = "langfuse"  # the name under which its connections are counted
+# Its requests share connections and memory as those of one API key do.
+_KEY = ApiKey(id="langfuse", name="Langfuse", projects=[], role="score", created_at=datetime.now(UTC), revoked=False)
+_ONE_LINE = RateLimitItemPerMinute(1)
 
-Fault = Callable[[Request, bytes, str], str | None]
-"""Given a request, its body and the secret, says why it does not come from Langfuse; None where it does."""
+_log = logging.getLogger(__name__)
+_told = FixedWindowRateLimiter(MemoryStorage())
 
 
-async def admit(request: Request, services: Services, body: bytes, fault_of: Fault) -> None:
-    """Lets a request of Langfuse's through. Further ones are not paced as those of strangers.
+async def read_signed(request: Request, services: Services) -> bytes:
+    """The body of a request that is signed with the secret as an AWS secret access key.
 
-    Raises:
-        ProblemError: it is none, there is no secret, or there are too many connections.
+    Where the hash of the body is a signed header, as the SDK for JavaScript sends it, the body is read only if the
+    signature is good. Raises ProblemError.
     """
-    secret = services.settings.langfuse_secret
-    if secret is None:
-        raise ProblemError(403, "forbidden", "this service has no secret for Langfuse: set GRADEBOX_LANGFUSE_SECRET")
-    fault = await bodies.worked_on(len(body), fault_of, request, body, secret.get_secret_value())
-    if fault is not None:
-        services.failed_keys.count(address_of(request))
-        raise ProblemError(403, "forbidden", f"{fault}: check that it is GRADEBOX_LANGFUSE_SECRET on both sides")
-    services.strangers.note_good(request.headers.get("authorization", ""))
-    services.connections.claim(request.scope, _CONNECTION)
+    secret = _secret(services)
+    claimed = request.headers.get("x-amz-content-sha256")
+    if claimed is not None:
+        _check_aws(request, services, claimed, secret)
+        admit(request, services, _KEY)
+    body = await bodies.read(request, BODY_BYTES)
+    digest = await bodies.worked_on(len(body), lambda: sha256(body).hexdigest())
+    if claimed is None:
+        _check_aws(request, services, digest, secret)
+        _let_in(request, services)
+    elif digest != claimed:
+        raise _refused(request, services, "X-Amz-Content-Sha256 is not the hash of the body")
+    return body
 
 
-def aws_fault(request: Request, body: bytes, secret: str) -> str | None:
-    """Of a request that is to be signed with the secret as an AWS secret access key."""
+async def read_external(request: Request, services: Services) -> bytes:
+    """The body of a request that brings the secret, or a signature made with it. Raises ProblemError."""
+    secret = _secret(services)
+    if services.settings.langfuse_external == "bearer":
+        scheme, _, sent = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(sent.strip().encode(), secret.encode()):
+            raise _refused(request, services, "the Authorization is not `Bearer` and GRADEBOX_LANGFUSE_SECRET")
+        admit(request, services, _KEY)
+        services.strangers.note_good_address(LANGFUSE, address_of(request))
+        return await bodies.read(request, BODY_BYTES)
+    body = await bodies.read(request, BODY_BYTES)
+    header = request.headers.get("x-langfuse-signature", "")
+    if not await bodies.worked_on(len(body), body_signature.is_signed, header, body, secret, time()):
+        raise _refused(
+            request, services, "x-langfuse-signature is no signature of this body with GRADEBOX_LANGFUSE_SECRET"
+        )
+    _let_in(request, services)
+    return body
+
+
+def _check_aws(request: Request, services: Services, body_sha256: str, secret: str) -> None:
     path: bytes = request.scope.get("raw_path") or request.url.path.encode()
     query: bytes = request.scope["query_string"]
-    headers = defaultdict[str, list[str]](list)
+    headers: dict[str, list[str]] = {}
     for name, value in request.headers.items():
-        headers[name].append(value)
+        headers.setdefault(name, []).append(value)
     joined = {name: ",".join(values) for name, values in headers.items()}
-    signed = aws_signature.Signed(request.method, path.decode("latin-1"), query.decode("latin-1"), joined, body)
+    signed = aws_signature.Signed(request.method, path.decode("latin-1"), query.decode("latin-1"), joined, body_sha256)
     try:
         aws_signature.check(signed, secret, datetime.now(UTC))
     except aws_signature.NotSigned as error:
-        return f"{error}, which is AWS_SECRET_ACCESS_KEY there"
-    return None
+        raise _refused(request, services, str(error)) from error
+    services.strangers.note_good_address(LANGFUSE, address_of(request))
 
 
-def bearer_fault(request: Request, _body: bytes, secret: str) -> str | None:
-    """Of a request that is to bring the secret."""
-    scheme, _, sent = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), secret.encode()):
-        return None
-    return "the Authorization is not `Bearer` and the secret"
+def _let_in(request: Request, services: Services) -> None:
+    """Counts the connection of a request whose body was read as a stranger's. Raises ProblemError."""
+    services.strangers.note_good_address(LANGFUSE, address_of(request))
+    services.connections.claim(request.scope, _KEY.id)
 
 
-def signature_fault(request: Request, body: bytes, secret: str) -> str | None:
-    """Of a request that is to be signed as Langfuse signs its webhooks."""
-    if body_signature.is_signed(request.headers.get("x-langfuse-signature", ""), body, secret, time()):
-        return None
-    return "x-langfuse-signature is no signature of this body with the secret"
+def _secret(services: Services) -> str:
+    secret = services.settings.langfuse_secret
+    if secret is None:
+        raise ProblemError(403, "forbidden", "this service has no secret for Langfuse: set GRADEBOX_LANGFUSE_SECRET")
+    return secret.get_secret_value()
+
+
+def _refused(request: Request, services: Services, why: str) -> ProblemError:
+    """Logs why, once a minute: Langfuse tells its users nothing of it. It is final, however often it comes."""
+    address = address_of(request)
+    with suppress(ProblemError):
+        services.failed_keys.count(address)
+    if _told.hit(_ONE_LINE, address):
+        _log.warning("a request to Langfuse's executor from %s is refused: %s", address, why)
+    return ProblemError(403, "forbidden", why)

@@ -13,8 +13,9 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 
 CLOCK_S = 300  # that a request's date may be off, as in AWS
+_MOST_SIGNED = 50  # headers; SDKs sign some ten
 _ALGORITHM = "AWS4-HMAC-SHA256"
-_CREDENTIAL = re.compile(r"[^/\s,]+/(\d{8})/([a-z0-9-]{1,64})/lambda/aws4_request")
+_CREDENTIAL = re.compile(r"[^/\s,]+/(\d{8})/([^/\s,]{1,64})/lambda/aws4_request")
 _DATE = "x-amz-date"
 _NEEDED = ("host", _DATE)
 
@@ -24,13 +25,15 @@ class NotSigned(Exception):
 
 
 class Signed(NamedTuple):
-    """What of a request is signed: method, path as it was sent, query, headers by their names in lower case, body."""
+    """What of a request is signed: method, path as it was sent, query, headers by their names in lower case, and the
+    SHA-256 of the body.
+    """
 
     method: str
     path: str
     query: str
     headers: Mapping[str, str]
-    body: bytes
+    body_sha256: str
 
 
 class _Authorization(NamedTuple):
@@ -43,8 +46,12 @@ class _Authorization(NamedTuple):
 def check(request: Signed, secret: str, now: datetime) -> None:
     """Raises NotSigned where this is not signed with the secret, or at another time."""
     sent = _authorization(request.headers.get("authorization", ""))
-    if missing := [name for name in _NEEDED if name not in sent.headers or name not in request.headers]:
-        raise NotSigned(f"the header {missing[0]} is not signed")
+    if len(sent.headers) > _MOST_SIGNED or len(set(sent.headers)) < len(sent.headers):
+        raise NotSigned(f"there are more than {_MOST_SIGNED} signed headers, or one of them twice")
+    if missing := [
+        name for name in {*_NEEDED, *sent.headers} if name not in sent.headers or name not in request.headers
+    ]:
+        raise NotSigned(f"the header {missing[0]:.40} is not signed, or not there")
     date = request.headers[_DATE]
     try:
         signed_at = datetime.strptime(date, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
@@ -61,7 +68,10 @@ def check(request: Signed, secret: str, now: datetime) -> None:
         key = hmac.digest(key, part.encode(), "sha256")
     expected = hmac.digest(key, "\n".join((_ALGORITHM, date, scope, canonical)).encode(), "sha256").hex()
     if not hmac.compare_digest(expected.encode(), sent.signature.encode("latin-1")):
-        raise NotSigned("the signature is not made with the secret, or a proxy has changed the request or its Host")
+        raise NotSigned(
+            "the signature does not fit: Langfuse's AWS_SECRET_ACCESS_KEY must equal GRADEBOX_LANGFUSE_SECRET. If it "
+            "does, a proxy has changed the request or its Host"
+        )
 
 
 def _authorization(header: str) -> _Authorization:
@@ -80,7 +90,7 @@ def _authorization(header: str) -> _Authorization:
 def _canonical(request: Signed, signed: list[str]) -> str:
     headers = "".join(f"{name}:{' '.join(request.headers.get(name, '').split())}\n" for name in signed)
     parts = (request.method, _path(request.path), _query(request.query), headers, ";".join(signed))
-    return "\n".join((*parts, hashlib.sha256(request.body).hexdigest()))
+    return "\n".join((*parts, request.body_sha256))
 
 
 def _path(path: str) -> str:

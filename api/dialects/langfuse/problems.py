@@ -1,6 +1,6 @@
 """Problems as each way of Langfuse's reads them."""
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
 
 from fastapi import Request, Response
@@ -9,6 +9,9 @@ from fastapi.routing import APIRoute
 
 from api.http.problems import AWAY, ProblemError, answer, note_away, problem_of
 from storage.errors import StorageError
+
+EXECUTE = "/execute"  # what the paths of the external dispatcher end in
+_AGAIN = (409, 429, 500, 502, 503, 504)  # the statuses after which that one tries again
 
 
 class _Exception(NamedTuple):
@@ -32,35 +35,26 @@ _EXCEPTIONS = {
 }
 
 
-class LambdaRoute(APIRoute):
-    """A route whose errors are Lambda's exceptions."""
+class LangfuseRoute(APIRoute):
+    """A route whose errors have the form by which Langfuse tries again what may pass and nothing else: Lambda's
+    exceptions, or the status of a problem.
+    """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """The handler, with its errors caught."""
-        return _refusing(super().get_route_handler(), _exception)
+        handle = super().get_route_handler()
+        refuse = _problem if self.path.endswith(EXECUTE) else _exception
 
+        async def handled(request: Request) -> Response:
+            try:
+                return await handle(request)
+            except (ProblemError, StorageError) as error:
+                return refuse(request, problem_of(error))
+            except AWAY as error:
+                note_away(request, error)
+                return refuse(request, problem_of(error))
 
-class ExternalRoute(APIRoute):
-    """A route whose errors are problems, of a status by which Langfuse tries again what may pass and nothing else."""
-
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, with its errors caught."""
-        return _refusing(super().get_route_handler(), _problem)
-
-
-def _refusing(
-    handle: Callable[[Request], Awaitable[Response]], refuse: Callable[[Request, ProblemError], Response]
-) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    async def handled(request: Request) -> Response:
-        try:
-            return await handle(request)
-        except (ProblemError, StorageError) as error:
-            return refuse(request, problem_of(error))
-        except AWAY as error:
-            note_away(request, error)
-            return refuse(request, problem_of(error))
-
-    return handled
+        return handled
 
 
 def _exception(_: Request, problem: ProblemError) -> Response:
@@ -72,9 +66,9 @@ def _exception(_: Request, problem: ProblemError) -> Response:
 
 
 def _problem(request: Request, problem: ProblemError) -> Response:
-    """Langfuse tries again after 409, 429, 500, 502, 503 and 504."""
     if problem.status == 413:
         return JSONResponse({"error": {"code": "PAYLOAD_TOO_LARGE", "message": problem.detail}})
-    if problem.status == 408:  # the body came too slowly
+    passes = problem.status >= 500 or problem.status == 408  # 408: the body came too slowly
+    if passes and problem.status not in _AGAIN:
         problem = ProblemError(503, problem.name, problem.detail, problem.headers)
     return answer(request, problem)

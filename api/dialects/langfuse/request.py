@@ -10,7 +10,7 @@ from api.intake import bodies
 BODY_BYTES = 6 * bodies.MIB  # Langfuse sends 5.5 MiB at most
 SOURCE_BYTES = 256 * 1024
 
-_Id = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+_Id = Annotated[str, msgspec.Meta(pattern=r"^[^/\x00-\x1f]{1,200}$")]  # a slash stands between two of them
 
 
 class Scope(msgspec.Struct, rename="camel"):

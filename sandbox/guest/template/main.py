@@ -125,7 +125,8 @@ class Template:
         self.text = candidate.text
         self.grade = cast("Callable[[object], Coroutine[Any, Any, object]]", candidate.grade)
         self.touches_system = may_touch_system(candidate.text)
-        self.needs_loop = "asyncio" in sys.modules or "asyncio" in candidate.text
+        may_wait = "asyncio" in sys.modules or "asyncio" in candidate.text
+        self.needs_loop = may_wait and not getattr(candidate.grade, "has_own_loop", False)
         if candidate.asks:
             import sandbox.guest.child.asking_run  # before the fork, for all children
 

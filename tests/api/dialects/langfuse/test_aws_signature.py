@@ -1,4 +1,6 @@
+import time
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ def signed(
     request = AWSRequest(method="POST", url=url, data=BODY, headers={"X-Amz-Tenant-Id": "o:p  q"})
     SigV4Auth(Credentials("any", SECRET), service, "eu-west-1").add_auth(request)
     headers: dict[str, Any] = {name.lower(): value for name, value in request.headers.items()}
-    return Signed("POST", path, query, {"host": "gradebox:8000", **headers}, BODY)
+    return Signed("POST", path, query, {"host": "gradebox:8000", **headers}, sha256(BODY).hexdigest())
 
 
 def now() -> datetime:
@@ -44,7 +46,7 @@ def test_what_botocore_signs(path: str, query: str) -> None:
 def test_everything_that_counts_is_signed() -> None:
     good = signed()
     others: list[Signed] = [
-        good._replace(body=BODY + b" "),
+        good._replace(body_sha256=sha256(BODY + b" ").hexdigest()),
         good._replace(path=good.path.replace("/f/", "/g/")),
         good._replace(query="Qualifier=2"),
         good._replace(method="PUT"),
@@ -52,9 +54,9 @@ def test_everything_that_counts_is_signed() -> None:
         good._replace(headers={**good.headers, "x-amz-tenant-id": "o:another"}),
     ]
     for other in others:
-        with pytest.raises(NotSigned, match="the signature is not made"):
+        with pytest.raises(NotSigned, match="the signature does not fit"):
             check(other, SECRET, now())
-    with pytest.raises(NotSigned, match="the signature is not made"):
+    with pytest.raises(NotSigned, match="the signature does not fit"):
         check(good, "another secret", now())
 
 
@@ -86,6 +88,19 @@ def test_headers_that_are_none(authorization: str) -> None:
     good = signed()
     with pytest.raises(NotSigned):
         check(good._replace(headers={**good.headers, "authorization": authorization}), SECRET, now())
+
+
+def test_what_is_signed_is_bounded() -> None:
+    """Each name that is signed costs a look at its header."""
+    good = signed()
+    large = {**good.headers, "a": "x " * 13_000}
+    signature = "Credential=a/20260101/r/lambda/aws4_request, Signature=0, SignedHeaders=host;x-amz-date"
+    for names in (";a" * 12_000, "".join(f";a{number}" for number in range(60)), ";a;a", ";missing"):
+        headers = {**large, "authorization": f"AWS4-HMAC-SHA256 {signature}{names}"}
+        began = time.monotonic()
+        with pytest.raises(NotSigned, match="signed"):
+            check(good._replace(headers=headers), SECRET, now())
+        assert time.monotonic() - began < 0.1
 
 
 def test_a_signature_for_another_service_is_none() -> None:

@@ -1,8 +1,10 @@
 """Lambda's Invoke, by the real AWS SDK for Python. What is wanted is docs/langfuse.md's."""
 
 import json
+import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import httpx
@@ -119,13 +121,23 @@ def test_typescript_ends_cleanly(evaluate: Evaluate) -> None:
         "import asyncio\nasync def one():\n    return 1\n"
         "def evaluate(ctx):\n    return {'scores': [Score(asyncio.run(one()), 'a')]}",
         "if True:\n    def evaluate(ctx):\n        return {'scores': (Score(1, 'a'),)}",
+        "import asyncio, signal\nasync def one():\n    return 1\n"
+        "def evaluate(ctx):\n    signal.signal(signal.SIGTERM, signal.SIG_DFL)\n"
+        "    loop = asyncio.new_event_loop()\n"
+        "    return {'scores': [Score(loop.run_until_complete(one()), 'a')]}",
         "def evaluate(ctx):\n    import asyncio\n    async def one():\n        return 1\n"
         "    return {'scores': [Score(asyncio.run(one()), 'a')]}",
     ],
-    ids=["async", "awaits", "own-loop", "inside-if", "imports-late"],
+    ids=["async", "awaits", "own-loop", "inside-if", "main-thread", "imports-late"],
 )
 def test_forms_of_evaluate(evaluate: Evaluate, source: str) -> None:
     assert evaluate(source) == {"scores": [{"name": "a", "value": 1}]}
+
+
+def test_chance_is_new_for_each_observation(evaluate: Evaluate) -> None:
+    for before in ("import random\n", ""):
+        source = before + "def evaluate(ctx):\n    import random\n    return {'scores': [Score(random.random(), 's')]}"
+        assert len({evaluate(source)["scores"][0]["value"] for _ in range(4)}) == 4
 
 
 def test_what_is_large_is_taken(evaluate: Evaluate) -> None:
@@ -194,8 +206,36 @@ def test_refusals_have_names_that_langfuse_knows(service: Service, functions: An
             functions.invoke(FunctionName=PYTHON_FUNCTION, Payload=body)
     with pytest.raises(functions.exceptions.InvalidParameterValueException, match="RequestResponse"):
         functions.invoke(FunctionName=PYTHON_FUNCTION, InvocationType="Event", Payload=json.dumps(evaluation()))
+    for misplaced in ("", "/langfuse"):
+        elsewhere = lambda_client(service.url + misplaced)
+        with pytest.raises(elsewhere.exceptions.ResourceNotFoundException, match="ends in /langfuse/v1"):
+            elsewhere.invoke(FunctionName=PYTHON_FUNCTION, Payload=json.dumps(evaluation()))
     with pytest.raises(functions.exceptions.RequestTooLargeException):
         functions.invoke(FunctionName=PYTHON_FUNCTION, Payload=json.dumps(evaluation(output="x" * 7_000_000)))
+
+
+def test_a_wrong_secret_is_final_however_often_it_comes(service: Service) -> None:
+    wrong = {"Authorization": "Bearer another"}
+    with httpx.Client(base_url=service.url, headers=wrong) as client:
+        path = "/langfuse/v1/2015-03-31/functions/f/invocations"
+        assert {client.post(path, json={}).headers["x-amzn-errortype"] for _ in range(120)} == {"AccessDeniedException"}
+        assert {client.post("/langfuse/v1/execute", json={}).status_code for _ in range(20)} == {403}
+
+
+def test_bodies_of_strangers_are_not_read_and_do_not_keep_langfuse_out(service: Service, evaluate: Evaluate) -> None:
+    """More than strangers may have in memory together is begun, and never ended."""
+    host, port = service.url.removeprefix("http://").split(":")
+    head = "POST /langfuse/v1/{} HTTP/1.1\r\nHost: h\r\nContent-Length: 6000000\r\n\r\n"
+    with ExitStack() as connections:
+        for number in range(50):
+            connection = connections.enter_context(socket.create_connection((host, int(port))))
+            connection.settimeout(0.5)
+            path = "execute" if number % 2 else "2015-03-31/functions/f/invocations"
+            with suppress(OSError):
+                connection.sendall(head.format(path).encode() + b" " * 5_900_000)
+        bearer = {"Authorization": f"Bearer {LANGFUSE_SECRET}"}
+        body = evaluation(output="x" * 2_000_000)
+        assert "scores" in httpx.post(f"{service.url}/langfuse/v1/execute", json=body, headers=bearer, timeout=8).json()
 
 
 def test_an_endpoint_that_ends_in_a_slash(service: Service) -> None:

@@ -1,11 +1,13 @@
 """What Langfuse tries again: what time can heal, and nothing else."""
 
+import errno
+
 import pytest
 from fastapi import APIRouter, FastAPI
 from fastapi.testclient import TestClient
 from redis.exceptions import ConnectionError as RedisAway
 
-from api.dialects.langfuse.problems import ExternalRoute, LambdaRoute
+from api.dialects.langfuse.problems import LangfuseRoute
 from api.http.problems import ProblemError, invalid, too_large
 from api.http.request_id import RequestId
 from sandbox.errors import Busy, InfrastructureError, Stopped
@@ -23,6 +25,7 @@ PASSING = [
     InfrastructureError("no sandbox could be had"),
     RedisAway("away"),
     OSError("no descriptors"),
+    OSError(errno.ENOSPC, "no room"),
     ProblemError(504, "timeout", "it took too long"),
     ProblemError(408, "timeout", "the body came too slowly"),
     ProblemError(429, "too-many-requests", "wait"),
@@ -43,14 +46,14 @@ FINAL = [
 def client() -> TestClient:
     app = FastAPI()
     raised = [*PASSING, *FINAL]
-    for prefix, route in (("/lambda", LambdaRoute), ("/external", ExternalRoute)):
-        router = APIRouter(prefix=prefix, route_class=route)
+    router = APIRouter(route_class=LangfuseRoute)
 
-        @router.get("/{number}")
-        def fail(number: int) -> None:
-            raise raised[number]
+    @router.get("/{number}/invocations")
+    @router.get("/{number}/execute")
+    def fail(number: int) -> None:
+        raise raised[number]
 
-        app.include_router(router)
+    app.include_router(router)
     app.add_middleware(RequestId)
     return TestClient(app)
 
@@ -58,9 +61,9 @@ def client() -> TestClient:
 @pytest.mark.parametrize("number", range(len(PASSING) + len(FINAL)))
 def test_by_name_and_by_status(client: TestClient, number: int) -> None:
     passes = number < len(PASSING)
-    by_name = client.get(f"/lambda/{number}")
+    by_name = client.get(f"/{number}/invocations")
     name = by_name.headers["x-amzn-errortype"]
     assert name in KNOWN and (name in AGAIN_BY_NAME) == passes
     assert by_name.json()["Message"]
-    by_status = client.get(f"/external/{number}")
+    by_status = client.get(f"/{number}/execute")
     assert (by_status.status_code in AGAIN) == passes
