@@ -198,11 +198,13 @@ class Version(_Schema):
     warnings: list[str] = []
 
 
-_PATH = r"^[^.\x00-\x1f]{1,100}(\.[^.\x00-\x1f]{1,100}){0,9}$"
+_PATH = r"^(inputs|output|messages)(\.[^.\x00-\x1f]{1,100}){0,9}$"
 
 
 class WeaveMapping(_Schema):
-    """Where Weave's calls have the parts of a thread: names, and positions in lists, with dots between."""
+    """Where Weave's calls have the parts of a thread: names, and positions in lists, with dots between. Paths that
+    begin with `messages` are for turns of agents.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -26,6 +26,8 @@ def score_one(caller: Caller, services: Services, grader: str, line: bytes) -> O
     _, (outcome,) = score_lines(caller, services, key, number, [line])
     if outcome.score is None:
         raise _not_scored(outcome)
+    if outcome.no_completion:
+        raise ProblemError(422, "not-scored", "there is no completion: the last message is not the assistant's")
     return outcome
 
 

@@ -143,7 +143,8 @@ def _mapping(sent: dict[str, Any]) -> WeaveMapping:
         fault = error.errors()[0]
         where = ".".join(map(str, fault["loc"]))
         raise invalid(
-            f"`weave` has completion, prompt and metadata, each a path such as `output.answer`: {where}: {fault['msg']}"
+            "`weave` has completion, prompt and metadata, each null or a path such as `output.answer`, names with dots "
+            f"between that begin with inputs, output or messages: {where} is {fault['input']!r:.100}"
         ) from error
 
 

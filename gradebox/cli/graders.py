@@ -280,10 +280,24 @@ def weave(
         str | None, typer.Option(metavar="PATH", help="Such as inputs.question; else inputs.messages, if it is there.")
     ] = None,
     metadata: Annotated[str | None, typer.Option(metavar="PATH", help="Of an object; else the inputs.")] = None,
+    clear: Annotated[bool, typer.Option("--clear", help="Forget what was said before.")] = False,
 ) -> None:
-    """Says where calls of Weave, which a RemoteScorer sends, have the parts of a thread."""
-    grader = invocation.client.graders.map_weave(key, completion=completion, prompt=prompt, metadata=metadata)
-    _report(invocation, grader, "takes calls of Weave so")
+    """Says where calls of Weave, which a RemoteScorer sends, have the parts of a thread; or shows it."""
+    graders = invocation.client.graders
+    grader = graders.get(key)
+    given = {"completion": completion, "prompt": prompt, "metadata": metadata}
+    wanted = {part: path for part, path in given.items() if path is not None}
+    if wanted or clear:
+        before = grader.weave.model_dump() if grader.weave and not clear else {}
+        grader = graders.map_weave(key, **{**before, **wanted})
+    if invocation.json:
+        return as_json(grader)
+    return say(f"{key} takes of calls of Weave {_mapping(grader)}")
+
+
+def _mapping(grader: "GraderRecord") -> str:
+    paths = grader.weave.model_dump() if grader.weave else dict.fromkeys(("completion", "prompt", "metadata"))
+    return ", ".join(f"the {part} {f'from {path}' if path else 'where it is found'}" for part, path in paths.items())
 
 
 def _versions(invocation: Invocation, key: str, number: int | None) -> "list[Version]":
@@ -381,7 +395,6 @@ def _describe(grader: "GraderRecord") -> None:
     if grader.groups:
         say("takes groups of threads, and gives each a score")
     if grader.weave:
-        paths = (f"{part} from {path or 'where it is found'}" for part, path in grader.weave.model_dump().items())
-        say(f"of calls of Weave: {', '.join(paths)}")
+        say(f"takes of calls of Weave {_mapping(grader)}")
     if grader.test_threads:
         say(f"test threads, which later proofs use: {grader.test_threads:,}")

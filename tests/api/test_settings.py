@@ -18,5 +18,5 @@ def test_all_dialects_are_spoken_by_default() -> None:
 
 def test_a_dialect_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRADEBOX_DIALECTS", "esperanto")
-    with pytest.raises(ValidationError, match="'adaptive', .* or 'weave'"):
+    with pytest.raises(ValidationError, match=r"'adaptive', .* or 'weave'"):
         ApiSettings()

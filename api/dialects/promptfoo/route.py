@@ -1,20 +1,24 @@
 """`/promptfoo/v1/{project}/{grader}`. promptfoo sends no header: the API key is the password in the URL."""
 
+import json
 from typing import Annotated, Any
 
 import msgspec
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 
 from api.access.callers import Caller
+from api.dialects.json_text import is_text, text_of
 from api.dialects.one_score import score_one
 from api.dialects.reward.access import Scored, Target
-from api.intake import bodies
+from api.http.problems import invalid
+from api.http.query import known_alone
+from api.intake import bodies, json_cut
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
+from gradebox.thread_forms import ROLES
 
 THRESHOLD = 0.5
-_CHAT_CHARACTERS = 1_000_000  # of a prompt that is looked into
-_MESSAGES = list[dict[str, Any]]
+_CHAT_BYTES, _CHAT_MESSAGES = 1_000_000, 1000  # of a prompt that is looked into
 
 router = APIRouter(prefix="/promptfoo/v1", include_in_schema=False)
 
@@ -22,7 +26,7 @@ router = APIRouter(prefix="/promptfoo/v1", include_in_schema=False)
 class Context(msgspec.Struct):
     """The test case: its prompt as it was sent, and its variables."""
 
-    prompt: str | None = None
+    prompt: msgspec.Raw = msgspec.Raw(b"null")
     vars: msgspec.Raw = msgspec.Raw(b"{}")
 
 
@@ -33,6 +37,11 @@ class Webhook(msgspec.Struct):
     context: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Message(msgspec.Struct):
+    role: str
+    content: str | list[dict[str, Any]]
+
+
 class Answer(msgspec.Struct):
     """What the assertion is to say."""
 
@@ -41,7 +50,7 @@ class Answer(msgspec.Struct):
     reason: str
 
 
-@router.post("/{project}/{key}")
+@router.post("/{project}/{key}", dependencies=[Depends(known_alone)])
 async def webhook(
     request: Request,
     services: Served,
@@ -66,16 +75,31 @@ def _thread(sent: Webhook) -> bytes:
     """The variables are the metadata. An output that is no text is the text of its JSON."""
     context = bodies.parse(bytes(sent.context), Context)
     output, variables = bytes(sent.output), bytes(context.vars)
-    completion = output if output[:1] == b'"' else msgspec.json.encode(output.decode("utf-8", "replace"))
+    if output == b"null":
+        raise invalid("`output` is null, and there is nothing to be scored")
     metadata = b"{}" if variables == b"null" else variables
-    return b'{"prompt":%b,"completion":%b,"metadata":%b}' % (_prompt(context.prompt), completion, metadata)
-
-
-def _prompt(text: str | None) -> bytes:
-    """A prompt for a chat is a text of JSON, a list of messages. YAML's texts are left as they are."""
     try:
-        messages = msgspec.json.decode(text if text and len(text) <= _CHAT_CHARACTERS else "", type=_MESSAGES)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return msgspec.json.encode(text)
-    is_chat = bool(messages) and all(isinstance(each.get("role"), str) and "content" in each for each in messages)
-    return (text or "").encode() if is_chat else msgspec.json.encode(text)
+        completion, prompt = text_of(output), _prompt(bytes(context.prompt))
+    except RecursionError as error:
+        raise invalid("the output is nested too deep") from error
+    return b'{"prompt":%b,"completion":%b,"metadata":%b}' % (prompt, completion, metadata)
+
+
+def _prompt(sent: bytes) -> bytes:
+    """A prompt for a chat is a text of JSON, a list of messages. What is none is a turn of the user's."""
+    if not is_text(sent) or len(sent) > _CHAT_BYTES:
+        return sent
+    text = json.loads(sent).encode("utf-8", "surrogatepass")
+    try:
+        messages = json_cut.elements(text, _CHAT_MESSAGES, _CHAT_BYTES)
+    except (msgspec.MsgspecError, json_cut.TooManyError, UnicodeDecodeError):
+        return sent
+    return text if messages and all(map(_is_message, messages)) else sent
+
+
+def _is_message(text: bytes) -> bool:
+    try:
+        message = msgspec.json.decode(text, type=_Message)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+    return message.role in ROLES

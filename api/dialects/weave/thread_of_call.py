@@ -1,157 +1,200 @@
 """Makes a thread of a call or of an agent's turn. Its parts are cut out of what was sent, and not parsed."""
 
+import json
+from typing import NamedTuple
+
 import msgspec
 
+from api.dialects.json_text import is_text, text_of
 from api.dialects.weave.wire import Request, Target
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies, json_cut
 from gradebox.limits import REQUEST_BYTES
 from gradebox.schemas import WeaveMapping
 
-_ELEMENTS = 10_000  # of one list that is looked into
-_CONTENT = ("inputs", "output", "messages")  # the members of a call or a turn that are not what it is called by
+_PARTS = 10_000  # of one list or object that is looked into
+_CONTENT = ("inputs", "output", "messages")  # the members of a call or a turn that do not only say what it is
 _TOLD = 200  # characters of what was sent, in an error
+
+_Members = dict[str, bytes]
+
+
+class Call(NamedTuple):
+    """What is to be scored: the members of a call, or of the turn of an agent."""
+
+    members: _Members
+    is_turn: bool
+
+    def at(self, path: str | None) -> bytes | None:
+        """The value at a path such as `output.choices.0.message`; None where there is none. Paths into `messages` are
+        for turns, and others for calls.
+        """
+        return None if path is None else _at(self.members, path)
+
+    def is_for(self, path: str | None) -> bool:
+        """Whether a mapping's path is for this."""
+        return path is not None and path.partition(".")[0] in (("messages",) if self.is_turn else ("inputs", "output"))
 
 
 def line_of(request: Request, mapping: WeaveMapping, longest: int) -> bytes:
     """The thread as one line of JSON. Raises ProblemError where the mapping finds no completion in the call."""
-    kind, call = _target(request)
-    is_turn = kind == "agent_turn"
-    parts = {"completion": _completion(call, mapping, is_turn), "metadata": _metadata(request, call, mapping)}
-    if (prompt := _prompt(call, mapping, is_turn)) is not None:
-        parts["prompt"] = prompt
+    call = _call(request)
+    try:
+        parts = {"completion": _completion(call, mapping), "metadata": _metadata(request, call, mapping)}
+        if (prompt := _prompt(call, mapping)) is not None:
+            parts["prompt"] = prompt
+    except RecursionError as error:
+        raise invalid("the call is nested too deep") from error
     return bodies.line_of(_object(parts), longest, "the thread of this call")
 
 
-def _target(request: Request) -> tuple[str, dict[str, bytes]]:
-    """What is to be scored, and its members. Raises ProblemError where it is not there."""
+def _call(request: Request) -> Call:
+    """Raises ProblemError where it is not there."""
     if request.schema_version == 1:
-        return "call", _members(bytes(request.original_call), "original_call")
+        return Call(_members(bytes(request.original_call), "original_call"), is_turn=False)
     target = bodies.parse(bytes(request.scoring_target), Target)
-    return target.type, _members(bytes(target.payload), "scoring_target.payload")
+    return Call(_members(bytes(target.payload), "scoring_target.payload"), target.type == "agent_turn")
 
 
-def _completion(call: dict[str, bytes], mapping: WeaveMapping, is_turn: bool) -> bytes:
+def _completion(call: Call, mapping: WeaveMapping) -> bytes:
     """A JSON string, or a list of messages."""
-    if mapping.completion is not None:
-        found = _at(call, mapping.completion)
-        if found is None or found == b"null":
-            raise _missing("completion", mapping.completion, call)
-        return found if _is_text(found) else _text(found)
-    if is_turn:
-        return _messages(_turn(call).get("output", b"null"), "assistant") or _no_completion()
-    output = call.get("output", b"null")
-    if _is_text(output):
+    if call.is_for(mapping.completion):
+        return text_of(_mapped(call, "completion", mapping.completion))
+    if call.is_turn:
+        output = _turn(call).get("output", b"null")
+        found = _messages(output, "assistant", "output")
+        if not found:
+            raise _no_completion()
+        return _list(found)
+    output = call.members.get("output", b"null")
+    if is_text(output):
         return output
     for path in ("output.choices.0.message", "output"):  # a chat completion; a message
-        found = _at(call, path)
-        if found is not None and found[:1] == b"{" and "role" in _members(found, path):
-            return b"[%b]" % found
-    return _no_completion()
+        found_at = call.at(path)
+        if found_at is not None and found_at[:1] == b"{" and "role" in _members(found_at, path):
+            return _list([found_at])
+    raise _no_completion()
 
 
-def _no_completion() -> bytes:
-    raise _unfit(
-        "the call has no output that is a text, a message or a chat completion: say where the completion is, as in "
+def _no_completion() -> ProblemError:
+    return _unfit(
+        "there is no output that is a text, a message or a chat completion: say where the completion is, as in "
         "`gradebox graders weave KEY --completion output.answer`"
     )
 
 
-def _prompt(call: dict[str, bytes], mapping: WeaveMapping, is_turn: bool) -> bytes | None:
+def _prompt(call: Call, mapping: WeaveMapping) -> bytes | None:
     """A JSON string or a list of messages; None where there is none."""
-    if mapping.prompt is not None:
-        found = _at(call, mapping.prompt)
-        if found is None or found == b"null":
-            raise _missing("prompt", mapping.prompt, call)
-        return found if found[:1] in (b'"', b"[") else _text(found)
-    if is_turn:
+    if call.is_for(mapping.prompt):
+        found = _mapped(call, "prompt", mapping.prompt)
+        return found if _is_messages(found) else text_of(found)
+    if call.is_turn:
         turn = _turn(call)
-        system = _messages(turn.get("system_instructions", b"null"), "system")
-        asked = _messages(turn.get("input", b"null"), "user")
-        joined = [part[1:-1] for part in (system, asked) if part is not None]
-        return b"[%b]" % b",".join(joined) if joined else None
-    found = _at(call, "inputs.messages")
-    return found if found is not None and found[:1] == b"[" else None
+        asked = [
+            *_messages(turn.get("system_instructions", b"null"), "system", "system_instructions"),
+            *_messages(turn.get("input", b"null"), "user", "input"),
+        ]
+        return _list(asked) if asked else None
+    found_at = call.at("inputs.messages")
+    return found_at if found_at is not None and _is_messages(found_at) else None
 
 
-def _metadata(request: Request, call: dict[str, bytes], mapping: WeaveMapping) -> bytes:
+def _metadata(request: Request, call: Call, mapping: WeaveMapping) -> bytes:
     """An object: what the mapping names, or the inputs; and what the call is called by, as `weave`."""
-    found = _at(call, mapping.metadata or "inputs")
-    if mapping.metadata is not None and (found is None or found[:1] != b"{"):
-        raise _missing("metadata", mapping.metadata, call, "no object")
-    about = {name: value for name, value in call.items() if name not in _CONTENT}
+    path = mapping.metadata if call.is_for(mapping.metadata) else None
+    found = _mapped(call, "metadata", path) if path is not None else call.at("inputs")
+    if path is not None and found is not None and found[:1] != b"{":
+        raise _unfit(f"the grader takes its metadata from `{path}`, and there is no object there")
+    about = {name: value for name, value in call.members.items() if name not in _CONTENT}
     about |= {"scorer": bytes(request.scorer), "monitor": bytes(request.monitor)}
     inputs = _members(found, "inputs") if found is not None and found[:1] == b"{" else {}
     return _object({**inputs, "weave": _object(about)})
 
 
-def _turn(call: dict[str, bytes]) -> dict[str, bytes]:
-    return _members(call.get("messages", b"null"), "scoring_target.payload.messages")
+def _turn(call: Call) -> _Members:
+    return _members(call.members.get("messages", b"null"), "scoring_target.payload.messages")
 
 
-def _messages(value: bytes, role: str) -> bytes | None:
-    """A list of messages: that it is, or one of a text in this role. None where there is none."""
-    if value in (b"null", b"[]", b'""'):
-        return None
-    return b'[{"role":"%b","content":%b}]' % (role.encode(), value) if _is_text(value) else value
+def _messages(value: bytes, role: str, where: str) -> list[bytes]:
+    """The messages that this is: those of a list, one, or one of a text in this role."""
+    if value == b"null":
+        return []
+    if is_text(value):
+        return [b'{"role":"%b","content":%b}' % (role.encode(), value)]
+    if value[:1] == b"{":
+        return [value]
+    if value[:1] == b"[":
+        return _elements(value, where)
+    raise _unfit(f"`messages.{where}` is neither messages nor a text")
 
 
-def _at(call: dict[str, bytes], path: str) -> bytes | None:
-    """The value at a path such as `output.choices.0.message`; None where there is none."""
+def _is_messages(value: bytes) -> bool:
+    """Whether it is a list of objects that have a role."""
+    if value[:1] != b"[":
+        return False
+    elements = _elements(value, "messages")
+    return bool(elements) and all(
+        element[:1] == b"{" and "role" in _members(element, "a message") for element in elements
+    )
+
+
+def _at(members: _Members, path: str) -> bytes | None:
     name, *rest = path.split(".")
-    value = call.get(name)
+    value = members.get(name)
     for segment in rest:
         if value is None:
             return None
         if value[:1] == b"{":
             value = _members(value, path).get(segment)
         elif value[:1] == b"[" and segment.isdecimal():
-            value = _element(value, int(segment), path)
+            elements = _elements(value, path)
+            value = elements[int(segment)] if int(segment) < len(elements) else None
         else:
             return None
     return value
 
 
-def _members(value: bytes, where: str) -> dict[str, bytes]:
-    """Raises ProblemError where it is no object."""
+def _elements(value: bytes, where: str) -> list[bytes]:
+    """Raises ProblemError where the list is too long to be looked into."""
     try:
-        return json_cut.members(value)
+        return json_cut.elements(value, _PARTS, REQUEST_BYTES)
+    except json_cut.TooManyError as error:
+        raise invalid(f"of `{where}`, {error}, and a list that is looked into may have {_PARTS}") from error
+
+
+def _members(value: bytes, where: str) -> _Members:
+    """Raises ProblemError where it is no object, or one too large to be looked into."""
+    try:
+        return json_cut.members(value, _PARTS)
+    except json_cut.TooManyError as error:
+        raise invalid(f"of `{where}`, {error}, and an object that is looked into may have {_PARTS}") from error
     except json_cut.TwiceError as error:
         raise invalid(f"{where} has the member {str(error)[:_TOLD]!r} twice: send it once") from error
-    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise invalid(f"{where} must be an object, and is {value[:40].decode('utf-8', 'replace')}") from error
 
 
-def _element(value: bytes, position: int, where: str) -> bytes | None:
-    """Raises ProblemError where the list is too long to be looked into."""
-    try:
-        elements = json_cut.elements(value, _ELEMENTS, REQUEST_BYTES)
-    except json_cut.TooManyError as error:
-        raise invalid(f"of `{where}`, {error}, and a list that is looked into may have {_ELEMENTS}") from error
-    return elements[position] if position < len(elements) else None
+def _object(members: _Members) -> bytes:
+    return b"{%b}" % b",".join(b"%b:%b" % (json.dumps(name).encode(), value) for name, value in members.items())
 
 
-def _object(members: dict[str, bytes]) -> bytes:
-    return b"{%b}" % b",".join(b"%b:%b" % (msgspec.json.encode(name), value) for name, value in members.items())
+def _list(elements: list[bytes]) -> bytes:
+    return b"[%b]" % b",".join(elements)
 
 
-def _is_text(value: bytes) -> bool:
-    return value[:1] == b'"'
-
-
-def _text(value: bytes) -> bytes:
-    """What is no text, as the text of its JSON."""
-    return msgspec.json.encode(value.decode("utf-8", "replace"))
-
-
-def _missing(part: str, path: str, call: dict[str, bytes], what: str = "nothing") -> ProblemError:
+def _mapped(call: Call, part: str, path: str | None) -> bytes:
+    """The value at a path of the mapping. Raises ProblemError where there is none, or null."""
+    assert path is not None
+    found = call.at(path)
+    if found is not None and found != b"null":
+        return found
     root = path.partition(".")[0]
-    found = call.get(root)
-    if found is not None and found[:1] == b"{":
-        there = f"`{root}` has {', '.join(sorted(_members(found, root)))[:_TOLD] or 'no members'}"
+    value = call.members.get(root, b"null")
+    if value[:1] == b"{":
+        there = f"`{root}` has {', '.join(sorted(_members(value, root)))[:_TOLD] or 'no members'}"
     else:
-        there = f"the call has {', '.join(sorted(call))[:_TOLD]}"
-    return _unfit(f"the grader takes its {part} from `{path}`, and there is {what} there: {there}")
+        there = f"`{root}` is {value[:40].decode('utf-8', 'replace')}"
+    raise _unfit(f"the grader takes its {part} from `{path}`, and there is nothing there: {there}")
 
 
 def _unfit(detail: str) -> ProblemError:

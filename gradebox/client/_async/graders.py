@@ -143,7 +143,8 @@ class AsyncGraders:
         self, key: str, *, completion: str | None = None, prompt: str | None = None, metadata: str | None = None
     ) -> AsyncGraderHandle:
         """Says where calls of Weave, which a RemoteScorer sends, have what the grader looks at: paths such as
-        `output.answer` or `inputs.messages.0.content`. What is None is found as docs/weave.md says.
+        `output.answer` or `inputs.messages.0.content`. It replaces what was said before: what is None is found as
+        docs/weave.md says.
 
         Raises:
             ApiError: a path is none.

@@ -477,6 +477,13 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
     mapping = {"completion": "output.answer", "prompt": "inputs.question", "metadata": None}
     assert (mapped.returncode, shown["grader"]["weave"]) == (0, mapping)
     assert "completion from output.answer" in service.run("graders", "show", first, "--project", other).stdout
+    more = service.run("graders", "weave", first, "--metadata", "inputs.row")
+    seen = service.run("graders", "weave", first)
+    told = "the completion from output.answer, the prompt from inputs.question, the metadata from inputs.row"
+    assert seen.stdout == more.stdout == f"{first} takes of calls of Weave {told}\n"
+    cleared = service.run("graders", "weave", first, "--clear", "--prompt", "inputs.q")
+    told = "the completion where it is found, the prompt from inputs.q, the metadata where it is found"
+    assert told in cleared.stdout
 
 
 def test_a_key_is_rotated_and_a_lost_one_replaced(tmp_path: Path) -> None:

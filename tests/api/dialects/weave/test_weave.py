@@ -71,6 +71,9 @@ class Scorer:
     def post(self, body: Any, key: str = "") -> httpx.Response:
         return self._http.post(key or self.key, json=body)
 
+    def post_text(self, body: bytes) -> httpx.Response:
+        return self._http.post(self.key, content=body)
+
     def seen(self, body: Any) -> dict[str, Any]:
         """What the grader was given."""
         answer = self.post(body)
@@ -139,7 +142,7 @@ def test_a_mapping_says_where_the_parts_are(shows: Scorer) -> None:
     seen = shows.seen(version_1(output={"parts": ["x", "42 é😀"], "about": {"a": 10**30}}))
     assert seen["turns"] == [["user", "6 x 7?"], ["assistant", "42 é😀"]]
     assert seen["metadata"]["a"] == 10**30
-    assert shows.seen(version_1(output={"parts": [0, {"n": 42}], "about": {}}))["turns"][1][1] == '{"n":42}'
+    assert shows.seen(version_1(output={"parts": [0, {"n": 42}], "about": {}}))["turns"][1][1] == '{"n": 42}'
     graders.update("shows", fn=SHOWS.replace("42", "43"))  # it stays with the grader
     assert shows.seen(version_1(output={"parts": ["x", "y"], "about": {}}))["turns"][1][1] == "y"
     assert graders.map_weave("shows").weave is not None
@@ -150,8 +153,8 @@ def test_a_mapping_says_where_the_parts_are(shows: Scorer) -> None:
     ("output", "said"),
     [
         ({"parts": []}, "`output` has parts"),
-        (None, "the call has"),
-        ("text", "the call has"),
+        (None, "`output` is null"),
+        ("text", '`output` is "text"'),
         ({"parts": [1, None]}, ""),
     ],
 )
@@ -161,9 +164,76 @@ def test_what_a_mapping_does_not_find_is_an_error(shows: Scorer, output: Any, sa
     assert "`output.parts.1`" in detail and said in detail
 
 
+def test_a_mapping_of_calls_leaves_turns_as_they_are(shows: Scorer) -> None:
+    shows.client.graders.map_weave("shows", completion="output.answer", prompt="inputs.question", metadata="inputs")
+    said = {"role": "assistant", "content": "42"}
+    turn = {"messages": {"input": [{"role": "user", "content": "6 x 7?"}], "output": [said, said]}}
+    seen = shows.seen(version_2("agent_turn", turn))
+    assert seen["turns"] == [["user", "6 x 7?"], ["assistant", "42"], ["assistant", "42"]]
+    shows.client.graders.map_weave("shows", completion="messages.output.0.content")
+    assert shows.seen(version_2("agent_turn", turn))["turns"] == [["user", "6 x 7?"], ["assistant", "42"]]
+    assert shows.seen(version_1())["turns"] == [["assistant", "It is 42."]]
+
+
+def test_names_and_texts_arrive_as_they_were_meant(shows: Scorer) -> None:
+    """Clients escape what is not ASCII, or do not; a backslash before ud is no half of a pair."""
+    inputs = {"😀": 1, "C:\\udata": 2, "\\udots": 3, "\ud800": 4, "né": {"ü": "\udc00"}}
+    for escaped in (True, False):
+        body = json.dumps(version_1(inputs=inputs, output={"😀": "ü"}), ensure_ascii=escaped)
+        sent = body.encode("utf-8", "backslashreplace")  # half a pair can be sent in no other way
+        shows.client.graders.map_weave("shows", completion="output.😀")
+        answer = shows.post_text(sent)
+        seen = json.loads(answer.json()["result"]["reason"])
+        assert {name: seen["metadata"][name] for name in inputs} == inputs
+        assert seen["turns"] == [["assistant", "ü"]]
+        shows.client.graders.map_weave("shows", completion="output")
+        seen = json.loads(shows.post_text(sent).json()["result"]["reason"])
+        assert seen["turns"] == [["assistant", '{"😀": "ü"}']]
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"role": "user", "content": "42"},
+        {"choices": [{"message": {"role": "tool", "content": "42"}}]},
+        {"choices": []},
+        [],
+        42,
+    ],
+)
+def test_a_call_without_a_completion_has_no_score(shows: Scorer, output: Any) -> None:
+    problem(shows.post(version_1(output=output)), 422, "not-scored")
+
+
+@pytest.mark.parametrize("output", ["[ ]", "[]", "null", "12", '[{"role":"user","content":"42"}]'])
+def test_a_turn_without_a_completion_has_no_score(shows: Scorer, output: str) -> None:
+    body = json.dumps(version_2("agent_turn", {"messages": {"output": "HERE"}})).replace('"HERE"', output)
+    problem(shows.post_text(body.encode()), 422, "not-scored")
+
+
+def test_turns_of_every_shape(shows: Scorer) -> None:
+    user = {"role": "user", "content": "6 x 7?"}
+    for asked, turns in (([], []), ("6 x 7?", [["user", "6 x 7?"]]), (user, [["user", "6 x 7?"]])):
+        for output in ("42", {"role": "assistant", "content": "42"}):
+            seen = shows.seen(version_2("agent_turn", {"messages": {"input": asked, "output": output}}))
+            assert seen["turns"] == [*turns, ["assistant", "42"]]
+    empty = shows.post(version_2("agent_turn", {"messages": {"output": ""}})).json()
+    assert empty["result"]["value"] == 0.0  # it said nothing, and that is what is scored
+
+
+def test_what_is_looked_into_is_bounded(shows: Scorer) -> None:
+    shows.client.graders.map_weave("shows", completion="output.20000")
+    problem(shows.post(version_1(output=[0] * 20_001)), 422, "invalid-request")
+    shows.client.graders.map_weave("shows")
+    problem(shows.post(version_1(inputs={str(n): 0 for n in range(10_001)})), 422, "invalid-request")
+    shows.client.graders.map_weave("shows", completion="output")
+    deep = json.dumps(version_1()).replace('"It is 42."', "[" * 5000 + "]" * 5000)
+    assert shows.post_text(deep.encode()).status_code == 422
+
+
 def test_a_mapping_that_is_none_is_refused(shows: Scorer) -> None:
     graders = shows.client.graders
-    for path in ("", ".", "output..a", "a." * 20 + "a", "output\n"):
+    for path in ("", ".", "output..a", "output" + ".a" * 20, "output\n", "$.output", "answer"):
         with pytest.raises(ApiError, match=r"such as `output.answer`"):
             graders.map_weave("shows", completion=path)
     graders.lock("shows")
@@ -194,9 +264,11 @@ def test_requests_that_are_none(shows: Scorer, service: Service) -> None:
     ]
     for body in bodies:
         problem(shows.post(body), 422, "invalid-request")
+    shows.client.graders.map_weave("shows", completion="output.answer")  # a version that is not there is said first
     problem(shows.post(version_1(), "none"), 404, "not-found")
     problem(shows.post(version_1(), "shows@x"), 404, "not-found")
     problem(shows.post(version_1(), "shows@2"), 404, "not-found")
+    shows.client.graders.map_weave("shows")
     assert shows.post(version_1(), "shows@1").status_code == 200
     problem(shows.post(version_1(output="x" * 3_000_000)), 413, "too-large")
     url = f"{service.url}/weave/v1/{shows.client.project}/shows"
