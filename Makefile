@@ -8,7 +8,7 @@ help:  ## what there is
 $(READY): requirements.lock pyproject.toml scripts/setup
 	@scripts/setup
 
-demo: $(READY)  ## start the service, score 1,200 completions with seven graders, stop
+demo: $(READY)  ## start the service, score 1,200 completions with eight graders, stop
 	@.venv/bin/python -m examples.demo $(DEMO)
 
 test: $(READY)  ## every test that this machine can run; TESTS="tests/storage -k spool" chooses among them

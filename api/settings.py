@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-_Secret = Annotated[SecretStr, Field(min_length=16)]
+_SECRET_CHARACTERS = 16
+
 Dialect = Literal["adaptive", "langfuse", "openai", "promptfoo", "reward", "weave"]
 
 
@@ -18,6 +19,12 @@ def _listed(value: object) -> object:
 def _or_none(value: object) -> object:
     """What is set to nothing, as by compose.yaml, is not set."""
     return value or None
+
+
+def _long(secret: SecretStr | None) -> SecretStr | None:
+    if secret is not None and (length := len(secret.get_secret_value())) < _SECRET_CHARACTERS:
+        raise ValueError(f"it needs at least {_SECRET_CHARACTERS} characters, and has {length}")
+    return secret
 
 
 class ApiSettings(BaseSettings):
@@ -43,7 +50,7 @@ class ApiSettings(BaseSettings):
     dialects: Annotated[tuple[Dialect, ...], NoDecode, BeforeValidator(_listed)] = Field(
         default=get_args(Dialect), description="other services' clients that are answered"
     )
-    langfuse_secret: Annotated[_Secret | None, BeforeValidator(_or_none)] = Field(
+    langfuse_secret: Annotated[SecretStr | None, BeforeValidator(_or_none), AfterValidator(_long)] = Field(
         default=None,
         description="what Langfuse's requests must be signed with; without one, none of its evaluators is run",
     )

@@ -20,3 +20,17 @@ def test_a_dialect_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("GRADEBOX_DIALECTS", "esperanto")
     with pytest.raises(ValidationError, match=r"'adaptive', .* or 'weave'"):
         ApiSettings()
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"), [("", None), ("x" * 16, None), ("x" * 15, "at least 16 characters, and has 15")]
+)
+def test_a_secret_for_langfuse_is_long_or_none(monkeypatch: pytest.MonkeyPatch, value: str, wrong: str | None) -> None:
+    monkeypatch.setenv("GRADEBOX_LANGFUSE_SECRET", value)
+    if wrong is None:
+        secret = ApiSettings().langfuse_secret
+        assert (secret.get_secret_value() if secret else "") == value
+        assert value not in repr(ApiSettings()) or not value
+        return
+    with pytest.raises(ValidationError, match=wrong):
+        ApiSettings()

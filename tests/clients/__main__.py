@@ -42,7 +42,7 @@ def promptfoo(folder: Path, service: Service, work: Path) -> None:
     subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, PROMPTFOO], check=True)
     assertion, provider = blocks("promptfoo.md", "python")
     (work / "assertion.py").write_text(assertion)
-    (work / "provider.py").write_text(f"import gradebox\n\nclient = gradebox.Client()\n\n\n{provider}")
+    (work / "provider.py").write_text(provider)
     (config,) = (
         yaml.safe_load(block.replace("127.0.0.1:8000", place(service))) for block in blocks("promptfoo.md", "yaml")
     )

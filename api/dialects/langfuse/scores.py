@@ -36,12 +36,18 @@ def _checked(item: object, number: int) -> Score:
     try:
         score = msgspec.convert(item, Score)
     except msgspec.ValidationError as error:
-        raise InvalidScore(f"scores[{number}] is not as it should be: {error}") from error
+        raise InvalidScore(f"scores[{number}] is not as it should be: {error}{_advice(str(error))}") from error
     if not score.name:
         raise InvalidScore(f"scores[{number}] has an empty name: name it")
     if said := _mismatch(score.value, score.dataType):
         raise InvalidScore(f"the value of score {score.name[:100]!r} is {score.value!r:.100}, and {said}")
     return score
+
+
+def _advice(error: str) -> str:
+    if error.endswith("`$.dataType`"):
+        return ". data_type is NUMERIC, BOOLEAN, CATEGORICAL or TEXT"
+    return ". The order is Score(value, name)" if error.endswith("`$.name`") else ""
 
 
 def _mismatch(value: bool | float | str, data_type: str | None) -> str | None:

@@ -9,26 +9,42 @@ import pytest
 from api.dialects.langfuse import request, route
 from api.dialects.langfuse.evaluation import MEMORY_MB, TIMEOUT_S, Code
 from gradebox import langfuse
+from tests.api.dialects.conftest import LANGFUSE_SECRET
 from tests.api.dialects.langfuse.conftest import Evaluate
+from tests.gradebox.conftest import Service
 
 PAGE = Path("docs/langfuse.md").read_text()
 
 
+CHECK, SHOWN = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
 @pytest.mark.service
 def test_the_evaluator_that_it_shows(evaluate: Evaluate) -> None:
-    (shown,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     words = {"name": "words", "value": 3, "dataType": "NUMERIC"}
-    assert evaluate(shown, output="It is Paris.") == {"scores": [words]}
+    assert evaluate(SHOWN, output="It is Paris.") == {"scores": [words]}
     right = {"name": "right", "value": True, "dataType": "BOOLEAN", "comment": "wanted Paris"}
     experiment = {"itemExpectedOutput": "Paris", "itemMetadata": None}
-    assert evaluate(shown, output="It is Paris.", experiment=experiment) == {"scores": [words, right]}
-    assert evaluate(shown, output={"a": 1})["scores"][0]["value"] == 2
+    for output in ("It is Paris.", {"role": "assistant", "content": "It is Paris."}):
+        assert evaluate(SHOWN, output=output, experiment=experiment) == {"scores": [words, right]}
+    odd = {"itemExpectedOutput": {"a": 1}, "itemMetadata": None}
+    assert evaluate(SHOWN, output={"a": 1}, experiment=odd)["scores"][1]["value"] is True
+
+
+@pytest.mark.service
+def test_the_check_that_it_shows(service: Service, capsys: pytest.CaptureFixture[str]) -> None:
+    source = CHECK.replace("http://127.0.0.1:8000", service.url).replace("a-secret-that-you-chose", LANGFUSE_SECRET)
+    exec(source, {})
+    (wanted,) = re.findall(r"# (\{.*\})$", CHECK, re.MULTILINE)
+    assert capsys.readouterr().out.strip() == wanted
 
 
 def test_it_names_every_code_and_limit() -> None:
     codes = {code for part in get_args(Code) for code in (get_args(part) or (part,))}
     assert {code for code in codes if f"`{code}`" not in PAGE} == set()
-    limits = f"{TIMEOUT_S:g} s for `evaluate`, {route.ANSWER_S:g} s with all that is waited for; {MEMORY_MB} MiB"
-    assert limits in PAGE
-    sizes = request.SOURCE_BYTES >> 10, request.BODY_BYTES >> 20, langfuse.RESULT_BYTES >> 10
-    assert "{} KiB, {} MiB with the source, {} KiB".format(*sizes) in PAGE
+    rows = dict(re.findall(r"^\| ([\w ,]+) \| (.*) \|$", PAGE, re.MULTILINE))
+    assert rows["time"].startswith(f"{TIMEOUT_S:g} s for `evaluate`; {route.ANSWER_S:g} s in all")
+    assert rows["memory"] == f"{MEMORY_MB} MiB"
+    assert rows["source"] == f"{request.SOURCE_BYTES >> 10} KiB"
+    assert rows["the whole request"] == f"{request.BODY_BYTES >> 20} MiB"
+    assert rows["scores"] == f"{langfuse.RESULT_BYTES >> 10} KiB"

@@ -55,3 +55,10 @@ def test_the_third_of_five_is_named() -> None:
     for more in wrong:
         with pytest.raises(InvalidScore, match=r"scores\[1\]"):
             check([*one(1), *one(1, **more)])
+
+
+def test_mistakes_that_are_often_made_are_explained() -> None:
+    with pytest.raises(InvalidScore, match="data_type is NUMERIC, BOOLEAN, CATEGORICAL or TEXT"):
+        check(one(1, "numeric"))
+    with pytest.raises(InvalidScore, match=r"The order is Score\(value, name\)"):
+        check([{"value": "s", "name": 1}])

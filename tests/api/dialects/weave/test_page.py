@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from api.dialects.weave import route
 from tests.gradebox.conftest import Service
 
 PAGE = Path("docs/weave.md").read_text()
@@ -21,3 +22,8 @@ def test_the_mapping_that_it_shows(service: Service, project: str) -> None:
     assert mapped is not None and (mapped.completion, mapped.prompt) == ("output.answer", "inputs.question")
     assert f"--completion {mapped.completion} --prompt {mapped.prompt}" in PAGE
     ast.parse(scorer)
+
+
+def test_it_says_the_limits() -> None:
+    assert f"more than {route.BODY_BYTES / (1 << 20):g} MiB" in PAGE
+    assert f"no score within {route.ANSWER_S:g} s" in PAGE
