@@ -91,11 +91,12 @@ def _evaluate(caller: Caller, services: Services, request: Request) -> tuple[Sco
     for _ in range(_LOADS):
         with services.pool.grading(source) as grading:
             try:
-                if (refused := _load(grading, caller)) is None:
-                    outcomes = grading.score(line, 0, _LABEL, 1, stop=caller.wants_no_more)
-                    return (_answer(outcomes[0]), outcomes[0].run_ms) if outcomes else (_overdue(caller), 0.0)
+                refused = _load(grading, caller)
+                outcomes = [] if refused else grading.score(line, 0, _LABEL, 1, stop=caller.wants_no_more)
             except Stopped:
-                return _overdue(caller), 0.0
+                refused, outcomes = None, []
+        if refused is None:
+            return (_answer(outcomes[0]), outcomes[0].run_ms) if outcomes else (_overdue(caller), 0.0)
         refusals.append(refused)
     if refusals[0] != refusals[-1]:
         raise InfrastructureError(f"a source could not be loaded in {_LOADS} sandboxes: {refusals[-1].error.message}")
