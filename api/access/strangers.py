@@ -12,7 +12,7 @@ from api.access.failed_keys import network_of
 GOOD_S = 3600.0
 _REMEMBERED = 10_000  # keys, and addresses
 _BURST_S = 5.0  # of an address that was quiet, so many seconds' worth are worked on at once
-LANGFUSE = "/langfuse/v1/"  # whose requests are signed, and bring no API key
+_LANGFUSE = "/langfuse/v1/"  # whose requests are signed, and bring no API key
 WAITS = "waits_for_its_turn"  # in the state of a request
 
 
@@ -29,9 +29,9 @@ class Strangers:
         """Notes that the key in this header is good."""
         self._note(authorization.encode("latin-1"))
 
-    def note_good_address(self, path: str, address: str) -> None:
-        """Notes that what this address sends to paths that begin so is good: its requests bring no key."""
-        self._note(_of_address(path, address))
+    def note_good_address(self, address: str) -> None:
+        """Notes that what this address sends to Langfuse's executor is good: it brings no key."""
+        self._note(_of_address(address))
 
     def _note(self, known_by: bytes) -> None:
         digest = _digest(known_by)
@@ -49,8 +49,8 @@ class Strangers:
         return bool(authorization) and monotonic() - self._good.get(_digest(authorization), -GOOD_S) < GOOD_S
 
     def is_good_address(self, path: str, address: str) -> bool:
-        """Whether what this address sent to this path was good in the last hour."""
-        return path.startswith(LANGFUSE) and self.is_good(_of_address(LANGFUSE, address))
+        """Whether this path is of Langfuse's executor, and what this address sent there was good in the last hour."""
+        return path.startswith(_LANGFUSE) and self.is_good(_of_address(address))
 
     def take_turn(self, address: str) -> bool:
         """Whether a request of this address may be worked on now. If so, it is counted."""
@@ -65,8 +65,8 @@ class Strangers:
         return True
 
 
-def _of_address(path: str, address: str) -> bytes:
-    return f"{path} {address}".encode()
+def _of_address(address: str) -> bytes:
+    return f"{_LANGFUSE} {address}".encode()
 
 
 def _digest(authorization: bytes) -> bytes:

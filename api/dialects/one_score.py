@@ -6,24 +6,15 @@ import msgspec
 
 from api.access.callers import Caller
 from api.http.problems import RETRY, ProblemError
+from api.intake.batch_upload import GraderOf
 from api.routes.score import score_lines
 from api.services import Services
 from gradebox.outcome import Outcome
-from storage.errors import NotFound
 
 
-def version_of(grader: str) -> tuple[str, int | None]:
-    """`exact-match@3` as its key and its version, `exact-match` as its key and the newest one. Raises NotFound."""
-    key, at, number = grader.partition("@")
-    if at and not (number.isdecimal() and len(number) < 10):
-        raise NotFound(f"there is no grader {grader!r:.100}: what follows the @ is the number of a version")
-    return key, int(number) if at else None
-
-
-def score_one(caller: Caller, services: Services, grader: str, line: bytes) -> Outcome:
+def score_one(caller: Caller, services: Services, grader: GraderOf, line: bytes) -> Outcome:
     """An outcome that has a score. Raises what `score_lines` raises, and ProblemError where there is none."""
-    key, number = version_of(grader)
-    _, (outcome,) = score_lines(caller, services, key, number, [line])
+    _, (outcome,) = score_lines(caller, services, grader.key, grader.version, [line])
     if outcome.score is None:
         raise _not_scored(outcome)
     if outcome.no_completion:

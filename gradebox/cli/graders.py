@@ -292,12 +292,15 @@ def weave(
         grader = graders.map_weave(key, **{**before, **wanted})
     if invocation.json:
         return as_json(grader)
-    return say(f"{key} takes of calls of Weave {_mapping(grader)}")
+    return _say_mapping(grader)
 
 
-def _mapping(grader: "GraderRecord") -> str:
-    paths = grader.weave.model_dump() if grader.weave else dict.fromkeys(("completion", "prompt", "metadata"))
-    return ", ".join(f"the {part} {f'from {path}' if path else 'where it is found'}" for part, path in paths.items())
+def _say_mapping(grader: "GraderRecord") -> None:
+    from gradebox.schemas import WeaveMapping
+
+    paths = (grader.weave or WeaveMapping()).model_dump()
+    places = (f"{part} from {path}" if path else f"{part} by default" for part, path in paths.items())
+    say(f"calls of Weave: {', '.join(places)}")
 
 
 def _versions(invocation: Invocation, key: str, number: int | None) -> "list[Version]":
@@ -395,6 +398,6 @@ def _describe(grader: "GraderRecord") -> None:
     if grader.groups:
         say("takes groups of threads, and gives each a score")
     if grader.weave:
-        say(f"takes of calls of Weave {_mapping(grader)}")
+        _say_mapping(grader)
     if grader.test_threads:
         say(f"test threads, which later proofs use: {grader.test_threads:,}")

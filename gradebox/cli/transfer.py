@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from gradebox.schemas import Version
 
 _LIMITS = ("isolation", "timeout_s", "memory_mb", "environment")
-_MAPPED = ("completion", "prompt", "metadata")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -153,5 +152,7 @@ def _make(client: "Client", line: dict[str, Any], replace: bool, ask: "Ask | Non
         grader = make(key=line["key"], **made_of, **options, **texts)
     assert grader is not None
     if isinstance(mapping := line.get("weave"), dict):
-        client.graders.map_weave(line["key"], **{name: mapping.get(name) for name in _MAPPED})
+        from gradebox.schemas import WeaveMapping
+
+        client.graders.map_weave(line["key"], **{name: mapping.get(name) for name in WeaveMapping.model_fields})
     return grader

@@ -13,7 +13,6 @@ from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 
 from api.access.auth import address_of, admit
-from api.access.strangers import LANGFUSE
 from api.dialects.langfuse import aws_signature, body_signature
 from api.dialects.langfuse.request import BODY_BYTES
 from api.http.problems import ProblemError
@@ -58,7 +57,7 @@ async def read_external(request: Request, services: Services) -> bytes:
         if scheme.lower() != "bearer" or not hmac.compare_digest(sent.strip().encode(), secret.encode()):
             raise _refused(request, services, "the Authorization is not `Bearer` and GRADEBOX_LANGFUSE_SECRET")
         admit(request, services, _KEY)
-        services.strangers.note_good_address(LANGFUSE, address_of(request))
+        services.strangers.note_good_address(address_of(request))
         return await bodies.read(request, BODY_BYTES)
     body = await bodies.read(request, BODY_BYTES)
     header = request.headers.get("x-langfuse-signature", "")
@@ -82,12 +81,12 @@ def _check_aws(request: Request, services: Services, body_sha256: str, secret: s
         aws_signature.check(signed, secret, datetime.now(UTC))
     except aws_signature.NotSigned as error:
         raise _refused(request, services, str(error)) from error
-    services.strangers.note_good_address(LANGFUSE, address_of(request))
+    services.strangers.note_good_address(address_of(request))
 
 
 def _let_in(request: Request, services: Services) -> None:
     """Counts the connection of a request whose body was read as a stranger's. Raises ProblemError."""
-    services.strangers.note_good_address(LANGFUSE, address_of(request))
+    services.strangers.note_good_address(address_of(request))
     services.connections.claim(request.scope, _KEY.id)
 
 

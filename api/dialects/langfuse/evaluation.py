@@ -9,8 +9,8 @@ from typing import Literal
 import msgspec
 
 from api.access.callers import Caller
-from api.dialects.langfuse.request import BODY_BYTES, SOURCE_BYTES, Request
-from api.dialects.langfuse.scores import InvalidScore, Score, check
+from api.dialects.langfuse.request import BODY_BYTES, SOURCE_BYTES, EvaluationRequest
+from api.dialects.langfuse.scores import InvalidScore, WireScore, check
 from api.intake import sources
 from api.services import Services
 from gradebox import langfuse
@@ -42,27 +42,27 @@ grade.has_own_loop = True  # `evaluate` may be plain and start one
 """
 
 
-class Error(msgspec.Struct):
+class EvaluationError(msgspec.Struct):
     """Why there are no scores. Langfuse decides by the code whether it tries again."""
 
     code: Code
     message: str
 
 
-class Scored(msgspec.Struct):
+class ScoresAnswer(msgspec.Struct):
     """What an evaluator returned."""
 
-    scores: list[Score]
+    scores: list[WireScore]
 
 
-class Failed(msgspec.Struct):
+class ErrorAnswer(msgspec.Struct):
     """What stands in place of scores."""
 
-    error: Error
+    error: EvaluationError
 
 
-def evaluate(caller: Caller, services: Services, request: Request, ends: float) -> bytes:
-    """The answer as JSON: scores, or an error. It is there at the moment `ends` of the monotonic clock.
+def evaluate(caller: Caller, services: Services, request: EvaluationRequest, ends: float) -> bytes:
+    """Scores or an error, as JSON. The evaluator is ended at the moment `ends` of the monotonic clock.
 
     Raises:
         InfrastructureError: no sandbox could be had.
@@ -70,12 +70,14 @@ def evaluate(caller: Caller, services: Services, request: Request, ends: float) 
         Stopped: the client has gone.
     """
     answer, run_ms = _evaluate(caller.until(ends), services, request)
-    errors: dict[str, int] = {answer.error.code: 1} if isinstance(answer, Failed) else {}
+    errors: dict[str, int] = {answer.error.code: 1} if isinstance(answer, ErrorAnswer) else {}
     services.metrics.completions.add(_PROJECT, _LABEL, int(not errors), 0, errors, run_ms)
     return msgspec.json.encode(answer)
 
 
-def _evaluate(caller: Caller, services: Services, request: Request) -> tuple[Scored | Failed, float]:
+def _evaluate(
+    caller: Caller, services: Services, request: EvaluationRequest
+) -> tuple[ScoresAnswer | ErrorAnswer, float]:
     """The answer, and how many milliseconds `evaluate` ran."""
     language = request.runtime.language
     if language != "PYTHON":
@@ -87,7 +89,7 @@ def _evaluate(caller: Caller, services: Services, request: Request) -> tuple[Sco
     except SourceRefused as unreadable:
         return _failed("INVALID_SOURCE", str(unreadable)), 0.0
     source, line = _grader(request.scope.tenant, text), request.line
-    refusals: list[Failed] = []
+    refusals: list[ErrorAnswer] = []
     for _ in range(_LOADS):
         with services.pool.grading(source) as grading:
             try:
@@ -103,7 +105,7 @@ def _evaluate(caller: Caller, services: Services, request: Request) -> tuple[Sco
     return refusals[0], 0.0
 
 
-def _overdue(caller: Caller) -> Failed:
+def _overdue(caller: Caller) -> ErrorAnswer:
     """Raises Stopped where nobody waits any more."""
     if caller.is_gone():
         raise Stopped("the connection closed before there was an answer")
@@ -125,7 +127,7 @@ def _grader(tenant: str, text: str) -> GraderSource:
     )
 
 
-def _load(grading: Grading, caller: Caller) -> Failed | None:
+def _load(grading: Grading, caller: Caller) -> ErrorAnswer | None:
     """Why the source cannot be loaded, where the sandbox ended over it. What it raised is the evaluator's own answer.
 
     Raises Stopped where there was no time left.
@@ -139,21 +141,21 @@ def _load(grading: Grading, caller: Caller) -> Failed | None:
     return _failed("INVALID_SOURCE", f"the source cannot be loaded ({CHECKS[last.number]}): {last.message}")
 
 
-def _answer(outcome: Outcome) -> Scored | Failed:
+def _answer(outcome: Outcome) -> ScoresAnswer | ErrorAnswer:
     if outcome.error is not None:
         return _of_error(outcome.error)
     told = outcome.details or {}
     try:
         if "error" in told:
-            return msgspec.convert(told, Failed)
-        return Scored(check(told.get("scores")))
+            return msgspec.convert(told, ErrorAnswer)
+        return ScoresAnswer(check(told.get("scores")))
     except InvalidScore as invalid:
         return _failed("INVALID_RESULT", str(invalid))
     except msgspec.ValidationError as error:  # the evaluator wrote the outcome itself
         return _failed("INVALID_RESULT", f"the evaluator ended with an error that is none: {error}")
 
 
-def _of_error(error: OutcomeError) -> Failed:
+def _of_error(error: OutcomeError) -> ErrorAnswer:
     """What became of the process. Raises InfrastructureError where that is not the evaluator's doing."""
     if error.kind == "infrastructure":
         raise InfrastructureError(error.message)
@@ -166,5 +168,5 @@ def _of_error(error: OutcomeError) -> Failed:
     return _failed("USER_CODE_ERROR", error.message)
 
 
-def _failed(code: Code, message: str) -> Failed:
-    return Failed(Error(code, message))
+def _failed(code: Code, message: str) -> ErrorAnswer:
+    return ErrorAnswer(EvaluationError(code, message))

@@ -37,7 +37,7 @@ class Code(msgspec.Struct):
     source: msgspec.Raw
 
 
-class Request(msgspec.Struct):
+class EvaluationRequest(msgspec.Struct):
     """One evaluation. What tenants wrote is passed on unparsed."""
 
     scope: Scope

@@ -9,7 +9,7 @@ from api.dialects.in_time import in_time
 from api.dialects.langfuse.access import read_external, read_signed
 from api.dialects.langfuse.evaluation import evaluate
 from api.dialects.langfuse.problems import EXECUTE, LangfuseRoute
-from api.dialects.langfuse.request import Request as Evaluation
+from api.dialects.langfuse.request import EvaluationRequest
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies
 from api.services import Served, Services
@@ -54,6 +54,6 @@ async def misplaced(name: str) -> Response:
 async def _answer(request: Request, services: Services, read: Read) -> Response:
     async with in_time(ANSWER_S, LAST_S) as ends:
         body = await read(request, services)
-        sent = await bodies.worked_on(len(body), bodies.parse, body, Evaluation)
+        sent = await bodies.worked_on(len(body), bodies.parse, body, EvaluationRequest)
         answer = await services.grade(request, sent.scope.tenant, evaluate, services, sent, ends)
     return Response(answer, media_type="application/json")

@@ -12,7 +12,7 @@ class InvalidScore(Exception):
     """Langfuse would refuse a score. The message says which, and what to change."""
 
 
-class Score(msgspec.Struct, omit_defaults=True):
+class WireScore(msgspec.Struct, omit_defaults=True):
     """One score on the wire."""
 
     name: str
@@ -23,18 +23,18 @@ class Score(msgspec.Struct, omit_defaults=True):
     metadata: dict[str, Any] | None = None
 
 
-def check(scores: object) -> list[Score]:
+def check(scores: object) -> list[WireScore]:
     """The scores, where Langfuse takes them all. Raises InvalidScore."""
     if not isinstance(scores, list) or not scores:
         raise InvalidScore("there is no score: return at least one")
     return [_checked(score, number) for number, score in enumerate(scores)]
 
 
-def _checked(item: object, number: int) -> Score:
+def _checked(item: object, number: int) -> WireScore:
     if isinstance(item, dict) and "value" not in item:
         raise InvalidScore(f"scores[{number}] has no value, or None: leave the score out, or raise an error")
     try:
-        score = msgspec.convert(item, Score)
+        score = msgspec.convert(item, WireScore)
     except msgspec.ValidationError as error:
         raise InvalidScore(f"scores[{number}] is not as it should be: {error}{_advice(str(error))}") from error
     if not score.name:

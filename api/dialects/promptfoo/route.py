@@ -1,7 +1,7 @@
 """`/promptfoo/v1/{project}/{grader}`. promptfoo sends no header: the API key is the password in the URL."""
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -13,6 +13,7 @@ from api.dialects.reward.access import Scored, Target
 from api.http.problems import invalid
 from api.http.query import known_alone
 from api.intake import bodies, json_cut
+from api.intake.batch_upload import named
 from api.services import Served, Services
 from gradebox.limits import REQUEST_BYTES
 from gradebox.thread_forms import ROLES
@@ -39,10 +40,10 @@ class Webhook(msgspec.Struct):
 
 class _Message(msgspec.Struct):
     role: str
-    content: str | list[dict[str, Any]]
+    content: msgspec.Raw
 
 
-class Answer(msgspec.Struct):
+class AssertionResult(msgspec.Struct):
     """What the assertion is to say."""
 
     pass_: bool = msgspec.field(name="pass")
@@ -65,10 +66,11 @@ async def webhook(
 
 def _score(caller: Caller, services: Services, target: Target, body: bytes, threshold: float) -> bytes:
     line = bodies.line_of(_thread(bodies.parse(body, Webhook)), services.line_bytes)
-    outcome = score_one(caller, services, target.key, line)
+    (grader,) = named([target.key], [])
+    outcome = score_one(caller, services, grader, line)
     assert outcome.score is not None
     reason = outcome.reason or f"{outcome.grader} gave {outcome.score:g}, and {threshold:g} is wanted"
-    return msgspec.json.encode(Answer(outcome.score >= threshold, outcome.score, reason))
+    return msgspec.json.encode(AssertionResult(outcome.score >= threshold, outcome.score, reason))
 
 
 def _thread(sent: Webhook) -> bytes:
@@ -80,8 +82,8 @@ def _thread(sent: Webhook) -> bytes:
     metadata = b"{}" if variables == b"null" else variables
     try:
         completion, prompt = text_of(output), _prompt(bytes(context.prompt))
-    except RecursionError as error:
-        raise invalid("the output is nested too deep") from error
+    except UnicodeDecodeError as error:
+        raise invalid("the output is not UTF-8") from error
     return b'{"prompt":%b,"completion":%b,"metadata":%b}' % (prompt, completion, metadata)
 
 
@@ -102,4 +104,4 @@ def _is_message(text: bytes) -> bool:
         message = msgspec.json.decode(text, type=_Message)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return False
-    return message.role in ROLES
+    return message.role in ROLES and bytes(message.content)[:1] in (b'"', b"[")

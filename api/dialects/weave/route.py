@@ -6,10 +6,11 @@ from fastapi import APIRouter, Request, Response
 from api.access.auth import ScoresIn
 from api.access.callers import Caller
 from api.dialects.in_time import in_time
-from api.dialects.one_score import score_one, version_of
+from api.dialects.one_score import score_one
 from api.dialects.weave import thread_of_call, wire
 from api.http.problems import ProblemError
 from api.intake import bodies
+from api.intake.batch_upload import named
 from api.services import Served, Services
 from gradebox.schemas import WeaveMapping
 
@@ -31,11 +32,12 @@ async def score(request: Request, services: Served, project: ScoresIn, key: str)
 
 
 def _score(caller: Caller, services: Services, key: str, body: bytes, ends: float) -> bytes:
-    sent = bodies.parse(body, wire.Request)
-    grader = services.store.graders.get(caller.project, version_of(key)[0])
-    services.store.graders.version(caller.project, *version_of(key))  # before what is wrong with the call is said
-    line = thread_of_call.line_of(sent, grader.weave or WeaveMapping(), services.line_bytes)
-    outcome = score_one(caller.until(ends), services, key, line)
+    sent = bodies.parse(body, wire.ScoringRequest)
+    (grader,), graders = named([key], []), services.store.graders
+    mapping = graders.get(caller.project, grader.key).weave or WeaveMapping()
+    graders.version(caller.project, grader.key, grader.version)  # where it is not there, nothing else is said
+    line = thread_of_call.line_of(sent, mapping, services.line_bytes)
+    outcome = score_one(caller.until(ends), services, grader, line)
     assert outcome.score is not None
     if not 0 <= outcome.score <= 1:
         raise ProblemError(
@@ -43,4 +45,6 @@ def _score(caller: Caller, services: Services, key: str, body: bytes, ends: floa
             "not-scored",
             f"the score is {outcome.score:g}, and Weave takes scores from 0 to 1: scale it in the grader",
         )
-    return msgspec.json.encode(wire.Answer(sent.schema_version, wire.Result(outcome.score, outcome.reason)))
+    return msgspec.json.encode(
+        wire.ScoringAnswer(sent.schema_version, wire.ScoringResult(outcome.score, outcome.reason))
+    )

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from api.dialects.json_text import is_text, text_of
-from api.dialects.weave.wire import Request, Target
+from api.dialects.weave.wire import ScoringRequest, ScoringTarget
 from api.http.problems import ProblemError, invalid
 from api.intake import bodies, json_cut
 from gradebox.limits import REQUEST_BYTES
@@ -25,54 +25,52 @@ class Call(NamedTuple):
     members: _Members
     is_turn: bool
 
-    def at(self, path: str | None) -> bytes | None:
-        """The value at a path such as `output.choices.0.message`; None where there is none. Paths into `messages` are
-        for turns, and others for calls.
-        """
-        return None if path is None else _at(self.members, path)
+    def at(self, path: str) -> bytes | None:
+        """The value at a path such as `output.choices.0.message`; None where there is none."""
+        return _at(self.members, path)
 
-    def is_for(self, path: str | None) -> bool:
-        """Whether a mapping's path is for this."""
-        return path is not None and path.partition(".")[0] in (("messages",) if self.is_turn else ("inputs", "output"))
+    def own(self, path: str | None) -> str | None:
+        """A path of a mapping, where it is for this: those into `messages` are for turns, and others for calls."""
+        is_of_turns = path is not None and path.partition(".")[0] == "messages"
+        return path if is_of_turns == self.is_turn else None
 
 
-def line_of(request: Request, mapping: WeaveMapping, longest: int) -> bytes:
+def line_of(request: ScoringRequest, mapping: WeaveMapping, longest: int) -> bytes:
     """The thread as one line of JSON. Raises ProblemError where the mapping finds no completion in the call."""
     call = _call(request)
     try:
         parts = {"completion": _completion(call, mapping), "metadata": _metadata(request, call, mapping)}
         if (prompt := _prompt(call, mapping)) is not None:
             parts["prompt"] = prompt
-    except RecursionError as error:
-        raise invalid("the call is nested too deep") from error
+    except (RecursionError, UnicodeDecodeError) as error:
+        raise invalid("the call is nested too deep, or is not UTF-8") from error
     return bodies.line_of(_object(parts), longest, "the thread of this call")
 
 
-def _call(request: Request) -> Call:
+def _call(request: ScoringRequest) -> Call:
     """Raises ProblemError where it is not there."""
     if request.schema_version == 1:
         return Call(_members(bytes(request.original_call), "original_call"), is_turn=False)
-    target = bodies.parse(bytes(request.scoring_target), Target)
+    target = bodies.parse(bytes(request.scoring_target), ScoringTarget)
     return Call(_members(bytes(target.payload), "scoring_target.payload"), target.type == "agent_turn")
 
 
 def _completion(call: Call, mapping: WeaveMapping) -> bytes:
     """A JSON string, or a list of messages."""
-    if call.is_for(mapping.completion):
-        return text_of(_mapped(call, "completion", mapping.completion))
+    if (path := call.own(mapping.completion)) is not None:
+        return text_of(_mapped(call, "completion", path))
     if call.is_turn:
-        output = _turn(call).get("output", b"null")
-        found = _messages(output, "assistant", "output")
+        found = _messages(_turn(call).get("output", b"null"), "assistant", "output")
         if not found:
             raise _no_completion()
         return _list(found)
     output = call.members.get("output", b"null")
     if is_text(output):
         return output
-    for path in ("output.choices.0.message", "output"):  # a chat completion; a message
-        found_at = call.at(path)
-        if found_at is not None and found_at[:1] == b"{" and "role" in _members(found_at, path):
-            return _list([found_at])
+    for place in ("output.choices.0.message", "output"):  # a chat completion; a message
+        message = call.at(place)
+        if message is not None and message[:1] == b"{" and "role" in _members(message, place):
+            return _list([message])
     raise _no_completion()
 
 
@@ -85,8 +83,8 @@ def _no_completion() -> ProblemError:
 
 def _prompt(call: Call, mapping: WeaveMapping) -> bytes | None:
     """A JSON string or a list of messages; None where there is none."""
-    if call.is_for(mapping.prompt):
-        found = _mapped(call, "prompt", mapping.prompt)
+    if (path := call.own(mapping.prompt)) is not None:
+        found = _mapped(call, "prompt", path)
         return found if _is_messages(found) else text_of(found)
     if call.is_turn:
         turn = _turn(call)
@@ -95,13 +93,13 @@ def _prompt(call: Call, mapping: WeaveMapping) -> bytes | None:
             *_messages(turn.get("input", b"null"), "user", "input"),
         ]
         return _list(asked) if asked else None
-    found_at = call.at("inputs.messages")
-    return found_at if found_at is not None and _is_messages(found_at) else None
+    messages = call.at("inputs.messages")
+    return messages if messages is not None and _is_messages(messages) else None
 
 
-def _metadata(request: Request, call: Call, mapping: WeaveMapping) -> bytes:
+def _metadata(request: ScoringRequest, call: Call, mapping: WeaveMapping) -> bytes:
     """An object: what the mapping names, or the inputs; and what the call is called by, as `weave`."""
-    path = mapping.metadata if call.is_for(mapping.metadata) else None
+    path = call.own(mapping.metadata)
     found = _mapped(call, "metadata", path) if path is not None else call.at("inputs")
     if path is not None and found is not None and found[:1] != b"{":
         raise _unfit(f"the grader takes its metadata from `{path}`, and there is no object there")
@@ -182,9 +180,8 @@ def _list(elements: list[bytes]) -> bytes:
     return b"[%b]" % b",".join(elements)
 
 
-def _mapped(call: Call, part: str, path: str | None) -> bytes:
+def _mapped(call: Call, part: str, path: str) -> bytes:
     """The value at a path of the mapping. Raises ProblemError where there is none, or null."""
-    assert path is not None
     found = call.at(path)
     if found is not None and found != b"null":
         return found

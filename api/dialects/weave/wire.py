@@ -7,14 +7,14 @@ import msgspec
 _NOTHING = msgspec.Raw(b"null")
 
 
-class Target(msgspec.Struct):
+class ScoringTarget(msgspec.Struct):
     """What version 2 has scored: a call, or the turn of an agent. What a tenant wrote is passed on unparsed."""
 
     type: Literal["call", "agent_turn"]
     payload: msgspec.Raw
 
 
-class Request(msgspec.Struct):
+class ScoringRequest(msgspec.Struct):
     """One call to be scored. Version 1 has it as `original_call`, version 2 as `scoring_target`."""
 
     schema_version: Literal[1, 2]
@@ -24,15 +24,15 @@ class Request(msgspec.Struct):
     monitor: msgspec.Raw = _NOTHING
 
 
-class Result(msgspec.Struct, omit_defaults=True):
+class ScoringResult(msgspec.Struct, omit_defaults=True):
     """A score, from 0 to 1."""
 
     value: float
     reason: str | None = None
 
 
-class Answer(msgspec.Struct):
+class ScoringAnswer(msgspec.Struct):
     """What is answered: the version is that of the request."""
 
     schema_version: int
-    result: Result
+    result: ScoringResult

@@ -147,7 +147,7 @@ class AsyncGraders:
         docs/weave.md says.
 
         Raises:
-            ApiError: a path is none.
+            ApiError: a path does not begin with `inputs`, `output` or `messages`, or has empty names.
             Conflict: the grader is locked.
         """
         mapping = {"completion": completion, "prompt": prompt, "metadata": metadata}

@@ -65,10 +65,13 @@ def tell(control: socket.socket, limits: Limits, source: bytes) -> None:
 
 def _source(control: socket.socket, told: bytes) -> bytes:
     (length,) = SOURCE.unpack_from(told)
-    pieces = [told[SOURCE.size :]]
-    while sum(map(len, pieces)) < length:
-        pieces.append(control.recv(PIECE) or os._exit(0))  # the supervisor has gone
-    return b"".join(pieces)
+    source = told[SOURCE.size :]
+    while len(source) < length:
+        piece = control.recv(PIECE)
+        if not piece:
+            os._exit(0)  # the supervisor has gone
+        source += piece
+    return source
 
 
 def make_note() -> int:

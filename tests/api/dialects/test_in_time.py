@@ -10,7 +10,9 @@ import pytest
 from pydantic import SecretStr
 
 from api.access.strangers import Strangers
+from api.dialects.langfuse import evaluation as evaluation_room
 from api.dialects.langfuse import route as langfuse
+from api.dialects.langfuse.evaluation import ErrorAnswer, EvaluationError
 from api.dialects.weave import route as weave
 from tests.api.conftest import Service, client, problem, running, secret, service
 from tests.api.dialects.langfuse.conftest import ONE, evaluation, lambda_client
@@ -43,6 +45,20 @@ def test_a_source_that_does_not_load_is_a_timeout(executor: httpx.Client) -> Non
     answer = executor.post(EXECUTE, json=evaluation("while True: pass")).json()
     assert answer["error"]["code"] == "TIMEOUT"
     assert time.monotonic() - began < 2.5
+
+
+def test_a_source_that_loads_otherwise_the_second_time_is_not_to_blame(
+    executor: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where the kernel killed the first sandbox: `_load` says what it came to, in turns."""
+
+    def said(*messages: str) -> httpx.Response:
+        refusals = iter([ErrorAnswer(EvaluationError("INVALID_SOURCE", message)) for message in messages])
+        monkeypatch.setattr(evaluation_room, "_load", lambda *_: next(refusals))
+        return executor.post(EXECUTE, json=evaluation())
+
+    problem(said("ended by SIGKILL", "another"), 503, "unavailable")
+    assert said("the same", "the same").json()["error"] == {"code": "INVALID_SOURCE", "message": "the same"}
 
 
 def test_where_there_are_too_many_each_has_an_answer_in_time(executor: httpx.Client) -> None:

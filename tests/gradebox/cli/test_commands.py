@@ -479,10 +479,10 @@ def test_graders_go_from_one_project_to_another(service: Service, tmp_path: Path
     assert "completion from output.answer" in service.run("graders", "show", first, "--project", other).stdout
     more = service.run("graders", "weave", first, "--metadata", "inputs.row")
     seen = service.run("graders", "weave", first)
-    told = "the completion from output.answer, the prompt from inputs.question, the metadata from inputs.row"
-    assert seen.stdout == more.stdout == f"{first} takes of calls of Weave {told}\n"
+    told = "completion from output.answer, prompt from inputs.question, metadata from inputs.row"
+    assert seen.stdout == more.stdout == f"calls of Weave: {told}\n"
     cleared = service.run("graders", "weave", first, "--clear", "--prompt", "inputs.q")
-    told = "the completion where it is found, the prompt from inputs.q, the metadata where it is found"
+    told = "completion by default, prompt from inputs.q, metadata by default"
     assert told in cleared.stdout
 
 

@@ -5,10 +5,14 @@ import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from hashlib import sha256
 from typing import Any
 
 import httpx
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from tests.api.dialects.conftest import LANGFUSE_SECRET
 from tests.api.dialects.langfuse.conftest import ONE, PYTHON_FUNCTION, Evaluate, evaluation, lambda_client
@@ -236,6 +240,20 @@ def test_bodies_of_strangers_are_not_read_and_do_not_keep_langfuse_out(service: 
         bearer = {"Authorization": f"Bearer {LANGFUSE_SECRET}"}
         body = evaluation(output="x" * 2_000_000)
         assert "scores" in httpx.post(f"{service.url}/langfuse/v1/execute", json=body, headers=bearer, timeout=8).json()
+
+
+def test_a_body_is_the_one_whose_hash_is_signed(service: Service) -> None:
+    """As the SDK for JavaScript signs: the hash is in a header. The body is read after the signature was checked."""
+    url = f"{service.url}/langfuse/v1/2015-03-31/functions/f/invocations"
+    body = json.dumps(evaluation()).encode()
+    digest = sha256(body).hexdigest()
+    request = AWSRequest(method="POST", url=url, data=body, headers={"X-Amz-Content-SHA256": digest})
+    SigV4Auth(Credentials("any", LANGFUSE_SECRET), "lambda", "eu-central-1").add_auth(request)
+    headers = dict(request.headers.items())
+    assert "scores" in httpx.post(url, content=body, headers=headers).json()
+    for content, name in ((body + b" ", digest), (body, sha256(b"").hexdigest())):
+        refused = httpx.post(url, content=content, headers={**headers, "X-Amz-Content-SHA256": name})
+        assert refused.headers["x-amzn-errortype"] == "AccessDeniedException"
 
 
 def test_an_endpoint_that_ends_in_a_slash(service: Service) -> None:

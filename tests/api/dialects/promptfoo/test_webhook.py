@@ -42,7 +42,7 @@ def test_what_is_sent_is_a_thread(url: str) -> None:
     assert json.loads(answer["reason"]) == [[["user", "6 x 7?"], ["assistant", "42"]], {"answer": "42"}]
     chat = json.dumps([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}])
     answer = httpx.post(f"{url}/shows", json=webhook({"a": 42}, chat)).json()
-    assert json.loads(answer["reason"])[0] == [["system", "s"], ["user", "u"], ["assistant", '{"a": 42}']]
+    assert json.loads(answer["reason"])[0] == [["system", "s"], ["user", "u"], ["assistant", '{"a":42}']]
     texts = ("[1, 2]", "[]", '[{"role": 1, "content": "x"}]', '[{"role": "model", "content": "x"}]', "{", "", "\\ud800")
     numbers = '[{"role": "user", "content": 5}]'
     for prompt in (*texts, numbers, "[" * 5000 + "]" * 5000, "a\ud800"):
