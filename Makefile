@@ -1,6 +1,8 @@
 # Two commands do all the set-up: `make demo` and `make test`.
 .DEFAULT_GOAL := help
 READY := .venv/.ready
+# Where byte code is not kept, each process compiles again all that it imports, for a second and more.
+unexport PYTHONDONTWRITEBYTECODE
 
 help:  ## what there is
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 14
