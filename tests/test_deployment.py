@@ -27,6 +27,15 @@ def test_each_container_has_limits(name: str) -> None:
     assert service["logging"]["options"]["max-size"]
 
 
+def test_with_the_docker_socket_whatever_runs_graders_has_it() -> None:
+    with_socket = yaml.safe_load((ROOT / "compose.docker.yaml").read_text())["services"]
+    assert set(with_socket) == set(_services()) - {"redis"}
+    for service in with_socket.values():
+        assert service["environment"]["GRADEBOX_BACKEND"] == "docker"
+        assert service["volumes"] == ["/var/run/docker.sock:/var/run/docker.sock"]
+        assert service["group_add"] == ["${DOCKER_GID}"]
+
+
 def test_workers_do_not_have_the_first_key() -> None:
     services = _services()
     packages = "${GRADEBOX_ENVIRONMENTS_DIR:-environments}:${GRADEBOX_ENVIRONMENTS_DIR:-/environments}"
