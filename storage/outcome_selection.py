@@ -7,7 +7,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from gradebox.outcome_table import KindFilter, Sort
-from storage.outcome_index import FIRST_BUCKET, OutcomeIndex
+from storage.index_file import FIRST_BUCKET
+from storage.outcome_index import OutcomeIndex
 from storage.summary import bin_of
 
 _STRIDES = (1 << 16, 1 << 10)

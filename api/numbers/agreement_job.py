@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from api.numbers.bootstrap import Array, interval
+from api.numbers.bootstrap import interval
 from api.numbers.jobs import AgreementJob
-from api.numbers.outcome_column import NO_SCORE, Line, decode, finite, mean_of
+from api.numbers.outcome_column import NO_SCORE, Array, Line, decode, finite, mean_of
 from api.numbers.pair_counts import pair_counts
 from api.table.completions import value_of
 from gradebox import thread_forms

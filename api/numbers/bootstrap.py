@@ -1,18 +1,16 @@
 """Confidence intervals of means by bootstrap, as unitxt computes them. Only the program imports SciPy."""
 
 import warnings
-from typing import Any
 
 import numpy as np
 
 from api.numbers.jobs import MOST_SCORES
+from api.numbers.outcome_column import Array
 from gradebox.schemas import Interval
 from storage.normal_interval import LEVEL, normal
 
 _SEED = 42
 _TOGETHER = 100  # resamples: the numbers are the same for any, and the memory grows with it
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def bounds(scores: Array, resamples: int) -> tuple[float, float] | None:

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from api.numbers.bootstrap import Array, interval
+from api.numbers.bootstrap import interval
 from api.numbers.jobs import ComparisonJob, Side
-from api.numbers.outcome_column import OutcomeColumn, mean_of
+from api.numbers.outcome_column import Array, OutcomeColumn, mean_of
 from api.numbers.pair_counts import pair_counts
 from gradebox.comparison import Compared, Comparison, Flip
 from storage.summary import spent

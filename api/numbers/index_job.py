@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from api.numbers.bootstrap import Array
 from api.numbers.error_groups import ErrorCounter
 from api.numbers.jobs import IndexJob
-from api.numbers.outcome_column import NO_SCORE
-from storage.outcome_index import FIRST_BUCKET, KINDS, MOST_BUCKETS, Bucket, Head
+from api.numbers.outcome_column import NO_SCORE, Array
+from storage.index_file import FIRST_BUCKET, KINDS, MOST_BUCKETS, Bucket, Head
 
 _QUANTILES = MOST_BUCKETS // 2
 _HEAVY = 4 / MOST_BUCKETS  # the share of all scores from which one value has a bucket of its own

@@ -54,7 +54,7 @@ class AgreementJob(msgspec.Struct, tag="agreement"):
 
 class IndexJob(msgspec.Struct, tag="index"):
     """Its streams are the outcomes of one grader, and their threads. The result is the file that
-    `storage/outcome_index.py` describes.
+    `storage/index_file.py` describes.
 
     Attributes:
         grader: a label such as `exact@1`.

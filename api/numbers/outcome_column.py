@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from api.numbers.bootstrap import Array
-
+Array = np.ndarray[Any, np.dtype[np.float64]]
 NO_SCORE = float("nan")
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from api.numbers.bootstrap import Array
+from api.numbers.outcome_column import Array
 from gradebox.comparison import PairCounts
 
 PARTS = 10

@@ -1,11 +1,13 @@
-"""Run as a program: reads a job and streams of lines from standard input, and prints its result: JSON, or an index."""
+"""Run as a program: reads a job and streams of lines from standard input, and prints its result: JSON, or an index.
+
+Each job imports what it needs itself: a page waits for this program, and most of its time is imports.
+"""
 
 import os
 import resource
 import sys
 from typing import IO
 
-from api.numbers import agreement_job, comparison_job, index_job, outcome_column, search_job, summary_job
 from api.numbers.jobs import OUT_OF_MEMORY, AgreementJob, ComparisonJob, IndexJob, SearchJob, SummaryJob
 from api.numbers.lines import read_blocks, read_job, read_lines
 
@@ -18,15 +20,25 @@ def result(file: IO[bytes]) -> bytes:
     job = read_job(file)
     match job:
         case SummaryJob():
+            from api.numbers import summary_job
+
             return summary_job.run(job, read_lines(file))
         case ComparisonJob():
+            from api.numbers import comparison_job, outcome_column
+
             a, b = (outcome_column.read(read_lines(file), side.grader) for side in (job.a, job.b))
             return comparison_job.run(job, a, b).model_dump_json().encode()
         case AgreementJob():
+            from api.numbers import agreement_job
+
             return agreement_job.run(job, read_lines(file), read_lines(file)).model_dump_json().encode()
         case IndexJob():
+            from api.numbers import index_job
+
             return index_job.run(job, read_blocks(file), read_blocks(file))
         case SearchJob():
+            from api.numbers import search_job
+
             return search_job.run(job, (read_blocks(file) for _ in range(2 * len(job.chunks))))
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from api.numbers.error_groups import ErrorCounter, group_of
 from api.numbers.index_job import bucket_starts
-from storage.outcome_index import MOST_BUCKETS
+from storage.index_file import MOST_BUCKETS
 
 
 @pytest.mark.parametrize(
