@@ -1,5 +1,6 @@
 """What every test may use: a real Redis, stores in it, and sandboxes."""
 
+import gc
 import re
 import signal
 import subprocess
@@ -52,6 +53,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         groups.setdefault(_group(item.nodeid), []).append(item)
     items[:] = [item for members in sorted(groups.values(), key=_begins) for item in members]
+
+
+def pytest_collection_finish() -> None:
+    """What there is now stays: else each collection looks again at all tests, which took a seventh of the time."""
+    gc.freeze()
 
 
 def _group(nodeid: str) -> str:
