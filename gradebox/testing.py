@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gradebox.asks.asking import Answer, Asker, Request, asker_of, using
+from gradebox.asks.asking import Answer, Answerer, Request, asker_of, using
 from gradebox.asks.errors import ModelError
 from gradebox.score import NotApplicable
 
@@ -71,10 +71,10 @@ class _Scripted:
         self._key = key
         self._replies = replies
         self._answered = answered
-        self._others: Asker | None = asker_of()
+        self._others: Answerer | None = asker_of()
 
     async def answer(self, request: bytes) -> Answer:
-        """As an `Asker`. Raises AssertionError where the script has no reply left."""
+        """As an `Answerer`. Raises AssertionError where the script has no reply left."""
         asked: Request = json.loads(request)
         if (asked["ask"], asked["name"]) != (self._kind, self._key):
             if self._others is not None:

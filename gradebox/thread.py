@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from gradebox.thread_forms import ROLES, Step, ToolCall, check_role, fragments, read, steps
+from gradebox.thread_forms import ROLES, AssistantTurn, ToolCall, check_role, fragments, read, steps
 
 
 class StringTurn(NamedTuple):
@@ -87,7 +87,7 @@ class StringThread:
         return list(raw) if raw is not None else [{"role": role, "content": content} for role, content in self._turns]
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[AssistantTurn]:
         """The assistant's turns, in order, each with the tools that it called."""
         return steps(self.raw_messages(), self._turns)
 

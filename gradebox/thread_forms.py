@@ -42,7 +42,7 @@ class ToolCall(NamedTuple):
     id: str | None = None
 
 
-class Step(NamedTuple):
+class AssistantTurn(NamedTuple):
     """One turn of the assistant: what it said, and the tools that it called."""
 
     content: str
@@ -192,7 +192,7 @@ def fragments(content: object, text: str) -> list[dict[str, str]]:
     return found
 
 
-def steps(messages: _Messages, turns: _Turns) -> list[Step]:
+def steps(messages: _Messages, turns: _Turns) -> list[AssistantTurn]:
     """The assistant's turns with the tools that each called, and what these answered."""
     answers = {
         message["tool_call_id"]: content
@@ -200,7 +200,7 @@ def steps(messages: _Messages, turns: _Turns) -> list[Step]:
         if role == "tool" and type(message.get("tool_call_id")) is str
     }
     return [
-        Step(content, [_call(call, answers) for call in _calls(message)])
+        AssistantTurn(content, [_call(call, answers) for call in _calls(message)])
         for message, (role, content) in zip(messages, turns, strict=True)
         if role == "assistant"
     ]

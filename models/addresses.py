@@ -30,7 +30,7 @@ _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # NAT64: the last 32 bits ar
 _COMPATIBLE = ipaddress.ip_network("::/96")
 
 
-class Place(NamedTuple):
+class BaseUrl(NamedTuple):
     """Where a model is: a base URL, read once."""
 
     scheme: str
@@ -50,8 +50,8 @@ class Place(NamedTuple):
         return f"{host}:{self.port}"
 
 
-def read(base_url: str) -> Place:
-    """The place of a base URL. Raises AddressError."""
+def read(base_url: str) -> BaseUrl:
+    """Reads a base URL. Raises AddressError."""
     import httpx  # it loads what colours its own command: not at the start of the API
 
     if len(base_url) > _URL_CHARACTERS or not base_url.isascii() or re.search(r"[\x00-\x20\x7f\\]", base_url):
@@ -71,7 +71,7 @@ def read(base_url: str) -> Place:
         raise AddressError("the base URL has a query or a fragment: leave it out")
     if "%" in host or (_NUMBER.fullmatch(host.rpartition(".")[2]) and _address(host) is None):
         raise AddressError(f"{host!r} is no name and no whole address: write IPv4 addresses as four decimal numbers")
-    return Place(url.scheme, host, url.port or _PORTS[url.scheme], str(url).rstrip("/"))
+    return BaseUrl(url.scheme, host, url.port or _PORTS[url.scheme], str(url).rstrip("/"))
 
 
 class Policy:
@@ -81,18 +81,18 @@ class Policy:
         self._hosts = [match.groups() for host in settings.model_hosts if (match := HOST.fullmatch(host))]
         self._private = settings.model_private == "on"
 
-    def check(self, place: Place) -> bool:
-        """Whether the place may have a private address. Raises AddressError where the operator does not allow it."""
-        if any(host != "*" and _is(host, port, place) for host, port in self._hosts):
+    def check(self, base: BaseUrl) -> bool:
+        """Whether the host may have a private address. Raises AddressError where the operator does not allow it."""
+        if any(host != "*" and _is(host, port, base) for host, port in self._hosts):
             private = True
-        elif any(host == "*" and port in (None, str(place.port)) for host, port in self._hosts):
+        elif any(host == "*" and port in (None, str(base.port)) for host, port in self._hosts):
             private = self._private
         else:
             raise AddressError(
-                f"this service asks nothing at {place.label}: its operator names the hosts in GRADEBOX_MODEL_HOSTS"
+                f"this service asks nothing at {base.label}: its operator names the hosts in GRADEBOX_MODEL_HOSTS"
             )
-        if (address := _address(place.host)) is not None:
-            _check(place, address, private)
+        if (address := _address(base.host)) is not None:
+            _check(base, address, private)
         return private
 
 
@@ -107,36 +107,36 @@ async def look_up(host: str, port: int) -> Sequence[str]:
     return [str(one[4][0]) for one in found]
 
 
-async def allowed(place: Place, policy: Policy, resolve: Resolve = look_up) -> list[str]:
+async def allowed(base: BaseUrl, policy: Policy, resolve: Resolve = look_up) -> list[str]:
     """The addresses to connect to, every one of which may be asked.
 
     Raises:
-        AddressError: one of the addresses may not be asked, or the place itself may not.
+        AddressError: one of the addresses may not be asked, or the host itself may not.
         OSError: the name could not be resolved.
     """
-    private = policy.check(place)
-    found = list(dict.fromkeys(await resolve(place.host, place.port)))
+    private = policy.check(base)
+    found = list(dict.fromkeys(await resolve(base.host, base.port)))
     for text in found:
         address = _address(text)
         if address is None:
-            raise AddressError(f"{place.host} stands for {text!r}, which is no address")
-        _check(place, address, private)
+            raise AddressError(f"{base.host} stands for {text!r}, which is no address")
+        _check(base, address, private)
     if not found:
-        raise OSError(f"{place.host} has no address")
+        raise OSError(f"{base.host} has no address")
     return found[:MOST_TRIED]
 
 
-def _check(place: Place, address: Address, private: bool) -> None:
+def _check(base: BaseUrl, address: Address, private: bool) -> None:
     for one in (address, *_inside(address)):
         if _is_never_asked(one):
             raise AddressError(
-                f"{place.host} stands for {address}, which is never asked: link-local addresses, those of clouds' "
+                f"{base.host} stands for {address}, which is never asked: link-local addresses, those of clouds' "
                 "metadata, multicast and unspecified ones are refused whatever the operator allows"
             )
         if not private and not one.is_global:
             raise AddressError(
-                f"{place.host} stands for {address}, which is private: the operator can allow it by naming "
-                f"{place.label} in GRADEBOX_MODEL_HOSTS"
+                f"{base.host} stands for {address}, which is private: the operator can allow it by naming "
+                f"{base.label} in GRADEBOX_MODEL_HOSTS"
             )
 
 
@@ -156,14 +156,14 @@ def _inside(address: Address) -> list[ipaddress.IPv4Address]:
     return [one for one in found if one is not None]
 
 
-def _is(host: str, port: str | None, place: Place) -> bool:
-    """Whether an entry of the operator's list names this place. Without a port it is for the scheme's own."""
-    if place.port != (int(port) if port else _PORTS[place.scheme]):
+def _is(host: str, port: str | None, base: BaseUrl) -> bool:
+    """Whether an entry of the operator's list names this host. Without a port it is for the scheme's own."""
+    if base.port != (int(port) if port else _PORTS[base.scheme]):
         return False
     if host.startswith("*."):
-        return place.host.endswith(host[1:])
+        return base.host.endswith(host[1:])
     named = _address(host.strip("[]"))
-    return host == place.host if named is None else named == _address(place.host)
+    return host == base.host if named is None else named == _address(base.host)
 
 
 def _address(text: str) -> Address | None:

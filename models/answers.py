@@ -8,7 +8,7 @@ import msgspec
 
 from gradebox.asks.asking import REQUEST_BYTES
 from gradebox.outcome import AskFailure, Spent
-from models.errors import ModelError
+from models.errors import AskFailed
 
 ANSWER_BYTES = REQUEST_BYTES
 MESSAGE_CHARACTERS = 1000
@@ -54,7 +54,7 @@ def failed(
     return Answer(msgspec.json.encode({"error": error}), spent)
 
 
-def failed_by(error: ModelError, host: str, secret: str, spent: Spent) -> Answer:
+def failed_by(error: AskFailed, host: str, secret: str, spent: Spent) -> Answer:
     """What an error of a server's comes to. `host` and `secret` are not told."""
     fault = error.fault
     message, reply = (cleaned(text, host, secret) for text in (fault.message, error.reply))

@@ -19,10 +19,10 @@ from models.answers import Answer, failed, failed_by, replied
 from models.ask_counts import AskCounts
 from models.chat import chat
 from models.client import ModelClient
-from models.clients import Clients, Names, Used
-from models.connections import Connections
+from models.clients import AddressCache, Clients, Used
+from models.connections import ServerConnections
 from models.endpoint_client import EndpointClient
-from models.errors import ModelError, Usage
+from models.errors import AskFailed, TokenUsage
 from models.flights import Flights
 from models.limits import Gate, Gates
 from models.patience import Patience
@@ -33,10 +33,10 @@ from storage import spending
 from storage.connection import is_away
 from storage.endpoints import EndpointAccess
 from storage.errors import NotFound
-from storage.model_limits import Limits
+from storage.model_limits import AskLimits
 from storage.models import ModelAccess
 from storage.secret_key import SecretKeyError
-from storage.spending import Asked, Budget, Keeping, Standing
+from storage.spending import Budget, BudgetStanding, CountedAsk, Keeping
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class Asking:
 
     def __init__(self, store: Store, settings: ModelSettings, ask_s: float, counts: AskCounts) -> None:
         self._counts = counts
-        self._connections = Connections()
-        self._names = names = Names()
+        self._connections = ServerConnections()
+        self._names = names = AddressCache()
         self._calls = StoreCalls(store.redis)
         self._spending = store.spending
         self._keeping = Keeping(settings.kept_replies_mb << 20, round(settings.kept_replies_days * 86400))
@@ -71,7 +71,7 @@ class Asking:
         self._gates = Gates(self._calls, store.model_limits, process, ask_s)
         self._models = Clients(store.models.access, _model_client, settings, names)
         self._flights: Flights[Answer] = Flights()
-        self._known: dict[tuple[str, str], tuple[float, Standing]] = {}
+        self._known: dict[tuple[str, str], tuple[float, BudgetStanding]] = {}
         self._endpoints = Clients(store.endpoints.access, _endpoint_client, settings, names)
         self._tasks: dict[asyncio.Task[Any], Callable[[], bool]] = {}
         self._ended = asyncio.Event()
@@ -134,10 +134,10 @@ class Asking:
     async def _ask_model(self, request: ModelRequest, data: bytes, who: "Who") -> Answer:
         try:
             used = await self._models.get(who.project, request.name)
-        except ModelError as error:
+        except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
-        asked = Asked(who.project, f"model:{request.name}", who.grader, who.batch, _currency(who.budget))
+        asked = CountedAsk(who.project, f"model:{request.name}", who.grader, who.batch, _currency(who.budget))
         if not (who.keep and access.keep_replies and self._keeping.bytes):
             return await self._pay_model(request, who, used, asked, b"")
         defaults = access.defaults.model_dump_json(exclude_none=True)
@@ -153,7 +153,7 @@ class Asking:
         return Answer(answer.body, spent)
 
     async def _find_or_pay(
-        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: Asked, digest: bytes
+        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: CountedAsk, digest: bytes
     ) -> Answer:
         found = await self._look(asked, digest)
         if found.reply is not None:
@@ -161,10 +161,10 @@ class Asking:
         return await self._pay_model(request, who, used, asked, digest)
 
     async def _pay_model(
-        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: Asked, digest: bytes
+        self, request: ModelRequest, who: "Who", used: Used[ModelAccess, ModelClient], asked: CountedAsk, digest: bytes
     ) -> Answer:
         access = used.access
-        limits = Limits(access.max_concurrency, access.requests_per_minute, access.tokens_per_minute)
+        limits = AskLimits(access.max_concurrency, access.requests_per_minute, access.tokens_per_minute)
         gate = self._gates.get(asked.project, asked.asked, limits)
 
         async def send(timeout_s: float) -> Answer:
@@ -186,11 +186,13 @@ class Asking:
             used = await self._endpoints.get(who.project, request.name)
         except RequestError as error:
             return failed("refused", str(error))
-        except ModelError as error:
+        except AskFailed as error:
             return failed_by(error, "", "", Spent(asks=1))
         access = used.access
-        asked = Asked(who.project, f"endpoint:{request.name}", who.grader, who.batch, _currency(who.budget))
-        gate = self._gates.get(asked.project, asked.asked, Limits(access.max_concurrency, access.requests_per_minute))
+        asked = CountedAsk(who.project, f"endpoint:{request.name}", who.grader, who.batch, _currency(who.budget))
+        gate = self._gates.get(
+            asked.project, asked.asked, AskLimits(access.max_concurrency, access.requests_per_minute)
+        )
 
         async def send(timeout_s: float) -> Answer:
             found = await used.client.score(thread, min(timeout_s, access.timeout_s))
@@ -209,7 +211,7 @@ class Asking:
         look: Callable[[], Awaitable[None]],
         used: Used[Any, Any],
         gate: Gate,
-        asked: Asked,
+        asked: CountedAsk,
         who: "Who",
         price: Price | None = None,
         digest: bytes = b"",
@@ -229,7 +231,7 @@ class Asking:
                 try:
                     async with self._connections.of(asked.project):
                         answer = await _retried(send, look, gate, who.patience)
-                except ModelError as error:
+                except AskFailed as error:
                     told = error if who.patience is None else who.patience.spent_by(asked.asked, error)
                     answer = failed_by(told, host, secret, _spent(price, error.usage))
                 finally:
@@ -243,12 +245,12 @@ class Asking:
         except _OverBudget:
             message = "what may be spent is spent: raise the budget, and send the rest as a new batch"
             return failed("over_budget", message, spent=Spent())
-        except ModelError as error:
+        except AskFailed as error:
             return failed_by(error, host, secret, Spent(asks=1))
         finally:
             used.asks -= 1
 
-    async def _check_budget(self, asked: Asked, who: "Who") -> bool:
+    async def _check_budget(self, asked: CountedAsk, who: "Who") -> bool:
         """Whether there is a budget. What others spend becomes known with each answer. Raises _OverBudget."""
         at, known = self._known.get((asked.project, asked.batch), (0.0, None))
         if known is None or monotonic() - at > _KNOWN_S:
@@ -259,13 +261,13 @@ class Asking:
             raise _OverBudget
         return who.budget is not None or known.budget is not None
 
-    async def _look(self, asked: Asked, digest: bytes = b"") -> Standing:
+    async def _look(self, asked: CountedAsk, digest: bytes = b"") -> BudgetStanding:
         """What is kept under a digest, and what is spent."""
         arguments = spending.arguments(asked, self._keeping, find=digest)
         return self._learn(asked, await self._calls.call(self._spending.count, arguments, urgent=not digest))
 
     def _count(
-        self, asked: Asked, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
+        self, asked: CountedAsk, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
     ) -> asyncio.Future[Any]:
         """Counts what was spent, and keeps a reply under its digest. It is done whether or not anybody waits for it."""
         arguments = spending.arguments(asked, self._keeping, spent, currency, keep=digest, reply=reply)
@@ -275,7 +277,7 @@ class Asking:
         )
         return call
 
-    def _learn(self, asked: Asked, found: list[Any]) -> Standing:
+    def _learn(self, asked: CountedAsk, found: list[Any]) -> BudgetStanding:
         standing = spending.standing(found)
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
@@ -317,7 +319,7 @@ async def _retried(
     gate: Gate,
     patience: Patience | None,
 ) -> Answer:
-    """What the server answers in the end, to an ask that has its place. Raises ModelError, and what `look` raises."""
+    """What the server answers in the end, to an ask that has its place. Raises AskFailed, and what `look` raises."""
     began = monotonic()
     end = began + (gate.ask_s if patience is None else patience.reply_s)
     last_try = end if patience is None else began + patience.tries_s
@@ -333,7 +335,7 @@ async def _retried(
             if patience is None:
                 raise
             raise patience.too_slow() from None
-        except ModelError as error:
+        except AskFailed as error:
             _note(error, gate)
             pause_s = _pause(error, tries)
             is_late = monotonic() + pause_s > last_try or gate.paused_until > end
@@ -345,7 +347,7 @@ async def _retried(
     raise AssertionError
 
 
-def _note(error: ModelError, gate: Gate) -> None:
+def _note(error: AskFailed, gate: Gate) -> None:
     """Tells the gate what an answer says of the server."""
     fault = error.fault
     if fault.kind == "rate_limited" or fault.retry_after_s is not None:
@@ -356,7 +358,7 @@ def _note(error: ModelError, gate: Gate) -> None:
         gate.note_answer()
 
 
-def _pause(error: ModelError, tries: int) -> float:
+def _pause(error: AskFailed, tries: int) -> float:
     """Seconds until the next try. The gate waits for a pause of all: after it, not all come at the same moment."""
     longest = 1.0 if error.fault.kind == "rate_limited" else min(2.0 ** (tries - 1), _LONGEST_PAUSE_S)
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
@@ -374,7 +376,7 @@ def _currency(budget: Budget | None) -> str:
     return "" if budget is None else budget.currency
 
 
-def _spent(price: Price | None, usage: Usage) -> Spent:
+def _spent(price: Price | None, usage: TokenUsage) -> Spent:
     """What one ask cost."""
     cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
     return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)

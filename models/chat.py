@@ -3,20 +3,20 @@
 from typing import Any
 
 from models.client import ModelClient
-from models.errors import ModelError
-from models.replies import Reply
+from models.errors import AskFailed
+from models.replies import ServerReply
 from models.requests import ModelRequest
 from storage.models import ModelAccess
 
 _NAMES_OF_FORMAT = ("response_format", "json_schema", "schema", "structured", "guided")
 
 
-async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, timeout_s: float) -> Reply:
+async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, timeout_s: float) -> ServerReply:
     """The reply. A schema is sent unless the server was found to take none; one that it refuses, it is asked without,
     and gets no other from this client: the grader checks what comes back.
 
     Raises:
-        ModelError: there is none.
+        AskFailed: there is none.
     """
     options: dict[str, Any] = {
         name: value for name in ("temperature", "max_tokens", "seed") if (value := getattr(request, name)) is not None
@@ -25,7 +25,7 @@ async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, 
         return await client.chat(request.messages, timeout_s, **options)
     try:
         return await client.chat(request.messages, timeout_s, response_format=_format(request.schema), **options)
-    except ModelError as error:
+    except AskFailed as error:
         if error.status not in (400, 422) or not any(name in error.reply.lower() for name in _NAMES_OF_FORMAT):
             raise
     client.takes_schemas = bool(access.structured_output)  # where it takes others, this one is what it does not take

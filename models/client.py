@@ -8,7 +8,7 @@ import msgspec
 
 from models import replies
 from models.addresses import Resolve, look_up, read
-from models.errors import AddressError, ModelError
+from models.errors import AddressError, AskFailed
 from models.pinned_http import PinnedHttp
 from models.requests import Message
 from models.settings import ModelSettings
@@ -34,11 +34,11 @@ class ModelClient:
     async def __aenter__(self) -> Self:
         access = self._access
         try:
-            place = read(access.base_url)
+            base = read(access.base_url)
         except AddressError as error:
-            raise ModelError("refused", str(error)) from error
-        self.host = place.host
-        self._http = PinnedHttp(place, access.api_key, self._settings, self._most_connections, self._resolve)
+            raise AskFailed("refused", str(error)) from error
+        self.host = base.host
+        self._http = PinnedHttp(base, access.api_key, self._settings, self._most_connections, self._resolve)
         await self._http.__aenter__()
         return self
 
@@ -49,8 +49,8 @@ class ModelClient:
 
     async def chat(
         self, messages: Sequence[Mapping[str, object] | Message], timeout_s: float | None = None, **options: Any
-    ) -> replies.Reply:
-        """The reply to these messages; `options` are further members of the request. Raises ModelError."""
+    ) -> replies.ServerReply:
+        """The reply to these messages; `options` are further members of the request. Raises AskFailed."""
         access = self._access
         wanted = {"model": access.model, "messages": messages}
         wanted |= access.defaults.model_dump(exclude_none=True) | options

@@ -32,7 +32,7 @@ Access = TypeVar("Access", ModelAccess, EndpointAccess)
 Client = TypeVar("Client", ModelClient, EndpointClient)
 
 
-class Names:
+class AddressCache:
     """The addresses of names, looked up once for all asks of a project in some seconds. A project whose names are
     answered late, or never, leaves others their threads.
     """
@@ -86,7 +86,7 @@ class Clients(Generic[Access, Client]):
         access: Callable[[str, str], Access],
         make: Callable[[Access, ModelSettings, Resolve], Client],
         settings: ModelSettings,
-        names: Names,
+        names: AddressCache,
     ) -> None:
         self._access: Callable[[str, str], Access] = access
         self._make: Callable[[Access, ModelSettings, Resolve], Client] = make
@@ -101,7 +101,7 @@ class Clients(Generic[Access, Client]):
         Raises:
             NotFound: there is none of this key.
             SecretKeyError: its API key cannot be decrypted.
-            ModelError: its URL is none.
+            AskFailed: its URL is none.
             RedisError: Redis does not answer.
         """
         access = await self._current(project, key)

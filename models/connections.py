@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 _PART = 4  # of the descriptors that the process may have: the others are for other projects, sandboxes and Redis
 
 
-class Connections:
+class ServerConnections:
     """For one event loop."""
 
     def __init__(self) -> None:

@@ -9,14 +9,14 @@ import msgspec
 from models import replies
 from models.addresses import Resolve, look_up, read
 from models.answers import ANSWER_BYTES
-from models.errors import AddressError, ModelError
+from models.errors import AddressError, AskFailed
 from models.pinned_http import PinnedHttp
 from models.requests import DEPTH, Thread, is_deeper
 from models.settings import ModelSettings
 from storage.endpoints import EndpointAccess
 
 
-class Reward(NamedTuple):
+class EndpointReward(NamedTuple):
     """What a reward server answered."""
 
     reward: float
@@ -51,11 +51,11 @@ class EndpointClient:
     async def __aenter__(self) -> Self:
         access = self._access
         try:
-            place = read(access.url)
+            base = read(access.url)
         except AddressError as error:
-            raise ModelError("refused", str(error)) from error
-        self.host = place.host
-        self._http = PinnedHttp(place, access.api_key, self._settings, self._most_connections, self._resolve)
+            raise AskFailed("refused", str(error)) from error
+        self.host = base.host
+        self._http = PinnedHttp(base, access.api_key, self._settings, self._most_connections, self._resolve)
         await self._http.__aenter__()
         return self
 
@@ -64,8 +64,8 @@ class EndpointClient:
     ) -> None:
         await self._http.__aexit__(kind, error, at)
 
-    async def score(self, thread: Thread, timeout_s: float | None = None) -> Reward:
-        """The reward of a thread. Raises ModelError."""
+    async def score(self, thread: Thread, timeout_s: float | None = None) -> EndpointReward:
+        """The reward of a thread. Raises AskFailed."""
         access = self._access
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
         answer = await self._http.post("/score", msgspec.json.encode(sent), timeout_s or access.timeout_s)
@@ -74,20 +74,20 @@ class EndpointClient:
         try:
             found = _response.decode(answer.body)
             if len(found.metadata) > ANSWER_BYTES:  # not parsed: it takes seconds, in which all projects wait
-                raise ModelError(
+                raise AskFailed(
                     "invalid_reply",
                     f"its metadata has {len(found.metadata)} bytes, and may have {ANSWER_BYTES}: answer less",
                 )
             metadata = _metadata.decode(found.metadata)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ModelError(
+            raise AskFailed(
                 "invalid_reply",
                 f"the server answered, but not as a reward server ({error}): check its URL, and that it answers "
                 '{"reward": 0.5, "metadata": {}}',
                 reply=replies.told(answer.body, access.api_key, replies.REPLY_TOLD),
             ) from None
         if not math.isfinite(found.reward):
-            raise ModelError("invalid_reply", "the reward is no finite number: look into the server's log")
+            raise AskFailed("invalid_reply", "the reward is no finite number: look into the server's log")
         if is_deeper(metadata, DEPTH):
-            raise ModelError("invalid_reply", f"its metadata is nested more than {DEPTH} levels deep: make it flatter")
-        return Reward(found.reward, metadata)
+            raise AskFailed("invalid_reply", f"its metadata is nested more than {DEPTH} levels deep: make it flatter")
+        return EndpointReward(found.reward, metadata)

@@ -4,7 +4,7 @@ from time import monotonic
 
 from gradebox.schemas import EndpointTrial
 from models.endpoint_client import EndpointClient
-from models.errors import ModelError
+from models.errors import AskFailed
 from models.requests import Message, Thread
 from models.settings import ModelSettings
 from storage.endpoints import EndpointAccess
@@ -18,7 +18,7 @@ async def trial(access: EndpointAccess, settings: ModelSettings) -> EndpointTria
     try:
         async with EndpointClient(access, settings) as client:
             found = await client.score(_THREAD)
-    except ModelError as error:
+    except AskFailed as error:
         return EndpointTrial(passed=False, error=error.fault, duration_ms=_since(began))
     return EndpointTrial(passed=True, reward=found.reward, duration_ms=_since(began))
 

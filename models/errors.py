@@ -1,6 +1,6 @@
 """What this room raises on purpose.
 
-ModelError        a model was asked and gave no reply that can be used
+AskFailed        a model was asked and gave no reply that can be used
 AddressError      a base URL is none, or leads where it may not
 ReplyTooLarge     a reply is longer than the operator allows
 """
@@ -10,14 +10,14 @@ from typing import NamedTuple
 from gradebox.schemas import ModelFailure, ModelFault
 
 
-class Usage(NamedTuple):
+class TokenUsage(NamedTuple):
     """Tokens, as the server counted them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
 
 
-class ModelError(Exception):
+class AskFailed(Exception):
     """A model was asked and gave no reply that can be used.
 
     Attributes:
@@ -36,7 +36,7 @@ class ModelError(Exception):
         *,
         status: int = 0,
         reply: str = "",
-        usage: Usage = Usage(),  # noqa: B008 - it is immutable
+        usage: TokenUsage = TokenUsage(),  # noqa: B008 - it is immutable
     ) -> None:
         super().__init__(message)
         self.fault = ModelFault(kind=kind, message=message, retryable=retryable, retry_after_s=retry_after_s)

@@ -12,9 +12,9 @@ from time import monotonic
 
 from redis.exceptions import RedisError
 
-from models.errors import ModelError
+from models.errors import AskFailed
 from models.store_calls import StoreCalls
-from storage.model_limits import Demand, Limits, ModelLimits, Share, arguments
+from storage.model_limits import AskLimits, Demand, ModelLimits, Share, arguments
 
 _TICK_S = 0.5
 _SOON_S = 0.02  # asks that come one after another ask for a larger share together
@@ -33,7 +33,7 @@ class Gate:
         project: str,
         asked: str,
         process: str,
-        limits: Limits,
+        limits: AskLimits,
         calls: StoreCalls,
         shared: ModelLimits,
         ask_s: float,
@@ -86,7 +86,7 @@ class Gate:
         """A place among the asks that are sent at once, waited for as long as it takes.
 
         Raises:
-            ModelError: the server wants a longer pause than an ask may take, or has not answered any ask for so long.
+            AskFailed: the server wants a longer pause than an ask may take, or has not answered any ask for so long.
             RedisError: Redis does not answer.
         """
         await self._enter()
@@ -102,7 +102,7 @@ class Gate:
             self._hand_on()
 
     async def pause_over(self, until: float) -> None:
-        """Waits until the server may be asked again. Raises ModelError where that is after a moment `until`."""
+        """Waits until the server may be asked again. Raises AskFailed where that is after a moment `until`."""
         while (left := self._paused_until - monotonic()) > 0:
             if monotonic() + left > until:
                 raise _paused(self.ask_s)
@@ -205,7 +205,7 @@ class Gate:
         """Whether this ask is the one that tries a server which is away. All others wait until that is answered or not.
 
         Raises:
-            ModelError: it was not answered.
+            AskFailed: it was not answered.
         """
         if not self.is_away():
             return False
@@ -215,7 +215,7 @@ class Gate:
         await asyncio.shield(self._trial)
         if self.is_away():
             message = f"the server has not answered for {self.ask_s:g} s and more: score it again once it is back"
-            raise ModelError("unreachable", message, True)
+            raise AskFailed("unreachable", message, True)
         return False
 
     def _end_trial(self) -> None:
@@ -300,7 +300,7 @@ class Gates:
         self._process = process
         self._gates: dict[tuple[str, str], Gate] = {}
 
-    def get(self, project: str, asked: str, limits: Limits) -> Gate:
+    def get(self, project: str, asked: str, limits: AskLimits) -> Gate:
         """The gate of a model or endpoint, with these limits from now on."""
         gate = self._gates.get((project, asked))
         if gate is None:
@@ -323,6 +323,6 @@ class Gates:
         self._gates = {name: gate for name, gate in self._gates.items() if not gate.is_idle}
 
 
-def _paused(ask_s: float) -> ModelError:
+def _paused(ask_s: float) -> AskFailed:
     message = f"the server wants fewer requests, for longer than the {ask_s:g} s that an ask may take: try again later"
-    return ModelError("rate_limited", message, True)
+    return AskFailed("rate_limited", message, True)

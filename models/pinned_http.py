@@ -16,8 +16,8 @@ import httpx
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from models.addresses import Place, Policy, Resolve, allowed, look_up
-from models.errors import AddressError, ModelError, ReplyTooLarge
+from models.addresses import BaseUrl, Policy, Resolve, allowed, look_up
+from models.errors import AddressError, AskFailed, ReplyTooLarge
 from models.settings import ModelSettings
 
 _OWN = ("Accept", "Accept-Encoding", "Host", "User-Agent")
@@ -34,21 +34,26 @@ class HttpAnswer(NamedTuple):
 
 class PinnedHttp:
     """Connects to the very addresses that were checked: a second look-up might give others. TLS and the Host header are
-    those of the name. Each is for one place, so no connection is ever used for another name. Use it as a context
+    those of the name. Each is for one base URL, so no connection is ever used for another name. Use it as a context
     manager, on one event loop.
     """
 
     def __init__(
-        self, place: Place, api_key: str, settings: ModelSettings, most_connections: int = 1, resolve: Resolve = look_up
+        self,
+        base: BaseUrl,
+        api_key: str,
+        settings: ModelSettings,
+        most_connections: int = 1,
+        resolve: Resolve = look_up,
     ) -> None:
-        self._place = place
+        self._base = base
         self._api_key = api_key
         self._settings = settings
         self._policy = Policy(settings)
         self._most_connections = most_connections
         self._resolve = resolve
-        base = httpx.URL(place.url)  # the parser that read the place: another may see another host in the same text
-        self._path = base.raw_path.decode("ascii").rstrip("/")
+        url = httpx.URL(base.url)  # the parser that read the base: another may see another host in the same text
+        self._path = url.raw_path.decode("ascii").rstrip("/")
 
     async def __aenter__(self) -> Self:
         trusted = await asyncio.to_thread(_trusted)  # it takes too long for an event loop
@@ -79,46 +84,46 @@ class PinnedHttp:
         """What the server answers to JSON. Nothing is asked twice, and no redirect is followed.
 
         Raises:
-            ModelError: there was no whole answer.
+            AskFailed: there was no whole answer.
         """
         try:
             async with asyncio.timeout(timeout_s):  # of all of it: a byte now and then does not make it longer
                 return await self._post(path, body)
         except aiohttp.ServerTimeoutError:  # it is a TimeoutError too
             detail = "the server took no connection in time: check that it runs and can be reached from the service"
-            raise ModelError("unreachable", detail, True) from None
+            raise AskFailed("unreachable", detail, True) from None
         except TimeoutError:
             detail = f"there was no whole reply within {timeout_s:g} s: ask again, or raise its `timeout_s`"
-            raise ModelError("unreachable", detail, True) from None
+            raise AskFailed("unreachable", detail, True) from None
         except AddressError as error:
-            raise ModelError("refused", str(error)) from None
+            raise AskFailed("refused", str(error)) from None
         except ReplyTooLarge as error:
-            raise ModelError("invalid_reply", f"the reply is not read, as {error}") from None
+            raise AskFailed("invalid_reply", f"the reply is not read, as {error}") from None
         except aiohttp.ClientConnectorError as error:
             detail = f"the server could not be reached ({_why(error)}): check its URL, and that it runs"
-            raise ModelError("unreachable", detail, True) from None
+            raise AskFailed("unreachable", detail, True) from None
         except (aiohttp.ClientError, OSError):
             detail = "the server broke off, or answered with what is no HTTP: look into its log, and ask again"
-            raise ModelError("unreachable", detail, True) from None
+            raise AskFailed("unreachable", detail, True) from None
 
     async def _post(self, path: str, body: bytes) -> HttpAnswer:
-        place = self._place
+        base = self._base
         try:
-            self._checked.addresses = await allowed(place, self._policy, self._resolve)
+            self._checked.addresses = await allowed(base, self._policy, self._resolve)
         except (OSError, UnicodeError):
             detail = "the server's name has no address: check its URL"
-            raise ModelError("unreachable", detail, True) from None
-        url = URL.build(scheme=place.scheme, host=place.host, port=place.port, path=f"{self._path}{path}", encoded=True)
+            raise AskFailed("unreachable", detail, True) from None
+        url = URL.build(scheme=base.scheme, host=base.host, port=base.port, path=f"{self._path}{path}", encoded=True)
         async with self._session.post(url, data=body, headers=self._headers(), allow_redirects=False) as response:
             if response.headers.get("Content-Encoding", "identity").lower() != "identity":
                 raise ReplyTooLarge("it is compressed, which was not asked for: what it comes to is not known")
             return HttpAnswer(response.status, response.headers, await self._bounded(response.content))
 
     def _headers(self) -> dict[str, str]:
-        place = self._place
-        host = f"[{place.host}]" if ":" in place.host else place.host
+        base = self._base
+        host = f"[{base.host}]" if ":" in base.host else base.host
         headers = {
-            "Host": host if place.port == {"http": 80, "https": 443}[place.scheme] else f"{host}:{place.port}",
+            "Host": host if base.port == {"http": 80, "https": 443}[base.scheme] else f"{host}:{base.port}",
             "Accept": "application/json",
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",

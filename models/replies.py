@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from gradebox.schemas import ModelFailure
-from models.errors import ModelError, Usage
+from models.errors import AskFailed, TokenUsage
 
 _LONGEST_PAUSE_S = 3600.0
 _LOOKED_AT = 16_384  # bytes of an answer, of which the first characters are told
@@ -17,13 +17,13 @@ REPLY_TOLD = 4096
 _MOST_TOKENS = 1 << 24  # what a server may say that a reply cost: at any price, Redis can count so many
 
 
-class Reply(msgspec.Struct, frozen=True):
+class ServerReply(msgspec.Struct, frozen=True):
     """A reply that is whole."""
 
     text: str
     finish_reason: str
     has_logprobs: bool
-    usage: Usage
+    usage: TokenUsage
 
 
 class _Message(msgspec.Struct):
@@ -59,13 +59,13 @@ _usage = msgspec.json.Decoder(_Usage)
 _coded = msgspec.json.Decoder(_Coded)
 
 
-def read(body: bytes, secret: str) -> Reply:
-    """The reply of a completion. Raises ModelError where it is none, not whole, or refused. It never tells `secret`."""
+def read(body: bytes, secret: str) -> ServerReply:
+    """The reply of a completion. Raises AskFailed where it is none, not whole, or refused. It never tells `secret`."""
     try:
         found = _completion.decode(body)
         choice = _choice.decode(found.choices[0]) if found.choices else None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ModelError(
+        raise AskFailed(
             "invalid_reply",
             f"the server answered, but with no chat completion ({told(body, secret)}): check that the base URL is that "
             "of an OpenAI-compatible server, mostly ending in /v1",
@@ -74,20 +74,20 @@ def read(body: bytes, secret: str) -> Reply:
     usage = _counted(found.usage)
     if choice is None:
         message = "the completion has no choices: ask again, or look into the server's log"
-        raise ModelError("invalid_reply", message, usage=usage)
+        raise AskFailed("invalid_reply", message, usage=usage)
     text = choice.message.content or ""
     if choice.message.refusal or choice.finish_reason == "content_filter":
         reply = _beginning(text, secret)
         why = told((choice.message.refusal or "content filter").encode("utf-8", "replace"), secret)
         message = f"the model refused ({why}): change the messages, or take another model"
-        raise ModelError("refused", message, reply=reply or why, usage=usage)
+        raise AskFailed("refused", message, reply=reply or why, usage=usage)
     if choice.finish_reason == "length":
         message = "the reply was cut off at the server's bound of tokens: raise `max_tokens`"
-        raise ModelError("cut_off", message, reply=_beginning(text, secret), usage=usage)
+        raise AskFailed("cut_off", message, reply=_beginning(text, secret), usage=usage)
     if not text:
-        raise ModelError("invalid_reply", "the reply is empty: check that the model answers in text", usage=usage)
+        raise AskFailed("invalid_reply", "the reply is empty: check that the model answers in text", usage=usage)
     has_logprobs = bytes(choice.logprobs).strip() != b"null"
-    return Reply(text, choice.finish_reason or "", has_logprobs, usage)
+    return ServerReply(text, choice.finish_reason or "", has_logprobs, usage)
 
 
 class Advice(NamedTuple):
@@ -105,18 +105,16 @@ _OF_MODEL = Advice(
 )
 
 
-def refusal(
-    status: int, headers: Mapping[str, str], body: bytes, secret: str, advice: Advice = _OF_MODEL
-) -> ModelError:
+def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str, advice: Advice = _OF_MODEL) -> AskFailed:
     """What an answer of another status than 200 means."""
     said = f"the server answered {status} ({told(body, secret)})"
     pause = _retry_after(headers.get("retry-after", ""))
 
     def meaning(
         kind: ModelFailure, message: str, retryable: bool = False, retry_after_s: float | None = None
-    ) -> ModelError:
+    ) -> AskFailed:
         reply = told(body, secret, REPLY_TOLD)
-        return ModelError(kind, message, retryable, retry_after_s, status=status, reply=reply)
+        return AskFailed(kind, message, retryable, retry_after_s, status=status, reply=reply)
 
     if status == 429 and _code(body) == "insufficient_quota":
         return meaning("refused", f"{said}: the account has no quota left, so pay for more, or take another model")
@@ -150,14 +148,14 @@ def _beginning(text: str, secret: str) -> str:
     return told(text[:_LOOKED_AT].encode("utf-8", "replace"), secret, REPLY_TOLD) if text else ""
 
 
-def _counted(usage: msgspec.Raw) -> Usage:
+def _counted(usage: msgspec.Raw) -> TokenUsage:
     """What a server says that a reply cost. A reply is one all the same where that is not said, or is no count."""
     try:
         found = _usage.decode(usage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Usage()
+        return TokenUsage()
     counts = (found.prompt_tokens, found.completion_tokens)
-    return Usage(*counts) if all(0 <= count < _MOST_TOKENS for count in counts) else Usage()
+    return TokenUsage(*counts) if all(0 <= count < _MOST_TOKENS for count in counts) else TokenUsage()
 
 
 def _code(body: bytes) -> object:

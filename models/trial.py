@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from gradebox.schemas import ModelTrial
-from models.errors import ModelError
+from models.errors import AskFailed
 
 if TYPE_CHECKING:
     from models.client import ModelClient
@@ -43,7 +43,7 @@ async def trial(client: "ModelClient") -> ModelTrial:
         reply = await client.chat(_QUESTION)
         structured = await _fits(client)
         logprobs = await _has_logprobs(client)
-    except ModelError as error:
+    except AskFailed as error:
         return ModelTrial(passed=False, error=error.fault, duration_ms=_since(began))
     return ModelTrial(
         passed=True,
@@ -58,7 +58,7 @@ async def _fits(client: "ModelClient") -> bool:
     try:
         reply = await client.chat(_QUESTION, response_format=_SCHEMA)
         _verdict.decode(reply.text)
-    except ModelError as error:
+    except AskFailed as error:
         return _cannot(error)
     except (msgspec.DecodeError, RecursionError):
         return False
@@ -68,11 +68,11 @@ async def _fits(client: "ModelClient") -> bool:
 async def _has_logprobs(client: "ModelClient") -> bool:
     try:
         return (await client.chat(_QUESTION, logprobs=True)).has_logprobs
-    except ModelError as error:
+    except AskFailed as error:
         return _cannot(error)
 
 
-def _cannot(error: ModelError) -> bool:
+def _cannot(error: AskFailed) -> bool:
     """False: the server cannot do what was asked of it. Raises the error where that is not known."""
     if error.fault.retryable:
         raise error

@@ -2,7 +2,7 @@
 
 from gradebox import limits
 from sandbox.grader_source import GraderSource
-from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, Limits
+from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, GraderLimits
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -31,9 +31,9 @@ _ISOLATION = {"auto": AUTO, "batch": BATCH, "completion": COMPLETION}
 
 def limits_of(
     source: GraderSource, load_s: float, line_bytes: int, stdout_bytes: int, keep_unknown: bool = False
-) -> Limits:
+) -> GraderLimits:
     """What the guest is told for one grader."""
-    return Limits(
+    return GraderLimits(
         isolation=_ISOLATION[source.isolation],
         timeout_ms=int(source.timeout_s * 1000),
         load_ms=int(load_s * 1000) * (ENVIRONMENT_LOAD_TIMES if source.environment else 1),

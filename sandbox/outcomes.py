@@ -33,7 +33,7 @@ from sandbox.guest.protocol.frames import (
     TIMEOUT,
     TRACE,
     VALUES,
-    Limits,
+    GraderLimits,
     Malformed,
     Records,
     most_of_fields,
@@ -79,7 +79,7 @@ class Decoder:
     def __init__(
         self,
         label: str,
-        limits: Limits,
+        limits: GraderLimits,
         ran_out_of_memory: Callable[[], bool],
         group_size: Callable[[int], int] | None = None,
     ) -> None:

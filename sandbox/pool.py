@@ -16,7 +16,7 @@ from sandbox.errors import InfrastructureError
 from sandbox.fair_shares import Shares
 from sandbox.grader_source import GraderSource
 from sandbox.grading import Grading
-from sandbox.guest.protocol.frames import Limits
+from sandbox.guest.protocol.frames import GraderLimits
 from sandbox.limits import SANDBOX_MIB, limits_of
 from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings
@@ -138,7 +138,7 @@ class Pool:
                 return session
         raise InfrastructureError(f"a grader could not be loaded in {_TRIES} sandboxes: {error}")
 
-    def _limits(self, source: GraderSource) -> Limits:
+    def _limits(self, source: GraderSource) -> GraderLimits:
         settings = self._settings
         keep_unknown = settings.unknown_members == "keep"
         return limits_of(source, settings.load_s, settings.line_bytes, settings.stdout_bytes, keep_unknown)

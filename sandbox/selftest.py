@@ -21,7 +21,7 @@ from sandbox.errors import IsolationUnavailable
 from sandbox.hostile.cases import Case
 from sandbox.hostile.corpus import corpus
 from sandbox.hostile.surroundings import Surroundings, surroundings
-from sandbox.hostile.trial import Asked, attempt, is_of_time
+from sandbox.hostile.trial import AnsweringBatches, attempt, is_of_time
 from sandbox.hostile.watched import Watched
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings, settings_or_exit
@@ -69,7 +69,7 @@ class Result:
     breaches: list[Breach]
 
 
-def run(settings: SandboxSettings, only: Collection[str], show: bool, answering: Asked) -> Result:
+def run(settings: SandboxSettings, only: Collection[str], show: bool, answering: AnsweringBatches) -> Result:
     """Tries every case that concerns the backend, or only those of some categories. Raises IsolationUnavailable."""
     started = time.monotonic()
     with surroundings() as around:
@@ -83,7 +83,7 @@ def run(settings: SandboxSettings, only: Collection[str], show: bool, answering:
     return Result(backend.name, os.geteuid(), time.monotonic() - started, tried, breaches)
 
 
-def _attempt(pool: Pool, around: Surroundings, answering: Asked, case: Case) -> list[str]:
+def _attempt(pool: Pool, around: Surroundings, answering: AnsweringBatches, case: Case) -> list[str]:
     return attempt(case, pool, around.canaries, answering=answering)
 
 
@@ -117,7 +117,7 @@ def _breach(name: str, category: str, must: str, faults: list[str]) -> Breach:
     return Breach(name, category, must, faults, _CATEGORIES[category][1])
 
 
-def main(answering: Asked) -> int:
+def main(answering: AnsweringBatches) -> int:
     """Prints what came of it; `answering` answers graders that ask. Returns 0 when all held, 1 when an attack got
     through, 2 when none could be tried.
     """

@@ -35,7 +35,7 @@ from sandbox.guest.protocol.frames import (
     SHARE,
     TAINTED,
     CheckResult,
-    Limits,
+    GraderLimits,
     Malformed,
     Records,
     unpack_check,
@@ -106,7 +106,7 @@ class Session:
         self.used_at = monotonic()
         self.landlock_abi = 0
         self._channel = sandbox.channel
-        self.limits: Limits
+        self.limits: GraderLimits
         self._shared: mmap.mmap | None = None
         self._heard = bytearray()  # of frames that are not taken yet
         self._clean = False
@@ -166,7 +166,7 @@ class Session:
             os.close(descriptor)
         self._shared = shared
 
-    def load(self, source: GraderSource, limits: Limits, stopping: Stopping | None = None) -> Loaded:
+    def load(self, source: GraderSource, limits: GraderLimits, stopping: Stopping | None = None) -> Loaded:
         """Loads a grader into an empty sandbox.
 
         Raises:

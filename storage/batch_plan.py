@@ -53,7 +53,7 @@ def takes_groups(wanted: Sequence[Wanted]) -> bool:
     return any(one.version.groups for one in wanted)
 
 
-class Scorer(msgspec.Struct, frozen=True, omit_defaults=True):
+class PlannedGrader(msgspec.Struct, frozen=True, omit_defaults=True):
     """One grader of an accepted batch; `source` names what it scores with among the sources that are held."""
 
     key: str
@@ -75,7 +75,7 @@ class Plan(msgspec.Struct, frozen=True):
     """
 
     project: str
-    scorers: list[Scorer]
+    scorers: list[PlannedGrader]
     chunks: list[Chunk]
     trace: str = ""
     """The `traceparent` of the request that made it, where requests are traced."""

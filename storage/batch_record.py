@@ -9,7 +9,7 @@ from redis.client import Pipeline
 
 from gradebox.schemas import AwaitedServer, Batch, BatchBudget, BatchGrader, FeedbackOf, Summary
 from storage import names, tallies
-from storage.batch_plan import NO_TERMS, AskTerms, Scorer
+from storage.batch_plan import NO_TERMS, AskTerms, PlannedGrader
 from storage.chunks import Chunk
 from storage.connection import text
 from storage.frozen_batch import Frozen
@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 
 def new_record(
     project: str,
-    scorers: list[Scorer],
+    scorers: list[PlannedGrader],
     chunks: list[Chunk],
     by: str | None,
     trace: str,
@@ -113,7 +113,7 @@ def shown(
     trouble: str | None = None,
 ) -> Batch:
     """A batch from its record. `made` are its summaries, None for those that could not be made."""
-    scorers = msgspec.json.decode(fields["graders"], type=list[Scorer])
+    scorers = msgspec.json.decode(fields["graders"], type=list[PlannedGrader])
     of = fields.get("feedback_of")
     summaries = [summary if of is None else _of_feedback(summary) for summary in made if summary is not None]
     terms = terms_of(fields.get("terms"))
@@ -154,7 +154,7 @@ def _of_feedback(summary: Summary) -> Summary:
     )
 
 
-def kept_summary(scorer: Scorer, kept: Sequence[bytes], past: Sequence[Past]) -> Summary | None:
+def kept_summary(scorer: PlannedGrader, kept: Sequence[bytes], past: Sequence[Past]) -> Summary | None:
     """Of the tallies that are kept of one grader; None where it cannot be made, which is logged."""
     try:
         counted = tallies.read(kept)
@@ -172,9 +172,9 @@ def past_of(fields: Mapping[str, str], number: int, rewards: Sequence[bytes]) ->
     return read_past(" ".join(map(text, rewards)) if kept is None else kept)
 
 
-def scorers_of(graders: bytes, sources: str) -> list[Scorer]:
+def scorers_of(graders: bytes, sources: str) -> list[PlannedGrader]:
     """The graders of a record, from two of its fields."""
-    found = msgspec.json.decode(graders, type=list[Scorer])
+    found = msgspec.json.decode(graders, type=list[PlannedGrader])
     return [msgspec.structs.replace(one, source=of) for one, of in zip(found, sources.split(), strict=True)]
 
 

@@ -17,7 +17,7 @@ from gradebox.schemas import Batch, FeedbackOf, Version
 from storage import accepted_answer, batch_record, names
 from storage.audit import Audit
 from storage.backlog import Backlog, ProjectBounds, Usage, Waiting
-from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, Scorer, Wanted, asks_of
+from storage.batch_plan import NO_TERMS, AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of
 from storage.chunks import Chunk, pack, unpack
 from storage.connection import lua, script, text
 from storage.errors import KeyReused, NotFound, QuotaExceeded, Refused
@@ -135,7 +135,7 @@ class Batches:
         self,
         batch: Batch,
         wanted: Sequence[Wanted],
-        scorers: list[Scorer],
+        scorers: list[PlannedGrader],
         fields: dict[str, str],
         chunks: list[Chunk],
         also: Callable[[Pipeline], None],
@@ -332,7 +332,7 @@ class Batches:
         pipe.hget(names.batch(batch_id), "chunks")
         pipe.mget(names.chunks(batch_id), names.done(batch_id))
 
-    def source(self, scorer: Scorer) -> Version | None:
+    def source(self, scorer: PlannedGrader) -> Version | None:
         """What a grader of a batch scores with, or None where no batch needs it any more."""
         value = self._redis.hget(names.SOURCES, scorer.source)
         return None if value is None else Version.model_validate_json(value)
@@ -410,10 +410,10 @@ def _has_grader(batch: Batch, key: str, version: int | None) -> bool:
     return any(one.key == key and version in (None, one.version) for one in batch.graders)
 
 
-def scorer_of(wanted: Wanted) -> Scorer:
+def scorer_of(wanted: Wanted) -> PlannedGrader:
     """What the grader scores with is kept until the batch is over, also if the grader is deleted before."""
     source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
-    return Scorer(wanted.key, wanted.version.number, wanted.weight, source)
+    return PlannedGrader(wanted.key, wanted.version.number, wanted.weight, source)
 
 
 def _now() -> str:

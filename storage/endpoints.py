@@ -10,7 +10,7 @@ from gradebox.schemas import EndpointTrial, ProjectEndpoint
 from storage import names
 from storage.audit import Audit
 from storage.quotas import Quotas
-from storage.registry import MAX_CONCURRENCY, Registered, Registry
+from storage.registry import MAX_CONCURRENCY, RegisteredServer, Registry
 from storage.secret_key import SecretKey
 
 
@@ -37,11 +37,11 @@ class EndpointAccess:
     requests_per_minute: int | None = None
 
 
-class Endpoints(Registry[Registered, ProjectEndpoint]):
+class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
     """The endpoints of all projects."""
 
     noun = "endpoint"
-    record = Registered
+    record = RegisteredServer
 
     def __init__(self, redis: Redis, audit: Audit, quotas: Quotas, secret_key: SecretKey) -> None:
         super().__init__(redis, audit, secret_key)
@@ -65,7 +65,7 @@ class Endpoints(Registry[Registered, ProjectEndpoint]):
             SecretKeyError: the API key cannot be encrypted.
         """
         now = datetime.now(UTC)
-        record = Registered(
+        record = RegisteredServer(
             key=key,
             url=url,
             timeout_s=timeout_s,
@@ -118,7 +118,7 @@ class Endpoints(Registry[Registered, ProjectEndpoint]):
     def _check_quota(self, project: str, there: int) -> None:
         self._quotas.check_endpoints(project, there)
 
-    def _shown(self, project: str, record: Registered) -> ProjectEndpoint:
+    def _shown(self, project: str, record: RegisteredServer) -> ProjectEndpoint:
         return ProjectEndpoint(
             project=project,
             key=record.key,

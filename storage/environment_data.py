@@ -28,7 +28,7 @@ class Kept(msgspec.Struct, frozen=True):
     size: int = 0
 
 
-class EnvironmentData:
+class EnvironmentDataStore:
     """The data of all projects. Each change is one transaction."""
 
     def __init__(self, redis: Redis, spool: Spool, quotas: Quotas) -> None:

@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from gradebox.outcome import Spent
 from gradebox.schemas import Batch, BatchBudget, BatchGrader, BatchState, FeedbackOf, Summary, ValueSummary, WarningKind
-from storage.batch_plan import Scorer
+from storage.batch_plan import PlannedGrader
 from storage.connection import text
 from storage.normal_interval import normal
 from storage.summary import QUANTILES, bins, pass_rate, positional_bias, spent, weighted_mean
@@ -116,9 +116,9 @@ class Frozen:
         return msgspec.msgpack.decode(_unpacked(self._packed), type=_Record)
 
     @property
-    def scorers(self) -> list[Scorer]:
+    def scorers(self) -> list[PlannedGrader]:
         """The graders, without what they scored with."""
-        return [Scorer(one.key, one.version, one.weight, source="") for one in self._record.graders]
+        return [PlannedGrader(one.key, one.version, one.weight, source="") for one in self._record.graders]
 
     @property
     def table(self) -> bytes | None:

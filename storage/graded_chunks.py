@@ -25,7 +25,7 @@ class GradedChunk(NamedTuple):
     first_row: int
 
 
-class Place(NamedTuple):
+class RowPlace(NamedTuple):
     """Where the lines of one row end in their chunk: its outcome in the file of the unit, its thread in the payload.
     They begin where those of the row before end.
     """
@@ -88,10 +88,10 @@ class GradedChunks:
         """The chunk of a row."""
         return self.chunks[bisect_right(self.chunks, row, key=lambda one: one.first_row) - 1]
 
-    def ranges(self, spool: Spool, row: int, before: Place, at: Place) -> tuple[FileRange, FileRange]:
+    def ranges(self, spool: Spool, row: int, before: RowPlace, at: RowPlace) -> tuple[FileRange, FileRange]:
         """The line of a row's outcome and that of its thread; `before` is the place of the row before."""
         one = self.holding(row)
-        start = Place(0, 0) if row == one.first_row else before
+        start = RowPlace(0, 0) if row == one.first_row else before
         outcome = spool.outcomes_range(self._batch_id, one.unit, one.attempt, start.outcome_end, at.outcome_end)
         end = min(at.thread_end, one.chunk.length)  # the last line of a batch may lack its end
         offset = one.chunk.offset

@@ -20,7 +20,7 @@ BEAT_S = 4.0
 ATTEMPTS = 10
 
 
-class Part(msgspec.Struct, frozen=True):
+class UnitPart(msgspec.Struct, frozen=True):
     """The outcomes that are kept of a unit which was given back before its end."""
 
     attempt: int
@@ -39,7 +39,7 @@ class Lease(msgspec.Struct, frozen=True):
     unit: int
     attempt: int
     tries: int = 1
-    part: Part | None = None
+    part: UnitPart | None = None
     earlier: int = 0
     """Whose outcomes count, where the unit is scored again: the retryable ones of them are wanted. Else 0."""
 
@@ -56,7 +56,7 @@ class Beat(msgspec.Struct, frozen=True):
     """Projects that have units in the lane which no worker has taken."""
 
 
-class Standing(IntEnum):
+class UnitStanding(IntEnum):
     """How a unit stands that is being scored, and who waits."""
 
     OVER = 0
@@ -109,7 +109,7 @@ class Leases:
         if not found:
             return None
         batch, unit, attempt, tries, part_attempt, outcomes, earlier = found
-        part = Part(part_attempt, outcomes) if outcomes else None
+        part = UnitPart(part_attempt, outcomes) if outcomes else None
         return Lease(batch.decode(), unit, attempt, tries, part, earlier)
 
     def beat(self, leases: Iterable[Lease], lane: Lane = "") -> Beat:
@@ -117,9 +117,9 @@ class Leases:
         returned, waiting = self._beat(args=[self._lease_ms, lane, *map(str, leases)])
         return Beat(returned, waiting)
 
-    def advance(self, lease: Lease, outcomes: int) -> Standing:
+    def advance(self, lease: Lease, outcomes: int) -> UnitStanding:
         """Notes how many outcomes of the unit there are."""
-        return Standing(self._advance(args=[lease.batch, lease.unit, lease.attempt, outcomes]))
+        return UnitStanding(self._advance(args=[lease.batch, lease.unit, lease.attempt, outcomes]))
 
     def release(self, lease: Lease, *, tried: bool = True, outcomes: int = 0) -> bool:
         """Gives the unit back at once, for any worker to take. A lease that is not held is none to give back.

@@ -14,7 +14,7 @@ GONE_MS = 10_000
 _WORTH_TELLING_MS = 3000
 
 
-class Limits(NamedTuple):
+class AskLimits(NamedTuple):
     """Of one model or endpoint, whoever asks it; None: any."""
 
     at_once: int
@@ -92,7 +92,7 @@ def _awaited(asked: str, now: int, away: int, told: int, paused: int) -> Awaited
 
 
 def arguments(
-    project: str, asked: str, process: str, limits: Limits, demand: Demand, gone_ms: int = GONE_MS
+    project: str, asked: str, process: str, limits: AskLimits, demand: Demand, gone_ms: int = GONE_MS
 ) -> list[str | int]:
     """What the script is called with. `asked` is `model:small-judge`."""
     return [

@@ -11,11 +11,11 @@ from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
 from storage import names
 from storage.audit import Audit
 from storage.quotas import Quotas
-from storage.registry import MAX_CONCURRENCY, Registered, Registry
+from storage.registry import MAX_CONCURRENCY, RegisteredServer, Registry
 from storage.secret_key import SecretKey
 
 
-class _Record(Registered, frozen=True, kw_only=True):
+class _Record(RegisteredServer, frozen=True, kw_only=True):
     url: str = msgspec.field(name="base_url")
     model: str
     defaults: dict[str, float | int] = msgspec.field(default_factory=dict)
@@ -26,7 +26,7 @@ class _Record(Registered, frozen=True, kw_only=True):
     keep_replies: bool = True
 
 
-class Limits(TypedDict, total=False):
+class LimitFields(TypedDict, total=False):
     """How much a model is asked at most, and what that costs. A limit of None is none."""
 
     max_concurrency: int
@@ -36,7 +36,7 @@ class Limits(TypedDict, total=False):
     keep_replies: bool
 
 
-class Changes(Limits, total=False):
+class Changes(LimitFields, total=False):
     """What may be changed of a model. An empty `api_key` is none."""
 
     base_url: str
@@ -91,7 +91,7 @@ class Models(Registry[_Record, ProjectModel]):
         api_key: str,
         defaults: ModelDefaults,
         timeout_s: float,
-        **limits: Unpack[Limits],
+        **limits: Unpack[LimitFields],
     ) -> ProjectModel:
         """Keeps a new model.
 
@@ -115,7 +115,7 @@ class Models(Registry[_Record, ProjectModel]):
 
     def update(self, project: str, key: str, changes: Changes) -> ProjectModel:
         """Changes members of a model. What its server can do is unknown then, until it is tested again, unless only
-        `Limits` change.
+        `LimitFields` change.
 
         Raises:
             NotFound: there is no such model.

@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Any, Literal
 
 from storage.errors import Conflict
-from storage.graded_chunks import GradedChunks, Place
+from storage.graded_chunks import GradedChunks, RowPlace
 from storage.index_file import HEAD_BYTES, Column, Head, unpack
 from storage.spool import FileRange, Spool
 
@@ -67,12 +67,12 @@ class OutcomeIndex:
         """The entries of a column of u4, or those from `start` up to `end`."""
         return _little("I", self.column(column, 4 * start, None if end is None else 4 * end))
 
-    def places(self, rows: Sequence[int]) -> list[tuple[Place, Place]]:
+    def places(self, rows: Sequence[int]) -> list[tuple[RowPlace, RowPlace]]:
         """For each row the place of the row before, and its own."""
         at = self._starts["places"]
         ranges = [self._range(at + 8 * max(row - 1, 0), at + 8 * (row + 1)) for row in rows]
         found = [_little("I", data) for data in self._spool.read_ranges(ranges)]
-        return [(Place(one[0], one[1]), Place(one[-2], one[-1])) for one in found]
+        return [(RowPlace(one[0], one[1]), RowPlace(one[-2], one[-1])) for one in found]
 
     def first(self, holds: Callable[[float], bool]) -> int:
         """The position in the order of scores of the first of which something holds that holds of all behind it."""

@@ -19,7 +19,7 @@ MAX_CONCURRENCY = 16  # requests at once, of those that do not say
 _REVISIONS = 1 << 52
 
 
-class Registered(msgspec.Struct, frozen=True, kw_only=True):
+class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True):
     """A server, as it is kept."""
 
     key: str
@@ -35,7 +35,7 @@ class Registered(msgspec.Struct, frozen=True, kw_only=True):
     tested_at: datetime | None = None
 
 
-Record = TypeVar("Record", bound=Registered)
+Record = TypeVar("Record", bound=RegisteredServer)
 Shown = TypeVar("Shown")
 
 

@@ -18,7 +18,7 @@ from gradebox.schemas import Batch
 from storage import batch_record, feedback, frozen_batch, names
 from storage.audit import Audit
 from storage.backlog import Backlog
-from storage.batch_plan import AskTerms, Lane, Plan, Scorer, Wanted, asks_of, lane_of
+from storage.batch_plan import AskTerms, Lane, Plan, PlannedGrader, Wanted, asks_of, lane_of
 from storage.batches import Batches, scorer_of
 from storage.connection import script, text
 from storage.errors import Conflict, NotFound
@@ -196,7 +196,7 @@ class Retries:
         return found
 
     def _fields(
-        self, batch: Batch, plan: Plan, scorers: list[Scorer], found: _Found, floor: int, asks: list[str]
+        self, batch: Batch, plan: Plan, scorers: list[PlannedGrader], found: _Found, floor: int, asks: list[str]
     ) -> dict[str, str]:
         """The record of the batch: what counts of it is what stays."""
         settled = batch.created_by, "", asks, _terms(batch), batch.feedback_of

@@ -50,7 +50,7 @@ class Totals(NamedTuple):
         )
 
 
-class Standing(NamedTuple):
+class BudgetStanding(NamedTuple):
     """What was found, and what is spent.
 
     Attributes:
@@ -66,7 +66,7 @@ class Standing(NamedTuple):
     project: Totals
 
 
-class Asked(NamedTuple):
+class CountedAsk(NamedTuple):
     """What is counted where. `asked` is `model:small-judge`, and `currency` that of the batch's budget."""
 
     project: str
@@ -83,7 +83,7 @@ class Keeping(NamedTuple):
     seconds: int
 
 
-class Spending:
+class SpendingStore:
     """The counts of all projects, their budgets and their kept replies."""
 
     def __init__(self, redis: Redis, audit: Audit) -> None:
@@ -161,7 +161,7 @@ class Spending:
 
 
 def arguments(
-    asked: Asked,
+    asked: CountedAsk,
     keeping: Keeping,
     spent: Spent | None = None,
     currency: str = "",
@@ -182,12 +182,12 @@ def arguments(
     return [msgspec.msgpack.encode(told), find, keep, zlib.compress(reply, 1) if keep else b""]
 
 
-def standing(found: list[bytes | int]) -> Standing:
+def standing(found: list[bytes | int]) -> BudgetStanding:
     """What the script returned."""
     reply, batch_input, batch_output, batch_cost, budget, input_tokens, output_tokens, cost = found
     assert isinstance(reply, bytes)
     assert isinstance(budget, bytes)
-    return Standing(
+    return BudgetStanding(
         _unpacked(reply) if reply else None,
         Totals(int(batch_input) + int(batch_output), int(batch_cost) / NANO),
         msgspec.json.decode(budget, type=Budget) if budget else None,

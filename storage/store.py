@@ -13,7 +13,7 @@ from storage.batches import Batches
 from storage.connection import check_format, connect, load_scripts
 from storage.endpoints import Endpoints
 from storage.environment_builds import EnvironmentBuilds
-from storage.environment_data import EnvironmentData
+from storage.environment_data import EnvironmentDataStore
 from storage.environments import Environments
 from storage.freezer import Freezer
 from storage.graders import Graders
@@ -32,7 +32,7 @@ from storage.retries import Retries
 from storage.secret_key import SecretKey
 from storage.sessions import Sessions
 from storage.settings import StorageSettings
-from storage.spending import Spending
+from storage.spending import SpendingStore
 from storage.spool import MIB, Spool
 from storage.upload_bytes import Underway
 
@@ -59,9 +59,9 @@ class Store:
         self.api_keys = ApiKeys(redis, self.audit)
         self.environments = Environments(redis, self.audit, quotas)
         self.builds = EnvironmentBuilds(redis, quotas)
-        self.environment_data = EnvironmentData(redis, spool, quotas)
+        self.environment_data = EnvironmentDataStore(redis, spool, quotas)
         self.model_limits = ModelLimits(redis)
-        self.spending = Spending(redis, self.audit)
+        self.spending = SpendingStore(redis, self.audit)
         sealing = SecretKey(secret_key or StorageSettings().secret_key)
         self.models = Models(redis, self.audit, quotas, sealing)
         self.endpoints = Endpoints(redis, self.audit, quotas, sealing)

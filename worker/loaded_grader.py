@@ -12,9 +12,9 @@ from models.asking_scorer import AskingScorer
 from models.scoring import combined_scorer, who
 from sandbox.grader_source import GraderSource
 from sandbox.pool import Pool
-from sandbox.proof import Scorer as ThreadScorer
+from sandbox.proof import Scorer
 from sandbox.slice_size import SliceSize
-from storage.batch_plan import Plan, Scorer
+from storage.batch_plan import Plan, PlannedGrader
 from storage.leases import Lease
 from storage.store import Store
 
@@ -28,7 +28,7 @@ class LoadedGrader:
 
     batch: str
     source: str
-    grading: ThreadScorer
+    grading: Scorer
     asks: bool = False
     slice_size: SliceSize = field(default_factory=SliceSize)
 
@@ -61,7 +61,7 @@ class GraderCache:
             self._plans[batch_id] = plan
         return self._plans[batch_id]
 
-    def load(self, lease: Lease, scorer: Scorer) -> LoadedGrader | None:
+    def load(self, lease: Lease, scorer: PlannedGrader) -> LoadedGrader | None:
         """A sandbox with this grader loaded, or None where its batch is over.
 
         Raises:
@@ -80,7 +80,7 @@ class GraderCache:
         self._loaded = LoadedGrader(lease.batch, scorer.source, grading, bool(version.asks))
         return self._loaded
 
-    def _scorer(self, plan: Plan, batch: str, scorer: Scorer, version: Version) -> ThreadScorer:
+    def _scorer(self, plan: Plan, batch: str, scorer: PlannedGrader, version: Version) -> Scorer:
         if (combined := combined_scorer(self._store, self._pool, plan.project, version)) is not None:
             return combined
         source = GraderSource.of_version(plan.project, version)

@@ -11,7 +11,7 @@ from gradebox.outcome import Outcome, OutcomeError
 from runtime import tracing
 from sandbox.errors import InfrastructureError
 from sandbox.thread_ids import read_ids
-from storage.batch_plan import Scorer
+from storage.batch_plan import PlannedGrader
 from storage.chunks import Chunk
 from storage.errors import PayloadLost
 from storage.leases import Lease
@@ -111,7 +111,7 @@ def _retried(
     context: WorkerContext,
     cache: GraderCache,
     lease: Lease,
-    scorer: Scorer,
+    scorer: PlannedGrader,
     chunk: Chunk,
     watch: UnitWatch,
     kept: list[Outcome],
@@ -148,7 +148,7 @@ def _score_places(
     context: WorkerContext,
     cache: GraderCache,
     lease: Lease,
-    scorer: Scorer,
+    scorer: PlannedGrader,
     chunk: Chunk,
     watch: UnitWatch,
     places: list[int],
@@ -186,7 +186,7 @@ def _score_rest(
     context: WorkerContext,
     cache: GraderCache,
     lease: Lease,
-    scorer: Scorer,
+    scorer: PlannedGrader,
     chunk: Chunk,
     watch: UnitWatch,
     outcomes: list[Outcome],
@@ -200,7 +200,7 @@ def _score_rest(
 
 
 def _score_lines(
-    loaded: LoadedGrader, scorer: Scorer, chunk: Chunk, payload: bytes, watch: UnitWatch, outcomes: list[Outcome]
+    loaded: LoadedGrader, scorer: PlannedGrader, chunk: Chunk, payload: bytes, watch: UnitWatch, outcomes: list[Outcome]
 ) -> bool:
     """Adds the outcomes that are lacking of these lines; False where they are not wanted."""
     done = len(outcomes)
@@ -258,7 +258,9 @@ def _end_of(payload: bytes, start: int, lines: int) -> int:
     return end
 
 
-def _given_up(store: Store, lease: Lease, scorer: Scorer, chunk: Chunk, done: int, message: str) -> list[Outcome]:
+def _given_up(
+    store: Store, lease: Lease, scorer: PlannedGrader, chunk: Chunk, done: int, message: str
+) -> list[Outcome]:
     error = OutcomeError("infrastructure", message, retryable=True)
     try:
         ids = read_ids(store.spool.read_payload(lease.batch, chunk.offset, chunk.length), chunk.lines)

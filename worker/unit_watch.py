@@ -5,7 +5,7 @@ from time import monotonic
 from redis.exceptions import RedisError
 
 from storage.connection import is_away
-from storage.leases import Lease, Standing
+from storage.leases import Lease, UnitStanding
 from worker.context import WorkerContext
 
 LOOK_S = 0.25
@@ -43,11 +43,11 @@ class UnitWatch:
 
     def _look(self, outcomes: int, now: float) -> None:
         standing = self._standing(outcomes)
-        self.over = standing == Standing.OVER
-        if standing == Standing.STARVING and now - self._began > SECOND_LOOP_S:
+        self.over = standing == UnitStanding.OVER
+        if standing == UnitStanding.STARVING and now - self._began > SECOND_LOOP_S:
             self._context.starving.set()
         # What is asked and given up is paid for: a chunk that waits for models stays, and leaves others the processors.
-        if standing >= Standing.SHARED and now - self._began > SLICE_S and self._context.lane != "asking":
+        if standing >= UnitStanding.SHARED and now - self._began > SLICE_S and self._context.lane != "asking":
             self._leave(outcomes, now)
 
     def _leave(self, outcomes: int, now: float) -> None:
@@ -57,10 +57,10 @@ class UnitWatch:
     def _is_late(self, now: float) -> bool:
         return self._context.stopping.is_set() and now - self._left_at > _STOP_SHARE * self._context.stop_s
 
-    def _standing(self, outcomes: int) -> Standing:
+    def _standing(self, outcomes: int) -> UnitStanding:
         try:
             return self._context.store.leases.advance(self._lease, outcomes)
         except RedisError as error:
             if is_away(error):
-                return Standing.ALONE  # it may be back when the unit is done
+                return UnitStanding.ALONE  # it may be back when the unit is done
             raise

@@ -157,7 +157,7 @@ def _wanted(services: Services, asked: Sequence[str]) -> list[str]:
     _check_on(services)
     try:
         return requirements.read(asked)
-    except requirements.NotAllowed as error:
+    except requirements.RequirementRefused as error:
         raise invalid(str(error)) from error
 
 

@@ -16,9 +16,9 @@ from api.intake.money import Currency
 from api.routes.registered import NewServer, PerMinute, ServerChanges, Url, allowed
 from api.services import Served, Services
 from gradebox.schemas import ModelDefaults, ModelTrial, Price, ProjectModel
-from models.errors import ModelError
+from models.errors import AskFailed
 from models.trial import trial
-from storage.models import Changes, Limits, ModelAccess
+from storage.models import Changes, LimitFields, ModelAccess
 
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
 Money = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
@@ -72,7 +72,7 @@ async def create(request: Request, services: Served, project: ManagesIn) -> Proj
     base_url = await run_sync(allowed, services, new.base_url)
     defaults = _defaults(new.defaults)
     sent = (new.key, base_url, new.model, new.api_key, defaults, new.timeout_s)
-    limits = Limits()
+    limits = LimitFields()
     _note_limits(limits, new)
     return await run_sync(partial(services.store.models.create, project, *sent, **limits))
 
@@ -134,11 +134,11 @@ async def _tried(services: Services, access: ModelAccess) -> ModelTrial:
     try:
         async with ModelClient(access, services.models) as asking:
             return await trial(asking)
-    except ModelError as error:
+    except AskFailed as error:
         return ModelTrial(passed=False, error=error.fault, duration_ms=0)
 
 
-def _note_limits(limits: Limits, new: NewModel | ModelChanges) -> None:
+def _note_limits(limits: LimitFields, new: NewModel | ModelChanges) -> None:
     """Adds the limits that are given."""
     if new.max_concurrency is not None:
         limits["max_concurrency"] = new.max_concurrency

@@ -19,7 +19,7 @@ Request = dict[str, Any]
 Answer = dict[str, Any]
 
 
-class Asker(Protocol):
+class Answerer(Protocol):
     """Who answers."""
 
     async def answer(self, request: bytes) -> Answer:
@@ -33,13 +33,13 @@ class Asker(Protocol):
 
 
 _encode = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
-_asker: ContextVar[Asker | None] = ContextVar("asker", default=None)
+_asker: ContextVar[Answerer | None] = ContextVar("asker", default=None)
 _named: set[str] = set()
 _is_settled = False  # whether the module body has run: what is named later is unknown to the version
 
 
 @contextmanager
-def using(asker: Asker) -> Iterator[None]:
+def using(asker: Answerer) -> Iterator[None]:
     """Has `asker` answer what is asked inside the block."""
     token = _asker.set(asker)
     try:
@@ -48,12 +48,12 @@ def using(asker: Asker) -> Iterator[None]:
         _asker.reset(token)
 
 
-def asker_of() -> Asker | None:
+def asker_of() -> Answerer | None:
     """Who answers here, if anybody does."""
     return _asker.get()
 
 
-def current() -> Asker:
+def current() -> Answerer:
     """Who answers here. Raises RuntimeError where nobody does."""
     asker = asker_of()
     if asker is None:

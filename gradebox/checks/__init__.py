@@ -1,6 +1,6 @@
 """Checks: graders that pass or fail with a reason, over a completion and over what an agent did.
 
-    check.py       `Check`, and how values are compared and quoted
+    check.py       `ThreadCheck`, and how values are compared and quoted
     text.py        checks of the completion
     trajectory.py  `Trajectory`: the steps of an agent, from the thread's turns or from its metadata
     steps.py       checks of an agent's tool calls and steps
@@ -9,7 +9,7 @@
 Graders see these modules inside the sandbox, so they import nothing but the standard library, and that late.
 """
 
-from gradebox.checks.check import Check
+from gradebox.checks.check import ThreadCheck
 from gradebox.checks.run import Checks, run_all
 from gradebox.checks.steps import (
     called,
@@ -42,10 +42,10 @@ from gradebox.checks.text import (
 from gradebox.checks.trajectory import Output, Step, Trajectory
 
 __all__ = [
-    "Check",
     "Checks",
     "Output",
     "Step",
+    "ThreadCheck",
     "Trajectory",
     "called",
     "called_in_order",

@@ -13,7 +13,7 @@ Problem = Callable[[StringThread], str | None]
 """Why a thread fails; None where it passes."""
 
 
-class Check:
+class ThreadCheck:
     """Whether a thread passes: `contains("x")(thread)` is a `Score` of 1.0, or of 0.0 with the reason."""
 
     __slots__ = ("_problem", "name", "settings")

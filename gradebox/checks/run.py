@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gradebox.checks import steps, text
-from gradebox.checks.check import Check, quoted
+from gradebox.checks.check import ThreadCheck, quoted
 from gradebox.checks.trajectory import Trajectory
 from gradebox.score import DETAILS_BYTES, Score
 from gradebox.thread import StringThread
@@ -16,10 +16,10 @@ _CHARACTER_BYTES = 6  # of one in JSON, at most
 _ROOM = DETAILS_BYTES - 512  # for the summary
 _REASON_CHARACTERS = 1_000
 
-AnyCheck = Check | Callable[[StringThread], object]
+AnyCheck = ThreadCheck | Callable[[StringThread], object]
 """A check, or a function of a thread that returns what is 1 or 0: a `Score`, a number, a boolean."""
 
-_MADE_BY: dict[str, Callable[..., Check]] = {
+_MADE_BY: dict[str, Callable[..., ThreadCheck]] = {
     make.__name__: make
     for make in (
         *(text.contains, text.not_contains, text.matches, text.not_matches, text.starts_with, text.ends_with),
@@ -106,7 +106,7 @@ def _result(check: AnyCheck, thread: StringThread) -> Score:
 
 
 def _name_of(check: AnyCheck) -> str:
-    return repr(check) if isinstance(check, Check) else quoted(check)
+    return repr(check) if isinstance(check, ThreadCheck) else quoted(check)
 
 
 def _listed(results: list[tuple[str, Score]]) -> list[dict[str, Any]]:

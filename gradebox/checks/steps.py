@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gradebox.checks.check import Check, count_of, quoted, same, text_of
+from gradebox.checks.check import ThreadCheck, count_of, quoted, same, text_of
 from gradebox.checks.trajectory import Output, Trajectory
 from gradebox.thread import StringThread
 
@@ -12,7 +12,7 @@ _NAMED = 20  # outputs that a reason lists
 
 def called(
     tool: str, arguments: Mapping[str, Any] | None = None, times: int | None = None, exact: bool = False
-) -> Check:
+) -> ThreadCheck:
     """The tool was called: at least once, or exactly so many times.
 
     Args:
@@ -44,10 +44,10 @@ def called(
         **({} if times is None else {"times": times}),
         **({"exact": True} if exact else {}),
     }
-    return Check("called", settings, problem)
+    return ThreadCheck("called", settings, problem)
 
 
-def not_called(tool: str) -> Check:
+def not_called(tool: str) -> ThreadCheck:
     """The tool was never called."""
     text_of("not_called", "tool", tool)
 
@@ -55,28 +55,28 @@ def not_called(tool: str) -> Check:
         found = [call.value for call in _calls(thread) if call.type == tool]
         return f"expected no call of {quoted(tool)}, found {len(found)}: {quoted(found)}" if found else None
 
-    return Check("not_called", {"tool": tool}, problem)
+    return ThreadCheck("not_called", {"tool": tool}, problem)
 
 
-def called_in_order(tools: Sequence[str]) -> Check:
+def called_in_order(tools: Sequence[str]) -> ThreadCheck:
     """The tools were called in this order. Other calls may lie between."""
     _check_names("called_in_order", "tools", tools)
-    return Check("called_in_order", {"tools": list(tools)}, lambda thread: _out_of_order(tools, _calls(thread)))
+    return ThreadCheck("called_in_order", {"tools": list(tools)}, lambda thread: _out_of_order(tools, _calls(thread)))
 
 
-def max_tool_calls(n: int) -> Check:
+def max_tool_calls(n: int) -> ThreadCheck:
     """At most `n` calls of tools."""
     count_of("max_tool_calls", "n", n)
     return _at_most("max_tool_calls", n, "calls of tools", lambda thread: len(_calls(thread)))
 
 
-def max_steps(n: int) -> Check:
+def max_steps(n: int) -> ThreadCheck:
     """At most `n` steps: turns of the assistant, or steps in the metadata."""
     count_of("max_steps", "n", n)
     return _at_most("max_steps", n, "steps", lambda thread: len(_trajectory(thread).steps or []))
 
 
-def max_tokens(n: int) -> Check:
+def max_tokens(n: int) -> ThreadCheck:
     """At most `n` tokens in all steps together. It is an error where they are not known of each step."""
     count_of("max_tokens", "n", n)
 
@@ -86,7 +86,7 @@ def max_tokens(n: int) -> Check:
     return _at_most("max_tokens", n, "tokens", total)
 
 
-def max_duration_ms(n: float) -> Check:
+def max_duration_ms(n: float) -> ThreadCheck:
     """At most `n` milliseconds in all steps together. It is an error where they are not known of each step."""
     if not isinstance(n, int | float) or isinstance(n, bool) or not n >= 0:
         raise ValueError(f"max_duration_ms(n=) takes a number of at least 0, and got {n!r:.80}")
@@ -97,7 +97,7 @@ def max_duration_ms(n: float) -> Check:
     return _at_most("max_duration_ms", n, "ms", total)
 
 
-def output_produced(type: str, times: int | None = None) -> Check:  # noqa: A002  # the word of the form of metadata
+def output_produced(type: str, times: int | None = None) -> ThreadCheck:  # noqa: A002  # the word of the form of metadata
     """Some step gave an output of this type: at least one, or exactly so many."""
     text_of("output_produced", "type", type)
     _check_times("output_produced", times)
@@ -109,10 +109,10 @@ def output_produced(type: str, times: int | None = None) -> Check:  # noqa: A002
             return None
         return f"expected an output of type {quoted(type)}{_often(times)}, found {found}; outputs: {_listed(outputs)}"
 
-    return Check("output_produced", {"type": type, **({} if times is None else {"times": times})}, problem)
+    return ThreadCheck("output_produced", {"type": type, **({} if times is None else {"times": times})}, problem)
 
 
-def output_not_produced(type: str) -> Check:  # noqa: A002
+def output_not_produced(type: str) -> ThreadCheck:  # noqa: A002
     """No step gave an output of this type."""
     text_of("output_not_produced", "type", type)
 
@@ -120,10 +120,10 @@ def output_not_produced(type: str) -> Check:  # noqa: A002
         found = sum(output.type == type for output in _trajectory(thread).outputs)
         return f"expected no output of type {quoted(type)}, found {found}" if found else None
 
-    return Check("output_not_produced", {"type": type}, problem)
+    return ThreadCheck("output_not_produced", {"type": type}, problem)
 
 
-def output_matches(fn: Callable[[Output], object], times: int | None = None) -> Check:
+def output_matches(fn: Callable[[Output], object], times: int | None = None) -> ThreadCheck:
     """The function is true of some output: of at least one, or of exactly so many."""
     if not callable(fn):
         raise ValueError(f"output_matches(fn=) takes a function of an output, and got {fn!r:.80}")
@@ -136,13 +136,13 @@ def output_matches(fn: Callable[[Output], object], times: int | None = None) -> 
             return None
         return f"expected an output that {quoted(fn)} fits{_often(times)}, found {found}; outputs: {_listed(outputs)}"
 
-    return Check("output_matches", {"fn": fn, **({} if times is None else {"times": times})}, problem)
+    return ThreadCheck("output_matches", {"fn": fn, **({} if times is None else {"times": times})}, problem)
 
 
-def output_sequence(types: Sequence[str]) -> Check:
+def output_sequence(types: Sequence[str]) -> ThreadCheck:
     """Outputs of these types came in this order. Others may lie between."""
     _check_names("output_sequence", "types", types)
-    return Check(
+    return ThreadCheck(
         "output_sequence", {"types": list(types)}, lambda thread: _out_of_order(types, _trajectory(thread).outputs)
     )
 
@@ -177,12 +177,12 @@ def _has(found: object, arguments: Mapping[str, Any] | None, exact: bool) -> boo
     return all(name in found and same(found[name], value) for name, value in arguments.items())
 
 
-def _at_most(name: str, n: float, what: str, count: Callable[[StringThread], float]) -> Check:
+def _at_most(name: str, n: float, what: str, count: Callable[[StringThread], float]) -> ThreadCheck:
     def problem(thread: StringThread) -> str | None:
         found = count(thread)
         return None if found <= n else f"expected at most {n} {what}, found {found}"
 
-    return Check(name, {"n": n}, problem)
+    return ThreadCheck(name, {"n": n}, problem)
 
 
 def _known(total: float | None, member: str) -> float:

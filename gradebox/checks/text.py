@@ -3,31 +3,31 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from gradebox.checks.check import Check, count_of, quoted, same, text_of
+from gradebox.checks.check import ThreadCheck, count_of, quoted, same, text_of
 from gradebox.thread import StringThread
 
 
-def contains(text: str, ignore_case: bool = False) -> Check:
+def contains(text: str, ignore_case: bool = False) -> ThreadCheck:
     """The text is part of the completion."""
     return _found("contains", text, ignore_case, wanted=True)
 
 
-def not_contains(text: str, ignore_case: bool = False) -> Check:
+def not_contains(text: str, ignore_case: bool = False) -> ThreadCheck:
     """The text is no part of the completion."""
     return _found("not_contains", text, ignore_case, wanted=False)
 
 
-def matches(pattern: str) -> Check:
+def matches(pattern: str) -> ThreadCheck:
     """The regular expression is found in the completion."""
     return _searched("matches", pattern, wanted=True)
 
 
-def not_matches(pattern: str) -> Check:
+def not_matches(pattern: str) -> ThreadCheck:
     """The regular expression is not found in the completion."""
     return _searched("not_matches", pattern, wanted=False)
 
 
-def starts_with(text: str) -> Check:
+def starts_with(text: str) -> ThreadCheck:
     """The completion starts with the text."""
     text_of("starts_with", "text", text)
 
@@ -35,10 +35,10 @@ def starts_with(text: str) -> Check:
         said = completion(thread)
         return None if said.startswith(text) else f"expected a start of {quoted(text)}, found {quoted(said)}"
 
-    return Check("starts_with", {"text": text}, problem)
+    return ThreadCheck("starts_with", {"text": text}, problem)
 
 
-def ends_with(text: str) -> Check:
+def ends_with(text: str) -> ThreadCheck:
     """The completion ends with the text."""
     text_of("ends_with", "text", text)
 
@@ -47,10 +47,10 @@ def ends_with(text: str) -> Check:
         found = quoted(said[-200:])
         return None if said.endswith(text) else f"expected an end of {quoted(text)}, found an end of {found}"
 
-    return Check("ends_with", {"text": text}, problem)
+    return ThreadCheck("ends_with", {"text": text}, problem)
 
 
-def equals(value: Any) -> Check:
+def equals(value: Any) -> ThreadCheck:
     """The completion is this text; or it is JSON that says this value, where the value is no text. Nothing is trimmed;
     1 and 1.0 are equal, 1 and true are not.
 
@@ -69,10 +69,10 @@ def equals(value: Any) -> Check:
             return None
         return f"expected JSON that says {quoted(value)}, found {quoted(said)}"
 
-    return Check("equals", {"value": value}, problem)
+    return ThreadCheck("equals", {"value": value}, problem)
 
 
-def satisfies(fn: Callable[[str], object]) -> Check:
+def satisfies(fn: Callable[[str], object]) -> ThreadCheck:
     """The function of the completion is true. What it raises is an error of the grader, and no failure."""
     if not callable(fn):
         raise ValueError(f"satisfies(fn=) takes a function of the completion, and got {fn!r:.80}")
@@ -81,28 +81,28 @@ def satisfies(fn: Callable[[str], object]) -> Check:
         said = completion(thread)
         return None if fn(said) else f"expected what satisfies {quoted(fn)}, found {quoted(said)}"
 
-    return Check("satisfies", {"fn": fn}, problem)
+    return ThreadCheck("satisfies", {"fn": fn}, problem)
 
 
-def max_words(n: int) -> Check:
+def max_words(n: int) -> ThreadCheck:
     """The completion has at most `n` words: parts between white space."""
     count_of("max_words", "n", n)
     return _counted("max_words", n, "words", lambda said: len(said.split()), is_most=True)
 
 
-def min_words(n: int) -> Check:
+def min_words(n: int) -> ThreadCheck:
     """The completion has at least `n` words."""
     count_of("min_words", "n", n)
     return _counted("min_words", n, "words", lambda said: len(said.split()), is_most=False)
 
 
-def max_characters(n: int) -> Check:
+def max_characters(n: int) -> ThreadCheck:
     """The completion has at most `n` characters."""
     count_of("max_characters", "n", n)
     return _counted("max_characters", n, "characters", len, is_most=True)
 
 
-def is_json() -> Check:
+def is_json() -> ThreadCheck:
     """The completion is JSON, and nothing is around it."""
 
     def problem(thread: StringThread) -> str | None:
@@ -110,10 +110,10 @@ def is_json() -> Check:
         _, wrong = _parsed(said)
         return None if wrong is None else f"expected JSON, found {quoted(said)}: {wrong}"
 
-    return Check("is_json", {}, problem)
+    return ThreadCheck("is_json", {}, problem)
 
 
-def fits_schema(schema: Mapping[str, Any]) -> Check:
+def fits_schema(schema: Mapping[str, Any]) -> ThreadCheck:
     """The completion is JSON that fits a JSON Schema, and nothing is around it.
 
     Raises:
@@ -131,7 +131,7 @@ def fits_schema(schema: Mapping[str, Any]) -> Check:
         wrong = wrong or unfit(found, schema)
         return None if wrong is None else f"expected JSON that fits the schema: {wrong[:400]}; found {quoted(said)}"
 
-    return Check("fits_schema", {"schema": dict(schema)}, problem)
+    return ThreadCheck("fits_schema", {"schema": dict(schema)}, problem)
 
 
 def completion(thread: StringThread) -> str:
@@ -142,7 +142,7 @@ def completion(thread: StringThread) -> str:
     return said
 
 
-def _found(name: str, text: str, ignore_case: bool, wanted: bool) -> Check:
+def _found(name: str, text: str, ignore_case: bool, wanted: bool) -> ThreadCheck:
     text_of(name, "text", text)
     sought = text.casefold() if ignore_case else text
 
@@ -152,10 +152,10 @@ def _found(name: str, text: str, ignore_case: bool, wanted: bool) -> Check:
             return None
         return f"expected {'' if wanted else 'no '}{quoted(text)} in the completion, found {quoted(said)}"
 
-    return Check(name, {"text": text, **({"ignore_case": True} if ignore_case else {})}, problem)
+    return ThreadCheck(name, {"text": text, **({"ignore_case": True} if ignore_case else {})}, problem)
 
 
-def _searched(name: str, pattern: str, wanted: bool) -> Check:
+def _searched(name: str, pattern: str, wanted: bool) -> ThreadCheck:
     import re  # here: a cold sandbox may do without
 
     text_of(name, "pattern", pattern)
@@ -173,17 +173,17 @@ def _searched(name: str, pattern: str, wanted: bool) -> Check:
             return f"expected a match of {quoted(pattern)}, found {quoted(said)}"
         return f"expected no match of {quoted(pattern)}, found {quoted(found.group())} at character {found.start()}"
 
-    return Check(name, {"pattern": pattern}, problem)
+    return ThreadCheck(name, {"pattern": pattern}, problem)
 
 
-def _counted(name: str, n: int, what: str, count: Callable[[str], int], is_most: bool) -> Check:
+def _counted(name: str, n: int, what: str, count: Callable[[str], int], is_most: bool) -> ThreadCheck:
     def problem(thread: StringThread) -> str | None:
         found = count(completion(thread))
         if found <= n if is_most else found >= n:
             return None
         return f"expected at {'most' if is_most else 'least'} {n} {what}, found {found}"
 
-    return Check(name, {"n": n}, problem)
+    return ThreadCheck(name, {"n": n}, problem)
 
 
 def _parsed(text: str) -> tuple[Any, str | None]:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 _decoder = msgspec.json.Decoder(Outcome)
 
 
-class LineReader(Protocol[T]):
+class StreamReader(Protocol[T]):
     """Cuts blocks of bytes into what their lines hold."""
 
     @property
@@ -96,7 +96,7 @@ class OutcomeReader:
         self._seen += sum(1 for _ in takewhile(lambda outcome: outcome.index == last, reversed(fresh)))
 
 
-class ThreadReader:
+class SentThreadReader:
     """Cuts blocks of bytes into threads as they were sent: what JSON says, or the line itself where it is none."""
 
     def __init__(self, after: int | None, limit: int | None = None) -> None:

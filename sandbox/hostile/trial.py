@@ -19,7 +19,7 @@ _LABEL = "hostile@1"
 _HONEST = GraderSource("async def grade(thread):\n    return float(thread.completion())\n")
 
 
-class Asked(Answering, Protocol):
+class AnsweringBatches(Answering, Protocol):
     """What answers graders that ask, while they are proved and in batches."""
 
     def batch_scorer(self, lend: Callable[[], AbstractContextManager[Grading]], asks: Sequence[str]) -> Scorer:
@@ -33,7 +33,7 @@ def is_of_time(fault: str) -> bool:
 
 
 def attempt(
-    case: Case, pool: Pool, canaries: dict[str, str], environment: str = "", answering: Asked | None = None
+    case: Case, pool: Pool, canaries: dict[str, str], environment: str = "", answering: AnsweringBatches | None = None
 ) -> list[str]:
     """What went wrong, in words; empty where all came as it must. `environment` is the SHA-256 of one to be used;
     without `answering`, nothing that a grader asks is there.
@@ -44,7 +44,9 @@ def attempt(
         return [f"no sandbox was to be had any more: {error}"]
 
 
-def _attempt(case: Case, pool: Pool, canaries: dict[str, str], environment: str, answering: Asked | None) -> list[str]:
+def _attempt(
+    case: Case, pool: Pool, canaries: dict[str, str], environment: str, answering: AnsweringBatches | None
+) -> list[str]:
     started = time.monotonic()
     report, text = _upload(case, pool, case.source(canaries), environment, answering)
     faults = case.faults_of_report(report)
@@ -60,7 +62,9 @@ def _attempt(case: Case, pool: Pool, canaries: dict[str, str], environment: str,
     return faults + _late(case, "the batch", started) + _still_serves(pool)
 
 
-def _upload(case: Case, pool: Pool, source: bytes, environment: str, answering: Asked | None) -> tuple[Report, str]:
+def _upload(
+    case: Case, pool: Pool, source: bytes, environment: str, answering: AnsweringBatches | None
+) -> tuple[Report, str]:
     try:
         text = from_bytes(source)
     except SourceRefused as refused:

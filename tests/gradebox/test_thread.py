@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gradebox.thread import StringThread, StringTurn
-from gradebox.thread_forms import ROLES, Step, ToolCall
+from gradebox.thread_forms import ROLES, AssistantTurn, ToolCall
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "search", "arguments": '{"q": "gradebox"}'}}
 AGENT: list[dict[str, Any]] = [
@@ -54,7 +54,7 @@ def test_messages_are_read_whole() -> None:
     assert thread.completion() == "It is there."
     assert thread.raw_messages() == AGENT
     call = ToolCall("search", {"q": "gradebox"}, "found", "c1")
-    assert thread.steps == [Step("", [call]), Step("It is there.", [])]
+    assert thread.steps == [AssistantTurn("", [call]), AssistantTurn("It is there.", [])]
     assert thread.tool_calls == [call]
     assert StringThread.from_json(thread.to_json()) == thread
 
@@ -82,7 +82,7 @@ def test_odd_tool_calls_do_not_fail() -> None:
 
 def test_a_plain_thread_has_steps_and_no_calls() -> None:
     thread = StringThread([("user", "q"), ("assistant", "a")])
-    assert (thread.steps, thread.tool_calls) == ([Step("a", [])], [])
+    assert (thread.steps, thread.tool_calls) == ([AssistantTurn("a", [])], [])
     assert thread.raw_messages() == [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 
 

@@ -24,12 +24,12 @@ from gradebox.schemas import ModelDefaults, ModelTrial, Price
 from models import connections, replies, store_calls
 from models.ask_counts import AskCounts
 from models.asker import Answer, Asker, Who
-from models.errors import ModelError
+from models.errors import AskFailed
 from models.patience import Patience
 from models.settings import ModelSettings
 from storage import spending
 from storage.connection import check_format, connect
-from storage.models import Limits
+from storage.models import LimitFields
 from storage.spending import Budget
 from storage.spool import Spool
 from storage.store import Store
@@ -65,7 +65,7 @@ def asking(store: Store, ask_s: float = 30) -> Iterator[Asker]:
 
 
 def register(
-    store: Store, server: ModelServer, model: str = "m", timeout_s: float = 5, **limits: Unpack[Limits]
+    store: Store, server: ModelServer, model: str = "m", timeout_s: float = 5, **limits: Unpack[LimitFields]
 ) -> None:
     defaults = ModelDefaults(temperature=0)
     store.models.create("default", "judge", server.base_url, model, KEY, defaults, timeout_s, **limits)
@@ -142,7 +142,7 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
         body = b'{"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":1,"completion_tokens":%d}}' % tokens
         usage = replies.read(body, KEY).usage
         spent = Spent(1, 0, *usage, sum(usage) * 1_000_000 / 1e6)
-        who = spending.Asked("default", "model:judge", "g", "")
+        who = spending.CountedAsk("default", "model:judge", "g", "")
         store.spending.count(args=spending.arguments(who, spending.Keeping(0, 1), spent, "USD"))
         counted.append(usage.output_tokens)
     assert counted == [(1 << 24) - 1, 0, 0, 0]
@@ -158,8 +158,8 @@ def test_what_a_server_says_that_a_reply_cost_can_be_counted_at_any_price(store:
 def test_a_large_answer_of_small_parts_is_read_at_once(read: Callable[..., object], body: bytes) -> None:
     """On the event loop of all projects."""
     began = process_time()
-    with suppress(ModelError):
-        assert isinstance(read(body=body), ModelError)
+    with suppress(AskFailed):
+        assert isinstance(read(body=body), AskFailed)
     assert process_time() - began < 0.15
 
 

@@ -15,8 +15,8 @@ import pytest
 from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial
 from models.client import ModelClient
-from models.errors import ModelError, Usage
-from models.replies import Reply, told
+from models.errors import AskFailed, TokenUsage
+from models.replies import ServerReply, told
 from models.settings import ModelSettings
 from models.trial import trial
 from storage.models import ModelAccess
@@ -46,13 +46,13 @@ def asked(
     return asyncio.run(main())
 
 
-def chat(to: ModelAccess, settings: ModelSettings = HERE, **options: Any) -> Reply:
-    reply: Reply = asked(to, lambda client: client.chat(QUESTION, **options), settings)
+def chat(to: ModelAccess, settings: ModelSettings = HERE, **options: Any) -> ServerReply:
+    reply: ServerReply = asked(to, lambda client: client.chat(QUESTION, **options), settings)
     return reply
 
 
 def fault(to: ModelAccess, settings: ModelSettings = HERE) -> ModelFault:
-    with pytest.raises(ModelError) as raised:
+    with pytest.raises(AskFailed) as raised:
         chat(to, settings)
     assert KEY not in str(raised.value)
     assert KEY not in repr(raised.value)
@@ -64,7 +64,7 @@ def test_a_reply(server: ModelServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-operator")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
-    assert chat(access(server)) == Reply('{"answer": "yes"}', "stop", False, Usage(10, 5))
+    assert chat(access(server)) == ServerReply('{"answer": "yes"}', "stop", False, TokenUsage(10, 5))
     assert server.bodies == [{"model": "m", "messages": QUESTION, "temperature": 0}]
     sent = {name.lower(): value for name, value in server.headers[0].items()}
     assert sent["authorization"] == f"Bearer {KEY}"
@@ -163,7 +163,7 @@ def test_a_name_that_is_rebound_is_asked_at_the_address_that_was_checked(server:
         async with ModelClient(to, HERE, resolve) as client:
             seen.append(await client.chat(QUESTION))
             for _ in range(2):
-                with pytest.raises(ModelError, match="never asked") as raised:
+                with pytest.raises(AskFailed, match="never asked") as raised:
                     await client.chat(QUESTION)
                 seen.append(raised.value.fault.kind)
         return seen
@@ -177,7 +177,7 @@ def test_the_next_address_is_tried_where_one_takes_no_connection(server: ModelSe
     async def resolve(_host: str, _port: int) -> Sequence[str]:
         return ["127.0.0.77", "127.0.0.1"]
 
-    async def main() -> Reply:
+    async def main() -> ServerReply:
         to = replace(access(server), base_url=f"http://model.example.com:{server.server_address[1]}/v1")
         async with ModelClient(to, HERE, resolve) as client:
             return await client.chat(QUESTION)

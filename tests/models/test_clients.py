@@ -4,7 +4,7 @@ import asyncio
 import threading
 from collections.abc import Sequence
 
-from models.clients import Names
+from models.clients import AddressCache
 
 
 def test_names_that_are_never_answered_are_those_of_their_own_project() -> None:
@@ -16,7 +16,7 @@ def test_names_that_are_never_answered_are_those_of_their_own_project() -> None:
         return [f"10.0.0.{port}"]
 
     async def look_up() -> None:
-        names = Names(find)
+        names = AddressCache(find)
         slow = [asyncio.create_task(names.resolve("one", f"{n}.slow", 1)) for n in range(40)]
         await asyncio.sleep(0.05)
         slow.append(asyncio.create_task(names.resolve("one", "quick", 1)))
@@ -37,7 +37,7 @@ def test_a_name_is_looked_up_once_for_all_that_ask_at_once() -> None:
         return ["10.0.0.1"]
 
     async def look_up() -> None:
-        names = Names(find)
+        names = AddressCache(find)
         told = await asyncio.gather(*(names.resolve("one", "x", 1) for _ in range(20)))
         assert told == [["10.0.0.1"]] * 20
         names.close()

@@ -16,7 +16,7 @@ from cryptography.x509.oid import NameOID
 from examples.model_server import ModelServer
 from gradebox.schemas import ModelDefaults
 from models.client import ModelClient
-from models.errors import ModelError
+from models.errors import AskFailed
 from models.settings import ModelSettings
 from storage.models import ModelAccess
 
@@ -81,7 +81,7 @@ def test_the_name_is_asked_for_and_checked(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_certificate_of_another_name_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(tmp_path, "others.example", monkeypatch) as (port, _), pytest.raises(ModelError) as refused:
+    with serving(tmp_path, "others.example", monkeypatch) as (port, _), pytest.raises(AskFailed) as refused:
         chat(port)
     assert refused.value.fault.kind == "unreachable"
     assert "certificate" in str(refused.value).lower()
@@ -91,6 +91,6 @@ def test_a_certificate_that_nobody_trusts_is_refused(tmp_path: Path, monkeypatch
     with serving(tmp_path, NAME, monkeypatch) as (port, asked):
         (tmp_path / "other").mkdir()
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate(tmp_path / "other", NAME)))
-        with pytest.raises(ModelError, match=r"(?i)certificate"):
+        with pytest.raises(AskFailed, match=r"(?i)certificate"):
             chat(port)
     assert asked == [NAME]

@@ -10,7 +10,7 @@ from redis import Redis
 
 from storage import environment_data, environment_records, names
 from storage.audit import Audit
-from storage.environment_data import KEPT_S, EnvironmentData
+from storage.environment_data import KEPT_S, EnvironmentDataStore
 from storage.environments import Environments
 from storage.errors import NotFound, QuotaExceeded, Refused
 from storage.janitor import Janitor
@@ -156,7 +156,7 @@ def test_files_that_redis_has_lost_are_removed_and_others_stay(store: Store, tmp
 
 
 def test_a_project_has_a_bounded_number(store: Store, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = EnvironmentData(redis, store.spool, Quotas(builds=2))
+    few = EnvironmentDataStore(redis, store.spool, Quotas(builds=2))
     monkeypatch.setattr(store, "environment_data", few)
     upload = DataUpload(store, "default")  # begins while there is room
     upload.write(b"late")

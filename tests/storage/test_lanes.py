@@ -6,8 +6,8 @@ from redis import Redis
 from storage import names
 from storage.batch_plan import Lane
 from storage.chunks import ASKING_CHUNK_LINES, ASKING_GROUP_CHUNK_LINES, GROUP_CHUNK_LINES
-from storage.leases import Standing
-from storage.model_limits import Demand, Limits, arguments
+from storage.leases import UnitStanding
+from storage.model_limits import AskLimits, Demand, arguments
 from storage.processes import ProcessRecord
 from storage.store import Store
 from storage.uploads import Upload
@@ -55,11 +55,11 @@ def test_projects_share_a_lane_whatever_they_have_in_the_other(store: Store) -> 
     accept(store, 3000, asking, project="both")
     mine = store.leases.claim(lane="asking")
     assert mine is not None
-    assert store.leases.advance(mine, 1) == Standing.ALONE
+    assert store.leases.advance(mine, 1) == UnitStanding.ALONE
     accept(store, 10, plain, project="other")
-    assert store.leases.advance(mine, 1) == Standing.ALONE
+    assert store.leases.advance(mine, 1) == UnitStanding.ALONE
     accept(store, 10, asking, project="other")
-    assert store.leases.advance(mine, 1) == Standing.STARVING
+    assert store.leases.advance(mine, 1) == UnitStanding.STARVING
     starving = store.leases.claim(starving=True)
     assert starving is not None
     assert store.batches.get("both", starving.batch).project == "both"
@@ -105,7 +105,7 @@ def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypa
 def test_a_batch_says_which_servers_it_waits_for(store: Store) -> None:
     batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
     demand = Demand(1, 0, 1, away_ms=40_000)
-    told = arguments("default", "model:small-judge", "here:2", Limits(4), demand)
+    told = arguments("default", "model:small-judge", "here:2", AskLimits(4), demand)
     store.model_limits.share(args=told)
     (server,) = store.batches.get("default", batch).waits_for
     assert (server.asked, server.kind, server.seconds) == ("model:small-judge", "unreachable", 40)

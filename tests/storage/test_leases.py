@@ -7,7 +7,7 @@ from redis import Redis
 from storage import names
 from storage.backlog import Waiting
 from storage.connection import text
-from storage.leases import Completed, Lease, Leases, Part, Standing
+from storage.leases import Completed, Lease, Leases, UnitPart, UnitStanding
 from storage.statistics import tally
 from storage.store import Store
 from tests.storage.making import accept, claim, complete_again, finish, outcomes_of, wanted
@@ -148,31 +148,31 @@ def test_an_attempt_goes_on_from_what_the_one_before_kept(store: Store) -> None:
     assert store.leases.release(first, tried=False, outcomes=4)  # asked again after a lost answer
     assert store.batches.get("default", batch).underway == 4
     second = claim(store)
-    assert (second.attempt, second.tries, second.part) == (2, 1, Part(1, 4))
+    assert (second.attempt, second.tries, second.part) == (2, 1, UnitPart(1, 4))
     store.leases.release(second)
     third = claim(store)
-    assert (third.tries, third.part) == (2, Part(1, 4))
+    assert (third.tries, third.part) == (2, UnitPart(1, 4))
     assert store.batches.get("default", batch).underway == 4
     assert not store.leases.release(second, tried=False, outcomes=7)  # it has no lease any more
     assert store.leases.release(third, tried=False, outcomes=8)
-    assert claim(store).part == Part(3, 8)
+    assert claim(store).part == UnitPart(3, 8)
 
 
 def test_a_worker_hears_who_waits(store: Store) -> None:
     exact = wanted(store, "exact")
     accept(store, 3000, exact, project="a")
     first, second = claim(store), claim(store)
-    assert store.leases.advance(first, 1) == Standing.ALONE
+    assert store.leases.advance(first, 1) == UnitStanding.ALONE
     accept(store, 2000, exact, project="b")
-    assert store.leases.advance(first, 1) == Standing.STARVING
+    assert store.leases.advance(first, 1) == UnitStanding.STARVING
     claim(store)
     other = claim(store)
     assert other.batch != first.batch
-    assert store.leases.advance(first, 1) == Standing.SHARED  # three of a's are lent, and one of b's
-    assert store.leases.advance(other, 1) == Standing.ALONE
+    assert store.leases.advance(first, 1) == UnitStanding.SHARED  # three of a's are lent, and one of b's
+    assert store.leases.advance(other, 1) == UnitStanding.ALONE
     store.leases.release(second)
     store.leases.release(second)
-    assert store.leases.advance(second, 1) == Standing.OVER
+    assert store.leases.advance(second, 1) == UnitStanding.OVER
 
 
 def test_the_starving_are_served_before_whose_turn_it_is(store: Store) -> None:

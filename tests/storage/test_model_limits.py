@@ -3,13 +3,13 @@
 from time import sleep
 
 from storage import names
-from storage.model_limits import Demand, Limits, Share, arguments
+from storage.model_limits import AskLimits, Demand, Share, arguments
 from storage.store import Store
 
-LIMITS = Limits(16)
+LIMITS = AskLimits(16)
 
 
-def share(store: Store, process: str, demand: Demand, limits: Limits = LIMITS, gone_ms: int = 10_000) -> Share:
+def share(store: Store, process: str, demand: Demand, limits: AskLimits = LIMITS, gone_ms: int = 10_000) -> Share:
     told = arguments("default", "model:judge", process, limits, demand, gone_ms)
     return Share(*store.model_limits.share(args=told))
 
@@ -48,7 +48,7 @@ def test_no_more_than_the_limit_is_ever_lent(store: Store) -> None:
 
 
 def test_one_place_goes_round(store: Store) -> None:
-    one = Limits(1)
+    one = AskLimits(1)
     had = {"a": 0, "b": 0, "c": 0}
     holds = ""
     for _ in range(60):
@@ -72,7 +72,7 @@ def test_what_a_killed_process_held_comes_back(store: Store) -> None:
 
 
 def test_requests_a_minute(store: Store) -> None:
-    limits = Limits(100, requests_per_minute=600)
+    limits = AskLimits(100, requests_per_minute=600)
     assert share(store, "a", wants(80), limits).begun == 50  # five seconds' worth
     told = share(store, "a", wants(30), limits)
     assert told.begun <= 1
@@ -83,7 +83,7 @@ def test_requests_a_minute(store: Store) -> None:
 
 
 def test_tokens_a_minute(store: Store) -> None:
-    limits = Limits(100, tokens_per_minute=12_000)  # 200 a second, 1000 at once
+    limits = AskLimits(100, tokens_per_minute=12_000)  # 200 a second, 1000 at once
     assert share(store, "a", wants(80, guess=100), limits).begun == 10
     assert share(store, "a", wants(80, guess=100), limits).begun <= 1  # what came in meanwhile
     told = share(store, "a", wants(80, guess=100, missed=2000), limits)  # ten took three times as much

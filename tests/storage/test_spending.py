@@ -5,14 +5,14 @@ from typing import Any
 
 from gradebox.outcome import Spent
 from storage import names
-from storage.spending import Asked, Budget, Keeping, Standing, Totals, arguments, digest, standing
+from storage.spending import Budget, BudgetStanding, CountedAsk, Keeping, Totals, arguments, digest, standing
 from storage.store import Store
 
-ASKED = Asked("default", "model:judge", "polite", "b1", "USD")
+ASKED = CountedAsk("default", "model:judge", "polite", "b1", "USD")
 KEEPING = Keeping(1 << 20, 3600)
 
 
-def count(store: Store, asked: Asked = ASKED, keeping: Keeping = KEEPING, **members: Any) -> Standing:
+def count(store: Store, asked: CountedAsk = ASKED, keeping: Keeping = KEEPING, **members: Any) -> BudgetStanding:
     return standing(store.spending.count(args=arguments(asked, keeping, **members)))
 
 

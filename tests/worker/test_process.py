@@ -11,7 +11,7 @@ from rq import Queue
 from rq.serializers import JSONSerializer
 
 from storage import outcomes
-from storage.leases import Part
+from storage.leases import UnitPart
 from storage.store import Store
 from tests.storage.making import claim
 from tests.worker.conftest import ROOT, Worker, over, scores, submit, wait_until
@@ -45,7 +45,7 @@ def test_a_worker_told_to_stop_gives_its_unit_back_with_what_is_done(
     assert found.underway > 0
     again = claim(store)
     assert (again.unit, again.attempt, again.tries) == (0, 2, 1)
-    assert again.part == Part(1, found.underway)
+    assert again.part == UnitPart(1, found.underway)
 
 
 def test_a_cancelled_batch_keeps_no_worker(store: Store, dispatch: Dispatch, start: Callable[[], Worker]) -> None:

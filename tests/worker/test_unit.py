@@ -12,7 +12,7 @@ from sandbox.grading import Grading
 from sandbox.pool import Pool
 from storage import names
 from storage.batch_plan import Wanted
-from storage.leases import Lease, Part
+from storage.leases import Lease, UnitPart
 from storage.store import Store
 from tests.storage.making import accept, claim, proved
 from worker import unit_watch as watches
@@ -81,7 +81,7 @@ def test_a_slow_unit_makes_room_and_the_next_attempt_goes_on(
     assert store.batches.get("default", batch).underway == done
     assert claim(store).batch == other
     second = claim(store)
-    assert (second.batch, second.tries, second.part) == (batch, 1, Part(1, done))
+    assert (second.batch, second.tries, second.part) == (batch, 1, UnitPart(1, done))
     monkeypatch.setattr(watches, "SLICE_S", 60.0)
     whole = scored(context, second)
     assert whole is not None and whole.whole

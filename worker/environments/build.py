@@ -19,7 +19,7 @@ from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed, Uv
 
 
-class Archives(Protocol):
+class ArchiveStore(Protocol):
     """Where what was built is kept."""
 
     def keep(self, sha256: str, archive: Readable) -> None:
@@ -33,7 +33,7 @@ Told = Callable[[str], None]
 def build(
     requirements: Sequence[str],
     pool: Pool,
-    archives: Archives,
+    archives: ArchiveStore,
     settings: EnvironmentSettings,
     told: Told,
     data: IO[bytes] | None = None,

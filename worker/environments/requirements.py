@@ -9,7 +9,7 @@ MOST = 50
 CHARACTERS = 200
 
 
-class NotAllowed(ValueError):
+class RequirementRefused(ValueError):
     """What was asked for cannot be built. The message says what to change."""
 
 
@@ -17,29 +17,31 @@ def read(requirements: Sequence[str]) -> list[str]:
     """The requirements in one form, sorted; there may be none.
 
     Raises:
-        NotAllowed: one of them is more than a name with versions and extras, or there are too many.
+        RequirementRefused: one of them is more than a name with versions and extras, or there are too many.
     """
     if len(requirements) > MOST:
-        raise NotAllowed(f"there are {len(requirements)} requirements, and at most {MOST} can be asked for")
+        raise RequirementRefused(f"there are {len(requirements)} requirements, and at most {MOST} can be asked for")
     return sorted({_read(one) for one in requirements})
 
 
 def _read(text: str) -> str:
     shown = repr(text[:80])
     if len(text) > CHARACTERS:
-        raise NotAllowed(f"the requirement {shown} is {len(text)} characters long, and at most {CHARACTERS} are read")
+        raise RequirementRefused(
+            f"the requirement {shown} is {len(text)} characters long, and at most {CHARACTERS} are read"
+        )
     try:
         requirement = Requirement(text)
     except InvalidRequirement as error:
-        raise NotAllowed(
+        raise RequirementRefused(
             f"{shown} is no requirement: write a package's name, and versions where it matters, such as sympy==1.14. "
             "Options, paths and URLs cannot be asked for"
         ) from error
     if requirement.url is not None:
-        raise NotAllowed(f"{shown} names a URL: environments are built from the service's package index alone")
+        raise RequirementRefused(f"{shown} names a URL: environments are built from the service's package index alone")
     if requirement.marker is not None:
-        raise NotAllowed(f"{shown} has a marker: sandboxes are all alike, leave out what follows the semicolon")
+        raise RequirementRefused(f"{shown} has a marker: sandboxes are all alike, leave out what follows the semicolon")
     if any(specifier.operator == "===" for specifier in requirement.specifier):
-        raise NotAllowed(f"{shown} compares by ===: write ==")
+        raise RequirementRefused(f"{shown} compares by ===: write ==")
     extras = f"[{','.join(sorted(requirement.extras))}]" if requirement.extras else ""
     return f"{canonicalize_name(requirement.name)}{extras}{requirement.specifier}"

@@ -63,7 +63,7 @@ def read(config: GraderConfigInput, kind: Kind) -> Config:
     raise invalid(f"graderConfig holds {names}, and a grader of type {_TYPES[kind].name} takes one config, its own")
 
 
-class Registered(Protocol):
+class KnownServers(Protocol):
     """What a project has registered."""
 
     def has_model(self, key: str) -> bool:
@@ -98,7 +98,7 @@ def _without_id(example: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in example.items() if name != "id" and (name, value) != ("reasoning", None)}
 
 
-def grader(project: Project, kept: GraderRecord, version: Version, there: Registered) -> types.Grader:
+def grader(project: Project, kept: GraderRecord, version: Version, there: KnownServers) -> types.Grader:
     """A grader with its newest version, as the SDK reads it."""
     return types.Grader(
         id=ids.of_grader(kept),
@@ -114,7 +114,7 @@ def grader(project: Project, kept: GraderRecord, version: Version, there: Regist
     )
 
 
-def _output(kept: GraderRecord, source: str, config: dict[str, Any], there: Registered) -> config_types.GraderConfig:
+def _output(kept: GraderRecord, source: str, config: dict[str, Any], there: KnownServers) -> config_types.GraderConfig:
     match kept.kind:
         case "function" | "checks" | "combine" | "multi_criteria" | "pairwise_judge":
             return config_types.FunctionConfigOutput(source_code=source, description=kept.description or None)
@@ -165,7 +165,7 @@ def _criteria(key: PrebuiltCriteriaKey) -> config_types.PrebuiltCriteria:
     return config_types.PrebuiltCriteria(key=key, name=words, description=words)
 
 
-def _lacks(model: str, there: Registered) -> str | None:
+def _lacks(model: str, there: KnownServers) -> str | None:
     """Why a judge cannot ask its model, if it cannot."""
     return None if there.has_model(model) else f"the project has no model {model!r}: register one of that key"
 

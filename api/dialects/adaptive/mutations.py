@@ -25,8 +25,8 @@ from api.dialects.adaptive.inputs import (
     RemoteConfigInput,
     RemoteEnvCreate,
 )
+from api.dialects.adaptive.project_servers import endpoint_at
 from api.dialects.adaptive.queries import shown
-from api.dialects.adaptive.registered import endpoint_at
 from api.dialects.adaptive.scalars import IdOrKey
 from api.dialects.adaptive.types import Info
 from api.http.problems import invalid
@@ -61,7 +61,7 @@ class Mutation:
     @strawberry.mutation
     def create_grader(self, info: Info, project: IdOrKey, input: GraderCreateInput) -> types.Grader:  # noqa: A002  # the schema's name
         """Keeps a new grader; one that can be run is proved first."""
-        asking, found = info.context, info.context.project(project, "manage")
+        context, found = info.context, info.context.project(project, "manage")
         if input.key is None:
             raise invalid("a grader has a key: 1-64 of a-z 0-9 . _ - and starting with a letter or digit")
         _check_metric(input.metric)
@@ -70,10 +70,10 @@ class Mutation:
         new = bodies.convert(fields, NewGrader)
         if isinstance(config, CustomConfigInput):
             texts = new.name or new.key, new.description or ""
-            grader = asking.services.store.graders.create(found.key, new.key, *texts, configs.declared(config))
+            grader = context.services.store.graders.create(found.key, new.key, *texts, configs.declared(config))
         else:
-            with _written(asking.services, found.key, new.key, config) as sent:
-                grader = create_function(asking.caller.of_project(found.key), asking.services, sent, new)
+            with _written(context.services, found.key, new.key, config) as sent:
+                grader = create_function(context.caller.of_project(found.key), context.services, sent, new)
         return shown(info, found, grader)
 
     @strawberry.mutation

@@ -5,7 +5,7 @@ from contextlib import suppress
 import strawberry
 
 from api.dialects.adaptive import configs, ids, types
-from api.dialects.adaptive.asking import size_of
+from api.dialects.adaptive.query_context import size_of
 from api.dialects.adaptive.scalars import IdOrKey, timestamp
 from api.dialects.adaptive.types import Info
 from gradebox import schemas

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 from api.access.auth import identify
 from api.access.callers import Caller, WaitingClient
-from api.dialects.adaptive.asking import ANSWER_BYTES, TOO_LONG, Asking, size_of
+from api.dialects.adaptive.query_context import ANSWER_BYTES, TOO_LONG, QueryContext, size_of
 from api.http.problems import AWAY, ProblemError, invalid, problem_of, too_large
 from api.http.request_id import request_id
 from api.intake import bodies
@@ -80,7 +80,7 @@ def _read(body: bytes) -> tuple[Operation, bool]:
 
 def _answer(caller: Caller, services: Services, key: ApiKey, asked: Operation, number: str) -> bytes:
     """The answer as JSON. Raises ProblemError where it is too long, and what `_execute` raises."""
-    result = _execute(asked, Asking(services, key, caller))
+    result = _execute(asked, QueryContext(services, key, caller))
     body: dict[str, Any] = {"data": result.data}
     if result.errors:
         body["errors"] = [_formatted(number, error) for error in result.errors]
@@ -95,7 +95,7 @@ def _place_of(key: ApiKey) -> str:
     return key.projects[0] if own else f"key:{key.id}"
 
 
-def _execute(asked: Operation, asking: Asking) -> "ExecutionResult":
+def _execute(asked: Operation, context: QueryContext) -> "ExecutionResult":
     from strawberry.schema.exceptions import CannotGetOperationTypeError
     from strawberry.types import ExecutionResult
 
@@ -103,7 +103,7 @@ def _execute(asked: Operation, asking: Asking) -> "ExecutionResult":
 
     name = asked.operation_name
     try:
-        result = SCHEMA.execute_sync(asked.query, asked.variables, context_value=asking, operation_name=name)
+        result = SCHEMA.execute_sync(asked.query, asked.variables, context_value=context, operation_name=name)
     except CannotGetOperationTypeError as error:
         raise invalid(f"the query has no operation {name!r}" if name else "the query has no operation") from error
     assert isinstance(result, ExecutionResult)

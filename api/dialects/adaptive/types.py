@@ -9,7 +9,6 @@ from strawberry.scalars import JSON
 
 from api.access.auth import may
 from api.dialects.adaptive import ids
-from api.dialects.adaptive.asking import Asking
 from api.dialects.adaptive.config_types import GraderConfig, Model
 from api.dialects.adaptive.enums import (
     GraderTypeEnum,
@@ -17,10 +16,11 @@ from api.dialects.adaptive.enums import (
     MetricScoringType,
     RemoteEnvStatus,
 )
+from api.dialects.adaptive.query_context import QueryContext
 from api.dialects.adaptive.scalars import Timestamp, timestamp
 from gradebox import schemas
 
-Info = strawberry.Info[Asking, None]
+Info = strawberry.Info[QueryContext, None]
 
 
 @strawberry.type

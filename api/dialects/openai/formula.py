@@ -6,12 +6,12 @@ from api.dialects.openai.refused import OpenAIProblem
 from gradebox.judges import formula
 from gradebox.judges.formula import Undefined
 
-__all__ = ["Formula", "Undefined"]
+__all__ = ["OpenAIFormula", "Undefined"]
 
 _PARAM = "grader.calculate_output"
 
 
-class Formula:
+class OpenAIFormula:
     """A formula that names nothing but these graders and the eight functions. Raises OpenAIProblem where it does."""
 
     def __init__(self, text: str, graders: Collection[str]) -> None:

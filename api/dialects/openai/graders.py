@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 import msgspec
 
 from api.dialects.openai import templates
-from api.dialects.openai.formula import Formula
+from api.dialects.openai.formula import OpenAIFormula
 from api.dialects.openai.refused import OpenAIProblem
 
 GRADERS = 16
@@ -106,7 +106,7 @@ class Multi(msgspec.Struct):
 
     kind: ClassVar[str] = "multi"
     graders: "Mapping[str, Single]"
-    formula: Formula
+    formula: OpenAIFormula
     name: _Named = ""
 
 
@@ -132,7 +132,7 @@ def read(value: Mapping[str, Any]) -> Grader:
     if not 0 < len(graders) <= GRADERS:
         raise OpenAIProblem(f"these are {len(graders)} graders, and a multi holds 1 to {GRADERS}", "grader.graders")
     read_ones = {name: _single(part, f"grader.graders.{name}") for name, part in graders.items()}
-    return Multi(read_ones, Formula(multi.calculate_output, graders), multi.name)
+    return Multi(read_ones, OpenAIFormula(multi.calculate_output, graders), multi.name)
 
 
 def _single(value: Mapping[str, Any], param: str) -> Single:

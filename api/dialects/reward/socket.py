@@ -48,18 +48,18 @@ REASON_BYTES = 123  # of a close frame, by the protocol
 _log = logging.getLogger(__name__)
 
 
-class Asked(NamedTuple):
+class AskedThread(NamedTuple):
     """A thread as a line of JSON, and the id to answer under."""
 
     line: bytes
     id: int
 
 
-def _read(text: str, longest: int) -> Asked:
+def _read(text: str, longest: int) -> AskedThread:
     request = bodies.parse(text.encode(), Request)
     if request.id is None:
         raise invalid("a request over a websocket has an `id`")
-    return Asked(line_of(request, longest), request.id)
+    return AskedThread(line_of(request, longest), request.id)
 
 
 class Conversation:
@@ -77,7 +77,7 @@ class Conversation:
     async def serve(self) -> None:
         """Scores what comes until the client closes, or sends what cannot be answered."""
         await self._socket.accept()
-        sending, receiving = create_memory_object_stream[Asked](WAITING)
+        sending, receiving = create_memory_object_stream[AskedThread](WAITING)
         refusal = ""
         async with create_task_group() as group, sending:
             self._scope = group.cancel_scope
@@ -106,7 +106,7 @@ class Conversation:
             reason = refusal.encode()[:REASON_BYTES].decode(errors="ignore")
             await self._socket.close(POLICY_VIOLATION, reason)
 
-    async def _refuse(self, asked: Asked) -> None:
+    async def _refuse(self, asked: AskedThread) -> None:
         self._services.memory.let_go(self._socket.scope, len(asked.line))
         detail = f"{WAITING} requests of this connection wait for their answers: send fewer ahead"
         await self._send(self._unscored(asked, ProblemError(BUSY, "busy", detail)))
@@ -118,7 +118,7 @@ class Conversation:
         self._gave_way = True
         self._scope.cancel()
 
-    async def _next(self) -> Asked:
+    async def _next(self) -> AskedThread:
         """Raises WebSocketDisconnect, or ProblemError where there is no id to answer under."""
         while True:
             message = await self._socket.receive()
@@ -133,7 +133,7 @@ class Conversation:
             else:
                 return asked
 
-    async def _score(self, receiving: MemoryObjectReceiveStream[Asked]) -> None:
+    async def _score(self, receiving: MemoryObjectReceiveStream[AskedThread]) -> None:
         """A scorer's life. It ends early where nobody is there to be answered."""
         with receiving, suppress(WebSocketDisconnect, WebSocketDisconnected):
             async for first in receiving:
@@ -145,7 +145,7 @@ class Conversation:
                 if not self._under_way:
                     self._wait()
 
-    async def _answers(self, group: Sequence[Asked]) -> list[Response]:
+    async def _answers(self, group: Sequence[AskedThread]) -> list[Response]:
         services, target = self._services, self._target
         try:
             await enter(self._socket, services, target.project, "score")  # the key may have been revoked meanwhile
@@ -159,7 +159,7 @@ class Conversation:
                 _log.error("request %s met what is away", request_id(self._socket.scope), exc_info=error)
             return [self._unscored(asked, error) for asked in group]
 
-    def _unscored(self, asked: Asked, error: Exception) -> Response:
+    def _unscored(self, asked: AskedThread, error: Exception) -> Response:
         problem = problem_of(error)
         told = {
             "kind": problem.name,
@@ -176,7 +176,7 @@ class Conversation:
             await self._socket.send_text(json.dumps({"id": answer.id, "chunk": piece}))
 
 
-def _waiting(receiving: MemoryObjectReceiveStream[Asked], size: int) -> Iterator[Asked]:
+def _waiting(receiving: MemoryObjectReceiveStream[AskedThread], size: int) -> Iterator[AskedThread]:
     """What else has come, as much as is scored together with something of this size."""
     for _ in range(TOGETHER - 1):
         if size >= TOGETHER_BYTES:

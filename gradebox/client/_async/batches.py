@@ -9,7 +9,7 @@ from gradebox.client import calls
 from gradebox.client._async.transport import AsyncTransport
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice, Labels
-from gradebox.client.line_readers import OutcomeReader, ThreadReader
+from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.outcomes import Rewards
 from gradebox.client.recorded_scores import RecordedScore, score_lines
 from gradebox.client.rows import Columns, with_columns
@@ -101,7 +101,7 @@ class AsyncBatchHandle:
         self, outcomes: AsyncIterator[Outcome], after: int | None, limit: int | None
     ) -> AsyncIterator[tuple[Outcome, Any]]:
         path = calls.threads_path(self.status.project, self.id)
-        threads = self._transport.lines(path, ThreadReader(after, limit))
+        threads = self._transport.lines(path, SentThreadReader(after, limit))
         index, thread = -1 if after is None else after, None
         async for outcome in outcomes:
             while index < outcome.index:

@@ -15,7 +15,7 @@ from gradebox.client.versions import Ask, Function, GraderOptions, check_key, ki
 from gradebox.schemas import Isolation, WrittenKind
 
 if TYPE_CHECKING:
-    from gradebox.checks import Check
+    from gradebox.checks import ThreadCheck
     from gradebox.judges import Criterion, CriterionItem, DecidedCase, Example
     from gradebox.judges.combined_part import PartConfig
     from gradebox.judges.criterion import ContextFields
@@ -304,7 +304,7 @@ class AsyncCreation:
         return await self.of_kind(key=key, kind="combine", config=config, **options)
 
     async def checks(
-        self, key: str, checks: Sequence[Check | Mapping[str, Any]], **options: Unpack[GraderOptions]
+        self, key: str, checks: Sequence[ThreadCheck | Mapping[str, Any]], **options: Unpack[GraderOptions]
     ) -> AsyncGraderHandle:
         """Makes a grader that a thread passes which passes all checks: those of `gradebox.checks`, or their JSON, such
         as `{"check": "contains", "text": "x"}`.

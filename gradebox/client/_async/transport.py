@@ -9,7 +9,7 @@ import httpx
 
 from gradebox.client.call import Call
 from gradebox.client.connections import AsyncClientConnections
-from gradebox.client.line_readers import LineReader
+from gradebox.client.line_readers import StreamReader
 from gradebox.client.rules import Rules, error_of, settle
 from gradebox.client.threads import Resend, async_blocks
 
@@ -40,7 +40,7 @@ class AsyncTransport:
             resend.rewind()
         return settle(call, failure, self.rules, attempt)
 
-    async def lines(self, path: str, reader: LineReader[T]) -> AsyncIterator[T]:
+    async def lines(self, path: str, reader: StreamReader[T]) -> AsyncIterator[T]:
         """What `reader` makes of the lines of a stream as they arrive, read on from where a connection broke."""
         attempt = 0
         while True:

@@ -10,7 +10,7 @@ from gradebox.client import calls
 from gradebox.client._sync.transport import Transport
 from gradebox.client.batch_watch import BatchWatch
 from gradebox.client.calls import GraderChoice, Labels
-from gradebox.client.line_readers import OutcomeReader, ThreadReader
+from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.outcomes import Rewards
 from gradebox.client.recorded_scores import RecordedScore, score_lines
 from gradebox.client.rows import Columns, with_columns
@@ -102,7 +102,7 @@ class BatchHandle:
         self, outcomes: Iterator[Outcome], after: int | None, limit: int | None
     ) -> Iterator[tuple[Outcome, Any]]:
         path = calls.threads_path(self.status.project, self.id)
-        threads = self._transport.lines(path, ThreadReader(after, limit))
+        threads = self._transport.lines(path, SentThreadReader(after, limit))
         index, thread = -1 if after is None else after, None
         for outcome in outcomes:
             while index < outcome.index:

@@ -10,7 +10,7 @@ import httpx
 
 from gradebox.client.call import Call
 from gradebox.client.connections import ClientConnections
-from gradebox.client.line_readers import LineReader
+from gradebox.client.line_readers import StreamReader
 from gradebox.client.rules import Rules, error_of, settle
 from gradebox.client.threads import Resend, blocks
 
@@ -41,7 +41,7 @@ class Transport:
             resend.rewind()
         return settle(call, failure, self.rules, attempt)
 
-    def lines(self, path: str, reader: LineReader[T]) -> Iterator[T]:
+    def lines(self, path: str, reader: StreamReader[T]) -> Iterator[T]:
         """What `reader` makes of the lines of a stream as they arrive, read on from where a connection broke."""
         attempt = 0
         while True:

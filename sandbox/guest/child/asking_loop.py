@@ -5,7 +5,7 @@ import selectors
 from collections.abc import Coroutine
 from typing import Any
 
-from sandbox.guest.child.asking_run import Asked, Replay
+from sandbox.guest.child.asking_run import Replay, WaitsForAnswers
 
 
 class _IdleSelector(selectors.SelectSelector):
@@ -16,12 +16,12 @@ class _IdleSelector(selectors.SelectSelector):
         self.replay: Replay | None = None  # none while a run is ended: then nothing is waited for
 
     def select(self, timeout: float | None = None) -> Any:
-        """What is ready. Raises Asked where the loop would wait, and something is asked."""
+        """What is ready. Raises WaitsForAnswers where the loop would wait, and something is asked."""
         if timeout == 0 or not (self.replay is None or self.replay.waiting):
             return super().select(timeout)
         if ready := super().select(0):
             return ready
-        raise Asked
+        raise WaitsForAnswers
 
 
 class AskingLoop:
@@ -34,7 +34,7 @@ class AskingLoop:
         self._loop = asyncio.SelectorEventLoop(self._selector)
 
     def run(self, coroutine: Coroutine[Any, Any, object], replay: Replay) -> object:
-        """What the coroutine returns. Raises Asked where nothing is left to wait for but answers, or what it raises."""
+        """What the coroutine returns. Raises what it raises, and WaitsForAnswers where only answers are waited for."""
         self._selector.replay = replay
         return self._loop.run_until_complete(coroutine)
 

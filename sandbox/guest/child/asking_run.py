@@ -26,7 +26,7 @@ from sandbox.guest.protocol.frames import (
     NOT_APPLICABLE,
     REQUESTS,
     SCORED,
-    Limits,
+    GraderLimits,
     encode,
     pack_requests,
 )
@@ -45,7 +45,7 @@ _NOT_REPEATED = ModelError(
 )
 
 
-class Asked(BaseException):
+class WaitsForAnswers(BaseException):
     """A run is over for now: nothing is left to wait for but answers."""
 
 
@@ -120,7 +120,7 @@ class _Pause:
 class AskingRun:
     """Made before the fork, so that what it takes is there."""
 
-    def __init__(self, grader: RunnableGrader, limits: Limits, reader: LineReader) -> None:
+    def __init__(self, grader: RunnableGrader, limits: GraderLimits, reader: LineReader) -> None:
         self._grader = grader
         self._limits = limits
         self._reader = reader
@@ -176,7 +176,7 @@ class AskingRun:
                 value = self._await(self._grader.grade(thread), replay)
             score, fields = self._read_return(value, most_bytes, self._limits.details_bytes)
             kind = SCORED
-        except Asked:
+        except WaitsForAnswers:
             kind, score, fields = ASKED, 0.0, [(REQUESTS, pack_requests(replay.requests))]
         except _LoopNeeded:
             self._grader.needs_loop = True
@@ -191,7 +191,7 @@ class AskingRun:
         return kind, score, fields
 
     def _await(self, coroutine: Coroutine[Any, Any, object], replay: Replay) -> object:
-        """What `grade` returns. Raises Asked where it waits for answers alone, or what it raises.
+        """What `grade` returns. Raises WaitsForAnswers where it waits for answers alone, or what it raises.
 
         An event loop takes longer than most runs, and its modules make each fork dearer: most graders need none.
         """
@@ -212,6 +212,6 @@ class AskingRun:
             raise
         if type(paused) is _Pause:
             self._paused = coroutine, replay
-            raise Asked
+            raise WaitsForAnswers
         self._kept.append(coroutine)  # closing it would run code of the grader's, without the loop that it wants
         raise _LoopNeeded

@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol
 
 from sandbox.guest.child.encode_outcome import read_exception, read_return
-from sandbox.guest.child.output import Output
+from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.read_thread import BadInput, LineReader
 from sandbox.guest.child.seeding import reseed
 from sandbox.guest.child.shared_records import FIELDS_AT, map_file
@@ -30,7 +30,7 @@ from sandbox.guest.protocol.frames import (
     RECORD,
     SCORED,
     STDOUT,
-    Limits,
+    GraderLimits,
     encode,
     pack_fields,
     pack_record,
@@ -83,7 +83,7 @@ class Ends(NamedTuple):
 class GradingLoop:
     """Grades the lines that come, and writes a record of each."""
 
-    def __init__(self, grader: RunnableGrader, limits: Limits, reader: LineReader, output: Output) -> None:
+    def __init__(self, grader: RunnableGrader, limits: GraderLimits, reader: LineReader, output: ChildOutput) -> None:
         self._grader = grader
         self._limits = limits
         self._reader = reader

@@ -95,7 +95,7 @@ class _Capped(io.FileIO):
         return len(view)
 
 
-class Output:
+class ChildOutput:
     """Standard output and error of this process: one pair of streams for its life, whichever pipe they lead to."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ import errno
 import os
 import resource
 
-from sandbox.guest.protocol.frames import Limits
+from sandbox.guest.protocol.frames import GraderLimits
 
 _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS, _PR_SET_CHILD_SUBREAPER = 4, 22, 38, 36
 _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 24, 47, 4
@@ -145,7 +145,7 @@ def pass_over_cores() -> None:
     resource.setrlimit = setrlimit
 
 
-def set_rlimits(limits: Limits) -> None:
+def set_rlimits(limits: GraderLimits) -> None:
     """Sets what the kernel counts for each process."""
     # Data counts what is really writable; the address space also counts what threads only reserve.
     for what, soft in (

@@ -7,7 +7,7 @@ from functools import cached_property
 SHARED_BYTES = 4 << 20  # of shared memory for each sandbox; a larger chunk comes over the channel
 
 
-class Chunk:
+class SentChunk:
     """So many lines, in so many bytes; `payload` is None where they lie in the shared memory."""
 
     def __init__(self, count: int, length: int, payload: bytes | None, shared: int) -> None:

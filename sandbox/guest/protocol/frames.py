@@ -43,7 +43,7 @@ _CONTROLS = frozenset(range(32))
 VALUE = Struct("<dH")  # a number, and the bytes of its name, which follow
 MAX_TEXT = 16384
 MAX_STDOUT = 65536
-MAX_DETAILS = 1 << 18  # `Limits.details_bytes` is most often far less
+MAX_DETAILS = 1 << 18  # `GraderLimits.details_bytes` is most often far less
 MAX_VALUES = MOST_VALUES * (VALUE.size + 4 * NAME_CHARACTERS)
 MAX_CAUSE = 32  # a kind of `ModelError`, behind a byte that says whether it is retryable
 MAX_REQUESTS = 1 << 19  # of the asks that go out together: what is left goes with the next
@@ -68,7 +68,7 @@ class Malformed(Exception):
     """Bytes that are no record: somebody else than our code wrote them."""
 
 
-class Limits(NamedTuple):
+class GraderLimits(NamedTuple):
     """What a grader may use. The host decides, the guest obeys: LOAD carries it."""
 
     isolation: int
@@ -256,7 +256,7 @@ def record_length(data: bytes | bytearray, position: int) -> int:
     return RECORD.size + int(length)
 
 
-def most_of_fields(limits: Limits) -> dict[int, int]:
+def most_of_fields(limits: GraderLimits) -> dict[int, int]:
     """How many bytes each field may have, by its tag, under these limits."""
     texts = dict.fromkeys((REASON, MESSAGE, TRACE, REPLY), limits.text_bytes)
     return {**MAX_FIELD, STDOUT: limits.stdout_bytes, DETAILS: limits.details_bytes, **texts}

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 
 from sandbox.guest.child import output, shared_records
-from sandbox.guest.protocol.chunk import Chunk
+from sandbox.guest.protocol.chunk import SentChunk
 from sandbox.guest.protocol.frames import (
     COMPLETION,
     COUNT,
@@ -13,7 +13,7 @@ from sandbox.guest.protocol.frames import (
     MAX_REPLY,
     RECORD,
     STDOUT,
-    Limits,
+    GraderLimits,
     Malformed,
     Records,
     add_field,
@@ -44,7 +44,7 @@ class ChildRecords:
         room: bytes for the fields of records that are in slots.
     """
 
-    def __init__(self, limits: Limits, chunk: Chunk, tell: Tell) -> None:
+    def __init__(self, limits: GraderLimits, chunk: SentChunk, tell: Tell) -> None:
         self._limits = limits
         self._count = chunk.count
         self._tell = tell

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from sandbox.guest.child import output
 from sandbox.guest.child.main import DONE, FILLED, FILLED_DIGITS, LEAVING, SHARE
 from sandbox.guest.kernel import scratch
-from sandbox.guest.protocol.chunk import Chunk
+from sandbox.guest.protocol.chunk import SentChunk
 from sandbox.guest.protocol.frames import (
     COMPLETION,
     CRASH,
@@ -20,7 +20,7 @@ from sandbox.guest.protocol.frames import (
     MESSAGE,
     STDOUT,
     TIMEOUT,
-    Limits,
+    GraderLimits,
     Malformed,
     encode,
     pack_record,
@@ -52,8 +52,8 @@ class ChunkRun:
     def __init__(
         self,
         processes: GraderProcesses,
-        limits: Limits,
-        chunk: Chunk,
+        limits: GraderLimits,
+        chunk: SentChunk,
         tell: Tell,
         end_with_host: Callable[[], None],
     ) -> None:
@@ -237,7 +237,7 @@ class ChunkRun:
         self._records.add(pack_record(failure.kind, micros, 0.0, fields))
 
 
-def too_many_files(limits: Limits) -> str:
+def too_many_files(limits: GraderLimits) -> str:
     """What is wrong, and what to do."""
     return f"more than {limits.scratch_files} files in /tmp: remove what is no longer needed"
 

@@ -12,7 +12,7 @@ from typing import NoReturn
 from sandbox.guest.child.parser import fast_parser
 from sandbox.guest.kernel import lockdown, scratch
 from sandbox.guest.protocol.channel import Channel, take_channel
-from sandbox.guest.protocol.chunk import Chunk
+from sandbox.guest.protocol.chunk import SentChunk
 from sandbox.guest.protocol.frames import (
     BATCH,
     CHECK,
@@ -31,7 +31,7 @@ from sandbox.guest.protocol.frames import (
     RESET,
     TAINTED,
     CheckResult,
-    Limits,
+    GraderLimits,
     Records,
     encode,
     pack_check,
@@ -61,7 +61,7 @@ class Supervisor:
         self._processes: GraderProcesses | None = None
         self._waiting: SpareTemplate | None = None
         self._child: ChildHandle | None = None
-        self._limits: Limits
+        self._limits: GraderLimits
         self._resting = False
         self._unused = False
         self._shared = -1
@@ -135,7 +135,7 @@ class Supervisor:
         self._channel.sendall(FRAME.pack(kind, len(payload)) + payload)
 
     def _load(self, payload: bytes) -> None:
-        self._limits = Limits(*LIMITS.unpack_from(payload))
+        self._limits = GraderLimits(*LIMITS.unpack_from(payload))
         waiting, self._waiting = self._waiting, None
         self._processes = GraderProcesses(self._limits, payload[LIMITS.size :], self._shared, waiting)
         loaded = self._processes.load()
@@ -174,7 +174,7 @@ class Supervisor:
         assert self._processes is not None
         self._wake()
         count, length = CHUNK.unpack_from(payload)
-        chunk = Chunk(count, length, payload[CHUNK.size :] if kind == GRADE else None, self._shared)
+        chunk = SentChunk(count, length, payload[CHUNK.size :] if kind == GRADE else None, self._shared)
         run = ChunkRun(self._processes, self._limits, chunk, self._pass_on, self._end_with_host)
         child, self._child = self._child, None
         self._child = run.grade(child)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from sandbox.guest.child import output, shared_records
 from sandbox.guest.kernel import scratch
-from sandbox.guest.protocol.frames import BATCH, COMPLETION, Limits, Malformed, unpack_check
+from sandbox.guest.protocol.frames import BATCH, COMPLETION, GraderLimits, Malformed, unpack_check
 from sandbox.guest.template.fork_per_line import (
     LINE,
     NO_STATUS,
@@ -84,7 +84,7 @@ class GraderProcesses:
             body has left: open descriptors, or files, though they have no name.
     """
 
-    def __init__(self, limits: Limits, source: bytes, shared: int, waiting: SpareTemplate | None = None) -> None:
+    def __init__(self, limits: GraderLimits, source: bytes, shared: int, waiting: SpareTemplate | None = None) -> None:
         """`waiting` is what becomes the template, where there is one already."""
         self._limits = limits
         self.shared = shared

@@ -15,10 +15,10 @@ from struct import Struct
 from typing import NoReturn
 
 from sandbox.guest.child.main import GradingLoop
-from sandbox.guest.child.output import Output
+from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.kernel.reap import reap_all
 from sandbox.guest.kernel.signals import Handlers, put_back
-from sandbox.guest.protocol.frames import Limits
+from sandbox.guest.protocol.frames import GraderLimits
 
 # What the supervisor asks: the bytes of a line, which follow, in as many messages as it takes; or an end to all that
 # runs. The first message comes with two descriptors: for the result, and for what is printed.
@@ -40,7 +40,9 @@ _ZEROS = memoryview(bytes(LINE.size + PIECE))
 class ForkPerLine:
     """What receives lines and forks."""
 
-    def __init__(self, control: socket, limits: Limits, child: GradingLoop, output: Output, handlers: Handlers) -> None:
+    def __init__(
+        self, control: socket, limits: GraderLimits, child: GradingLoop, output: ChildOutput, handlers: Handlers
+    ) -> None:
         self._control = control
         self._handlers = handlers
         self._child = child

@@ -18,14 +18,23 @@ from time import perf_counter_ns
 from typing import Any, NoReturn, cast
 
 from sandbox.guest.child.main import Ends, GradingLoop
-from sandbox.guest.child.output import Output, make_pipe, may_touch_system
+from sandbox.guest.child.output import ChildOutput, make_pipe, may_touch_system
 from sandbox.guest.child.parser import fast_parser
 from sandbox.guest.child.read_thread import LineReader, ThreadReader
 from sandbox.guest.child.seeding import SeedAtImport
 from sandbox.guest.kernel import lockdown, signals
 from sandbox.guest.kernel.open_fds import close_all_but, opened, renew_input
 from sandbox.guest.kernel.reap import reap_all
-from sandbox.guest.protocol.frames import AUTO, BATCH, COMPLETION, CheckResult, Limits, encode, pack_check, pack_loaded
+from sandbox.guest.protocol.frames import (
+    AUTO,
+    BATCH,
+    COMPLETION,
+    CheckResult,
+    GraderLimits,
+    encode,
+    pack_check,
+    pack_loaded,
+)
 from sandbox.guest.template import packages
 from sandbox.guest.template.fork_per_line import (
     NO_STATUS,
@@ -55,7 +64,7 @@ def settle_in() -> None:
     lockdown.restrict_files()
 
 
-class Template:
+class TemplateProcess:
     """The loaded grader, and the children that grade with it."""
 
     needs_loop = False
@@ -65,7 +74,7 @@ class Template:
     text = ""
     grade: Callable[[object], Coroutine[Any, Any, object]]
 
-    def __init__(self, control: socket, limits: Limits) -> None:
+    def __init__(self, control: socket, limits: GraderLimits) -> None:
         self._control = control
         self._limits = limits
         self._child = 0
@@ -73,7 +82,7 @@ class Template:
         self._status = NO_STATUS
         self._left_open: frozenset[int] = frozenset()  # by the module body, whose children may use them
         self._handlers: signals.Handlers = {}
-        self._output = Output()
+        self._output = ChildOutput()
         self._reader = ThreadReader(limits.line_bytes, limits.depth, fast_parser(), bool(limits.keep_unknown))
         self._line_reader: LineReader = self._reader
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 from sandbox.guest.child.parser import fast_parser
 from sandbox.guest.kernel import sessions
 from sandbox.guest.kernel.open_fds import renew_input
-from sandbox.guest.protocol.frames import LIMITS, Limits
+from sandbox.guest.protocol.frames import LIMITS, GraderLimits
 from sandbox.guest.template.fork_per_line import CONTROL, NOTE, PIECE, STATUS
-from sandbox.guest.template.main import Template, settle_in
+from sandbox.guest.template.main import TemplateProcess, settle_in
 from sandbox.guest.warmup.dry_run import rehearse
 
 LOOK_S = 0.02  # between two looks at what a template does
@@ -50,13 +50,13 @@ def start_template(note: int, rehearsing: bool = False) -> SpareTemplate:
         gc.collect()  # garbage of the grader's is then collected at the same moments, rehearsed or not
         told = kept.recv(LIMITS.size + SOURCE.size + PIECE)
         if told:
-            Template(kept, Limits(*LIMITS.unpack_from(told))).run(_source(kept, told[LIMITS.size :]))
+            TemplateProcess(kept, GraderLimits(*LIMITS.unpack_from(told))).run(_source(kept, told[LIMITS.size :]))
         os._exit(0)  # the supervisor has gone
     theirs.close()
     return SpareTemplate(template, control, note)
 
 
-def tell(control: socket.socket, limits: Limits, source: bytes) -> None:
+def tell(control: socket.socket, limits: GraderLimits, source: bytes) -> None:
     """Says to a template that waits what it is to load. One message takes but so much as a socket's buffer."""
     control.send(LIMITS.pack(*limits) + SOURCE.pack(len(source)) + source[:PIECE])
     for start in range(PIECE, len(source), PIECE):

@@ -12,7 +12,7 @@ from gradebox.score import Score
 from gradebox.thread import StringThread
 from sandbox.guest.child.asking_run import AskingRun
 from sandbox.guest.child.read_thread import ThreadReader
-from sandbox.guest.protocol.frames import ANSWERED, Limits, pack_record
+from sandbox.guest.protocol.frames import ANSWERED, GraderLimits, pack_record
 
 _THREAD = (
     b'{"id": "a", "messages": [{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "4"}], '
@@ -52,7 +52,7 @@ class _Listener:
         pass
 
 
-def rehearse_asking(asks: tuple[str, ...], limits: Limits, reader: ThreadReader) -> None:
+def rehearse_asking(asks: tuple[str, ...], limits: GraderLimits, reader: ThreadReader) -> None:
     """Runs as for completions: up to an ask, and once more with its answer. Takes a few milliseconds."""
     grade = _grade_of(asks)
     listener = _Listener()

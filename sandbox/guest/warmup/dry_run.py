@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import Any, cast
 
 from sandbox.guest.child.main import SHARE, Ends, GradingLoop
-from sandbox.guest.child.output import Output
+from sandbox.guest.child.output import ChildOutput
 from sandbox.guest.child.read_thread import ThreadReader
-from sandbox.guest.protocol.frames import Limits
+from sandbox.guest.protocol.frames import GraderLimits
 from validators import BEFORE_TEST_RUN
 from validators.candidate import MODULE, Candidate
 
@@ -56,8 +56,8 @@ def _lines(results: int) -> Iterator[tuple[bytes, int]]:
 def rehearse(parse: Callable[[bytes], Any]) -> None:
     """Does what a template and a child do, in this process, in some four milliseconds. It leaves garbage."""
     grader = _Rehearsed(_load())
-    output = Output()
-    limits = Limits(*[0] * len(Limits._fields))
+    output = ChildOutput()
+    limits = GraderLimits(*[0] * len(GraderLimits._fields))
     reader = ThreadReader(len(_LINE), 8, parse)
     single, serving = (GradingLoop(grader, limits, reader, output) for _ in range(2))
     output.leave_to_supervisor(0)

@@ -4,15 +4,15 @@ import httpx
 import pytest
 
 from gradebox.outcome import Spent
-from storage.spending import Asked, Keeping, Standing, arguments, standing
+from storage.spending import BudgetStanding, CountedAsk, Keeping, arguments, standing
 from tests.api.conftest import PROJECT, Service, problem
 
 PATH = f"{PROJECT}/budget"
 NONE = {"cost": None, "tokens": None, "currency": "USD", "period": "total"}
 
 
-def spend(service: Service, cost: float, currency: str, project: str = "default") -> Standing:
-    asked = Asked(project, "model:judge", "polite", "", "USD")
+def spend(service: Service, cost: float, currency: str, project: str = "default") -> BudgetStanding:
+    asked = CountedAsk(project, "model:judge", "polite", "", "USD")
     counted = arguments(asked, Keeping(0, 1), Spent(1, 0, 100, 20, cost), currency)
     return standing(service.store.spending.count(args=counted))
 

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from gradebox.outcome import Spent
-from storage.spending import Asked, Keeping, arguments
+from storage.spending import CountedAsk, Keeping, arguments
 from tests.api.conftest import PROJECT, Service, problem
 
 PATH = f"{PROJECT}/spending"
@@ -14,7 +14,7 @@ NOTHING = {"asks": 0, "kept": 0, "input_tokens": 0, "output_tokens": 0, "costs":
 
 
 def spend(service: Service, asked: str, spent: Spent, currency: str = "", project: str = "default") -> None:
-    asked_for = Asked(project, asked, "polite", "")
+    asked_for = CountedAsk(project, asked, "polite", "")
     service.store.spending.count(args=arguments(asked_for, Keeping(0, 1), spent, currency))
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from gradebox import StringThread
 from gradebox.checks import (
-    Check,
     Output,
+    ThreadCheck,
     Trajectory,
     called,
     called_in_order,
@@ -69,7 +69,7 @@ RECORDED = StringThread(
         }
     },
 )
-IDS: Any = lambda value: repr(value) if isinstance(value, Check) else ""  # noqa: E731  # as pytest takes it
+IDS: Any = lambda value: repr(value) if isinstance(value, ThreadCheck) else ""  # noqa: E731  # as pytest takes it
 
 
 def is_paid(output: Output) -> bool:
@@ -103,7 +103,7 @@ def is_paid(output: Output) -> bool:
     ],
     ids=IDS,
 )
-def test_what_passes(check: Check) -> None:
+def test_what_passes(check: ThreadCheck) -> None:
     assert check(AGENT) == 1.0
 
 
@@ -141,7 +141,7 @@ def test_what_passes(check: Check) -> None:
     ],
     ids=IDS,
 )
-def test_what_fails_and_why(check: Check, reason: str) -> None:
+def test_what_fails_and_why(check: ThreadCheck, reason: str) -> None:
     score = check(AGENT)
     assert score == 0.0
     assert reason in str(score.reason)
@@ -172,21 +172,21 @@ def test_no_steps_can_be_what_happened() -> None:
 
 
 @pytest.mark.parametrize("check", [max_tokens(10**9), max_duration_ms(10**9)])
-def test_what_is_not_known_of_each_step_is_no_zero(check: Check) -> None:
+def test_what_is_not_known_of_each_step_is_no_zero(check: ThreadCheck) -> None:
     thread = StringThread.from_messages([assistant("a", tokens=1, duration_ms=1), assistant("b")])
     with pytest.raises(ValueError, match="a step has no"):
         check(thread)
 
 
 @pytest.mark.parametrize("check", [not_called("search"), called("search"), max_steps(9), max_tool_calls(9)])
-def test_tools_that_answered_and_were_not_called_are_an_error(check: Check) -> None:
+def test_tools_that_answered_and_were_not_called_are_an_error(check: ThreadCheck) -> None:
     thread = StringThread([("assistant", "I look."), ("tool", "found"), ("assistant", "It is there.")])
     with pytest.raises(ValueError, match='no turn of the assistant has "tool_calls"'):
         check(thread)
 
 
 @pytest.mark.parametrize("check", [not_called("search"), max_steps(9), output_not_produced("x"), max_tokens(9)])
-def test_without_any_step_there_is_no_score(check: Check) -> None:
+def test_without_any_step_there_is_no_score(check: ThreadCheck) -> None:
     with pytest.raises(ValueError, match="no step to check"):
         check(StringThread([("user", "q")]))
 

@@ -6,7 +6,7 @@ import pytest
 
 from gradebox import StringThread
 from gradebox.checks import (
-    Check,
+    ThreadCheck,
     contains,
     ends_with,
     equals,
@@ -65,9 +65,9 @@ def thread(text: str) -> StringThread:
         (fits_schema(PERSON), '{"name": "", "age": 0}', '{"name": "A", "age": true}', '"age" must be of type integer'),
         (fits_schema(PERSON), '{"age": 1, "name": "B"}', "{", "fits the schema: Expecting property name"),
     ],
-    ids=lambda value: repr(value) if isinstance(value, Check) else "",
+    ids=lambda value: repr(value) if isinstance(value, ThreadCheck) else "",
 )
-def test_what_passes_and_what_fails(check: Check, passes: str, fails: str, reason: str) -> None:
+def test_what_passes_and_what_fails(check: ThreadCheck, passes: str, fails: str, reason: str) -> None:
     passed, failed = check(thread(passes)), check(thread(fails))
     assert (passed, passed.reason) == (1.0, None)
     assert failed == 0.0
@@ -94,7 +94,7 @@ def test_what_is_no_check_is_refused(make: Any) -> None:
 
 
 @pytest.mark.parametrize("check", [not_contains("x"), max_words(3), satisfies(bool), not_matches("x"), is_json()])
-def test_without_a_completion_there_is_no_score(check: Check) -> None:
+def test_without_a_completion_there_is_no_score(check: ThreadCheck) -> None:
     with pytest.raises(ValueError, match="no completion to check"):
         check(StringThread([("user", "Hi")]))
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gradebox.client.line_readers import OutcomeReader, ThreadReader
+from gradebox.client.line_readers import OutcomeReader, SentThreadReader
 from gradebox.client.outcomes import Rewards
 from gradebox.errors import ConnectionFailed, GradeboxError
 from gradebox.outcome import Outcome, OutcomeError
@@ -89,7 +89,7 @@ def test_threads_are_read_on_where_a_stream_broke() -> None:
     lines = [b'{"completion": "%d"}' % number for number in range(5)] + [b"no thread", b'{"a": NaN']
     data = b"\n".join(lines)
     for cut in range(len(data)):
-        reader = ThreadReader(None)
+        reader = SentThreadReader(None)
         assert reader.params == {}
         found = reader.feed(data[:cut])
         start = reader.params.get("after", -1) + 1
@@ -99,7 +99,7 @@ def test_threads_are_read_on_where_a_stream_broke() -> None:
 
 
 def test_threads_behind_one_are_asked_for() -> None:
-    reader = ThreadReader(7)
+    reader = SentThreadReader(7)
     assert reader.params == {"after": 7}
     reader.feed(b"{}\n{}\n{")
     assert reader.params == {"after": 9}

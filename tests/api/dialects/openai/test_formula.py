@@ -1,6 +1,6 @@
 import pytest
 
-from api.dialects.openai.formula import Formula, Undefined
+from api.dialects.openai.formula import OpenAIFormula, Undefined
 from api.dialects.openai.refused import OpenAIProblem
 
 
@@ -19,7 +19,7 @@ from api.dialects.openai.refused import OpenAIProblem
     ],
 )
 def test_arithmetic(text: str, value: float) -> None:
-    assert Formula(text, ("a", "b")).value({"a": 2.0, "b": 3.0}) == value
+    assert OpenAIFormula(text, ("a", "b")).value({"a": 2.0, "b": 3.0}) == value
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_arithmetic(text: str, value: float) -> None:
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(OpenAIProblem):
-        Formula(text, ("a", "b"))
+        OpenAIFormula(text, ("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_anything_else_is_refused(text: str) -> None:
 )
 def test_formulas_without_a_value(text: str) -> None:
     with pytest.raises(Undefined):
-        Formula(text, ("a",)).value({"a": 2.0})
+        OpenAIFormula(text, ("a",)).value({"a": 2.0})
 
 
 def test_what_is_nested_deeply_ends_in_an_error_and_not_in_a_crash() -> None:
     with pytest.raises((OpenAIProblem, Undefined)):
-        Formula("-" * 999 + "a", ("a",)).value({"a": 1.0})
+        OpenAIFormula("-" * 999 + "a", ("a",)).value({"a": 1.0})

@@ -78,10 +78,10 @@ def test_a_source_that_prints_through_sys_stdout_alone() -> None:
 _START = """
 import os, sys
 sys.path.insert(0, ".")
-from sandbox.guest.child.output import Output, make_pipe
+from sandbox.guest.child.output import ChildOutput, make_pipe
 result = os.dup(1)
 reading, writing = make_pipe()
-output = Output()
+output = ChildOutput()
 output.lead_to(reading, writing, 10, {watch})
 def tell(value): os.write(result, repr(value).encode() + b"\\n")
 """

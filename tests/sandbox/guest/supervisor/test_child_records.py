@@ -8,7 +8,7 @@ import pytest
 from gradebox.limits import LINE_BYTES
 from sandbox.grader_source import GraderSource
 from sandbox.guest.child import shared_records
-from sandbox.guest.protocol.chunk import Chunk
+from sandbox.guest.protocol.chunk import SentChunk
 from sandbox.guest.protocol.frames import (
     BATCH,
     ELSEWHERE,
@@ -44,7 +44,7 @@ class _Chunk:
         self.told: list[Records] = []
         self._child = ChildHandle(results, -1, None, shared_records.make_file())
         self._memory = shared_records.map_file(os.dup(self._child.slots))
-        self._records = ChildRecords(LIMITS, Chunk(lines, 3 * lines, None, -1), self.told.append)
+        self._records = ChildRecords(LIMITS, SentChunk(lines, 3 * lines, None, -1), self.told.append)
         self._records.begin(self._child)
         self.room = self._records.room
 

@@ -12,7 +12,7 @@ from gradebox.limits import LINE_BYTES
 from sandbox.grader_source import GraderSource
 from sandbox.guest.child import output, shared_records
 from sandbox.guest.child.main import DONE, LEAVING, SHARE
-from sandbox.guest.protocol.chunk import Chunk
+from sandbox.guest.protocol.chunk import SentChunk
 from sandbox.guest.protocol.frames import (
     BATCH,
     RECORD,
@@ -84,7 +84,7 @@ def test_a_slot_counts_when_the_child_says_so_and_not_by_its_mark(
     run = ChunkRun(
         cast(GraderProcesses, processes),
         LIMITS._replace(timeout_ms=100),
-        Chunk(4, 12, None, -1),
+        SentChunk(4, 12, None, -1),
         told.append,
         lambda: None,
     )
@@ -107,7 +107,7 @@ def test_a_new_child_that_leaves_has_done_something(
     memory[: told * RECORD.size] = b"".join(RECORDS[:told])
     theirs.sendall(LEAVING)
     run = ChunkRun(
-        cast(GraderProcesses, processes), LIMITS, Chunk(4, 12, None, -1), list[Records]().append, lambda: None
+        cast(GraderProcesses, processes), LIMITS, SentChunk(4, 12, None, -1), list[Records]().append, lambda: None
     )
     run._records.share = 4
     came_to = run._watch(child, is_new)

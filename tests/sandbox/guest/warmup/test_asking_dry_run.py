@@ -3,10 +3,10 @@ import pytest
 from gradebox.asks import asking
 from sandbox.guest.child.asking_run import AskingRun, Record
 from sandbox.guest.child.read_thread import ThreadReader
-from sandbox.guest.protocol.frames import ASKED, SCORED, Limits
+from sandbox.guest.protocol.frames import ASKED, SCORED, GraderLimits
 from sandbox.guest.warmup.asking_dry_run import rehearse_asking
 
-LIMITS = Limits(*[8192] * len(Limits._fields))
+LIMITS = GraderLimits(*[8192] * len(GraderLimits._fields))
 READER = ThreadReader(1 << 20, 50)
 
 

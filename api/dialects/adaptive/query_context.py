@@ -5,7 +5,7 @@ from functools import cached_property
 from api.access.auth import covers, require
 from api.access.callers import Caller
 from api.dialects.adaptive import ids
-from api.dialects.adaptive.registered import Registered
+from api.dialects.adaptive.project_servers import ProjectServers
 from api.http.problems import too_large
 from api.services import Services
 from gradebox.schemas import ApiKey, GraderRecord, Project, Role
@@ -24,7 +24,7 @@ class NoProject(NotFound):
         super().__init__(f"EntityNotFound: Project {ref!r} is not there, or this API key does not cover it")
 
 
-class Asking:
+class QueryContext:
     """The context of one execution; it lives in one thread."""
 
     def __init__(self, services: Services, key: ApiKey, caller: Caller) -> None:
@@ -34,7 +34,7 @@ class Asking:
         self._told = 0
         self._told_bytes = 0
         self._graders: dict[str, list[GraderRecord]] = {}
-        self._registered: dict[str, Registered] = {}
+        self._registered: dict[str, ProjectServers] = {}
 
     @cached_property
     def projects(self) -> list[Project]:
@@ -68,10 +68,10 @@ class Asking:
                 return found
         return self.services.store.graders.get(project.key, ref)
 
-    def registered(self, project: Project) -> Registered:
+    def registered(self, project: Project) -> ProjectServers:
         """The models and endpoints of a project, read once."""
         if project.key not in self._registered:
-            self._registered[project.key] = Registered(self.services.store, project.key)
+            self._registered[project.key] = ProjectServers(self.services.store, project.key)
         return self._registered[project.key]
 
     def tell(self, size: int) -> None:

@@ -9,7 +9,7 @@ from api.services import Services
 from storage.store import Store
 
 
-class Registered:
+class ProjectServers:
     """What a project has registered, read when it is first asked for."""
 
     def __init__(self, store: Store, project: str) -> None:
