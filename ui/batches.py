@@ -18,12 +18,14 @@ from api.routes.numbers import side
 from gradebox.outcome_table import ErrorGroups, KindFilter, Sort, TablePage
 from gradebox.schemas import ENDED, Batch
 from storage import outcomes
+from storage.errors import NotFound
 from storage.store import Store
 from ui import histogram, query
 from ui.forms import read_form
 from ui.templates import page, rendered
 from ui.visits import Visit, visit
 
+_MADE_ANEW = {"HX-Refresh": "true"}
 _PAGE = 50
 _SUGGESTED = 200
 _MOST_PAGES = 20_000
@@ -136,10 +138,13 @@ async def _errors(request: Request, who: Visit, batch: Batch, view: _View) -> Er
 
 
 async def progress(request: Request) -> Response:
-    """How far a batch is, for a page that looks again and again; once it is over, the page is to be made anew."""
+    """How far a batch is, for a page that asks again and again; it is made anew once the batch is over or gone."""
     who = await visit(request)
-    batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
-    headers = {"HX-Refresh": "true"} if batch.state in ENDED else None
+    try:
+        batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
+    except NotFound:
+        return HTMLResponse("", headers=_MADE_ANEW)  # an error would leave the page as it is, and it would look again
+    headers = _MADE_ANEW if batch.state in ENDED else None
     return HTMLResponse(rendered("_progress.html", visit=who, batch=batch, pace=pace(batch)), headers=headers)
 
 

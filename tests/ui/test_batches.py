@@ -29,6 +29,13 @@ async def grade(thread):
         return thread.metadata["missing"]
     return Score(number % 10 / 10, reason=f"it is {number}")
 """
+SLOW = """import time
+
+
+async def grade(thread):
+    time.sleep(0.05)
+    return 1
+"""
 HOSTILE = "</td><img src=x onerror='window.hacked=1'><script>window.hacked=1</script>{{7*7}}"
 
 
@@ -98,8 +105,7 @@ def test_a_batch_is_looked_through(page: Page, client: httpx.Client) -> None:
 
 
 def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
-    slow = "import time\n\n\nasync def grade(thread):\n    time.sleep(0.05)\n    return 1\n"
-    batch = submit(client, 2000, "slow", slow)
+    batch = submit(client, 2000, "slow", SLOW)
     page.goto(f"{BATCHES}/{batch}")
     bar = page.locator("progress")
     expect(bar).to_be_visible()
@@ -114,9 +120,21 @@ def test_a_batch_is_watched_and_ended(page: Page, client: httpx.Client) -> None:
     expect(page.locator(".chip").first).to_have_text("finished", timeout=15_000)  # by itself
 
 
+def test_a_batch_that_is_deleted_while_it_is_watched_is_looked_for_no_more(page: Page, client: httpx.Client) -> None:
+    batch = submit(client, 2000, "slow", SLOW)
+    page.goto(f"{BATCHES}/{batch}")
+    expect(page.locator("progress")).to_be_visible()
+    client.post(f"{PROJECT}/batches/{batch}/cancel").raise_for_status()
+    client.delete(f"{PROJECT}/batches/{batch}").raise_for_status()
+    expect(page.locator("main")).to_contain_text("there is no batch", timeout=15_000)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(4500)
+    assert not asked
+
+
 def test_who_types_a_key_is_left_alone(page: Page, client: httpx.Client, service: Service, secret: str) -> None:
-    slow = "import time\n\n\nasync def grade(thread):\n    time.sleep(0.05)\n    return 1\n"
-    batch = submit(client, 2000, "slow", slow)
+    batch = submit(client, 2000, "slow", SLOW)
     page.goto(f"{BATCHES}/{batch}")
     expect(page.locator("progress")).to_be_visible()
     for name in service.store.redis.keys("gradebox:session:*"):
@@ -133,8 +151,7 @@ def test_who_types_a_key_is_left_alone(page: Page, client: httpx.Client, service
 
 
 def test_a_row_that_is_read_stays_when_the_batch_is_over(page: Page, client: httpx.Client) -> None:
-    slow = "import time\n\n\nasync def grade(thread):\n    time.sleep(0.05)\n    return 1\n"
-    batch = submit(client, 4000, "slow", slow)
+    batch = submit(client, 4000, "slow", SLOW)
     page.goto(f"{BATCHES}/{batch}")
     while not page.locator("tr[data-row]").count():
         page.reload()
@@ -168,6 +185,23 @@ def test_two_versions_are_compared_on_the_same_threads(page: Page, client: httpx
     page.fill("input[name=threshold]", "0.45")
     page.click("button:has-text('Look')")
     shoot(page, "compare")
+
+
+def test_a_button_that_is_clicked_twice_scores_once(page: Page, client: httpx.Client) -> None:
+    batch = submit(client, 10)
+    finished(client, batch)
+    page.goto(f"{BATCHES}/{batch}")
+    before = len(client.get(f"{PROJECT}/batches").json())
+    page.fill("form[action$='/again'] input[name=grader]", "mixed")
+    button = page.locator("form[action$='/again'] button")
+    button.evaluate("button => { for (const ms of [0, 2, 4, 8, 16]) setTimeout(() => button.click(), ms); }")
+    page.wait_for_url(re.compile(rf"{BATCHES}/(?!{batch})"))
+    assert len(client.get(f"{PROJECT}/batches").json()) == before + 1
+    page.go_back()
+    page.fill("form[action$='/again'] input[name=grader]", "mixed@1")
+    button.click()  # the page is shown anew, so it is sent again
+    page.wait_for_url(re.compile(rf"{BATCHES}/(?!{batch})"))
+    assert len(client.get(f"{PROJECT}/batches").json()) == before + 2
 
 
 def test_a_grader_is_held_beside_labels(page: Page, client: httpx.Client) -> None:

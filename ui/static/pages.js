@@ -152,6 +152,17 @@ document.addEventListener("htmx:before:response", () => {
   if (notice) notice.textContent = "";
 });
 
+// --- Forms that change something are sent once, however often their button is clicked, until the page is shown anew.
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.method !== "post" || form.hasAttribute("hx-post")) return;
+  if (form.dataset.sent) event.preventDefault();
+  form.dataset.sent = "yes";
+});
+window.addEventListener("pageshow", () => {
+  document.querySelectorAll("form[data-sent]").forEach((form) => delete form.dataset.sent);
+});
+
 // --- A slider says where it stands.
 function say(slider) {
   document.querySelector(slider.dataset.said).textContent = Number(slider.value).toPrecision(4);
