@@ -1,6 +1,7 @@
 """Scores units one after the other."""
 
 from contextlib import ExitStack
+from time import monotonic
 from types import TracebackType
 from typing import Self
 
@@ -19,6 +20,8 @@ from worker.unit_queue import UnitQueue
 from worker.unit_watch import SLICE_S, UnitWatch
 
 _LONGEST_PAUSE_S = 30.0
+_LOOK_S = 1.0  # between two looks whether sandboxes can be had again: the pool tries that often
+_TOLD_S = 30.0  # between two lines of the log that say they cannot
 _OTHER_LOOP_S = SLICE_S + 2.0  # in which the other loop leaves its unit for one that waits, and takes that
 
 _log = structlog.get_logger(__name__)
@@ -65,10 +68,13 @@ class ScoringLoop:
 
     def _await_sandboxes(self) -> None:
         """A worker that can have no sandbox takes no unit: others may have some."""
+        tell_at = monotonic()
         while (trouble := self._context.pool.trouble()) is not None:
-            _log.error("no units are taken: no sandbox can be had", again_in_s=_LONGEST_PAUSE_S, trouble=trouble)
-            self.cache.unload()
-            if self._context.stopping.wait(_LONGEST_PAUSE_S):
+            if monotonic() >= tell_at:
+                _log.error("no units are taken: no sandbox can be had", trouble=trouble)
+                self.cache.unload()
+                tell_at += _TOLD_S
+            if self._context.stopping.wait(_LOOK_S):
                 return
 
     def _score(self, lease: Lease) -> None:

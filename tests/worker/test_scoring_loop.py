@@ -1,0 +1,51 @@
+"""A worker takes no unit while it can have no sandbox, and goes on as soon as it can."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from runtime.metrics import Metrics
+from sandbox.errors import InfrastructureError
+from sandbox.pool import Pool
+from storage.store import Store
+from tests.sandbox.test_pool import Counted, counted, eventually, grade, source
+from tests.worker.conftest import scores, submit
+from worker.context import WorkerContext
+from worker.dispatch import Dispatch
+from worker.heartbeat import Heartbeat
+from worker.scoring_loop import ScoringLoop
+
+pytestmark = pytest.mark.sandbox
+SOURCE = "async def grade(thread):\n    return float(thread.completion())\n"
+
+
+@pytest.fixture
+def backend_and_pool() -> Iterator[tuple[Counted, Pool]]:
+    backend, opened = counted(most_sandboxes=2)
+    with opened as pool:
+        yield backend, pool
+
+
+def test_units_are_taken_again_within_seconds_of_the_first_sandbox(
+    store: Store, dispatch: Dispatch, backend_and_pool: tuple[Counted, Pool]
+) -> None:
+    backend, pool = backend_and_pool
+    context = WorkerContext(store, pool, dispatch, Heartbeat(store, dispatch, Metrics("worker")))
+    backend.broken = OSError(24, "no descriptors left")
+    with pytest.raises(InfrastructureError):
+        grade(pool, source(1))
+    batch = submit(store, dispatch, 3, SOURCE)
+    with ScoringLoop(context) as loop, ThreadPoolExecutor(1) as thread:
+        worked = thread.submit(loop.work)
+        try:
+            time.sleep(2.5)
+            assert not worked.done() and store.batches.get("default", batch).state == "queued"  # others may have some
+            backend.broken = None
+            assert eventually(lambda: pool.trouble() is None)
+            assert worked.result(5)
+            loop.flush()
+        finally:
+            context.stopping.set()
+    assert scores(store, batch) == [0.0, 1.0, 2.0]
