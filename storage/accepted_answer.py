@@ -1,4 +1,6 @@
-"""What is kept of the answer that a batch was accepted with, to be repeated: all of it follows from a few bytes."""
+"""The stored form of the response to an accepted batch, for repeated requests: a few bytes from which the whole
+response is rebuilt.
+"""
 
 from datetime import datetime
 
@@ -11,7 +13,7 @@ from storage.summary import summarise
 
 class _Accepted(msgspec.Struct, array_like=True):
     id: str
-    project: str  # empty: the one that asks again has asked in the same project. An earlier gradebox kept it
+    project: str  # empty: a repeated request names the same project. Earlier gradebox versions stored it
     graders: list[tuple[str, int, float]]
     threads: int
     created_by: str | None
@@ -20,7 +22,7 @@ class _Accepted(msgspec.Struct, array_like=True):
 
 
 def pack(batch: Batch) -> bytes:
-    """A batch that is just being accepted."""
+    """Packs a batch that is being accepted."""
     graders = [(one.key, one.version, one.weight) for one in batch.graders]
     of = None if batch.feedback_of is None else batch.feedback_of.model_dump_json()
     accepted = _Accepted(batch.id, "", graders, batch.threads, batch.created_by, batch.created_at, of)
@@ -29,7 +31,7 @@ def pack(batch: Batch) -> bytes:
 
 def read(answer: bytes, project: str) -> Batch:
     """The batch as it was when it was accepted."""
-    if answer.startswith(b"{"):  # of an earlier gradebox: kept whole
+    if answer.startswith(b"{"):  # stored by an earlier gradebox: the whole batch as JSON
         return Batch.model_validate_json(answer)
     found = msgspec.msgpack.decode(answer, type=_Accepted)
     return Batch(

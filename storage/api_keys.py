@@ -1,4 +1,4 @@
-"""API keys. The secret is random and long, so a plain SHA-256 of it is kept: there is nothing to guess."""
+"""API keys. Each secret is long and random, so a plain SHA-256 of it is stored: it cannot be guessed."""
 
 import hashlib
 import hmac
@@ -30,7 +30,7 @@ class _Record(msgspec.Struct):
     created_at: datetime
     sha256: str
     revoked: bool = False
-    role: Role = "manage"  # keys of before there were roles could do everything in their projects
+    role: Role = "manage"  # keys created before roles existed could do everything in their projects
 
 
 class ApiKeys:
@@ -41,7 +41,7 @@ class ApiKeys:
         self._audit = audit
 
     def create(self, name: str, projects: list[str], role: Role = "manage") -> ApiKey:
-        """Makes a key for these projects in this role; the answer is the only place where its secret is ever seen."""
+        """Creates a key for these projects in this role. Only the returned key contains its secret."""
         token = new_token()
         record = _record(token, name, projects, role)
         with self._redis.pipeline() as pipe:
@@ -51,12 +51,12 @@ class ApiKeys:
         return _shown(record, token)
 
     def all(self) -> list[ApiKey]:
-        """All keys, the revoked ones too, oldest first."""
+        """All keys, including revoked ones, oldest first."""
         records = (msgspec.json.decode(value, type=_Record) for value in self._redis.hvals(names.API_KEYS))
         return [_shown(record) for record in sorted(records, key=lambda record: record.created_at)]
 
     def revoke(self, key_id: str) -> None:
-        """Makes a key worthless, at once and for good.
+        """Revokes a key, at once and permanently.
 
         Raises:
             NotFound: there is no such key.
@@ -75,10 +75,10 @@ class ApiKeys:
         self._redis.transaction(revoke, names.API_KEYS)
 
     def find(self, token: str, project: str | None = None) -> ApiKey | None:
-        """The key that this token is the secret of, unless it is revoked.
+        """The key with this secret, unless it is revoked.
 
         Raises:
-            NotFound: the token is good, and there is no such project. It is asked for in the same question.
+            NotFound: the token is valid, but there is no such project. Both are looked up in one round trip to Redis.
         """
         key_id = id_of(token)
         if key_id is None:
@@ -97,7 +97,7 @@ class ApiKeys:
         return _shown(record)
 
     def by_id(self, key_id: str) -> ApiKey | None:
-        """The key of this id, unless it is revoked: for one who has shown its secret before."""
+        """The key with this id, unless it is revoked. For callers that presented the secret earlier."""
         value = self._redis.hget(names.API_KEYS, key_id)
         if value is None:
             return None
@@ -105,10 +105,11 @@ class ApiKeys:
         return None if record.revoked else _shown(record)
 
     def ensure_first(self, path: Path) -> None:
-        """Makes a key for everything, in the file `path` with mode 0600, where this deployment has no key yet.
+        """Creates a key for every project and writes it to the file `path` with mode 0600, if this deployment has no
+        key yet.
 
-        The file is what decides: it is linked into place whole, so several processes that start at once, or one
-        that is killed half-way and started again, all end with the one key that the file holds.
+        The file is authoritative. It is linked into place whole, so several processes that start at once, or one that
+        is killed halfway and restarted, all end up with the one key in the file.
         """
         self._take_up(path.with_name(NEW_KEY_FILE), path)
         if self._redis.hlen(names.API_KEYS):
@@ -118,8 +119,8 @@ class ApiKeys:
         self._redis.hsetnx(names.API_KEYS, record.id, msgspec.json.encode(record))
 
     def _take_up(self, new: Path, path: Path) -> None:
-        """Makes the key for everything that lies in the file `new`, and puts it into `path`. Every step may come twice,
-        and by several processes at once.
+        """Creates a key for every project from the secret in the file `new`, and moves that file to `path`. Every step
+        is idempotent and safe with several processes at once.
         """
         try:
             token = new.read_text("ascii").strip()
@@ -147,7 +148,7 @@ def _token_in(path: Path) -> str:
     try:
         os.link(own, path)
     except FileExistsError:
-        pass  # another process was first: its key is the key
+        pass  # another process was first: its key is used
     finally:
         own.unlink()
     return path.read_text("ascii").strip()

@@ -1,4 +1,4 @@
-"""The contents of environments in the spool, an archive each. Builds with the same content share one."""
+"""The contents of environments in the spool, one archive each. Builds with the same content share one."""
 
 import time
 from typing import Any
@@ -10,20 +10,22 @@ from storage import names
 from storage.connection import text
 from storage.spool import Readable, Spool
 
-KEPT_S = 24 * 3600.0  # at least, since somebody began to write it or an environment with it was deleted
+KEPT_S = 24 * 3600.0  # at least, since its last write began or an environment that used it was deleted
 _AGAIN_S = 0.5
 _PATIENCE_S = 60.0
 
 
 class Archives:
-    """An archive is either wanted or condemned: one that is being removed is not taken for one that is there."""
+    """The archives of all environments. An archive is either wanted or condemned, so one that is being removed is never
+    taken for an available one.
+    """
 
     def __init__(self, redis: Redis, spool: Spool) -> None:
         self._redis = redis
         self._spool = spool
 
     def keep(self, sha256: str, archive: Readable) -> None:
-        """Has this content in the spool for a day at least, and as long as something names it.
+        """Stores this content in the spool for at least a day, and for as long as a build or batch names it.
 
         Raises:
             OSError: it could not be written.
@@ -44,11 +46,11 @@ class Archives:
                 pipe.zadd(names.ARCHIVES, {sha256: time.time()})
             return not condemned
 
-        change: Any = want  # redis-py's types say that it returns nothing
+        change: Any = want  # redis-py's types declare that it returns None
         return bool(self._redis.transaction(change, names.CONDEMNED_ARCHIVES, value_from_callable=True))
 
     def sweep(self, named: set[str]) -> list[str]:
-        """Removes all but what is named or was wanted of late; what was removed."""
+        """Removes all archives that are not in `named` and were not wanted recently; returns what was removed."""
         wanted: Any = self._redis.zrange(names.ARCHIVES, 0, -1)
         known = {*map(text, wanted)} | self._spool.archives()
         for sha256 in sorted(known - named):

@@ -1,6 +1,6 @@
-"""Who changed what: a line for each change, written in the transaction of the change itself.
+"""The audit log: one line per change, written in the same transaction as the change.
 
-What is done with batches has a stream of its own in each project: thousands of batches push no other line out.
+Changes of batches have a separate stream in each project, so that thousands of batches do not push out other lines.
 """
 
 from contextvars import ContextVar
@@ -17,23 +17,28 @@ from storage.connection import text
 LINES = 10_000
 
 acting: ContextVar[dict[str, str] | None] = ContextVar("acting", default=None)
-"""Who acts in this context: `key`, `address` and `request_id`. What the service does by itself gives no line."""
+"""Who acts in this context: `key`, `address` and `request_id`. Actions of the service itself add no line."""
 
 
 class Audit:
-    """The lines of all projects: of each stream, the newest `lines` or a few more."""
+    """The audit lines of all projects. Each stream keeps the newest `lines`, or a few more."""
 
     def __init__(self, redis: Redis, lines: int = LINES) -> None:
         self._redis = redis
         self._lines = lines
 
     def write(self, pipe: Pipeline, project: str, action: str, item: str, detail: str = "") -> None:
-        """Adds a line to a transaction. `action` is a noun and a verb, as `grader.create`; `item` is to what."""
+        """Adds a line to a transaction.
+
+        Args:
+            action: a noun and a verb, such as `grader.create`.
+            item: the object of the action.
+        """
         if line := self.arguments(project, action, item, detail):
             pipe.execute_command("XADD", *line)  # type: ignore[no-untyped-call]  # in redis-py
 
     def arguments(self, project: str, action: str, item: str, detail: str = "") -> list[str]:
-        """What XADD is told to add a line; nothing where the service acts by itself."""
+        """The arguments of the XADD that adds a line. Empty if the service itself acts."""
         who = acting.get()
         if not who:
             return []
@@ -42,12 +47,12 @@ class Audit:
         return [stream, "MAXLEN", "~", str(self._lines), "*", *chain.from_iterable(fields.items())]
 
     def newest(self, project: str, limit: int, before: str | None = None) -> list[AuditLine]:
-        """The newest lines first; `before` continues after the line of that id. Two lines of one id are not parted, so
-        there may be one more than `limit`.
+        """The newest lines first; `before` continues after the line with that id. Two lines with the same id are not
+        separated, so there may be one more than `limit`.
         """
         start = f"({before}" if before else "+"
         if before and not any(map(int, before.split("-"))):
-            return []  # nothing can be before the first of all ids, and Redis takes it for a mistake
+            return []  # nothing precedes the first possible id, and Redis rejects the range as an error
         with self._redis.pipeline() as pipe:
             for stream in (names.audit(project), names.audit_of_batches(project)):
                 pipe.xrevrange(stream, start, "-", count=limit + 1)

@@ -1,4 +1,4 @@
-"""What each project has waiting to be scored, and how much it may have: a service that takes all finishes nothing."""
+"""The work that each project has waiting, and its bounds: a service that accepts everything finishes nothing."""
 
 import msgspec
 from redis import Redis
@@ -9,10 +9,10 @@ from storage.quotas import Quotas
 
 
 class Waiting(msgspec.Struct, frozen=True):
-    """How much of one project waits to be scored."""
+    """The amount of work that one project has waiting to be scored."""
 
     completions: int
-    """For several graders, each counts."""
+    """A completion counts once for each grader."""
     batches: int
 
 
@@ -20,16 +20,16 @@ MOST_WAITING = Waiting(20_000_000, 10_000)
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What a project has: waiting to be scored, and kept in all."""
+    """The usage of a project: waiting work, and everything stored."""
 
     waiting: Waiting
     batches: int
-    """Those that are over included."""
+    """Including ended ones."""
     spool_bytes: int
 
 
 class ProjectBounds(msgspec.Struct, frozen=True):
-    """The most of each that a project may have, as the script `accept` takes it."""
+    """The bounds of a project, as the script `accept` takes them."""
 
     completions: int
     waiting_batches: int
@@ -38,7 +38,7 @@ class ProjectBounds(msgspec.Struct, frozen=True):
 
 
 class Backlog:
-    """Of all projects. `most` is what one of them may have waiting, `quotas` what it may keep."""
+    """The waiting work of all projects. `most` bounds what one project may have waiting, `quotas` what it may store."""
 
     def __init__(self, redis: Redis, most: Waiting = MOST_WAITING, quotas: Quotas | None = None) -> None:
         self.most = most
@@ -46,7 +46,7 @@ class Backlog:
         self._redis = redis
 
     def of(self, project: str) -> Waiting:
-        """What the project's batches that are not over still have to come."""
+        """The work that remains in the project's open batches."""
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.hget(names.WAITING, project)
             pipe.hget(names.ACTIVE, project)
@@ -54,31 +54,31 @@ class Backlog:
         return Waiting(int(completions or 0), int(batches or 0))
 
     def check(self, project: str, completions: int = 1, size: int = 0) -> None:
-        """Whether the project may have one more batch, of so many completions and bytes. Others may be accepted before
-        it is, so `Batches.accept` looks again.
+        """Checks that the project may have one more batch with this many completions and bytes. Other batches may be
+        accepted before it is, so `Batches.accept` checks again.
 
         Raises:
-            TooLarge: it is more than a project may ever have waiting.
+            TooLarge: the batch exceeds what a project may ever have waiting.
             QueueFull: it does not fit now.
-            QuotaExceeded: the project keeps as much as it may.
+            QuotaExceeded: the project has reached its quota.
         """
         self.refuse(project, self._usage(project), completions, size)
 
     def check_again(self, project: str, completions: int) -> None:
-        """Whether so many completions of a batch that the project has may wait again. Raises as `check` does, but for
-        what is kept.
+        """Checks that this many completions of an existing batch of the project may wait again. Raises TooLarge and
+        QueueFull as `check` does; the storage quotas do not apply.
         """
         usage = self._usage(project)
         self.refuse(project, Usage(usage.waiting, 0, 0), completions, 0)
 
     @property
     def bounds(self) -> ProjectBounds:
-        """What the script `accept` holds a project to."""
+        """The bounds that the script `accept` enforces."""
         most, quotas = self.most, self._quotas
         return ProjectBounds(most.completions, most.batches, quotas.batches, quotas.spool_bytes)
 
     def refuse(self, project: str, usage: Usage, completions: int, size: int) -> None:
-        """Raises what `check` raises where a batch does not fit beside what the project has."""
+        """Raises the errors of `check` if a batch does not fit beside this usage of the project."""
         self._quotas.check_batches(project, usage.batches)
         self._quotas.check_bytes(project, usage.spool_bytes, size)
         now, most = usage.waiting, self.most
@@ -94,11 +94,11 @@ class Backlog:
             )
 
     def has_room(self, project: str) -> bool:
-        """Whether the project's batches take fewer bytes of the spool than they may."""
+        """Whether the project's batches are within its spool quota."""
         return int(self._redis.hget(names.STORED, project) or 0) <= self._quotas.spool_bytes
 
     def check_uploads(self, project: str, size: int) -> None:
-        """Whether so many bytes of uploads that are under way fit. Raises QuotaExceeded."""
+        """Checks that this many bytes of running uploads fit. Raises QuotaExceeded."""
         self._quotas.check_bytes(project, int(self._redis.hget(names.STORED, project) or 0), size)
 
     def _usage(self, project: str) -> Usage:

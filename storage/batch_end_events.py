@@ -1,4 +1,4 @@
-"""Tells requests of this process that wait for a batch that it ended, or for an environment that it changed."""
+"""Notifies requests in this process that wait for the end of a batch or a change of an environment."""
 
 import logging
 import threading
@@ -19,9 +19,10 @@ _AGAIN_S = 1.0
 
 
 class BatchEndEvents(threading.Thread):
-    """Listens on one connection for all who wait.
+    """Subscribes on one connection for all waiting requests.
 
-    A word can be missed while Redis is away: then all are called, and look for themselves.
+    A message can be lost while Redis is unavailable. On reconnection all callbacks are called, and each checks for
+    itself.
     """
 
     def __init__(self, redis: Redis) -> None:
@@ -30,14 +31,14 @@ class BatchEndEvents(threading.Thread):
         own = ConnectionPool(connection_class=pool.connection_class, **pool.connection_kwargs)
         self._redis = Redis(
             connection_pool=own
-        )  # the subscription lasts as long as the process, also when other connections are closed
+        )  # a separate pool: the subscription lasts as long as the process, even if other connections are closed
         self._lock = threading.Lock()
         self._waiting: dict[str, list[Callable[[], object]]] = defaultdict(list)
 
     @contextmanager
     def calling(self, event: str, call: Callable[[], object]) -> Iterator[None]:
-        """While the block lasts, `call` is called when the batch of this id ends, or the environment of this name
-        changes, and sometimes when it does not.
+        """While the block runs, calls `call` when the batch with this id ends or the environment of this name changes.
+        Spurious calls are possible.
         """
         with self._lock:
             if not self.is_alive():
@@ -58,14 +59,14 @@ class BatchEndEvents(threading.Thread):
                 self._listen()
             except RedisError:
                 time.sleep(_AGAIN_S)
-            except Exception:  # noqa: BLE001  # who waits here would wait in vain from now on
+            except Exception:  # noqa: BLE001  # otherwise all waiting requests would hang
                 _log.exception("word of batches that ended was interrupted")
                 time.sleep(_AGAIN_S)
 
     def _listen(self) -> None:
         with PubSub(self._redis.connection_pool, ignore_subscribe_messages=True) as pubsub:
             pubsub.subscribe(names.ENDINGS)
-            pubsub.get_message(timeout=_LISTEN_S)  # the answer to `subscribe`
+            pubsub.get_message(timeout=_LISTEN_S)  # the confirmation of `subscribe`
             with self._lock:
                 waiting = list(self._waiting)
             self._tell(*waiting)

@@ -1,4 +1,4 @@
-"""A batch that is not frozen: its record in Redis, and what is shown of it."""
+"""A batch that is not frozen: its record in Redis, and its public form."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -32,7 +32,7 @@ def new_record(
     terms: AskTerms = NO_TERMS,
     feedback_of: FeedbackOf | None = None,
 ) -> dict[str, str]:
-    """The record of a new batch. Values of more than 64 bytes would make Redis keep it in four times the room."""
+    """The record of a new batch. A value of more than 64 bytes would make Redis store it in four times the memory."""
     threads = _threads(chunks)
     graders = [msgspec.structs.replace(scorer, source="") for scorer in scorers]
     return {
@@ -58,7 +58,7 @@ def new_record(
 
 
 def ask(pipe: Pipeline, batch_id: str) -> None:
-    """Asks in `pipe` for what `standing` takes."""
+    """Queues in `pipe` the commands whose replies `standing` takes."""
     pipe.hgetall(names.batch(batch_id))
     pipe.hvals(names.underway(batch_id))
     pipe.hget(names.FROZEN, batch_id)
@@ -72,7 +72,9 @@ def standing(
     *,
     summary: bool,
 ) -> Batch | None:
-    """A batch from what `ask` was answered, with a summary where it is frozen, or None where it is gone."""
+    """A batch from the replies to the commands of `ask`; None if it was deleted. `summary` applies to frozen batches
+    only.
+    """
     if frozen is not None:
         return Frozen(frozen).batch(batch_id, summary=summary)
     if not record:
@@ -81,25 +83,25 @@ def standing(
 
 
 def terms_of(packed: bytes | str | None) -> AskTerms:
-    """How the graders of a batch may ask, from that field of its record."""
+    """The ask terms of a batch, from that field of its record."""
     return msgspec.json.decode(packed, type=AskTerms) if packed else NO_TERMS
 
 
 def budget_of(terms: AskTerms) -> BatchBudget | None:
-    """What is shown of a budget."""
+    """The public form of a budget."""
     one = terms.budget
     return None if one is None else BatchBudget(cost=one.cost, tokens=one.tokens, currency=one.currency)
 
 
 def asks_of(fields: Mapping[str, str]) -> list[str]:
-    """What the graders of a batch ask, as far as it may wait for it: nothing once it is over."""
+    """The ask targets that the graders of a batch may wait for. Empty once the batch has ended."""
     if "asks" not in fields or fields.get("finished_at"):
         return []
     return msgspec.json.decode(fields["asks"], type=list[str])
 
 
 def has_waited(fields: Mapping[str, str]) -> bool:
-    """Whether it is not over, and was made long enough ago for a worker to have started since."""
+    """Whether the batch is open, and old enough for a worker to have started since it was created."""
     made = datetime.fromisoformat(fields["created_at"])
     return not fields.get("finished_at") and (datetime.now(UTC) - made).total_seconds() > _START_S
 
@@ -112,7 +114,7 @@ def shown(
     waits_for: Sequence[AwaitedServer] = (),
     trouble: str | None = None,
 ) -> Batch:
-    """A batch from its record. `made` are its summaries, None for those that could not be made."""
+    """The public form of a batch, from its record. `made` are its summaries, None for those that could not be made."""
     scorers = msgspec.json.decode(fields["graders"], type=list[PlannedGrader])
     of = fields.get("feedback_of")
     summaries = [summary if of is None else _of_feedback(summary) for summary in made if summary is not None]
@@ -147,7 +149,9 @@ def shown(
 
 
 def _of_feedback(summary: Summary) -> Summary:
-    """Without warnings of rewards: the scores are those of the outcomes that feedback is on, and most are low."""
+    """Keeps only the warning about errors: the scores are those of the outcomes that the feedback is on, and most are
+    low.
+    """
     told = [pair for pair in zip(summary.warning_kinds, summary.warnings, strict=True) if pair[0] == "errors"]
     return summary.model_copy(
         update={"warning_kinds": [kind for kind, _ in told], "warnings": [said for _, said in told]}
@@ -155,7 +159,7 @@ def _of_feedback(summary: Summary) -> Summary:
 
 
 def kept_summary(scorer: PlannedGrader, kept: Sequence[bytes], past: Sequence[Past]) -> Summary | None:
-    """Of the tallies that are kept of one grader; None where it cannot be made, which is logged."""
+    """The summary from the stored tallies of one grader. None if it cannot be made, which is logged."""
     try:
         counted = tallies.read(kept)
     except msgspec.DecodeError:
@@ -165,10 +169,10 @@ def kept_summary(scorer: PlannedGrader, kept: Sequence[bytes], past: Sequence[Pa
 
 
 def past_of(fields: Mapping[str, str], number: int, rewards: Sequence[bytes]) -> list[Past]:
-    """What the scores of a grader are compared with, once its batch is finished."""
+    """The earlier results that the scores of a grader are compared with. Empty until its batch is finished."""
     if fields["state"] != "finished":
         return []
-    kept = fields.get(f"past:{number}")  # of a batch that an earlier gradebox finished
+    kept = fields.get(f"past:{number}")  # set by a retry, and in batches that an earlier gradebox finished
     return read_past(" ".join(map(text, rewards)) if kept is None else kept)
 
 
@@ -179,7 +183,7 @@ def scorers_of(graders: bytes, sources: str) -> list[PlannedGrader]:
 
 
 def attempts_of(packed: bytes | None) -> list[int]:
-    """For each unit the attempt whose outcomes count."""
+    """For each unit, the attempt whose outcomes count."""
     packed = packed or b""
     return [int.from_bytes(packed[i : i + 2]) for i in range(0, len(packed), 2)]
 
@@ -189,10 +193,10 @@ def _threads(chunks: list[Chunk]) -> int:
 
 
 def size_of(chunks: list[Chunk]) -> int:
-    """How many bytes the threads of a batch take."""
+    """The size of a batch's threads in bytes."""
     return chunks[-1].offset + chunks[-1].length
 
 
 def texts(fields: Mapping[bytes | str, bytes | str]) -> dict[str, str]:
-    """A record as Redis gave it, without the chunk table that lies in it where that is short."""
+    """A decoded record, without its chunk table, which is a field of it if it is short."""
     return {text(name): text(value) for name, value in fields.items() if text(name) != "chunks"}

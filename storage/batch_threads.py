@@ -1,4 +1,4 @@
-"""Reads the threads of a batch as bytes: they are moved, not parsed."""
+"""Reads the threads of a batch as bytes, without parsing them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,8 +11,8 @@ from storage.spool import Spool
 
 
 def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
-    """Whole lines of the threads after number `after`, of `limit` of them where that is given, in blocks as
-    `outcomes.read` gives them.
+    """Whole lines of the threads after number `after`, at most `limit` of them if it is given, in blocks like those of
+    `outcomes.read`.
     """
     return joined(_chunks(batches, spool, batch_id, after, limit))
 
@@ -33,7 +33,9 @@ def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, limit: in
 
 
 def read_picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int]) -> Iterator[bytes]:
-    """The lines of these threads, in this order, in blocks. Raises Refused before the first where one is not there."""
+    """The lines of these threads, in this order, in blocks. Raises Refused before the first block if one does not
+    exist.
+    """
     return joined(_picked(batches, spool, batch_id, indices))
 
 
@@ -58,12 +60,12 @@ def _picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int
 
 
 def with_end(lines: bytes) -> bytes:
-    """The lines, the last with its end too: the last line of a batch may lack it."""
+    """The lines, each with a line end: the last line of a batch may lack it."""
     return lines if lines.endswith(b"\n") else lines + b"\n"
 
 
 def _behind(payload: bytes, lines: int, start: int = 0) -> int:
-    """Where so many lines end."""
+    """The position after this many lines."""
     for _ in range(lines):
         start = payload.index(b"\n", start) + 1
     return start

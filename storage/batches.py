@@ -36,8 +36,8 @@ from storage.tallies import Tallies
 
 _log = logging.getLogger(__name__)
 _ID = re.compile(r"[0-9a-f]{20}")
-_SWEEP_AGAIN_S = 60  # a worker that had a unit of a deleted batch may write its outcomes until then
-_PAGE = 200  # batches that are looked through at once
+_SWEEP_AGAIN_S = 60  # until then, a worker that had a unit of a deleted batch may still write its outcomes
+_PAGE = 200  # batches that are read at once
 
 
 class _Answer(msgspec.Struct):
@@ -55,9 +55,9 @@ class _New(msgspec.Struct, omit_defaults=True):
     size: int
     most: ProjectBounds
     fields: list[str]
-    """Of its record: name, value, name, ...."""
+    """Of the batch record: name, value, name, …."""
     sources: dict[str, str]
-    """What is scored with, by what names it."""
+    """The version of each grader as JSON, by its digest."""
     holds: list[str]
     audit: list[str]
     once: _Answer | None = None
@@ -102,18 +102,19 @@ class Batches:
         terms: AskTerms = NO_TERMS,
         feedback_of: FeedbackOf | None = None,
     ) -> Batch:
-        """Makes the batch known, and does `also`, which calls workers, in the same transaction. Where another
-        took the room in the same moment, a worker is called for a batch that is refused, and finds nothing to do.
+        """Records the batch and runs `also`, which calls workers, in the same transaction.
 
-        `by` is the id of the API key that it was made with, `trace` the `traceparent` of its request. Where the request
-        was done already, what it was answered then is answered again. The files of a batch that is not accepted are
-        swept away.
+        If another batch takes the room at that moment, a worker is called for a refused batch and finds nothing to do.
+        If the request was already done, its earlier answer is returned. The files of a batch that is not accepted are
+        condemned.
+
+        `by` is the id of the API key that created the batch, `trace` the `traceparent` of its request.
 
         Raises:
-            TooLarge: it is more than a project may ever have waiting.
-            QueueFull: the project has so much waiting that it does not fit now.
-            QuotaExceeded: the project keeps as much as it may.
-            KeyReused: `once` came with another request.
+            TooLarge: the batch exceeds what a project may ever have waiting.
+            QueueFull: the project has so much waiting that the batch does not fit now.
+            QuotaExceeded: the project has reached its quota.
+            KeyReused: `once` was used with another request.
         """
         scorers = [scorer_of(one) for one in wanted]
         asks = asks_of(wanted)
@@ -141,11 +142,11 @@ class Batches:
         also: Callable[[Pipeline], None],
         once: Once | None,
     ) -> bytes | None:
-        """What the same request was answered before, or None where the batch is accepted now."""
+        """The earlier answer to the same request, or None if the batch is accepted now."""
         if (answer := answered(self._redis, once)) is not None:
             return answer
         size = batch_record.size_of(chunks)
-        self._backlog.check(batch.project, batch.total, size)  # what does not fit calls no worker
+        self._backlog.check(batch.project, batch.total, size)  # first: a batch that does not fit calls no worker
         new = _New(
             batch.id,
             batch.project,
@@ -177,13 +178,13 @@ class Batches:
         return bool(self._redis.exists(once.name))
 
     def answered(self, once: Once | None) -> Batch | None:
-        """What was answered to the same request before, if it was. Raises KeyReused."""
+        """The earlier answer to the same request, if there is one. Raises KeyReused."""
         if once is None or (answer := answered(self._redis, once)) is None:
             return None
         return accepted_answer.read(answer, once.project)
 
     def get(self, project: str, batch_id: str, *, summary: bool = True) -> Batch:
-        """One batch as it stands now.
+        """The current state of a batch.
 
         Raises:
             NotFound: there is none in this project.
@@ -194,14 +195,16 @@ class Batches:
         return found
 
     def find(self, batch_id: str) -> Batch | None:
-        """One batch of whichever project, or None where it is gone."""
+        """A batch of any project, or None if it was deleted."""
         return self._read(batch_id, summary=True)
 
     def newest(
         self, project: str, limit: int, before: str | None = None, grader: str = "", version: int | None = None
     ) -> list[Batch]:
-        """The newest batches first, without summaries; `before` continues after that batch. With a grader, those that
-        it scores, in this version where one is named: all batches are looked through for them.
+        """The newest batches first, without summaries; `before` continues after that batch.
+
+        With `grader`, only the batches that it scores, in this `version` if one is given. All batches are searched for
+        them.
         """
         found: list[Batch] = []
         while len(found) < limit:
@@ -227,7 +230,7 @@ class Batches:
         return [batch for batch in batches if batch is not None]
 
     def cancel(self, project: str, batch_id: str) -> Batch:
-        """Ends a batch that is not over; its outcomes so far can still be read.
+        """Cancels a batch that has not ended. Its outcomes so far stay readable.
 
         Raises:
             NotFound: there is none in this project.
@@ -237,7 +240,8 @@ class Batches:
         return self.get(project, batch_id)
 
     def delete(self, project: str, batch_id: str) -> Batch:
-        """Forgets a batch; its files are the spool's to remove, and `garbage` names them until they are gone.
+        """Deletes the record of a batch. The janitor removes its files from the spool; until then, its id is in
+        `garbage`.
 
         Returns the batch as it was.
 
@@ -249,7 +253,7 @@ class Batches:
         return was
 
     def keep(self, project: str, batch_id: str, kept: bool) -> Batch:
-        """Keeps a batch beyond its time, or no longer.
+        """Keeps a batch beyond the retention time, or stops keeping it.
 
         Raises:
             NotFound: there is none in this project.
@@ -265,24 +269,26 @@ class Batches:
             pipe.execute()
 
     def expire(self, before: float, limit: int) -> int:
-        """Forgets batches that were over before this time, the kept ones aside; how many."""
+        """Deletes batches that ended before this time, except kept ones. Returns their number."""
         found: int = self._expire(args=[int(before * 1000), limit, time.time() + _SWEEP_AGAIN_S, _now()])
         return found
 
     def plan(self, batch_id: str) -> Plan | None:
-        """What the batch consists of, or None where it is gone."""
+        """The plan of a batch, or None if it was deleted."""
         found = self.standing(batch_id)
         return found and found[0]
 
     def standing(self, batch_id: str) -> tuple[Plan, list[int]] | None:
-        """What the batch consists of, and for each unit the attempt whose outcomes count, from one moment: 0, or no
-        entry, where there is none yet, or the unit is being scored again. None where the batch is gone.
+        """The plan of a batch, and for each unit the attempt whose outcomes count, as of one moment.
+
+        An attempt is 0 or missing if its unit has no outcomes yet or is being scored again. None if the batch was
+        deleted.
         """
         found = self._standing(batch_id)
         return found and found[:2]
 
     def settled(self, batch_id: str) -> list[int] | None:
-        """For each unit the attempt whose outcomes count; None where the batch is not over, or gone."""
+        """For each unit, the attempt whose outcomes count. None if the batch has not ended or was deleted."""
         found = self._standing(batch_id)
         return None if found is None or found[2] else found[1]
 
@@ -320,7 +326,7 @@ class Batches:
         return Plan(frozen.project, frozen.scorers, unpack(chunks)), batch_record.attempts_of(done)
 
     def tables(self, batch_id: str) -> tuple[bytes, bytes] | None:
-        """The chunks of a batch that is not frozen, and what counts of its units, packed."""
+        """The chunk table of a batch that is not frozen, and the attempts that count, both packed."""
         with self._redis.pipeline() as pipe:
             self._ask_for_tables(pipe, batch_id)
             short, (table, done) = pipe.execute()
@@ -328,23 +334,26 @@ class Batches:
         return None if chunks is None else (chunks, done or b"")
 
     def _ask_for_tables(self, pipe: Pipeline, batch_id: str) -> None:
-        """A short chunk table lies in the batch's record, a long one has a key of its own."""
+        """Queues reads of both tables. A short chunk table is a field of the batch's record, a long one has a separate
+        key.
+        """
         pipe.hget(names.batch(batch_id), "chunks")
         pipe.mget(names.chunks(batch_id), names.done(batch_id))
 
     def source(self, scorer: PlannedGrader) -> Version | None:
-        """What a grader of a batch scores with, or None where no batch needs it any more."""
+        """The version that a grader of a batch scores with, or None if no open batch uses it any more."""
         value = self._redis.hget(names.SOURCES, scorer.source)
         return None if value is None else Version.model_validate_json(value)
 
     def attempts(self, batch_id: str) -> list[int]:
-        """For each unit, the attempt whose outcomes count, as `standing` says it."""
+        """For each unit, the attempt whose outcomes count, as in `standing`."""
         standing = self.standing(batch_id)
         return standing[1] if standing else []
 
     def rewards(self, batch: Batch) -> list[str]:
-        """What is remembered of a batch, as it is frozen: key of a grader, entry, …. Nothing where it was cancelled, or
-        is of feedback.
+        """What is remembered of a batch when it is frozen: key of a grader, entry, ….
+
+        Empty if the batch was cancelled, is of feedback, or was remembered before: its record then has `past:0`.
         """
         if (
             batch.state != "finished"
@@ -359,7 +368,7 @@ class Batches:
     def _read(self, batch_id: str, summary: bool) -> Batch | None:
         with self._redis.pipeline() as pipe:
             batch_record.ask(pipe, batch_id)
-            if summary:  # most batches have one grader: its part comes with the same question
+            if summary:  # most batches have one grader: its tallies are read in the same round trip
                 pipe.hgetall(names.recorded(batch_id))
                 self._tallies.ask(pipe, batch_id, 0)
             record, underway, frozen, *rest = pipe.execute()
@@ -379,7 +388,7 @@ class Batches:
                     pipe.lrange(names.rewards(fields["project"], scorer.key), 0, -1)
                 pipe.exists(names.batch(batch_id))
                 *found, is_there = pipe.execute()
-            if not is_there:  # it was frozen meanwhile, or deleted
+            if not is_there:  # it was frozen or deleted meanwhile
                 return self._read(batch_id, summary)
             kept, rewards = [*kept, *found[: -len(scorers)]], found[-len(scorers) :]
         made = [
@@ -393,13 +402,13 @@ class Batches:
         return self._with(recorded, shown)
 
     def _with(self, recorded: dict[bytes, bytes], batch: Batch | None) -> Batch | None:
-        """With summaries of what was recorded from outside."""
+        """The batch with the summaries of the scores that were recorded from outside."""
         if batch is None or not recorded:
             return batch
         return batch.model_copy(update={"recorded": self.recorded.summaries(recorded)})
 
     def _trouble(self, lane: Lane) -> str | None:
-        """Why batches of this lane do not go on."""
+        """The reason why batches of this lane make no progress, if there is one."""
         if self._processes.workers(lane):
             return None
         queue = lane or "plain"
@@ -411,7 +420,7 @@ def _has_grader(batch: Batch, key: str, version: int | None) -> bool:
 
 
 def scorer_of(wanted: Wanted) -> PlannedGrader:
-    """What the grader scores with is kept until the batch is over, also if the grader is deleted before."""
+    """The planned form of a grader. Its version is stored until the batch ends, even if the grader is deleted."""
     source = hashlib.sha256(wanted.version.model_dump_json().encode()).hexdigest()
     return PlannedGrader(wanted.key, wanted.version.number, wanted.weight, source)
 

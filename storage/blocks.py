@@ -1,4 +1,4 @@
-"""Blocks of lines: what is moved at once."""
+"""Blocks of lines, for moving many lines at once."""
 
 from collections.abc import Iterable, Iterator
 
@@ -6,7 +6,7 @@ BLOCK_BYTES = 256 * 1024
 
 
 def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines of blocks, which need not end where lines end; without their ends."""
+    """The lines of blocks, without their line ends. A block may end within a line."""
     rest = b""
     for block in blocks:
         *whole, rest = (rest + block).split(b"\n")
@@ -16,7 +16,7 @@ def lines_of(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def joined(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces in few blocks: each block has a cost. None but the last is shorter than `BLOCK_BYTES`."""
+    """Joins pieces into few blocks, since each has a fixed cost. Only the last may be shorter than `BLOCK_BYTES`."""
     block: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Cuts JSON lines into chunks while they stream by. Nothing is parsed: only line ends count."""
+"""Cuts JSON lines into chunks while they stream in. It looks only for line ends and parses nothing."""
 
 import struct
 from bisect import bisect_right
@@ -8,11 +8,11 @@ from gradebox.limits import LINE_BYTES
 from storage.errors import Refused, TooLarge
 
 CHUNK_LINES = 1000
-FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that one of a few hundred threads keeps several workers busy
-ASKING_CHUNK_LINES = 100  # of a batch whose graders ask: each line may wait for a model for minutes
-GROUP_CHUNK_LINES = 100  # of a batch of groups: each line is of many completions, and its outcome has their scores
-ASKING_GROUP_CHUNK_LINES = 20  # of both: a worker holds the outcomes of many such chunks, of up to 4 MB each
-CHUNK_BYTES = 2 * 1024 * 1024  # a chunk ends with the first line that takes it here
+FIRST_CHUNK_LINES = 200  # chunks grow with the batch, so that a few hundred threads keep several workers busy
+ASKING_CHUNK_LINES = 100  # for graders that ask: each line may wait for a model for minutes
+GROUP_CHUNK_LINES = 100  # for groups: each line has many completions, and its outcome contains their scores
+ASKING_GROUP_CHUNK_LINES = 20  # for both: a worker holds the outcomes of many such chunks, of up to 4 MB each
+CHUNK_BYTES = 2 * 1024 * 1024  # a chunk ends with the first line that reaches this size
 BATCH_LINES = 1_000_000
 BATCH_BYTES = 4 * 1024**3
 
@@ -20,7 +20,7 @@ _PACKED = struct.Struct(">QQQQ")
 
 
 class Chunk(NamedTuple):
-    """A run of whole lines: where its bytes are, and which threads they hold."""
+    """A run of whole lines: the place of its bytes, and the threads that they hold."""
 
     offset: int
     length: int
@@ -29,12 +29,12 @@ class Chunk(NamedTuple):
 
 
 def pack(chunks: list[Chunk]) -> bytes:
-    """The chunk table as it is kept: 32 bytes a chunk."""
+    """Packs a chunk table, at 32 bytes a chunk."""
     return b"".join(_PACKED.pack(*chunk) for chunk in chunks)
 
 
 def unpack(table: bytes) -> list[Chunk]:
-    """The chunk table, read back."""
+    """Unpacks a chunk table."""
     return [Chunk(*fields) for fields in _PACKED.iter_unpack(table)]
 
 
@@ -44,9 +44,9 @@ def holding(chunks: list[Chunk], index: int) -> int:
 
 
 class Cutter:
-    """Takes the bytes of an upload piece by piece, and gives its chunks in the end.
+    """Takes the bytes of an upload piece by piece, and returns its chunks at the end.
 
-    Every line is a thread, also a blank one in the middle; white space at the very end is none.
+    Every line is a thread, even a blank one in the middle. White space at the very end is not a thread.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class Cutter:
         self._offset = self._lines = 0  # up to the last line end
         self._first_lines = self._most_lines = min(first_lines, chunk_lines)
         self._partial = 0  # bytes of the line that has no end yet
-        self._blank = True  # whether they are white space
+        self._blank = True  # whether those bytes are white space
         self._text_end = self._text_lines = 0  # up to the end of the last line that is not blank
 
     @property
     def size(self) -> int:
-        """How many bytes have come."""
+        """The number of bytes received."""
         return self._offset + self._partial
 
     def feed(self, data: bytes | bytearray) -> None:
         """Takes the next bytes.
 
         Raises:
-            TooLarge: a line, their number or the whole is over its limit.
+            TooLarge: a line, the number of lines or the whole upload is over its limit.
         """
         if self._offset + self._partial + len(data) > self._max_bytes:
             raise TooLarge(f"a batch is at most {self._max_bytes} bytes: send the rest as another batch")
@@ -87,12 +87,12 @@ class Cutter:
             start = self._take_many(data, start) or self._take_singly(data, start)
 
     def _take_many(self, data: bytes | bytearray, start: int) -> int:
-        """Takes all lines before the one that ends the chunk at once, since most need not be looked at one by one.
-        Returns where they end, or 0 where that cannot be.
+        """Takes at once all lines before the one that ends the chunk, since most need not be checked one by one.
+        Returns the position after them, or 0 if that is not possible.
         """
         most = min(self._max_lines, self._chunk_first + self._most_lines) - self._lines - 1
         find, lines, end = data.find, 0, start - 1
-        # `count` looks at each byte by itself: ten times slower
+        # not `data.count`: it checks each byte by itself and is ten times slower
         while lines < most and (next_end := find(b"\n", end + 1)) >= 0:
             lines, end = lines + 1, next_end
         offset = self._offset + self._partial + end + 1 - start
@@ -109,7 +109,7 @@ class Cutter:
         return end + 1
 
     def _take_singly(self, data: bytes | bytearray, start: int) -> int:
-        """Takes lines up to the end of a chunk, and what there is of a line that has no end yet."""
+        """Takes lines up to the end of a chunk, and the beginning of a line that has no end yet."""
         while (end := data.find(b"\n", start) + 1) > 0:
             self._add(data, start, end)
             self._end_line()
@@ -120,10 +120,10 @@ class Cutter:
         return len(data)
 
     def finish(self) -> list[Chunk]:
-        """The chunks.
+        """The chunks of the whole upload.
 
         Raises:
-            Refused: there is no line in it.
+            Refused: it has no line.
         """
         if self._partial:
             self._end_line()
@@ -143,7 +143,7 @@ class Cutter:
         if self._partial > self._line_bytes:
             most = self._line_bytes
             raise TooLarge(f"line {self._lines + 1} is longer than {most} bytes: a thread is at most that long")
-        # Most lines start with "{": only one that starts with white space is looked at as a whole.
+        # Most lines start with "{": only one that starts with white space is scanned whole.
         if self._blank and end > start:
             self._blank = data[start] <= 0x20 and data[start:end].isspace()
 

@@ -19,12 +19,12 @@ FORMAT = 4
 
 
 def connect(url: str, *, blocking: bool = False) -> Redis:
-    """A client of the Redis at `url`; it connects when first used.
+    """A client of the Redis at `url`, which connects at first use.
 
-    `blocking` is for connections that wait in Redis for as long as it takes, such as a worker's.
+    `blocking` is for connections that wait in Redis without a time limit, such as a worker's.
 
-    Nothing is sent twice by the client itself: a command whose answer was lost may have been carried out, and only
-    the caller knows whether it may be repeated.
+    The client never repeats a command: one whose reply was lost may have been executed, and only the caller can decide
+    whether to repeat it.
     """
     return Redis.from_url(
         url,
@@ -35,17 +35,17 @@ def connect(url: str, *, blocking: bool = False) -> Redis:
 
 
 def is_full(error: RedisError) -> bool:
-    """Whether Redis refuses to write for want of memory or disk."""
+    """Whether Redis refuses to write because it lacks memory or disk space."""
     return isinstance(error, OutOfMemoryError) or str(error).startswith("MISCONF")
 
 
 def is_away(error: RedisError) -> bool:
-    """Whether the same may go well later: Redis does not answer, or does not write now."""
+    """Whether a later retry may succeed: Redis does not answer, or does not write now."""
     return is_full(error) or isinstance(error, RedisConnectionError | RedisTimeoutError | ReadOnlyError)
 
 
 def check_format(redis: Redis) -> None:
-    """Claims an empty Redis for this format, and brings older data to it, step by step, each step whole or not at all.
+    """Marks an empty Redis with this format, and migrates older data to it step by step. Each step is atomic.
 
     Raises:
         UnknownFormat: a newer gradebox wrote the data.
@@ -62,7 +62,7 @@ def check_format(redis: Redis) -> None:
 
 
 def load_scripts(redis: Redis) -> None:
-    """Has Redis compile every script now, and not when somebody waits for its first use."""
+    """Makes Redis compile every script now, so that no request waits for it at first use."""
     folder = files("storage") / "lua"
     names_of = (Path(str(file)).stem for file in folder.iterdir())
     for name in sorted(name for name in names_of if name != "common" and not name.startswith("migrate_")):
@@ -70,17 +70,17 @@ def load_scripts(redis: Redis) -> None:
 
 
 def script(redis: Redis, name: str) -> Script:
-    """The Lua script `name`, with the functions that all of them share before it."""
+    """The Lua script `name`, preceded by the shared functions."""
     return redis.register_script(lua(name))
 
 
 @cache
 def lua(name: str) -> str:
-    """The text of a script."""
+    """The source of a script, with the shared functions."""
     folder = files("storage") / "lua"
     return "".join((folder / f"{part}.lua").read_text("utf-8") for part in ("common", name))
 
 
 def text(value: bytes | str) -> str:
-    """A value as Redis gave it, as text."""
+    """A value from Redis, as text."""
     return value.decode() if isinstance(value, bytes) else value

@@ -1,4 +1,4 @@
-"""How files of a folder come to lie on the disk."""
+"""Writing files of a folder durably."""
 
 import ctypes
 import os
@@ -13,22 +13,22 @@ _sync_file_range.argtypes = (ctypes.c_int, ctypes.c_int64, ctypes.c_int64, ctype
 
 
 def push(file: IO[bytes]) -> None:
-    """Has the kernel begin to write what the file holds, and waits for nothing: a sync then finds little left to do.
+    """Makes the kernel start writing the file to disk, without waiting: a later sync then has little left to do.
 
-    What it begins may fail unheard: the sync tells. Raises OSError where not even the kernel takes the bytes.
+    An error of that write is reported only by the sync. Raises OSError if the kernel does not accept the bytes.
     """
     file.flush()
-    _sync_file_range(file.fileno(), 0, 0, _SYNC_FILE_RANGE_WRITE)  # from 0 to the end
+    _sync_file_range(file.fileno(), 0, 0, _SYNC_FILE_RANGE_WRITE)  # from offset 0 to the end
 
 
 def sync(file: IO[bytes]) -> None:
-    """Returns when the file's bytes are on disk. Raises OSError where they cannot be."""
+    """Returns when the file's bytes are on disk. Raises OSError if they cannot be written."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def sync_folder(path: Path) -> None:
-    """Returns when the names in it are on disk, not only the bytes."""
+    """Returns when the names in the folder are on disk: `sync` covers only the bytes of a file."""
     folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(folder)
@@ -38,12 +38,12 @@ def sync_folder(path: Path) -> None:
 
 @contextmanager
 def undone() -> Iterator[list[Path]]:
-    """A list of files to be removed where the block does not come to its end: then they can be made again."""
+    """A list of files to remove if the block fails, so that they can be created again."""
     made: list[Path] = []
     try:
         yield made
     except BaseException:
         for path in made:
-            with suppress(OSError):  # it stays, and is written no more: another attempt has another name
+            with suppress(OSError):  # the file stays, and is not written again: another attempt uses another name
                 path.unlink()
         raise

@@ -1,4 +1,4 @@
-"""The endpoints of projects: reward servers, and their API keys, encrypted."""
+"""The endpoints of projects: reward servers and their encrypted API keys."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from storage.secret_key import SecretKey
 
 
 class EndpointChanges(TypedDict, total=False):
-    """What may be changed of an endpoint. An empty `api_key` is none, and so is a limit of None."""
+    """The changeable members of an endpoint. An empty `api_key` removes the key, and None removes a limit."""
 
     url: str
     api_key: str
@@ -26,7 +26,7 @@ class EndpointChanges(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class EndpointAccess:
-    """What is needed to ask an endpoint. The API key is in no text of it."""
+    """The settings needed to ask an endpoint. Its repr omits the API key."""
 
     key: str
     url: str
@@ -57,11 +57,11 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
         max_concurrency: int = MAX_CONCURRENCY,
         requests_per_minute: int | None = None,
     ) -> ProjectEndpoint:
-        """Keeps a new endpoint.
+        """Stores a new endpoint.
 
         Raises:
             Conflict: the key is taken.
-            QuotaExceeded: the project has as many as it may.
+            QuotaExceeded: the project has reached its quota of endpoints.
             SecretKeyError: the API key cannot be encrypted.
         """
         now = datetime.now(UTC)
@@ -81,14 +81,15 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
 
         Raises:
             NotFound: there is no such endpoint.
-            KeyNeeded: the URL changes, and the API key does not: it would go to a server that it was not for.
+            KeyNeeded: the URL changes but the API key does not: the key would be sent to a server that it was not meant
+                for.
             SecretKeyError: the API key cannot be encrypted.
         """
         updates: dict[str, Any] = {**changes}
         return self._update(project, key, updates)
 
     def access(self, project: str, key: str) -> EndpointAccess:
-        """What is needed to ask an endpoint.
+        """The settings needed to ask an endpoint.
 
         Raises:
             NotFound: there is no such endpoint.
@@ -106,7 +107,7 @@ class Endpoints(Registry[RegisteredServer, ProjectEndpoint]):
         )
 
     def note_trial(self, project: str, key: str, revision: int, trial: EndpointTrial) -> None:
-        """Keeps when a test was passed, unless the endpoint was changed meanwhile."""
+        """Records the time of a passed test, unless the endpoint was changed meanwhile."""
         self._note_trial(project, key, revision, trial.passed, {})
 
     def _name(self, project: str) -> str:

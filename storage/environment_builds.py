@@ -1,7 +1,7 @@
-"""The builds that are to be made. Each is made once by a worker.
+"""The queue of builds to be made. One worker makes each build.
 
-A build is lent to a worker for a minute at a time, as units of batches are: a worker that died has it no longer, and
-another tries again.
+A worker leases a build for a minute at a time, like the units of batches. If the worker dies, its lease runs out and
+another worker tries again.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _GIVEN_UP = (
 
 
 class Claim(NamedTuple):
-    """A build that is this worker's until its lease runs out. A later claim of the same build has a higher `tries`."""
+    """A build leased to this worker until the lease runs out. A later claim of the same build has a higher `tries`."""
 
     project: str
     key: str
@@ -38,12 +38,12 @@ class Claim(NamedTuple):
 
     @property
     def member(self) -> str:
-        """Its name among those that are to be built."""
+        """The name of the build in the queue."""
         return member(self.project, self.key, self.number)
 
 
 class Made(msgspec.Struct, frozen=True):
-    """What a build has come to."""
+    """The result of a build."""
 
     packages: list[EnvironmentPackage]
     sha256: str
@@ -53,22 +53,22 @@ class Made(msgspec.Struct, frozen=True):
 
 
 def member(project: str, key: str, number: int) -> str:
-    """The name of a build among those that are to be made."""
+    """The name of a build in the queue."""
     return f"{project}/{key}/{number}"
 
 
 class EnvironmentBuilds:
-    """The builds of all projects that are to be made. Each change is one transaction."""
+    """The queue of the builds of all projects. Each change is one transaction."""
 
     def __init__(self, redis: Redis, quotas: Quotas) -> None:
         self._redis = redis
         self._quotas = quotas
 
     def claim(self) -> Claim | None:
-        """A build that nobody is at, which is this worker's for a minute; None where there is none.
+        """Leases a build that no worker has, for a minute. None if there is none.
 
-        One that was begun too often fails. A project has one worker at a time: its builds may take long, and others
-        would wait for all of them.
+        A build that was begun too often fails. Each project has one worker at a time: its builds may take long, and
+        other projects would wait for all of them.
         """
         while (claim := self._claim()) is not None:
             if claim.tries <= TRIES:
@@ -79,7 +79,7 @@ class EnvironmentBuilds:
     def _claim(self) -> Claim | None:
         def take(pipe: Pipeline) -> Claim | None:
             now = records.seconds(pipe)
-            queued: Any = pipe.zrange(names.BUILDS, 0, -1, withscores=True)  # a few of each project
+            queued: Any = pipe.zrange(names.BUILDS, 0, -1, withscores=True)  # a few for each project
             begun = {text(one).split("/")[0] for one, until in queued if until > now}
             due = [text(one) for one, until in queued if until <= now]
             member = next((one for one in due if one.split("/")[0] not in begun), None)
@@ -100,7 +100,9 @@ class EnvironmentBuilds:
         return result
 
     def renew(self, claim: Claim, step: str = "") -> bool:
-        """Another minute for a build, and what is done of it now; False where it is this worker's no longer."""
+        """Renews the lease for another minute and records the current step. False if this worker no longer has the
+        lease.
+        """
 
         def renew(pipe: Pipeline) -> bool:
             build = _claimed(pipe, claim)
@@ -116,7 +118,7 @@ class EnvironmentBuilds:
         return bool(self._transaction(renew, names.BUILDS, names.BUILD_TRIES))
 
     def give_back(self, claim: Claim) -> None:
-        """Lets another worker begin a build at once, as if this one had not."""
+        """Returns a build to the queue for any worker to begin at once, without counting this try."""
 
         def give_back(pipe: Pipeline) -> None:
             build = _claimed(pipe, claim)
@@ -128,8 +130,8 @@ class EnvironmentBuilds:
         self._transaction(give_back, names.BUILDS, names.BUILD_TRIES)
 
     def finish(self, claim: Claim, made: Made) -> bool:
-        """Makes a build ready, or lets it fail where the project has no room for it; False where it is this worker's no
-        longer.
+        """Marks a build as ready, or as failed if the project has no room for it. False if this worker no longer has
+        the lease.
         """
         stored = int(self._redis.hget(names.STORED, claim.project) or 0)
         try:
@@ -139,7 +141,7 @@ class EnvironmentBuilds:
         return self._end(claim, state="ready", **msgspec.structs.asdict(made))
 
     def fail(self, claim: Claim, reason: str) -> bool:
-        """Notes why a build could not be made; False where it is this worker's no longer."""
+        """Marks a build as failed for this reason. False if this worker no longer has the lease."""
         return self._end(claim, state="failed", reason=reason[:4000])
 
     def _end(self, claim: Claim, **changes: Any) -> bool:
@@ -164,23 +166,23 @@ class EnvironmentBuilds:
         return bool(self._transaction(end, *watched))
 
     def _transaction(self, change: Any, *watched: str) -> Any:
-        """Runs `change` again when what it has read was changed by another meanwhile."""
+        """Runs `change` in a transaction, and again if another process changed what it had read."""
         return self._redis.transaction(change, *watched, value_from_callable=True)
 
 
 def begin(pipe: Pipeline, member: str, at: float) -> None:
-    """Has a build made from then on: the oldest is made first."""
+    """Queues a build to be made from that time on. The oldest is made first."""
     pipe.zadd(names.BUILDS, {member: at})
 
 
 def forget(pipe: Pipeline, member: str) -> None:
-    """Has a build made no more."""
+    """Removes a build from the queue."""
     pipe.zrem(names.BUILDS, member)
     pipe.hdel(names.BUILD_TRIES, member)
 
 
 def _claimed(pipe: Pipeline, claim: Claim) -> EnvironmentBuild | None:
-    """The build, where it is still this claim's and still to be made."""
+    """The build, if this claim still holds it and it is still to be made."""
     if int(pipe.hget(names.BUILD_TRIES, claim.member) or 0) != claim.tries:
         return None
     value = pipe.hget(names.builds(claim.project, claim.key), str(claim.number))

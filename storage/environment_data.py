@@ -1,6 +1,6 @@
-"""Data that lies beside the packages of environments, as it was sent: a zip file in the spool for each.
+"""Data that is provided beside the packages of environments: for each upload, a zip file in the spool as it was sent.
 
-A project names its own by their SHA-256. One that no build names is removed a day after it was sent.
+A project refers to its data by SHA-256. Data that no build names is removed a day after it was sent.
 """
 
 import time
@@ -17,11 +17,11 @@ from storage.errors import NotFound
 from storage.quotas import Quotas
 from storage.spool import Spool
 
-KEPT_S = 24 * 3600.0  # at least, since it was sent the last time
+KEPT_S = 24 * 3600.0  # at least, since it was last sent
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """One zip file: its place in the spool, when it was sent the last time, and its bytes."""
+    """One zip file: its id in the spool, the time it was last sent, and its size in bytes."""
 
     id: str
     sent_at: float
@@ -37,21 +37,22 @@ class EnvironmentDataStore:
         self._quotas = quotas
 
     def check_room(self, project: str) -> None:
-        """Raises QuotaExceeded where the project has as many as it may."""
+        """Raises QuotaExceeded if the project has reached its quota of data."""
         self._quotas.check_data(project, self._redis.hlen(names.environment_data(project)))
 
     def keep(self, project: str, sha256: str, upload_id: str, size: int) -> None:
-        """Keeps a finished upload for a day at least, and as long as a build names it. The same data is kept once.
+        """Stores a finished upload for at least a day, and for as long as a build names it. Identical data is stored
+        once.
 
         Raises:
-            QuotaExceeded: the project has as many as it may, or as many bytes in the spool.
+            QuotaExceeded: the project has reached its quota of data or of bytes in the spool.
         """
 
         def keep(pipe: Pipeline) -> None:
             value = pipe.hget(names.environment_data(project), sha256)
             before = msgspec.json.decode(value, type=Kept) if value is not None else None
             if before is not None and not self._spool.has_data(before.id):
-                before = None  # it was lost, and comes again
+                before = None  # its file was lost, and is replaced
             elif before is None:
                 self._quotas.check_data(project, pipe.hlen(names.environment_data(project)))
                 self._quotas.check_bytes(project, int(pipe.hget(names.STORED, project) or 0), size)
@@ -67,18 +68,20 @@ class EnvironmentDataStore:
         self._redis.transaction(keep, names.environment_data(project))
 
     def open(self, project: str, sha256: str) -> IO[bytes]:
-        """What was sent. Raises NotFound, or OSError where the spool does not have it."""
+        """The data as it was sent. Raises NotFound, or OSError if the spool does not have it."""
         value = self._redis.hget(names.environment_data(project), sha256)
         if value is None:
             raise NotFound(f"project {project!r} has no data with the SHA-256 {sha256}")
         return self._spool.open_data(msgspec.json.decode(value, type=Kept).id)
 
     def ids(self) -> set[str]:
-        """The files of all that is kept."""
+        """The spool ids of all stored data."""
         return {kept.id for project in self._projects() for kept in self._kept(self._redis, project).values()}
 
     def sweep(self) -> list[str]:
-        """Lets go of what no build names, a day after it was sent: their files are to be removed. Returns them."""
+        """Forgets data that no build names, a day after it was sent, and condemns its files. Returns the SHA-256 of
+        each.
+        """
         return [sha256 for project in self._projects() for sha256 in self._sweep(project)]
 
     def _sweep(self, project: str) -> list[str]:
@@ -95,7 +98,7 @@ class EnvironmentDataStore:
             return sorted(unnamed)
 
         watched = names.environment_data(project), names.environments(project)  # each new build changes the latter
-        swept: list[str] = self._redis.transaction(sweep, *watched, value_from_callable=True)  # type: ignore[arg-type,assignment]  # redis-py's types say that it returns nothing
+        swept: list[str] = self._redis.transaction(sweep, *watched, value_from_callable=True)  # type: ignore[arg-type,assignment]  # redis-py's types declare that it returns None
         return swept
 
     def _projects(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""How environments are kept: a hash of each project, and a hash of the builds of each environment."""
+"""The records of environments: a hash for each project, and a hash of builds for each environment."""
 
 from datetime import UTC, datetime
 
@@ -33,7 +33,7 @@ def read_build(redis: Redis, environment: Environment, number: int) -> Environme
 
 
 def read_builds(redis: Redis, project: str, key: str) -> list[EnvironmentBuild]:
-    """All builds of an environment, oldest first; none where it is not there."""
+    """All builds of an environment, oldest first. Empty if the environment does not exist."""
     found = redis.hvals(names.builds(project, key))
     return sorted(map(EnvironmentBuild.model_validate_json, found), key=lambda build: build.number)
 
@@ -45,34 +45,34 @@ def read_builds_of_all(redis: Redis, project: str) -> list[EnvironmentBuild]:
 
 
 def write(pipe: Pipeline, environment: Environment, build: EnvironmentBuild) -> None:
-    """Keeps an environment and one of its builds, and tells those who wait for it."""
+    """Stores an environment and one of its builds, and notifies the requests that wait for it."""
     project, key = environment.project, environment.key
     pipe.hset(names.environments(project), key, environment.model_copy(update={"builds": []}).model_dump_json())
     write_build(pipe, project, key, build)
 
 
 def write_build(pipe: Pipeline, project: str, key: str, build: EnvironmentBuild) -> None:
-    """Keeps one build, and tells those who wait for it."""
+    """Stores one build, and notifies the requests that wait for it."""
     pipe.hset(names.builds(project, key), str(build.number), build.model_dump_json())
     tell(pipe, project, key)
 
 
 def tell(pipe: Pipeline, project: str, key: str) -> None:
-    """Tells those who wait for an environment that it has changed."""
+    """Notifies the requests that wait for an environment that it has changed."""
     pipe.publish(names.ENDINGS, event(project, key))
 
 
 def event(project: str, key: str) -> str:
-    """What is told of an environment on the channel of events. No batch has an id with a slash."""
+    """The name of an environment on the channel of events. It has a slash, which no batch id has."""
     return f"{project}/{key}"
 
 
 def seconds(redis: Redis) -> float:
-    """The time that Redis has: the clocks of workers differ."""
+    """The time of the Redis server, because the clocks of workers differ."""
     whole, micros = redis.time()
     return float(whole) + float(micros) / 1e6
 
 
 def now() -> datetime:
-    """The time, in UTC."""
+    """The current time, in UTC."""
     return datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""Environments of projects. A build of one is never changed once it is made; its number is never given again."""
+"""Environments of projects. A finished build never changes, and its number is never reused."""
 
 import time
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ from storage.connection import text
 from storage.errors import Conflict, NotFound, Refused
 from storage.quotas import Quotas
 
-_KEPT_NUMBERS = 1000  # of environments that were deleted
-_FLOOR = ""  # among the numbers: the highest of those that are no longer kept
+_KEPT_NUMBERS = 1000  # of deleted environments
+_FLOOR = ""  # field with the highest of the numbers that are no longer stored
 
 
 class Environments:
@@ -30,13 +30,13 @@ class Environments:
         self._quotas = quotas
 
     def create(self, project: str, key: str, requirements: Sequence[str], data: str = "") -> Environment:
-        """Keeps a new environment, whose first build is to be made. `data` is the SHA-256 of data of the project.
+        """Creates an environment and queues its first build. `data` is the SHA-256 of data of the project.
 
         Raises:
             Conflict: the key is taken.
             NotFound: there is no such data.
             Refused: there are neither packages nor data.
-            QuotaExceeded: the project has as many builds as it may, or as many that are being made.
+            QuotaExceeded: the project has reached its quota of builds, or of builds at once.
         """
 
         def create(pipe: Pipeline) -> Environment:
@@ -62,7 +62,8 @@ class Environments:
     def update(
         self, project: str, key: str, requirements: Sequence[str] | None, data: str | None = None
     ) -> Environment:
-        """Begins a new build, unless the newest one is of the same and has not failed. What is None stays as it was.
+        """Queues a new build, unless the newest one has the same content and has not failed. None keeps the current
+        value.
 
         Raises:
             NotFound: there is no such environment, or no such data.
@@ -110,7 +111,7 @@ class Environments:
         return environment.model_copy(update={"builds": [build]})
 
     def _check(self, pipe: Pipeline, project: str, requirements: Sequence[str], data: str) -> None:
-        """Whether the project may have one more build, of these."""
+        """Checks that the project may have one more build of these packages and this data."""
         if not requirements and not data:
             raise Refused("there is nothing to build: name a package, such as sympy==1.14, or data")
         if data and not pipe.hexists(names.environment_data(project), data):
@@ -119,26 +120,26 @@ class Environments:
             text(key): Environment.model_validate_json(value)
             for key, value in pipe.hgetall(names.environments(project)).items()
         }
-        # The newest build of an environment alone can be one that is being made.
+        # Only the newest build of an environment can be in progress.
         building = sum(environment.state == "building" for environment in found.values())
         deleted = int(pipe.zcount(names.deleted_builds(project), time.time() - KEPT_S, "+inf"))
-        with self._redis.pipeline(transaction=False) as counting:  # no build is made or deleted without a change above
+        with self._redis.pipeline(transaction=False) as counting:  # each new or deleted build changes a watched key
             for key in found:
                 counting.hlen(names.builds(project, key))
             self._quotas.check_builds(project, sum(counting.execute()), building, deleted)
 
     def get(self, project: str, key: str) -> Environment:
-        """One environment with all of its builds. Raises NotFound where there is none."""
+        """One environment with all of its builds. Raises NotFound."""
         environment = records.read(self._redis, project, key)
         return environment.model_copy(update={"builds": records.read_builds(self._redis, project, key)})
 
     def newest(self, project: str, key: str) -> EnvironmentBuild:
-        """The newest build of an environment. Raises NotFound where there is none."""
+        """The newest build of an environment. Raises NotFound."""
         environment = records.read(self._redis, project, key)
         return records.read_build(self._redis, environment, environment.build)
 
     def all(self, project: str) -> list[Environment]:
-        """The environments of a project, by key, each with its newest build."""
+        """The environments of a project, sorted by key, each with its newest build."""
         found = map(Environment.model_validate_json, self._redis.hvals(names.environments(project)))
         listed = []
         for environment in sorted(found, key=lambda each: each.key):
@@ -149,11 +150,11 @@ class Environments:
         return listed
 
     def usable(self, project: str, key: str, number: int | None = None) -> tuple[EnvironmentUse, EnvironmentBuild]:
-        """The build that a grader is to run in: the newest where no number is given.
+        """The build that a grader is to run in: build `number`, or the newest.
 
         Raises:
             NotFound: there is no such environment, or no such build of it.
-            Conflict: it is not ready.
+            Conflict: the build is not ready.
         """
         environment = records.read(self._redis, project, key)
         build = records.read_build(self._redis, environment, number or environment.build)
@@ -162,7 +163,7 @@ class Environments:
         return EnvironmentUse(key=key, build=build.number, sha256=build.sha256), build
 
     def _why_not(self, environment: Environment, build: EnvironmentBuild) -> str:
-        """Why a build cannot be used, and what to do."""
+        """The reason why a build cannot be used, and what to do."""
         label = f"{environment.key}@{build.number}"
         builds = records.read_builds(self._redis, environment.project, environment.key)
         ready = [each.number for each in builds if each.state == "ready"]
@@ -172,11 +173,11 @@ class Environments:
         return f"environment {label} could not be built ({build.reason}): update it to try again{instead}"
 
     def delete(self, project: str, key: str) -> None:
-        """Forgets an environment and its builds.
+        """Deletes an environment and its builds.
 
         Raises:
             NotFound: there is no such environment.
-            Conflict: a version of a grader that is there names it.
+            Conflict: a version of an existing grader names it.
         """
 
         def delete(pipe: Pipeline) -> None:
@@ -204,7 +205,7 @@ class Environments:
             pipe.zremrangebyscore(names.deleted_builds(project), "-inf", time.time() - KEPT_S)
             pipe.zadd(names.deleted_builds(project), dict.fromkeys(builds, time.time()))
             pipe.expire(names.deleted_builds(project), int(KEPT_S) + 1)
-            if contents:  # a batch that is accepted in this moment may need them yet
+            if contents:  # a batch that is being accepted at this moment may still need them
                 pipe.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time()))
             queue.forget(pipe, queue.member(project, key, environment.build))
             records.tell(pipe, project, key)
@@ -213,7 +214,7 @@ class Environments:
         self._change(project, delete, names.environment_uses(project), names.build_numbers(project))
 
     def contents(self) -> set[str]:
-        """What must be kept: the contents of all builds, and of all that running batches score with."""
+        """The contents that must be kept: those of all builds, and those that the graders of open batches run in."""
         kept = set()
         for name in self._redis.scan_iter(names.builds("*", "*"), count=1000):
             for value in self._redis.hvals(text(name)):
@@ -224,6 +225,6 @@ class Environments:
         return kept - {""}
 
     def _change(self, project: str, change: Any, *watched: str) -> Any:
-        """Runs `change` again when what it has read was changed by another meanwhile."""
+        """Runs `change` in a transaction, and again if another process changed what it had read."""
         watched = names.environments(project), *watched
         return self._redis.transaction(change, *watched, value_from_callable=True)

@@ -1,20 +1,21 @@
-"""What storage raises on purpose. Redis and the spool being away are the errors of redis-py and OSError.
+"""The errors that storage raises on purpose. If Redis or the spool is unavailable, redis-py's errors or OSError are
+raised.
 
 StorageError
-├── NotFound         there is no such thing, or it is gone
-├── Conflict         the key is taken
+├── NotFound         there is no such thing, or it was deleted
+├── Conflict         the key is taken, or the state does not allow this
 │   ├── Locked       the grader is locked
-│   ├── NotRunnable  the grader is of a kind that is kept and not run
+│   ├── NotRunnable  the grader is of a kind that is stored but not run
 │   └── KeyNeeded    the API key of a model or endpoint was given for another URL
-├── VersionChanged   the grader has another version than the one that is to be followed
-├── KeyReused        an Idempotency-Key came with another request
-├── Refused          an upload that is over a limit or has no line in it
+├── VersionChanged   the grader's newest version is not the one that the new version is to follow
+├── KeyReused        an Idempotency-Key was used with another request
+├── Refused          an upload that is over a limit or has no line
 │   ├── TooLarge
-│   └── QueueFull    the project has too much waiting; it will fit later
-├── QuotaExceeded    the project, or the service, keeps as much of something as it may
-├── SecretKeyError   (in storage.secret_key) the key file does not fit what was encrypted
-├── PayloadLost      the spool no longer has what a batch is to score
-├── SpoolUnusable    nothing can be written to the spool, and waiting does not help
+│   └── QueueFull    the project has too much waiting; the batch will fit later
+├── QuotaExceeded    the project, or the service, has reached a quota
+├── SecretKeyError   (in storage.secret_key) the key file does not match the encrypted data
+├── PayloadLost      the spool no longer has the payload of a batch
+├── SpoolUnusable    the spool cannot be written, and waiting does not help
 └── UnknownFormat    the data was written by a newer gradebox
 """
 
@@ -22,7 +23,7 @@ from runtime.errors import CannotStart
 
 
 class StorageError(Exception):
-    """The root of all that storage raises on purpose."""
+    """The base class of all errors that storage raises on purpose."""
 
 
 class NotFound(StorageError):
@@ -30,7 +31,7 @@ class NotFound(StorageError):
 
 
 class Conflict(StorageError):
-    """The key is taken, or the thing is not in a state that allows this."""
+    """The key is taken, or the state of the object does not allow this."""
 
 
 class Locked(Conflict):
@@ -38,23 +39,23 @@ class Locked(Conflict):
 
 
 class NotRunnable(Conflict):
-    """The grader is of a kind that is kept and not run."""
+    """The grader is of a kind that is stored but not run."""
 
 
 class KeyNeeded(Conflict):
-    """The API key of a model or endpoint was given for another URL: it is to be given again."""
+    """The API key of a model or endpoint was given for another URL, and has to be given again."""
 
 
 class VersionChanged(StorageError):
-    """Another version was made since the one that a new version is to follow."""
+    """The newest version is not the one that the new version is to follow."""
 
 
 class KeyReused(StorageError):
-    """An Idempotency-Key came with another request before."""
+    """An Idempotency-Key was used with another request before."""
 
 
 class Refused(StorageError):
-    """An upload that can be no batch."""
+    """An upload that cannot become a batch."""
 
 
 class TooLarge(Refused):
@@ -62,19 +63,19 @@ class TooLarge(Refused):
 
 
 class QueueFull(Refused):
-    """A project has as much waiting as it may. Nothing was kept; the same request can be sent again later."""
+    """A project has as much waiting as it may. Nothing was stored; the same request can be sent again later."""
 
 
 class QuotaExceeded(StorageError):
-    """As much is kept as may be. Nothing was changed; something has to be deleted first."""
+    """A quota is reached. Nothing was changed; something has to be deleted first."""
 
 
 class PayloadLost(StorageError):
-    """The spool does not have a payload that it had, or not all of it."""
+    """The spool lacks a payload, or a part of one, that it had."""
 
 
 class SpoolUnusable(StorageError, CannotStart):
-    """Nothing can be written to the spool, and waiting does not help."""
+    """The spool cannot be written, and waiting does not help."""
 
     exit_code = 5
     what = "the spool cannot be written"
@@ -88,5 +89,5 @@ class UnknownFormat(StorageError, CannotStart):
 
 
 def no_project(key: str) -> NotFound:
-    """For a project that is not there, and word for word for one that the caller may not see."""
+    """The error for a project that does not exist. It is identical for a project that the caller may not see."""
     return NotFound(f"there is no project {key!r}, or this API key does not cover it: check the project's key")

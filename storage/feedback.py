@@ -1,4 +1,4 @@
-"""The grader of a batch of feedback. It is none of the project's: it is made each time, of what the feedback is on."""
+"""The grader of a batch of feedback. No project has it: it is generated each time, from what the feedback is on."""
 
 import hashlib
 from datetime import UTC, datetime
@@ -11,8 +11,8 @@ from storage.batch_plan import Wanted
 from storage.graders import Graders
 
 GIVEN = "given"
-_SOURCE_BYTES = 120_000  # of a source that is written here
-_KEY = "feedback/{key}"  # which no grader of a project can have
+_SOURCE_BYTES = 120_000  # of a source that is generated here
+_KEY = "feedback/{key}"  # a key that no grader of a project can have
 
 _SOURCE = """\
 from gradebox import StringThread
@@ -35,10 +35,10 @@ async def grade(thread: StringThread) -> float:
 
 
 def wanted(graders: Graders, project: str, of: FeedbackOf) -> Wanted:
-    """What gives the feedback, with the number of the version that it is on.
+    """The generated grader that gives the feedback, with the number of the version that the feedback is on.
 
     Raises:
-        NotFound: the grader whose outcomes it is on is gone.
+        NotFound: the grader whose outcomes it is on was deleted.
     """
     key, _, number = of.grader.partition("@")
     version, grader = graders.version(project, key, int(number)), graders.get(project, key)
@@ -58,7 +58,7 @@ def wanted(graders: Graders, project: str, of: FeedbackOf) -> Wanted:
 
 
 def _source(of: FeedbackOf, settings: str) -> str:
-    """With as much of the settings as there is room for: what is not printable takes ten bytes a character."""
+    """The source, with as much of the settings as fits: a character that is not printable takes ten bytes."""
     most = len(settings)
     while True:
         source = _SOURCE.format(

@@ -1,7 +1,7 @@
-"""The lines of a batch of feedback: each a thread of another batch, as it was sent, with an outcome of it.
+"""The lines of a batch of feedback: each has a thread of another batch, as it was sent, with one of its outcomes.
 
-Threads are moved as they are, once it is seen that each is one JSON value; of outcomes, which the service wrote itself,
-the score is read.
+Threads are copied as they are, after a check that each is one JSON value. Outcomes were written by the service itself,
+and only a few of their fields are decoded.
 """
 
 import re
@@ -21,14 +21,14 @@ from storage.feedback import GIVEN
 from storage.spool import Spool
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_SEEN_BYTES = 1024 * 1024  # that a block is made of
-_HALVES = re.compile(rb"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")  # of surrogate pairs, which graders are given
+_SEEN_BYTES = 1024 * 1024  # scanned bytes that a block is made of
+_HALVES = re.compile(rb"(\\\\)|\\u[dD][89a-fA-F][0-9a-fA-F]{2}")  # of surrogate pairs, which graders receive
 _encode = msgspec.json.encode
 _check = msgspec.json.Decoder(msgspec.Raw).decode
 
 
 class _Outcome(msgspec.Struct):
-    """As much of an outcome as is looked at."""
+    """The fields of an outcome that are used here."""
 
     index: int
     grader: str
@@ -40,14 +40,14 @@ _decode = msgspec.json.Decoder(_Outcome).decode
 
 
 class _Given:
-    """Labels that came with the request, by the ids of threads, or their indices where they have none."""
+    """Labels from the request, by thread id, or by index for a thread without an id."""
 
     def __init__(self, labels: Mapping[str, float]) -> None:
         self._labels = labels
         self._threads: dict[str, int] = {}
 
     def of(self, outcome: _Outcome) -> float | None:
-        """The label of the thread of an outcome. Raises Refused where another thread has it too."""
+        """The label of an outcome's thread. Raises Refused if another thread has the same name."""
         name = str(outcome.index if outcome.id is None else outcome.id)
         label = self._labels.get(name)
         if label is not None and (other := self._threads.setdefault(name, outcome.index)) != outcome.index:
@@ -58,7 +58,7 @@ class _Given:
         return label
 
     def check_used(self) -> None:
-        """Raises Refused where a label was of no thread."""
+        """Raises Refused if a label belongs to no thread."""
         if unused := [name for name in self._labels if name not in self._threads]:
             raise Refused(
                 f"{len(unused)} of {len(self._labels)} labels are of no thread of the batch, such as "
@@ -69,14 +69,16 @@ class _Given:
 def read(
     batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, labels: Mapping[str, float], line_bytes: int
 ) -> Iterator[bytes]:
-    """Whole lines, in blocks; none where there is nothing to say. A block may be empty: many threads without a line may
-    stand one after another, and who reads may want to do something else meanwhile.
+    """Whole lines, in blocks; none if no outcome calls for feedback.
 
-    `labels` are by the id of a thread, or its index where it has none. A line of more than `line_bytes` stands without
+    A block may be empty: many successive threads may have no line, and the caller may want to do something else
+    meanwhile.
+
+    `labels` are by thread id, or by index for a thread without an id. A line of more than `line_bytes` is sent without
     its thread.
 
     Raises:
-        Refused: a label is of two threads, or of none.
+        Refused: a label belongs to two threads, or to none.
     """
     given = _Given(labels)
     block: list[bytes] = []
@@ -88,7 +90,7 @@ def read(
         if seen >= _SEEN_BYTES:
             yield b"".join(block)
             block, seen = [], 0
-    if batch.state == "finished":  # else it may lack outcomes
+    if batch.state == "finished":  # else outcomes may be missing
         given.check_used()
     if block:
         yield b"".join(block)
@@ -97,21 +99,21 @@ def read(
 def _lines(
     batches: Batches, spool: Spool, batch: Batch, of: FeedbackOf, given: _Given, line_bytes: int
 ) -> Iterator[tuple[bytes | None, int]]:
-    """For each thread its line, if it has one, and how many bytes were looked at."""
+    """For each thread, its line if it has one, and the number of bytes scanned."""
     threads = lines_of(batch_threads.read(batches, spool, batch.id))
-    told = groupby(lines_of(outcomes.read(batches, spool, batch.id)), _index)  # of a cancelled batch fewer than threads
+    told = groupby(lines_of(outcomes.read(batches, spool, batch.id)), _index)  # fewer than threads if it was cancelled
     for (_, said), thread in zip(told, threads, strict=False):
         lines = list(said)
         yield _line(of, lines, thread, given, line_bytes), len(thread) + sum(map(len, lines))
 
 
 def _index(line: bytes) -> bytes:
-    """The index of the thread that an outcome is of, which stands first in it."""
+    """The index of an outcome's thread, which comes first in the line."""
     return line[: line.index(b",")]
 
 
 def _line(of: FeedbackOf, lines: list[bytes], thread: bytes, given: _Given, line_bytes: int) -> bytes | None:
-    """The line of a thread that these outcomes are of."""
+    """The line of the thread that has these outcomes, if it calls for feedback."""
     found = _of_grader(lines, of.grader)
     if found is None:
         return None
@@ -131,7 +133,7 @@ def _of_grader(lines: list[bytes], grader: str) -> tuple[_Outcome, bytes] | None
 
 
 def _label(of: FeedbackOf, outcome: _Outcome, lines: list[bytes], given: _Given) -> float | None:
-    """The right score of a thread, as far as it is known here."""
+    """The right score of a thread, if it is known here."""
     if of.labels is None or of.labels.startswith(METADATA):
         return None
     if of.labels == GIVEN:
@@ -143,7 +145,7 @@ def _label(of: FeedbackOf, outcome: _Outcome, lines: list[bytes], given: _Given)
 def _is_wanted(of: FeedbackOf, score: float, label: float | None) -> bool:
     if of.labels is not None:
         if of.labels.startswith(METADATA):
-            return True  # what stands in a thread is looked at in a sandbox
+            return True  # labels in the threads themselves are read in a sandbox
         return label is not None and (of.on == "all" or differs(score, label, of.threshold))
     return of.on == "all" or of.threshold is None or score < of.threshold
 
@@ -158,8 +160,10 @@ def _joined(outcome: _Outcome, said: bytes, thread: bytes, label: float | None, 
 
 
 def _value(thread: bytes) -> bytes:
-    """The thread; its text as a string where it is no JSON. Scores may be recorded of such a thread too, and as it is
-    it could end the object that it is to stand in, and say what this does not.
+    """The thread, or its text as a JSON string if it is not JSON.
+
+    Scores may be recorded for a thread that is not JSON. Copied as it is, that text could close the object around it
+    and add members that the service did not write.
     """
     bare = thread.strip().removeprefix(_BYTE_ORDER_MARK)
     try:

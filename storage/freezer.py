@@ -1,4 +1,4 @@
-"""Puts the little that is kept of a batch in the place of what it was made of, once it is over."""
+"""Freezes ended batches: replaces all their records with one small record."""
 
 import time
 from typing import Any
@@ -10,11 +10,13 @@ from storage.batches import Batches
 from storage.connection import script, text
 from storage.spool import Spool
 
-AGAIN_S = 3600.0  # after which a batch whose summary could not be made is looked at again
+AGAIN_S = 3600.0  # until a batch whose summary could not be made is tried again
 
 
 class Freezer:
-    """The process that ends a batch freezes it; the janitor freezes what was missed. Each step may be done twice."""
+    """Freezes batches. The process that ends a batch freezes it; the janitor freezes the missed ones. Each step is
+    idempotent.
+    """
 
     def __init__(self, redis: Redis, batches: Batches, spool: Spool) -> None:
         self._redis = redis
@@ -23,13 +25,13 @@ class Freezer:
         self._freeze = script(redis, "freeze")
 
     def due(self, before: float, limit: int) -> list[str]:
-        """Batches that were over before this time, and are not frozen."""
+        """Batches that ended before this time and are not frozen."""
         found: list[Any] = self._redis.zrangebyscore(names.UNFROZEN, "-inf", before, start=0, num=limit)
         return [text(batch_id) for batch_id in found]
 
     def freeze(self, batch_id: str) -> None:
-        """Freezes a batch that is over, where it is not frozen yet. One whose summary cannot be made stays as it is:
-        what is wrong with it may be mended.
+        """Freezes an ended batch that is not frozen yet. If its summary cannot be made, the batch stays as it is,
+        because the cause may be fixed later.
         """
         batch = self._batches.find(batch_id)
         tables = self._batches.tables(batch_id)
@@ -50,5 +52,5 @@ class Freezer:
         self._freeze(args=[batch_id, record, *self._batches.rewards(batch)])
 
     def postpone(self, batch_id: str) -> None:
-        """A batch that cannot be frozen now is due later."""
+        """Postpones a batch that cannot be frozen now."""
         self._redis.zadd(names.UNFROZEN, {batch_id: time.time() + AGAIN_S}, xx=True)

@@ -1,4 +1,4 @@
-"""Batches that are over, as they are kept: all that can be asked of one, in few bytes."""
+"""The stored form of ended batches: everything that can be requested of one, in few bytes."""
 
 import struct
 import zlib
@@ -16,12 +16,13 @@ from storage.connection import text
 from storage.normal_interval import normal
 from storage.summary import QUANTILES, bins, pass_rate, positional_bias, spent, weighted_mean
 
-KEPT_TABLE_BYTES = 1024  # a longer one is a file of the spool
+KEPT_TABLE_BYTES = 1024  # a longer one is a file in the spool
 _TABLE = struct.Struct(">Q")
 _BUDGET = ("cost", "tokens", "currency")
-_RAW = -15  # deflate without a head and a checksum
-# What most records have in common, the most frequent last: a small record takes half as much. Records that were packed
-# with it can be read with it alone, so it must never change. Those from before it was there can be read with it too.
+_RAW = -15  # deflate without a header and a checksum
+# The zlib dictionary: what most records have in common, the most frequent last. It halves a small record. Records that
+# were packed with it can be read only with it, so it must never change. Older records, packed without it, can be read
+# with it too.
 _COMMON = b"".join(
     (
         b"the mean is , and over the last 10 batches it was  (from  to ). Version  scored the batch before,  this one: "
@@ -45,7 +46,7 @@ _COMMON = b"".join(
 
 
 class _Values(msgspec.Struct, array_like=True):
-    """The values of one name."""
+    """The statistics of one named value."""
 
     count: int
     mean: float | None
@@ -101,14 +102,14 @@ class _Record(msgspec.Struct, array_like=True):
 
 
 class Frozen:
-    """A batch that is over, from what is kept of it: a line with its project, the bytes that it takes and its entry in
-    `ended`, and a record.
+    """An ended batch, from its stored form: a line with the project, the bytes that the batch takes and its entry in
+    `ended`, then a record.
     """
 
     def __init__(self, value: bytes) -> None:
         head, _, packed = value.partition(b"\n")
         self.project, _, ended = text(head).split(":")
-        self._kept = not ended  # beyond its time
+        self._kept = not ended  # beyond the retention time
         self._packed = packed
 
     @cached_property
@@ -117,17 +118,17 @@ class Frozen:
 
     @property
     def scorers(self) -> list[PlannedGrader]:
-        """The graders, without what they scored with."""
+        """The graders, without the sources they scored with."""
         return [PlannedGrader(one.key, one.version, one.weight, source="") for one in self._record.graders]
 
     @property
     def table(self) -> bytes | None:
-        """What `join` made, or None where it is in the spool."""
+        """The result of `join`, or None if it is in the spool."""
         return self._record.table
 
     @property
     def floor(self) -> int:
-        """The highest number of an attempt that was lent in a retry which was cancelled."""
+        """The highest attempt number that was leased in a cancelled retry."""
         return self._record.floor
 
     def batch(self, batch_id: str, *, summary: bool) -> Batch:
@@ -159,7 +160,7 @@ class Frozen:
 
 
 def freeze(batch: Batch, table: bytes | None, floor: int = 0) -> bytes:
-    """The record of a batch with all of its summaries. `table` is what `join` made, where it is short; `floor` as
+    """The record of a batch with all of its summaries. `table` is the result of `join` if it is short; `floor` is as in
     `Frozen.floor`.
     """
     record = _Record(
@@ -185,12 +186,12 @@ def _unpacked(packed: bytes) -> bytes:
 
 
 def join(chunks: bytes, done: bytes) -> bytes:
-    """The two tables of a batch, packed, as one."""
+    """Joins the two packed tables of a batch."""
     return _TABLE.pack(len(chunks)) + chunks + done
 
 
 def part(table: bytes) -> tuple[bytes, bytes]:
-    """What `join` was given."""
+    """Splits a joined table into the arguments of `join`."""
     (length,) = _TABLE.unpack_from(table)
     return table[_TABLE.size : _TABLE.size + length], table[_TABLE.size + length :]
 

@@ -1,6 +1,4 @@
-"""The chunks of a batch that one grader has scored. Their outcomes, one chunk after the other, are the rows of its
-table.
-"""
+"""The chunks of a batch that one grader has scored. Their outcomes, chunk by chunk, are the rows of its table."""
 
 import hashlib
 from bisect import bisect_right
@@ -26,8 +24,9 @@ class GradedChunk(NamedTuple):
 
 
 class RowPlace(NamedTuple):
-    """Where the lines of one row end in their chunk: its outcome in the file of the unit, its thread in the payload.
-    They begin where those of the row before end.
+    """The ends of one row's lines in their chunk: its outcome in the file of the unit, its thread in the payload.
+
+    They begin where those of the previous row end.
     """
 
     outcome_end: int
@@ -35,11 +34,13 @@ class RowPlace(NamedTuple):
 
 
 class GradedChunks:
-    """Those of one grader, by its number in the batch. A cancelled batch lacks some: with gaps, a row is no thread's
-    index. Without, they end before the first that is not scored.
+    """The scored chunks of one grader, given by its number in the batch.
+
+    A cancelled batch lacks some chunks. With gaps, these are skipped, and a row number is not the index of its thread.
+    Without gaps, the chunks end before the first one that is not scored.
 
     Attributes:
-        rows: how many outcomes there are.
+        rows: the number of outcomes.
     """
 
     def __init__(self, batch_id: str, plan: Plan, attempts: Sequence[int], scorer: int, with_gaps: bool) -> None:
@@ -57,7 +58,7 @@ class GradedChunks:
 
     @property
     def digest(self) -> str:
-        """Of the outcomes that count: another one where some were scored again."""
+        """A digest of the outcomes that count. It changes if some are scored again."""
         counted = [(one.unit, one.attempt) for one in self.chunks]
         return hashlib.sha256(msgspec.msgpack.encode(counted)).hexdigest()[:16]
 
@@ -67,11 +68,11 @@ class GradedChunks:
             yield from self.outcomes_of(spool, one)
 
     def opened(self, spool: Spool, one: GradedChunk) -> IO[bytes]:
-        """The outcomes of one chunk, a line each."""
+        """The file of one chunk's outcomes, one per line."""
         return spool.open_outcomes(self._batch_id, one.unit, one.attempt)
 
     def outcomes_of(self, spool: Spool, one: GradedChunk) -> Iterator[bytes]:
-        """Those of one chunk, in blocks."""
+        """The outcomes of one chunk, in blocks."""
         with self.opened(spool, one) as file:
             yield from iter(lambda: file.read(BLOCK_BYTES), b"")
 
@@ -81,15 +82,15 @@ class GradedChunks:
             yield from self.threads_of(spool, one)
 
     def threads_of(self, spool: Spool, one: GradedChunk) -> Iterator[bytes]:
-        """Those of one chunk."""
+        """The threads of one chunk."""
         yield with_end(spool.read_payload(self._batch_id, one.chunk.offset, one.chunk.length))
 
     def holding(self, row: int) -> GradedChunk:
-        """The chunk of a row."""
+        """The chunk that contains a row."""
         return self.chunks[bisect_right(self.chunks, row, key=lambda one: one.first_row) - 1]
 
     def ranges(self, spool: Spool, row: int, before: RowPlace, at: RowPlace) -> tuple[FileRange, FileRange]:
-        """The line of a row's outcome and that of its thread; `before` is the place of the row before."""
+        """The byte ranges of a row's outcome and of its thread; `before` is the place of the previous row."""
         one = self.holding(row)
         start = RowPlace(0, 0) if row == one.first_row else before
         outcome = spool.outcomes_range(self._batch_id, one.unit, one.attempt, start.outcome_end, at.outcome_end)

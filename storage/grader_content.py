@@ -1,4 +1,4 @@
-"""What a version of a grader is made from."""
+"""The content that a version of a grader is created from."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ CONFIG_BYTES = 256 * 1024
 
 
 class Proved(msgspec.Struct, frozen=True):
-    """A source that passed the five checks, with what it was proved under. Times are in seconds, memory in MiB."""
+    """A source that passed the five checks, and the settings it was checked with. Times are in s, memory in MiB."""
 
     source: str
     isolation: Isolation
@@ -23,34 +23,34 @@ class Proved(msgspec.Struct, frozen=True):
     report: Report
     environment: EnvironmentUse | None = None
     threads: Sequence[bytes] = ()
-    """What it was proved on, where they were sent with it: JSON lines, which stay with the grader."""
+    """The threads it was checked on, if they were sent with it: JSON lines, which are stored with the grader."""
     kind: Kind = "function"
     config: dict[str, Any] | None = None
-    """Of another kind than a function: what the source was written from."""
+    """The config that the source was generated from, for kinds other than `function`."""
     pinned: dict[str, str] = {}
-    """Of each `grader:KEY` that it asks the version that is meant."""
+    """The version of each `grader:KEY` that it asks."""
     proved_with_stand_ins: bool = False
-    """Whether stand-ins answered what it asked."""
+    """Whether stand-ins answered its asks."""
     waits: bool = True
-    """Whether what it asks may be waited for."""
+    """Whether a run may wait for its asks."""
 
     @property
     def warnings(self) -> list[str]:
-        """What the checks warned of."""
+        """The warnings of the checks."""
         return self.report.warnings
 
     @property
     def sha256(self) -> str:
-        """Of the source, as UTF-8."""
+        """The SHA-256 of the source as UTF-8."""
         return hashlib.sha256(self.source.encode()).hexdigest()
 
     def warned(self, warning: str) -> "Proved":
-        """With one more warning."""
+        """A copy with one more warning."""
         report = self.report.model_copy(update={"warnings": [*self.report.warnings, warning]})
         return msgspec.structs.replace(self, report=report)
 
     def is_version(self, version: Version) -> bool:
-        """Whether it is this version already."""
+        """Whether this version already has this content."""
         mine = (self.kind, self.sha256, self.isolation, self.timeout_s, self.memory_mb, self.environment, self.pinned)
         its = (
             *(version.kind, version.sha256, version.isolation_asked, version.timeout_s, version.memory_mb),
@@ -63,7 +63,7 @@ class Proved(msgspec.Struct, frozen=True):
         )
 
     def version(self, number: int) -> Version:
-        """It, as the version of this number."""
+        """The version with this number."""
         if self.report.isolation is None:
             raise ValueError("a valid report says which isolation is in force")
         return Version(
@@ -88,35 +88,35 @@ class Proved(msgspec.Struct, frozen=True):
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """A grader that is kept and handed back, and not run: its kind, and its config as it was sent."""
+    """A grader that is stored and returned but not run: its kind, and its config as it was sent."""
 
     kind: Kind
     config: dict[str, Any]
 
     @property
     def environment(self) -> None:
-        """What is not run imports nothing."""
+        """None: a grader that is not run imports nothing."""
         return
 
     @property
     def warnings(self) -> list[str]:
-        """It is not checked."""
+        """Empty: it is not checked."""
         return []
 
     @property
     def sha256(self) -> str:
-        """Of the config, as JSON."""
+        """The SHA-256 of the config as JSON."""
         return hashlib.sha256(msgspec.json.encode(self.config, order="sorted")).hexdigest()
 
     def is_version(self, version: Version) -> bool:
-        """Whether it is this version already."""
+        """Whether this version already has this content."""
         return self.sha256 == version.sha256
 
     def version(self, number: int) -> Version:
-        """It, as the version of this number; what it would run under means nothing yet.
+        """The version with this number. Its limits have no meaning yet.
 
         Raises:
-            TooLarge: the config is longer than is kept.
+            TooLarge: the config is longer than `CONFIG_BYTES` as JSON.
         """
         if (size := len(msgspec.json.encode(self.config))) > CONFIG_BYTES:
             raise TooLarge(f"the config is {size} bytes long as JSON, and at most {CONFIG_BYTES} are kept: shorten it")
@@ -135,4 +135,4 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 CUSTOM = Declared("custom", {})
-"""Of a grader whose scores come from outside: there is nothing to keep."""
+"""A grader whose scores come from outside. It has no config."""

@@ -1,4 +1,4 @@
-"""Graders and their versions. A version is written once and never changed; its number is never given again."""
+"""Graders and their versions. A version is written once and never changed, and its number is never reused."""
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,22 +20,23 @@ from storage.kept_graders import KeptGraders, Lacking
 from storage.quotas import Quotas
 from storage.reward_drift import read_past
 
-PAGE_BYTES = 4 * 1024 * 1024  # of versions in one answer, and as many more as are read at once
+PAGE_BYTES = 4 * 1024 * 1024  # of versions in one response; one read of `_AT_ONCE` versions may exceed it
 _AT_ONCE = 16
-_KEPT_NUMBERS = 2000  # of graders that were deleted
-# What a grader may become by its next version: what was written for a user may be edited, and what was kept may run.
+_KEPT_NUMBERS = 2000  # of deleted graders
+# The kinds that the next version of a grader may have: a source generated for a user may be edited, and a stored kind
+# may become a runnable one.
 _RUN: tuple[Kind, ...] = ("function", *get_args(WrittenKind))
 _NEXT_KINDS: dict[Kind, tuple[Kind, ...]] = {
     **dict.fromkeys(_RUN, _RUN),
     "prebuilt": ("faithfulness", "context_relevancy", "answer_relevancy"),
 }
-_FLOOR = ""  # among the numbers: the highest of those that are no longer kept
+_FLOOR = ""  # field with the highest of the numbers that are no longer stored
 
 _T = TypeVar("_T")
 
 
 class Page(NamedTuple):
-    """Some versions of a grader, and the number to go on after, where there are more."""
+    """Some versions of a grader, and the number to continue after if there are more."""
 
     versions: list[Version]
     following: int | None
@@ -53,12 +54,12 @@ class Graders:
     def create(
         self, project: str, key: str, name: str, description: str, content: Proved | Declared, once: Once | None = None
     ) -> GraderRecord:
-        """Keeps a new grader with its first version.
+        """Stores a new grader with its first version.
 
         Raises:
             Conflict: the key is taken.
-            QuotaExceeded: the project has as many graders as it may, or as many bytes of versions.
-            KeyReused: `once` came with another request.
+            QuotaExceeded: the project has reached its quota of graders, or of bytes of versions.
+            KeyReused: `once` was used with another request.
         """
 
         def create(pipe: Pipeline) -> GraderRecord:
@@ -87,16 +88,20 @@ class Graders:
         follows: int | None = None,
         expected: int | None = None,
     ) -> GraderRecord:
-        """Keeps a new version, unless it is the newest one already; `texts` are a new name or description. `follows` is
-        the version that it was made from, where it was made from one; `expected` the one that its author looked at.
+        """Stores a new version, unless it is identical to the newest one.
+
+        Args:
+            texts: a new name or description.
+            follows: the version that it was derived from, if it was derived from one.
+            expected: the version that its author looked at.
 
         Raises:
             NotFound: there is no such grader.
             Locked: it may not be changed.
-            Conflict: it is of another kind, or its newest version is not the one that this was made from.
-            VersionChanged: its newest version is not the one that was expected.
-            QuotaExceeded: the grader has as many versions as it may, or its project as many bytes of them.
-            KeyReused: `once` came with another request.
+            Conflict: it is of another kind, or its newest version is not `follows`.
+            VersionChanged: its newest version is not `expected`.
+            QuotaExceeded: the grader has reached its quota of versions, or its project that of bytes of versions.
+            KeyReused: `once` was used with another request.
         """
 
         def update(pipe: Pipeline) -> GraderRecord:
@@ -149,7 +154,7 @@ class Graders:
         return self._change(project, key, describe)
 
     def delete(self, project: str, key: str) -> None:
-        """Forgets a grader and its versions; batches that were accepted keep what they score with.
+        """Deletes a grader and its versions. Accepted batches keep the versions that they score with.
 
         Raises:
             NotFound: there is no such grader.
@@ -175,25 +180,25 @@ class Graders:
         self._change(project, key, delete, names.environment_uses(project))
 
     def check_free(self, project: str, key: str) -> None:
-        """Raises Conflict where the key is taken now."""
+        """Raises Conflict if the key is taken now."""
         _free(self._redis, project, key)
 
     def check_update(self, project: str, key: str, kind: Kind, expected: int | None = None) -> None:
-        """Raises what `update` would raise now."""
+        """Raises the errors that `update` would raise now for these arguments."""
         _of_kind(_expected(_unlocked(self.get(project, key)), expected), kind)
 
     def get(self, project: str, key: str) -> GraderRecord:
-        """One grader. Raises NotFound where there is none."""
+        """One grader. Raises NotFound."""
         return _read(self._redis, project, key)
 
     def all(self, project: str) -> list[GraderRecord]:
-        """All graders of a project, by key."""
+        """All graders of a project, sorted by key."""
         keys = sorted(text(key) for key in self._redis.smembers(names.graders(project)))
         found = self._redis.mget([names.grader(project, key) for key in keys]) if keys else []
         return [GraderRecord.model_validate_json(value) for value in found if value is not None]
 
     def page(self, project: str, after: str = "") -> tuple[list[GraderRecord], bool]:
-        """The graders behind a key, by key: all of them, or some megabytes. Whether there are more."""
+        """The graders after a key, sorted by key: all, or some megabytes. Also returns whether there are more."""
         keys = sorted(found for found in map(text, self._redis.smembers(names.graders(project))) if found > after)
         graders: list[GraderRecord] = []
         size = 0
@@ -207,7 +212,7 @@ class Graders:
         return graders, False
 
     def version(self, project: str, key: str, number: int | None = None) -> Version:
-        """One version, the newest where no number is given.
+        """One version: number `number`, or the newest.
 
         Raises:
             NotFound: there is no such grader, or no such version of it.
@@ -220,11 +225,11 @@ class Graders:
         return Version.model_validate_json(value)
 
     def runnable(self, project: str, key: str, number: int | None = None) -> Version:
-        """As `version`, for one that is to score. One that was kept before its kind could run gets its source now.
+        """One version that is to score. If it was stored before its kind could run, its source is generated now.
 
         Raises:
-            NotFound: as `version` does.
-            NotRunnable: it is of a kind that is only kept, or lacks something.
+            NotFound: as for `version`.
+            NotRunnable: it is of a kind that is only stored, or lacks something.
         """
         version = self.version(project, key, number)
         if version.source:
@@ -235,14 +240,14 @@ class Graders:
             raise NotRunnable(f"grader {key!r} is of kind {version.kind!r}, and cannot be run: {lacking}") from lacking
 
     def shown(self, project: str, key: str) -> GraderRecord:
-        """One grader, with what it lacks to be run. Raises NotFound."""
+        """One grader, with a description of what it lacks to be run. Raises NotFound."""
         grader = self.get(project, key)
         if grader.kind in ("function", "binary_judge"):
             return grader
         return grader.model_copy(update={"lacks": self._kept.lacks(grader, self.version(project, key))})
 
     def versions(self, project: str, key: str, after: int = 0) -> Page:
-        """The versions behind number `after`, oldest first: all of them, or some megabytes.
+        """The versions after number `after`, oldest first: all of them, or some megabytes.
 
         Raises:
             NotFound: there is no such grader.
@@ -263,7 +268,7 @@ class Graders:
         return Page(versions, None)
 
     def last_means(self, project: str, keys: Sequence[str]) -> dict[str, float | None]:
-        """Of each grader the mean of its scores in the last finished batch that is remembered."""
+        """For each grader, the mean of its scores in the last finished batch that is remembered."""
         with self._redis.pipeline(transaction=False) as pipe:
             for key in keys:
                 pipe.lindex(names.rewards(project, key), -1)
@@ -271,13 +276,13 @@ class Graders:
         return {key: read_past(text(entry))[-1].mean if entry else None for key, entry in zip(keys, found, strict=True)}
 
     def threads(self, project: str, key: str) -> list[bytes]:
-        """What the grader was proved on, as JSON lines; none where no threads were sent. Raises NotFound."""
+        """The threads that the grader was checked on, as JSON lines. Empty if none were sent. Raises NotFound."""
         self.get(project, key)
         kept = self._redis.hget(names.proof_threads(project), key)
         return [] if kept is None else proof_threads.unpack(cast(bytes, kept))
 
     def answered(self, once: Once | None) -> GraderRecord | None:
-        """What was answered to the same request before, if it was. Raises KeyReused."""
+        """The earlier answer to the same request, if there is one. Raises KeyReused."""
         return _answered(self._redis, once)
 
     def _change_once(
@@ -288,7 +293,7 @@ class Graders:
         once: Once | None,
         watched: Sequence[str] = (),
     ) -> GraderRecord:
-        """Runs `change`, or answers as before where the request was done already."""
+        """Runs `change`, or returns the earlier answer if the request was already done."""
 
         def unless_done(pipe: Pipeline) -> GraderRecord:
             if done := _answered(pipe, once):
@@ -296,7 +301,7 @@ class Graders:
                 return done
             try:
                 grader = change(pipe)
-            except Conflict:  # perhaps with itself: it may have been done since that look
+            except Conflict:  # perhaps with the same request: it may have been done since the first check
                 if done := _answered(pipe, once):
                     pipe.multi()
                     return done
@@ -307,7 +312,7 @@ class Graders:
         return self._change(project, key, unless_done, *watched, *([once.name] if once else []))
 
     def _change(self, project: str, key: str, change: Callable[[Pipeline], _T], *watched: str) -> _T:
-        """Runs `change` again when the grader was changed by another meanwhile."""
+        """Runs `change` in a transaction, and again if another process changed the grader meanwhile."""
         while True:
             with self._redis.pipeline() as pipe, suppress(WatchError):
                 pipe.watch(names.grader(project, key), names.numbers(project), *watched)  # type: ignore[no-untyped-call]  # in redis-py
@@ -316,7 +321,9 @@ class Graders:
                 return result
 
     def _complete(self, project: str, key: str, version: Version) -> Version:
-        """Keeps the source of a version that had none. Its number stays: nothing could be scored by it before."""
+        """Stores the source of a version that had none. The version keeps its number: nothing could be scored by it
+        before.
+        """
 
         def complete(pipe: Pipeline) -> Version:
             grader = _read(pipe, project, key)
@@ -324,7 +331,7 @@ class Graders:
             before, after = text(_require(pipe.hget(name, number))), version.model_dump_json()
             there = Version.model_validate_json(before)
             pipe.multi()
-            if there.source:  # another was first
+            if there.source:  # another process was first
                 return there
             pipe.hset(name, number, after)
             pipe.hincrby(names.version_bytes(project), key, len(after) - len(before))
@@ -348,8 +355,8 @@ class Graders:
         return content.version(int(own or floor or 0) + 1)
 
     def _forgotten_number(self, pipe: Pipeline, project: str, key: str) -> int | None:
-        """From where new graders count when the number of one that is deleted is not kept, so that none comes twice;
-        None where it is kept.
+        """The number from which new graders count on, so that no number is reused, if the number of this deleted grader
+        is not stored. None if it is stored.
         """
         if pipe.hlen(names.numbers(project)) <= self._quotas.graders + _KEPT_NUMBERS:
             return None
@@ -363,7 +370,7 @@ class Graders:
             self._quotas.check_version_bytes(project, there, more)
 
     def _write_threads(self, pipe: Pipeline, grader: GraderRecord, kept: proof_threads.Packed, more: int) -> None:
-        """Threads take the place of those before, which were `more` bytes shorter."""
+        """Replaces the stored threads. The new ones are `more` bytes longer."""
         if kept.number:
             pipe.hset(names.proof_threads(grader.project), grader.key, kept.data)
             pipe.hincrby(names.version_bytes(grader.project), grader.key, more)
@@ -423,13 +430,13 @@ def _free(redis: Redis, project: str, key: str) -> None:
 
 
 def _watched_for(project: str, content: Proved | Declared) -> list[str]:
-    """What must not change while the version is written."""
+    """The keys that must not change while the version is written."""
     used = content.environment
     return [] if used is None else [names.environments(project), names.builds(project, used.key)]
 
 
 def _check_environment(redis: Redis, project: str, content: Proved | Declared) -> None:
-    """Raises NotFound where the environment was deleted since the source was proved in it."""
+    """Raises NotFound if the environment was deleted since the source was checked in it."""
     used = content.environment
     if used is not None and not redis.hexists(names.builds(project, used.key), str(used.build)):
         raise NotFound(f"environment {used.label} was deleted meanwhile: nothing was saved")

@@ -1,7 +1,7 @@
-"""What was answered to requests that may come twice, kept in the transaction of what they did.
+"""Answers to requests that may be repeated, each stored in the transaction of the request's effect.
 
-Two that come at once are both worked on; the transaction of the second finds the answer of the first, and is left. So
-there is no lock that a killed process could leave behind.
+Two simultaneous requests are both processed. The transaction of the second finds the answer of the first, and is
+abandoned. So there is no lock that a killed process could leave behind.
 """
 
 import hashlib
@@ -15,12 +15,12 @@ from storage.connection import lua
 from storage.errors import KeyReused
 
 _MOST_FINGERPRINT = 32  # bytes
-MOST = 2000  # of a project; the oldest give way, for their requests are hardly repeated any more
+MOST = 2000  # of a project. The oldest are dropped: their requests are unlikely to be repeated
 
 
 class Once(NamedTuple):
-    """A request that is to be done once: what its answer is kept under and for how long, and what tells it from others
-    that come with the same key.
+    """A request to be done once: the digest that its answer is stored under, the time it is stored for, and the
+    fingerprint that distinguishes it from other requests with the same Idempotency-Key.
     """
 
     digest: str
@@ -30,33 +30,33 @@ class Once(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Where its answer is kept."""
+        """The name of its answer in Redis."""
         return names.answer(self.digest)
 
 
 def once(project: str, key_id: str, idempotency_key: str, fingerprint: bytes, keep_s: int) -> Once:
-    """A request of an API key in a project, with its Idempotency-Key. `fingerprint` has at most 32 bytes."""
+    """Identifies a request of an API key in a project by its Idempotency-Key. `fingerprint` has at most 32 bytes."""
     own = hashlib.sha256(idempotency_key.encode()).hexdigest()[:32]
-    # What a caller cannot choose comes first, so a collision that it finds is one of its own requests.
+    # The parts that a caller cannot choose come first, so a collision that it finds is with a request of its own.
     digest = hashlib.sha1(f"{project}:{key_id}:{own}".encode(), usedforsecurity=False).hexdigest()[:24]
     return Once(digest, fingerprint, keep_s, project)
 
 
 def answered(redis: Redis, request: Once | None) -> bytes | None:
-    """What was answered to the same request before, or None.
+    """The earlier answer to the same request, or None.
 
     Raises:
-        KeyReused: the key came with another request.
+        KeyReused: the Idempotency-Key was used with another request.
     """
     value = redis.get(request.name) if request else None
     return read(request, value if isinstance(value, bytes) else None)
 
 
 def read(request: Once | None, value: bytes | None) -> bytes | None:
-    """The answer in what is kept under the name of a request, or None. Raises KeyReused."""
+    """The answer in the value stored for a request, or None. Raises KeyReused."""
     if request is None or not value:
         return None
-    if value[0] > _MOST_FINGERPRINT:  # of an earlier gradebox: as text, and a line
+    if value[0] > _MOST_FINGERPRINT:  # stored by an earlier gradebox: the fingerprint as text, and a line end
         fingerprint, _, answer = value.partition(b"\n")
         is_same = fingerprint == request.fingerprint.hex().encode()
     else:
@@ -71,13 +71,13 @@ def read(request: Once | None, value: bytes | None) -> bytes | None:
 
 
 def keep(pipe: Pipeline, request: Once | None, answer: bytes) -> None:
-    """Adds the answer to the transaction of what it tells of; `pipe` must have watched its name."""
+    """Adds the answer to the transaction of its request; `pipe` must have watched its name."""
     if request is not None:
-        # As text: a Redis that was started again meanwhile would not know it by its hash.
+        # As text: a Redis that was restarted meanwhile does not have the script's hash.
         kept = pack(request, answer)
         pipe.eval(lua("remember_answer"), 0, request.project, request.digest, kept, MOST, request.keep_s)
 
 
 def pack(request: Once, answer: bytes) -> bytes:
-    """What is kept under the name of a request."""
+    """Packs the value stored for a request."""
     return bytes([len(request.fingerprint)]) + request.fingerprint + answer

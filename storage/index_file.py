@@ -1,15 +1,15 @@
-"""The file of an index of one grader's outcomes. After a head come columns of little-endian numbers, with `rows`
-entries each unless they say otherwise:
+"""The file format of an index of one grader's outcomes. A header is followed by columns of little-endian numbers, with
+`rows` entries each unless noted:
 
-    scores      f8, the scores from the lowest to the highest: `scored` entries
+    scores      f8, the scores in ascending order: `scored` entries
     by_score    u4, the rows in that order: `scored` entries
     by_run_ms   u4, the rows from the shortest run to the longest
     places      u4 twice: where the lines of outcome and thread end in their chunk
-    classes     u1, the class of each row: a kind of what has no score, or a bucket of scores
+    classes     u1, the class of each row: a kind of missing score, or a bucket of scores
     run_classes u1, the same in the order of `by_run_ms`
-    errors      bytes: the groups of errors, as they are answered
+    errors      bytes: the groups of errors, as they are returned
 
-So a filter is a search for bytes, and a range of scores is some whole buckets and at most two in part.
+So a filter is a search for bytes, and a range of scores is some whole buckets and at most two partial ones.
 """
 
 import struct
@@ -30,7 +30,7 @@ Column: TypeAlias = Literal["scores", "by_score", "by_run_ms", "places", "classe
 
 
 class Bucket(msgspec.Struct, array_like=True):
-    """Scores from `low` to `high`, both of which occur; `start` is the position of the first in the order."""
+    """Scores from `low` to `high`, both of which occur; `start` is the position of the first one in score order."""
 
     low: float
     high: float
@@ -38,11 +38,11 @@ class Bucket(msgspec.Struct, array_like=True):
 
 
 class Head(msgspec.Struct):
-    """What an index holds.
+    """The header of an index.
 
     Attributes:
-        kinds: the class of each kind of what has no score.
-        buckets: from the lowest; their classes count on from `FIRST_BUCKET`.
+        kinds: the class of each kind of missing score.
+        buckets: in ascending order; their classes count up from `FIRST_BUCKET`.
         error_bytes: the length of the column `errors`.
     """
 
@@ -54,7 +54,7 @@ class Head(msgspec.Struct):
 
     @property
     def lengths(self) -> dict[Column, int]:
-        """The bytes of each column, in their order in the file."""
+        """The bytes of each column, in file order."""
         rows, scored = self.rows, self.scored
         return {
             "scores": 8 * scored,
@@ -67,13 +67,13 @@ class Head(msgspec.Struct):
         }
 
     def pack(self) -> bytes:
-        """The head as it stands in the file."""
+        """The header as it is in the file."""
         packed = msgspec.msgpack.encode(self)
         return (_LENGTH.pack(MAGIC, len(packed)) + packed).ljust(HEAD_BYTES, b"\0")
 
 
 def unpack(data: bytes) -> Head:
-    """What `Head.pack` gave. Raises ValueError where it is none."""
+    """Reads the result of `Head.pack`. Raises ValueError if the data is not an index."""
     magic, length = _LENGTH.unpack_from(data)
     if magic != MAGIC:
         raise ValueError(f"an index begins with {magic!r}, and not with {MAGIC!r}")

@@ -1,4 +1,4 @@
-"""Deletes what has had its time, and the files that belong to nothing. Each step can be repeated after any crash."""
+"""Deletes expired batches and files that belong to nothing. Each step can be repeated after any crash."""
 
 import secrets
 import time
@@ -12,20 +12,21 @@ from storage.store import Store
 LOCK_MS = 60_000
 ORPHANS_S = 6 * 3600
 ARCHIVES_S = 600
-OLD_S = 24 * 3600.0  # younger files are nobody's orphans: what is under way is left alone
-TIDY_S = 3600.0  # after a batch has ended: no worker writes outcomes for it any more
-FREEZE_S = 5.0  # who ended a batch has so long to freeze it
-_AGAIN_S = 600.0  # after which files that could not be removed are tried again
+OLD_S = 24 * 3600.0  # younger files are never treated as orphans, because their writer may still be at work
+TIDY_S = 3600.0  # after the end of a batch; no worker writes outcomes for it after that
+FREEZE_S = 5.0  # the time that the process that ended a batch has to freeze it
+_AGAIN_S = 600.0  # until files that could not be removed are tried again
 _AT_ONCE = 100
 
 _log = structlog.get_logger(__name__)
 
 
 class Janitor:
-    """At most one of a deployment is at work at a time; a lock that expires sees to that.
+    """Cleans up after the whole deployment. At most one janitor is at work at a time, because it holds a lock that
+    expires.
 
     Args:
-        retention_s: how long a batch lives after it has ended, in seconds; None for ever.
+        retention_s: how long a batch is kept after it has ended, in seconds; None for ever.
     """
 
     def __init__(self, store: Store, retention_s: float | None) -> None:
@@ -36,10 +37,10 @@ class Janitor:
         self._unlock = script(store.redis, "unlock")
 
     def look(self) -> bool:
-        """One round; False where another janitor is at it.
+        """Runs one round. False if another janitor holds the lock.
 
         Raises:
-            RedisError, OSError: a part was away; the next round goes on.
+            RedisError, OSError: Redis or the spool was unavailable; the next round continues.
         """
         if not self._redis.set(names.JANITOR, self._token, nx=True, px=LOCK_MS):
             return False
@@ -50,7 +51,7 @@ class Janitor:
             self._sweep()
             self._sweep_archives()
             self._tidy()
-            self._freeze()  # last: it needs room on the disk, and the others make some
+            self._freeze()  # last: it needs disk space, and the other steps free some
         finally:
             self._unlock(args=[names.JANITOR, self._token])
         return True
@@ -63,7 +64,7 @@ class Janitor:
             self._go_on()
 
     def _sweep(self) -> None:
-        """Removes the files of what is condemned. What cannot be removed now does not stand in the way of the rest."""
+        """Removes the files of condemned ids. A file that cannot be removed now does not block the rest."""
         orphans = self._store.orphan_files
         while ids := orphans.due():
             for batch_id in ids:
@@ -77,24 +78,24 @@ class Janitor:
             self._go_on()
 
     def _freeze(self) -> None:
-        """Freezes what was cancelled, and what a worker that died has left."""
+        """Freezes the cancelled batches, and those that a dead worker left unfrozen."""
         freezer = self._store.freezer
         while ids := freezer.due(time.time() - FREEZE_S, _AT_ONCE):
             for batch_id in ids:
                 try:
                     freezer.freeze(batch_id)
-                except (OSError, ValueError) as error:  # the spool, or a record that cannot be read
+                except (OSError, ValueError) as error:  # the spool, or an undecodable record
                     freezer.postpone(batch_id)
                     _log.warning("a batch that is over cannot be frozen", batch=batch_id, error=str(error))
             self._go_on()
 
     def _tidy(self) -> None:
-        """Of batches that are over, removes the outcomes of attempts that do not count, and of all the files of scores
-        that were to be recorded.
+        """Removes outcomes of ended batches by attempts that do not count, and abandoned files of recorded scores of
+        all batches.
         """
         while ids := self._redis.zrangebyscore(names.UNTIDY, "-inf", time.time() - TIDY_S, start=0, num=_AT_ONCE):
             for found in ids:
-                batch_id = text(found)  # type: ignore[arg-type]  # redis-py's types also allow for scores
+                batch_id = text(found)  # type: ignore[arg-type]  # redis-py's types also allow scores
                 try:
                     self._remove_what_does_not_count(batch_id)
                 except OSError as error:
@@ -106,17 +107,17 @@ class Janitor:
 
     def _remove_what_does_not_count(self, batch_id: str) -> None:
         self._store.recorded.remove_unnamed(batch_id, time.time() - TIDY_S)
-        files = self._store.spool.outcome_files(batch_id)  # first: it may run again, and write others
+        files = self._store.spool.outcome_files(batch_id)  # first: the batch may run again, and write others
         settled = self._store.batches.settled(batch_id)
         if settled is None:
-            return  # it runs again, or it is gone, and its files are condemned
+            return  # it runs again, or it was deleted and its files are condemned
         attempts = dict(enumerate(settled))
         for unit, attempt in files:
             if attempts.get(unit) != attempt:
                 self._store.spool.remove_outcomes(batch_id, unit, attempt)
 
     def _look_for_orphans(self) -> None:
-        """Files of no batch: there are some where Redis lost what it had, or a worker wrote long after a delete."""
+        """Condemns files of no batch. They exist if Redis lost data, or if a worker wrote long after a deletion."""
         if not self._redis.set(names.ORPHANS, 1, nx=True, ex=ORPHANS_S):
             return
         if not self._spool_is_ours():
@@ -135,7 +136,7 @@ class Janitor:
             self._go_on()
 
     def _sweep_archives(self) -> None:
-        """Removes the contents of environments that nothing names any more, and lets go of such data."""
+        """Removes the contents of environments that nothing names any more, and condemns unnamed data."""
         if not self._redis.set(names.ARCHIVES_LOOK, 1, nx=True, ex=ARCHIVES_S) or not self._spool_is_ours():
             return
         for sha256 in self._store.environment_data.sweep():
@@ -144,11 +145,11 @@ class Janitor:
             _log.info("the content of an environment is removed, nothing names it", sha256=sha256)
 
     def _spool_is_ours(self) -> bool:
-        """A Redis and a spool that do not belong together must not clean up after each other."""
+        """Whether the spool belongs to this Redis. If not, the janitor must not remove files of unknown batches."""
         self._redis.set(names.SPOOL, secrets.token_hex(8), nx=True)
         ours = text(self._redis.get(names.SPOOL) or b"")
         return self._store.spool.owner(ours) == ours
 
     def _go_on(self) -> None:
-        """Keeps the lock."""
+        """Extends the lock."""
         self._redis.pexpire(names.JANITOR, LOCK_MS)

@@ -1,4 +1,4 @@
-"""Graders that were kept before those of their kind could be run: how they come to run, and what they lack for it."""
+"""Graders that were stored before their kind could run: how they become runnable, and what they lack for it."""
 
 import hashlib
 import re
@@ -14,18 +14,18 @@ _OTHER_KIND = "name another grader, or make a judge (`gradebox graders create NE
 
 
 class Lacking(Exception):
-    """The grader cannot be run; the message says what it lacks and what to do."""
+    """The grader cannot be run. The message describes what it lacks and what to do."""
 
 
 class KeptGraders:
-    """Makes versions that can be run of those that have no source. It keeps nothing."""
+    """Makes runnable versions from versions without a source. It stores nothing."""
 
     def __init__(self, models: Models, endpoints: Endpoints) -> None:
         self._models = models
         self._endpoints = endpoints
 
     def runnable(self, project: str, key: str, version: Version) -> Version:
-        """The version with its source, which is written from what was kept. Raises Lacking."""
+        """The version with its source, which is generated from the stored config. Raises Lacking."""
         config = version.config or {}
         if version.kind == "judge":
             return self._judge(project, key, version, config)
@@ -36,7 +36,7 @@ class KeptGraders:
         raise Lacking(f"graders of kind {version.kind!r} are kept and handed back, and none runs: {_OTHER_KIND}")
 
     def lacks(self, grader: GraderRecord, version: Version) -> str | None:
-        """What keeps a grader from being run, and what to do; None where nothing does."""
+        """A description of what a grader lacks to be run, and what to do. None if it lacks nothing."""
         try:
             None if version.source else self.runnable(grader.project, grader.key, version)
         except Lacking as lacking:
@@ -70,7 +70,7 @@ class KeptGraders:
 
 
 def _written(key: str, version: Version, kind: WrittenKind, config: dict[str, Any], asks: str) -> Version:
-    from gradebox.judges.source import settled, source_of  # it loads the template engine
+    from gradebox.judges.source import settled, source_of  # here, because it loads the template engine
 
     try:
         source, settings = source_of(kind, config), settled(kind, config)
@@ -93,7 +93,7 @@ def _written(key: str, version: Version, kind: WrittenKind, config: dict[str, An
 
 
 def _example(example: Any) -> Any:
-    """Without what is not a setting: an id, and a reasoning that was not given."""
+    """The example without members that are not settings: an id, and a reasoning that is None."""
     if not isinstance(example, dict):
         return example
     return {name: value for name, value in example.items() if name != "id" and (name, value) != ("reasoning", None)}

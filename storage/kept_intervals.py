@@ -1,4 +1,4 @@
-"""The confidence intervals by bootstrap that are kept of batches."""
+"""The stored bootstrap confidence intervals of batches."""
 
 import hashlib
 from collections.abc import Sequence
@@ -14,20 +14,20 @@ KEEP_S = 7 * 24 * 3600
 
 class _Kept(msgspec.Struct, array_like=True):
     of: str
-    """What they are of, as `digest` gives it."""
+    """The `digest` that they were computed for."""
     bounds: list[tuple[float, float] | None]
 
 
 class KeptIntervals:
-    """The intervals by bootstrap of batches that are over, for a week. Where outcomes were scored again, or there are
-    to be other resamples, those that are kept count no more.
+    """The bootstrap intervals of ended batches, stored for a week. They are invalid once outcomes are scored again or
+    another number of resamples is requested.
     """
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     def get(self, batch_id: str, of: str) -> list[tuple[float, float] | None] | None:
-        """The bounds for each grader, None where it has none; None where none are kept of this."""
+        """The bounds for each grader, None for a grader without. None if nothing is stored for the digest `of`."""
         found: Any = self._redis.get(names.intervals(batch_id))
         if found is None:
             return None
@@ -35,10 +35,10 @@ class KeptIntervals:
         return kept.bounds if kept.of == of else None
 
     def keep(self, batch_id: str, of: str, bounds: Sequence[tuple[float, float] | None]) -> None:
-        """Keeps them in the place of others of this batch."""
+        """Stores the bounds, replacing others of this batch."""
         self._redis.set(names.intervals(batch_id), msgspec.msgpack.encode(_Kept(of, list(bounds))), ex=KEEP_S)
 
 
 def digest(attempts: Sequence[int], graders: Sequence[str], resamples: int) -> str:
-    """Of the attempts that count, the graders that have bounds, and the number of resamples."""
+    """A digest of the attempts that count, the graders that have bounds, and the number of resamples."""
     return hashlib.sha256(msgspec.msgpack.encode((attempts, graders, resamples))).hexdigest()[:24]

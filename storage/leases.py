@@ -1,4 +1,4 @@
-"""Units of work, lent to workers for a while: what a dead worker had is given to another."""
+"""Units of work, leased to workers for a limited time. The units of a dead worker go to other workers."""
 
 import logging
 from collections.abc import Iterable
@@ -21,18 +21,18 @@ ATTEMPTS = 10
 
 
 class UnitPart(msgspec.Struct, frozen=True):
-    """The outcomes that are kept of a unit which was given back before its end."""
+    """The stored outcomes of a unit that was given back before its end."""
 
     attempt: int
-    """Whose file they are in."""
+    """The attempt whose file has them."""
     outcomes: int
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """One unit of one batch, this worker's until the lease runs out.
+    """One unit of one batch, leased to one worker until the lease runs out.
 
-    Attempts count from 1, and no two of a unit have the same number: it names a file. `tries` leaves out those attempts
-    that were given back for no fault of the unit's.
+    Attempts count from 1. No two attempts of a unit have the same number, because it names a file. `tries` does not
+    count attempts that were given back through no fault of the unit.
     """
 
     batch: str
@@ -41,53 +41,55 @@ class Lease(msgspec.Struct, frozen=True):
     tries: int = 1
     part: UnitPart | None = None
     earlier: int = 0
-    """Whose outcomes count, where the unit is scored again: the retryable ones of them are wanted. Else 0."""
+    """If the unit is scored again: the attempt whose outcomes count so far. Its retryable outcomes are scored again.
+    Else 0.
+    """
 
     def __str__(self) -> str:
         return f"{self.batch}:{self.unit}:{self.attempt}"
 
 
 class Beat(msgspec.Struct, frozen=True):
-    """What a heartbeat found."""
+    """The result of a heartbeat."""
 
     returned: int
-    """Leases that had run out."""
+    """The number of leases that had run out."""
     waiting: int
-    """Projects that have units in the lane which no worker has taken."""
+    """The number of projects with unleased units in the lane."""
 
 
 class UnitStanding(IntEnum):
-    """How a unit stands that is being scored, and who waits."""
+    """The state of a unit that is being scored, and whether other projects wait."""
 
     OVER = 0
-    """No more outcomes are wanted: the lease was lost, or the batch is over."""
+    """No more outcomes are needed: the lease was lost, or the batch has ended."""
     ALONE = 1
     SHARED = 2
-    """A project waits that has fewer leases than this one."""
+    """A project with fewer leases than this one waits."""
     STARVING = 3
-    """A project waits that has none."""
+    """A project without a lease waits."""
 
 
 class Completed(IntEnum):
-    """What became of the outcomes of an attempt. What counts is true."""
+    """The result of completing an attempt. It is true if the outcomes count."""
 
     NOT = 0
     """The lease was lost."""
     COUNTED = 1
     FINISHED = 2
-    """Counted, and the batch is finished with it. A repeated call gets the same answer."""
+    """Counted, and the batch is finished with it. A repeated call gets the same result."""
     OVER = 3
-    """The batch was over, or is gone: they count if they were counted before the question was repeated."""
+    """The batch has ended or was deleted. The outcomes count if an earlier call with a lost reply counted them."""
 
     def __bool__(self) -> bool:
         return self in (Completed.COUNTED, Completed.FINISHED)
 
 
 class Leases:
-    """All units that can be taken: projects take turns, and within each its batches.
+    """All available units. Projects take turns, and within each project its batches do.
 
     Attributes:
-        attempts: how often a unit is tried; after that its outcomes are errors of kind `infrastructure`.
+        attempts: how often a unit is tried. After that, its outcomes are errors of kind `infrastructure`.
     """
 
     def __init__(self, redis: Redis, attempts: int = ATTEMPTS, lease_ms: int = LEASE_MS) -> None:
@@ -102,8 +104,8 @@ class Leases:
         self._tallies = Tallies(redis)
 
     def claim(self, *, starving: bool = False, lane: Lane = "") -> Lease | None:
-        """The next unit of the project and batch whose turn it is in the lane, or None where nothing waits. With
-        `starving`, only projects that have no lease have a turn.
+        """Leases the next unit in turn of the lane, or None if none waits. With `starving`, only projects without a
+        lease get a turn.
         """
         found = self._claim(args=[self._lease_ms, _now(), int(starving), lane])
         if not found:
@@ -113,36 +115,36 @@ class Leases:
         return Lease(batch.decode(), unit, attempt, tries, part, earlier)
 
     def beat(self, leases: Iterable[Lease], lane: Lane = "") -> Beat:
-        """Extends these leases of a worker of the lane, and gives back all leases that ran out, of any worker."""
+        """Extends these leases of a worker of the lane, and gives back all expired leases of any worker."""
         returned, waiting = self._beat(args=[self._lease_ms, lane, *map(str, leases)])
         return Beat(returned, waiting)
 
     def advance(self, lease: Lease, outcomes: int) -> UnitStanding:
-        """Notes how many outcomes of the unit there are."""
+        """Records how many outcomes the unit has so far."""
         return UnitStanding(self._advance(args=[lease.batch, lease.unit, lease.attempt, outcomes]))
 
     def release(self, lease: Lease, *, tried: bool = True, outcomes: int = 0) -> bool:
-        """Gives the unit back at once, for any worker to take. A lease that is not held is none to give back.
+        """Gives the unit back at once, for any worker to take. Does nothing if the lease is no longer held.
 
         Args:
-            tried: whether the unit may be why it was not done: it is tried only so often.
-            outcomes: how many the file of this attempt holds, for the next one to go on from.
+            tried: whether the unit itself may be the cause, so that this counts as one of its tries.
+            outcomes: how many outcomes the file of this attempt has, for the next attempt to continue from.
 
-        Returns whether that file is the one that the next attempt goes on from.
+        Returns whether the next attempt continues from that file.
         """
         return bool(self._release(args=[lease.batch, lease.unit, lease.attempt, int(tried), outcomes]))
 
     def complete(self, lease: Lease, grader_number: int, counted: Tally, size: int = 0) -> Completed:
-        """Makes this attempt's outcomes the ones that count. May be asked again when the answer did not arrive.
+        """Makes this attempt's outcomes the ones that count. Can be repeated if the reply is lost.
 
-        `counted` are those that do not count yet: of a unit that is scored again, those that were retryable. `size` is
-        how many bytes all of them take in the spool.
+        `counted` are the outcomes that do not count yet: if the unit is scored again, those that were retryable. `size`
+        is how many bytes all of its outcomes take in the spool.
         """
         (completed,) = self.complete_all([(lease, grader_number, counted, size)])
         return completed
 
     def complete_all(self, units: Iterable[tuple[Lease, int, Tally, int]]) -> list[Completed]:
-        """What `complete` does, for several units: Redis takes them to its disk together."""
+        """Completes several units, as `complete` does. Redis writes them to disk together."""
         units = list(units)
         with self._redis.pipeline(transaction=False) as pipe:
             for lease, grader_number, counted, size in units:
@@ -153,16 +155,16 @@ class Leases:
                 self._complete(args=told, client=pipe)
             answers = pipe.execute()
         for (lease, grader_number, *_), (completed, tallies) in zip(units, answers, strict=True):
-            # at each multiple, so that of several workers one does it, and another later should it fail
+            # At each multiple: one of several workers merges, and a later one does if that fails.
             if completed == Completed.COUNTED and tallies and tallies % MOST == 0:
                 self._merge(lease.batch, grader_number)
         return [Completed(completed) for completed, _ in answers]
 
     def _merge(self, batch_id: str, grader_number: int) -> None:
-        """Makes the batch's statistics smaller, which changes nothing of what they say."""
+        """Merges the batch's tallies, which makes them smaller without changing the statistics."""
         try:
             self._tallies.merge(batch_id, grader_number)
-        except (RedisError, msgspec.DecodeError) as error:  # what is completed has to be told
+        except (RedisError, msgspec.DecodeError) as error:  # the completion must still be reported
             _log.warning("the statistics of a batch stay longer than they need to be", exc_info=error)
 
 

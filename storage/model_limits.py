@@ -10,12 +10,12 @@ from storage import names
 from storage.connection import script
 
 GONE_MS = 10_000
-"""After so long, what a process held that tells nothing any more is shared between the others."""
+"""After this time, the share of a process that no longer reports is divided among the others."""
 _WORTH_TELLING_MS = 3000
 
 
 class AskLimits(NamedTuple):
-    """Of one model or endpoint, whoever asks it; None: any."""
+    """The limits of one model or endpoint, for all processes together. None means unlimited."""
 
     at_once: int
     requests_per_minute: int | None = None
@@ -23,16 +23,16 @@ class AskLimits(NamedTuple):
 
 
 class Demand(NamedTuple):
-    """What one process has to ask.
+    """The demand of one process.
 
     Attributes:
         asks: how many asks it has, waiting or sent.
         sent: how many are sent and not answered.
-        waiting: for how many more to be begun it asks.
-        guess: what a request is thought to take in tokens.
-        missed: by how much that was too little, of all that were answered since it was told last.
-        pause_ms: what the server asked to wait; -1 where it named no time, None where it did not ask.
-        away_ms: for how long the server has answered nothing; None where it answers.
+        waiting: how many more it requests to begin.
+        guess: the estimated tokens of a request.
+        missed: by how much the estimate was too low, summed over the replies since the last report.
+        pause_ms: the pause that the server requested; -1 if it named no time, None if it requested none.
+        away_ms: for how long the server has not answered; None if it answers.
     """
 
     asks: int
@@ -45,13 +45,13 @@ class Demand(NamedTuple):
 
 
 class Share(NamedTuple):
-    """What one process may do.
+    """The share of one process.
 
     Attributes:
         at_once: how many asks it may have sent.
         begun: how many more it may begin.
-        paused_ms: for how long nobody may.
-        later_ms: when more may be begun.
+        paused_ms: for how long no process may send.
+        later_ms: the time until more may begin.
     """
 
     at_once: int
@@ -61,15 +61,15 @@ class Share(NamedTuple):
 
 
 class ModelLimits:
-    """Shares limits."""
+    """Shares limits between processes."""
 
     def __init__(self, redis: Redis) -> None:
         self.share = script(redis, "share_limits")
-        """To be called with `arguments`; `Share(*…)` is what it returns."""
+        """The script to call with `arguments`; `Share(*…)` is its result."""
         self._redis = redis
 
     def awaited(self, project: str, asks: Sequence[str]) -> list[AwaitedServer]:
-        """Which of these are waited for, as the processes that ask them have told of late."""
+        """The targets among `asks` that are waited for, as recently reported by the processes that ask them."""
         asks = [asked for asked in asks if not asked.startswith("grader:")]
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.time()
@@ -94,7 +94,7 @@ def _awaited(asked: str, now: int, away: int, told: int, paused: int) -> Awaited
 def arguments(
     project: str, asked: str, process: str, limits: AskLimits, demand: Demand, gone_ms: int = GONE_MS
 ) -> list[str | int]:
-    """What the script is called with. `asked` is `model:small-judge`."""
+    """The arguments of the script. `asked` is, for example, `model:small-judge`."""
     return [
         names.limits(project, asked),
         process,

@@ -1,4 +1,4 @@
-"""The models of projects: where each is, how it is asked, what it costs, and its API key, encrypted."""
+"""The models of projects: their URLs, settings, prices and encrypted API keys."""
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ class _Record(RegisteredServer, frozen=True, kw_only=True):
 
 
 class LimitFields(TypedDict, total=False):
-    """How much a model is asked at most, and what that costs. A limit of None is none."""
+    """The limits and prices of a model. None removes a limit."""
 
     max_concurrency: int
     requests_per_minute: int | None
@@ -37,7 +37,7 @@ class LimitFields(TypedDict, total=False):
 
 
 class Changes(LimitFields, total=False):
-    """What may be changed of a model. An empty `api_key` is none."""
+    """The changeable members of a model. An empty `api_key` removes the key."""
 
     base_url: str
     model: str
@@ -48,12 +48,12 @@ class Changes(LimitFields, total=False):
 
 @dataclass(frozen=True)
 class ModelAccess:
-    """What is needed to ask a model. The API key is in no text of it.
+    """The settings needed to ask a model. Its repr omits the API key.
 
     Attributes:
-        revision: of what the server is asked with: another wherever the URL, the name, the API key, the defaults, the
-            timeout or the concurrency is another.
-        structured_output: what a test found; None: not tested.
+        revision: of the settings that requests depend on: changes with the URL, the name, the API key, the defaults,
+            the timeout or the concurrency.
+        structured_output: the result of a test; None if not tested.
     """
 
     base_url: str
@@ -93,11 +93,11 @@ class Models(Registry[_Record, ProjectModel]):
         timeout_s: float,
         **limits: Unpack[LimitFields],
     ) -> ProjectModel:
-        """Keeps a new model.
+        """Stores a new model.
 
         Raises:
             Conflict: the key is taken.
-            QuotaExceeded: the project has as many as it may.
+            QuotaExceeded: the project has reached its quota of models.
             SecretKeyError: the API key cannot be encrypted.
         """
         now = datetime.now(UTC)
@@ -114,12 +114,13 @@ class Models(Registry[_Record, ProjectModel]):
         return self._create(project, record, api_key, f"{model} at {base_url}")
 
     def update(self, project: str, key: str, changes: Changes) -> ProjectModel:
-        """Changes members of a model. What its server can do is unknown then, until it is tested again, unless only
-        `LimitFields` change.
+        """Changes members of a model. Unless only `LimitFields` change, the capabilities of its server are unknown
+        until it is tested again.
 
         Raises:
             NotFound: there is no such model.
-            KeyNeeded: the base URL changes, and the API key does not: it would go to a server that it was not for.
+            KeyNeeded: the base URL changes but the API key does not: the key would be sent to a server that it was not
+                meant for.
             SecretKeyError: the API key cannot be encrypted.
         """
         updates: dict[str, Any] = {("url" if name == "base_url" else name): of for name, of in changes.items()}
@@ -128,7 +129,7 @@ class Models(Registry[_Record, ProjectModel]):
         return self._update(project, key, updates)
 
     def access(self, project: str, key: str) -> ModelAccess:
-        """What is needed to ask a model.
+        """The settings needed to ask a model.
 
         Raises:
             NotFound: there is no such model.
@@ -152,7 +153,7 @@ class Models(Registry[_Record, ProjectModel]):
         )
 
     def note_trial(self, project: str, key: str, revision: int, trial: ModelTrial) -> None:
-        """Keeps what a server can do, unless the model was changed meanwhile. A failed trial tells nothing."""
+        """Records the capabilities of a server, unless the model was changed meanwhile or the test failed."""
         found = {"structured_output": trial.structured_output, "logprobs": trial.logprobs}
         self._note_trial(project, key, revision, trial.passed, found)
 

@@ -1,4 +1,4 @@
-"""Every key in Redis. docs/storage.md says what each holds; the Lua scripts build the same names."""
+"""The names of all keys in Redis. docs/storage.md lists what each holds; the Lua scripts build the same names."""
 
 FORMAT = "gradebox:format"
 PROJECTS = "gradebox:projects"
@@ -28,7 +28,7 @@ CONDEMNED_ARCHIVES = "gradebox:condemned-archives"
 ARCHIVES_LOOK = "gradebox:archives-look"
 BUDGETS = "gradebox:budgets"
 ENDINGS = "gradebox:endings"
-"""The channel on which the id of each batch that ends is told, and `project/key` of each environment that changes."""
+"""The channel that receives the id of each batch that ends, and `project/key` of each environment that changes."""
 
 
 def graders(project: str) -> str:
@@ -47,42 +47,44 @@ def versions(project: str, key: str) -> str:
 
 
 def proof_threads(project: str) -> str:
-    """The threads that each grader of a project was proved on, packed."""
+    """The threads that each grader of a project was checked on, packed."""
     return f"gradebox:proof-threads:{project}"
 
 
 def numbers(project: str) -> str:
-    """The last version number of each key that a project ever used."""
+    """The last version number of each key that a project has ever used."""
     return f"gradebox:numbers:{project}"
 
 
 def audit(project: str) -> str:
-    """The stream of a project's changes; "*" has those of keys and projects."""
+    """The stream of a project's changes; "*" is the stream of changes of keys and projects."""
     return f"gradebox:audit:{project}"
 
 
 def audit_of_batches(project: str) -> str:
-    """The stream of what was done with a project's batches: there are many, and they push nothing else out."""
+    """The stream of changes of a project's batches. It is separate, because there are many, which would push out the
+    others.
+    """
     return f"gradebox:audit:{project}:batches"
 
 
 def version_bytes(project: str) -> str:
-    """How many bytes the versions of each grader take."""
+    """The number of bytes that the versions of each grader take."""
     return f"gradebox:version-bytes:{project}"
 
 
 def answers(project: str) -> str:
-    """The digests of the requests whose answers a project keeps, the oldest first."""
+    """The digests of the requests whose answers are stored for a project, oldest first."""
     return f"gradebox:answers:{project}"
 
 
 def answer(digest: str) -> str:
-    """What was answered to one request with an Idempotency-Key."""
+    """The answer to one request with an Idempotency-Key."""
     return f"gradebox:answer:{digest}"
 
 
 def batches(project: str) -> str:
-    """The batches of a project, by their ids, which begin with the time."""
+    """The batches of a project, sorted by their ids, which begin with the time."""
     return f"gradebox:batches:{project}"
 
 
@@ -97,27 +99,27 @@ def chunks(batch_id: str) -> str:
 
 
 def done(batch_id: str) -> str:
-    """The attempt that counts of each unit, packed; 0 where none does yet."""
+    """The attempt that counts of each unit, packed; 0 if none does yet."""
     return f"gradebox:batch:{batch_id}:done"
 
 
 def underway(batch_id: str) -> str:
-    """How many outcomes there are of units that are not done: unit to count."""
+    """The number of outcomes of each unit that is not done: unit to count."""
     return f"gradebox:batch:{batch_id}:underway"
 
 
 def tallies(batch_id: str, grader_number: int) -> str:
-    """What the units of one grader of a batch come to, packed; the first are merged into one."""
+    """The tallies of one grader's units in a batch, packed; the first ones are merged into one."""
     return f"gradebox:batch:{batch_id}:tallies:{grader_number}"
 
 
 def attempts(batch_id: str) -> str:
-    """How often units were lent that are not done, or are scored again: unit to count."""
+    """How often each unit was leased that is not done or is scored again: unit to count."""
     return f"gradebox:batch:{batch_id}:attempts"
 
 
 def parts(batch_id: str) -> str:
-    """The outcomes that are kept of units that are not done: unit to `attempt:count`."""
+    """The stored outcomes of units that are not done: unit to `attempt:count`."""
     return f"gradebox:batch:{batch_id}:parts"
 
 
@@ -127,12 +129,12 @@ def returned(batch_id: str) -> str:
 
 
 def turns(lane: str) -> str:
-    """The projects that have units in a lane which no worker has taken."""
+    """The projects that have unleased units in a lane."""
     return f"{TURNS}-{lane}" if lane else TURNS
 
 
 def rewards(project: str, key: str) -> str:
-    """What a grader gave in its last finished batches, as `version:scored:mean:m2`."""
+    """The results of a grader in its last finished batches, as `version:scored:mean:m2`."""
     return f"gradebox:rewards:{project}:{key}"
 
 
@@ -147,22 +149,22 @@ def builds(project: str, key: str) -> str:
 
 
 def environment_data(project: str) -> str:
-    """The data of a project that lies beside packages: SHA-256 to its place in the spool, as JSON."""
+    """The data of a project that is provided beside packages: SHA-256 to its place in the spool, as JSON."""
     return f"gradebox:environment-data:{project}"
 
 
 def deleted_builds(project: str) -> str:
-    """Builds whose contents may still be in the spool, by when their environment was deleted."""
+    """Builds whose contents may still be in the spool, by the time of their environment's deletion."""
     return f"gradebox:environment-deleted:{project}"
 
 
 def build_numbers(project: str) -> str:
-    """The last build number of each environment that was deleted; under the empty key, the highest of earlier ones."""
+    """The last build number of each deleted environment; under the empty key, the highest of those no longer stored."""
     return f"gradebox:environment-numbers:{project}"
 
 
 def environment_uses(project: str) -> str:
-    """The set of `environment/grader`: which graders have a version that names which environment."""
+    """A set of `environment/grader`: the graders that have a version that names the environment."""
     return f"gradebox:environment-uses:{project}"
 
 
@@ -172,22 +174,24 @@ def models(project: str) -> str:
 
 
 def spent(project: str, period: str = "") -> str:
-    """What a project's asks cost, in all or in a day or month."""
+    """The costs of a project's asks, in all or in a day or month."""
     return f"gradebox:spent:{project}:{period}" if period else f"gradebox:spent:{project}"
 
 
 def spent_by_batch(batch_id: str) -> str:
-    """What a batch's asks cost."""
+    """The costs of a batch's asks."""
     return f"gradebox:spent-batch:{batch_id}"
 
 
 def intervals(batch_id: str) -> str:
-    """The confidence intervals by bootstrap of one batch, packed."""
+    """The bootstrap confidence intervals of one batch, packed."""
     return f"gradebox:intervals:{batch_id}"
 
 
 def recorded(batch_id: str) -> str:
-    """What was recorded of a batch from outside: of each grader, by its label, its file and tally; and their bytes."""
+    """The scores recorded for a batch from outside: label of a grader to its file and tally; and the bytes of all
+    files.
+    """
     return f"gradebox:recorded:{batch_id}"
 
 
@@ -202,17 +206,17 @@ def sign_in(digest: str) -> str:
 
 
 def kept_replies(project: str) -> str:
-    """The replies that a project keeps: digest to time and reply, packed; and how many bytes they take."""
+    """The stored replies of a project: digest to time and reply, packed; and the bytes that they take."""
     return f"gradebox:kept-replies:{project}"
 
 
 def kept_order(project: str) -> str:
-    """The digests of a project's kept replies, the oldest first."""
+    """The digests of a project's stored replies, oldest first."""
     return f"gradebox:kept-order:{project}"
 
 
 def limits(project: str, asked: str) -> str:
-    """Who asks a model or endpoint, and what may be asked of it."""
+    """The processes that ask a model or endpoint, and how much may be asked of it."""
     return f"gradebox:limits:{project}:{asked}"
 
 

@@ -10,7 +10,9 @@ _Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 
 
 def normal(mean: float, deviation: float, count: int) -> Interval | None:
-    """`deviation` is of the population. None of one value, of equal ones, and where a bound overflows."""
+    """The normal confidence interval of a mean. `deviation` is that of the population. None for one value, for equal
+    values, and if a bound overflows.
+    """
     if count < 2 or deviation == 0:
         return None
     half = _Z * deviation / math.sqrt(count - 1)

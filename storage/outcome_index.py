@@ -1,6 +1,6 @@
-"""The index of one grader's outcomes: one file, of which a page of the table reads some ranges.
+"""The index of one grader's outcomes: one file. A page of the table reads some ranges of it.
 
-It is made by a program of its own, which has NumPy; here it is read without.
+A separate program creates it with NumPy; here it is read without NumPy.
 """
 
 import sys
@@ -18,7 +18,7 @@ from storage.spool import FileRange, Spool
 
 
 class OutcomeIndex:
-    """The index of what is counted at the moment of one grader's outcomes."""
+    """The index of the outcomes of one grader that count at the moment."""
 
     def __init__(self, spool: Spool, batch_id: str, graded: GradedChunks) -> None:
         self._spool = spool
@@ -28,23 +28,23 @@ class OutcomeIndex:
 
     @property
     def is_there(self) -> bool:
-        """Whether it was made."""
+        """Whether it exists."""
         return self._spool.has_index(self._batch_id, self._name)
 
     def remove_older(self) -> None:
-        """Forgets the indexes of outcomes that count no more."""
+        """Removes the indexes of outcomes that no longer count."""
         for name in self._spool.indexes(self._batch_id):
             if name.startswith(self._older) and not name.startswith(self._name):
                 self._spool.remove_index(self._batch_id, name)
 
     @property
     def name(self) -> str:
-        """That of its file among the batch's."""
+        """The name of its file among the batch's."""
         return self._name
 
     @cached_property
     def head(self) -> Head:
-        """What it holds."""
+        """The header. Raises Conflict if the index was removed."""
         try:
             return unpack(self._bytes(0, HEAD_BYTES))
         except FileNotFoundError as error:
@@ -68,14 +68,14 @@ class OutcomeIndex:
         return _little("I", self.column(column, 4 * start, None if end is None else 4 * end))
 
     def places(self, rows: Sequence[int]) -> list[tuple[RowPlace, RowPlace]]:
-        """For each row the place of the row before, and its own."""
+        """For each row, the place of the previous row and the place of the row."""
         at = self._starts["places"]
         ranges = [self._range(at + 8 * max(row - 1, 0), at + 8 * (row + 1)) for row in rows]
         found = [_little("I", data) for data in self._spool.read_ranges(ranges)]
         return [(RowPlace(one[0], one[1]), RowPlace(one[-2], one[-1])) for one in found]
 
     def first(self, holds: Callable[[float], bool]) -> int:
-        """The position in the order of scores of the first of which something holds that holds of all behind it."""
+        """The first position in score order for which `holds` is true. `holds` must stay true for all higher scores."""
         buckets = self.head.buckets
         number = bisect_left(buckets, True, key=lambda one: holds(one.high))
         if number == len(buckets):
@@ -88,7 +88,7 @@ class OutcomeIndex:
         return bucket.start + bisect_left(scores, True, key=holds)
 
     def bucket_at(self, position: int) -> int:
-        """The number of the bucket that holds a position in the order of scores."""
+        """The number of the bucket that contains a position in score order."""
         return bisect_right(self.head.buckets, position, key=lambda one: one.start) - 1
 
     def _range(self, start: int, end: int) -> FileRange:

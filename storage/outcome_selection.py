@@ -1,4 +1,4 @@
-"""Which outcomes of an index a page of the table shows, and in which order."""
+"""Selects and orders the outcomes of an index that a page of the table shows."""
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
@@ -12,11 +12,11 @@ from storage.outcome_index import OutcomeIndex
 from storage.summary import bin_of
 
 _STRIDES = (1 << 16, 1 << 10)
-_WHOLE, _PART = 1, 2  # what a mask says of a row: it is among them, or its score has to be looked at
+_WHOLE, _PART = 1, 2  # values of a mask: the row is selected, or its score has to be checked
 
 
 class OutcomeFilter(NamedTuple):
-    """Which outcomes are wanted: all that are named here hold. `bin` is the number of a bin of the histogram."""
+    """The wanted outcomes: those that meet all given conditions. `bin` is the number of a bin of the histogram."""
 
     kind: KindFilter | None = None
     low: float | None = None
@@ -25,19 +25,19 @@ class OutcomeFilter(NamedTuple):
 
     @property
     def has_range(self) -> bool:
-        """Whether scores are bounded: what has none is out then."""
+        """Whether scores are bounded. Outcomes without a score are then excluded."""
         return (self.low, self.high, self.bin) != (None, None, None)
 
 
 class Found(NamedTuple):
-    """Some rows of those that match, and how many match."""
+    """Some of the matching rows, and the number of all matching rows."""
 
     rows: list[int]
     total: int
 
 
 class OutcomeSelection:
-    """The outcomes of an index that a filter lets through."""
+    """The outcomes of an index that match a filter."""
 
     def __init__(self, index: OutcomeIndex, wanted: OutcomeFilter) -> None:
         self._index = index
@@ -45,7 +45,9 @@ class OutcomeSelection:
         self._filter = wanted
 
     def page(self, sort: Sort, start: int, limit: int, among: AbstractSet[int] | None = None) -> Found:
-        """`limit` of them from number `start` on, in an order; with `among`, of these rows alone."""
+        """Up to `limit` matching rows from number `start` on, in this order. With `among`, only these rows are
+        considered.
+        """
         backwards = sort.startswith("-")
         if among is not None:
             rows = self._among(sort.removeprefix("-"), backwards, among)
@@ -55,7 +57,7 @@ class OutcomeSelection:
         return self._by_column(sort.endswith("run_ms"), start, limit, backwards)
 
     def _by_score(self, start: int, limit: int, backwards: bool) -> Found:
-        """What has no score comes last, in the order of the rows."""
+        """Rows in score order. Those without a score come last, in row order."""
         low, high = self._positions
         scored = high - low
         first, end = min(start, scored), min(start + limit, scored)
@@ -98,7 +100,7 @@ class OutcomeSelection:
 
     @cached_property
     def _positions(self) -> tuple[int, int]:
-        """From where up to where in the order of scores."""
+        """The wanted range of positions in score order."""
         wanted, index = self._filter, self._index
         if wanted.kind not in (None, "scored"):
             return 0, 0
@@ -115,7 +117,7 @@ class OutcomeSelection:
 
     @cached_property
     def _unscored(self) -> list[int]:
-        """The classes of what has no score and is wanted."""
+        """The wanted classes of outcomes without a score."""
         kinds, kind = self._head.kinds, self._filter.kind
         if self._filter.has_range or kind == "scored":
             return []
@@ -125,7 +127,7 @@ class OutcomeSelection:
 
     @cached_property
     def _buckets(self) -> tuple[list[int], list[tuple[int, int, int]]]:
-        """The classes of scores that are wanted whole; and of those of which some are wanted, with their positions."""
+        """The classes of buckets that are wanted whole, and those wanted in part with the wanted positions."""
         low, high = self._positions
         whole: list[int] = []
         partly: list[tuple[int, int, int]] = []
@@ -146,7 +148,7 @@ class OutcomeSelection:
 
     @cached_property
     def _partly(self) -> set[int]:
-        """The rows that are wanted of buckets of which not all are."""
+        """The wanted rows of the buckets that are wanted in part."""
         found: set[int] = set()
         for _, low, high in self._buckets[1]:
             found.update(self._index.numbers("by_score", low, high))
@@ -154,7 +156,7 @@ class OutcomeSelection:
 
     @cached_property
     def _mask(self) -> bytearray:
-        """A byte for each row."""
+        """One byte for each row: whether it is wanted."""
         mask = bytearray(self._index.column("classes").translate(self._table))
         for row in self._partly:
             mask[row] = _WHOLE
@@ -162,7 +164,7 @@ class OutcomeSelection:
 
     @property
     def _run_mask(self) -> bytearray:
-        """The same in the order of run_ms."""
+        """The mask in the order of run_ms."""
         mask = bytearray(self._index.column("run_classes").translate(self._table))
         if some := self._partly:
             for start in range(0, len(mask), _STRIDES[0]):
@@ -174,7 +176,7 @@ class OutcomeSelection:
 
 
 def _table(whole: Sequence[int], partly: Sequence[int]) -> bytes:
-    """What each class becomes in a mask."""
+    """The translation table from classes to mask values."""
     table = bytearray(256)
     for number in whole:
         table[number] = _WHOLE
@@ -184,7 +186,9 @@ def _table(whole: Sequence[int], partly: Sequence[int]) -> bytes:
 
 
 def ones(mask: bytes | bytearray, start: int, count: int) -> list[int]:
-    """Where `count` ones of a mask are, from one's number `start` on. Counting is what is fast, so it leads there."""
+    """The positions of `count` ones in a mask, from the one with number `start` on. It skips ahead by counting, which
+    is fast.
+    """
     at = 0
     for stride in _STRIDES:
         while at < len(mask) and (some := mask.count(_WHOLE, at, at + stride)) <= start:

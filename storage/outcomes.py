@@ -1,4 +1,4 @@
-"""Reads the outcomes of a batch in input order, as bytes: they are moved, not parsed."""
+"""Reads the outcomes of a batch in input order, as bytes, without parsing them."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,16 +15,18 @@ from storage.spool import Spool
 def read_graded(
     batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None
 ) -> Iterator[bytes]:
-    """As `read`, without what was recorded: that is read from its beginning, which takes time in a large batch."""
+    """As `read`, without recorded scores: these are read from their beginning, which takes time in a large batch."""
     return joined(_chunks(batches, spool, batch_id, after, limit, RecordedLines([])))
 
 
 def read(batches: Batches, spool: Spool, batch_id: str, after: int = -1, limit: int | None = None) -> Iterator[bytes]:
-    """Whole lines of the threads after number `after`, of `limit` threads where that is given, in blocks: as far as
-    every thread is done by every grader. None but the last is shorter than `BLOCK_BYTES`.
+    """Whole lines of the threads after number `after`, at most `limit` threads if it is given, in blocks.
 
-    With several graders, each thread has a line for each, in the batch's order; and behind them one for each score
-    that was recorded of it from outside.
+    It ends before the first thread that is not done by every grader. Only the last block may be shorter than
+    `BLOCK_BYTES`.
+
+    With several graders, each thread has one line for each, in the batch's order. These are followed by one line for
+    each score of the thread that was recorded from outside.
     """
     with batches.recorded.opened(batch_id) as recorded:
         yield from joined(_chunks(batches, spool, batch_id, after, limit, recorded))
@@ -51,13 +53,13 @@ def _chunks(
 
 
 def wanted_lines(chunk: Chunk, after: int, limit: int | None) -> range:
-    """Which lines of a chunk are those of threads after number `after`, of `limit` of them where that is given."""
+    """The lines of a chunk with threads after number `after`, at most `limit` threads after it if it is given."""
     end = chunk.lines if limit is None else min(after + 1 + limit - chunk.first_index, chunk.lines)
     return range(max(after + 1 - chunk.first_index, 0), end)
 
 
 def _counting(plan: Plan, attempts: list[int], chunk: int) -> list[tuple[int, int]] | None:
-    """The unit and attempt of each grader for one chunk, or None where one is not done."""
+    """The unit and attempt of each grader for one chunk, or None if one is not done."""
     units = range(chunk, len(plan.chunks) * len(plan.scorers), len(plan.chunks))
     if any(unit >= len(attempts) or not attempts[unit] for unit in units):
         return None

@@ -1,4 +1,4 @@
-"""Whether a judge that asked in both orders decided otherwise in the other, as the details of an outcome say."""
+"""Positional bias, from the details of outcomes: whether a judge that asked in both orders decided differently."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,9 +7,7 @@ from gradebox.outcome import Outcome
 
 
 def decisions(outcome: Outcome) -> Iterator[bool]:
-    """Of each decision that was made in both orders, whether they differ. Details are a grader's own, so they may be
-    anything.
-    """
+    """For each decision made in both orders, whether the two differ. A grader's details may contain anything."""
     if outcome.details is not None:
         bias = outcome.details.get("positional_bias")
         if isinstance(bias, dict) and isinstance(bias.get("detected"), bool):
@@ -20,7 +18,7 @@ def decisions(outcome: Outcome) -> Iterator[bool]:
 
 
 def _contests(contests: Any, number: int) -> Iterator[bool]:
-    """Each contest once: it stands in the details of all who took part."""
+    """Whether each contest is biased. Each is yielded once, although the details of all its participants contain it."""
     for contest in contests if isinstance(contests, list) else ():
         if isinstance(contest, dict) and isinstance(biased := contest.get("biased"), bool):
             others = contest.get("against")

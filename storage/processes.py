@@ -1,4 +1,4 @@
-"""The processes of the service that are there, and what keeps them from their work."""
+"""The running processes of the service, and what prevents them from working."""
 
 import os
 import socket
@@ -15,58 +15,59 @@ from runtime import threads
 from storage import names
 from storage.batch_plan import Lane
 
-TELL_S = 5.0  # how often a process tells
+TELL_S = 5.0  # interval between two reports of a process
 ROLES: dict[Lane, str] = {"": "worker", "asking": "asking-worker"}
-_SILENT_S = 20.0  # a process that said nothing for so long is gone
+_SILENT_S = 20.0  # a process that has not reported for this long is considered dead
 
 _log = structlog.get_logger(__name__)
 
 
 class ProcessRecord(msgspec.Struct, frozen=True):
-    """One process, as it told of itself."""
+    """The last report of one process."""
 
     role: str
     name: str
     """`host:pid`."""
     at: float = 0.0
     trouble: str = ""
-    """Why it cannot do its work, where it cannot."""
+    """Why it cannot work; empty if it can."""
 
 
 class Processes:
-    """All that told of themselves of late."""
+    """All processes that reported recently."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     def tell(self, record: ProcessRecord) -> None:
-        """Notes that a process is there."""
+        """Records that a process is running."""
         told = msgspec.json.encode(msgspec.structs.replace(record, at=time.time()))
         self._redis.hset(names.PROCESSES, _field(record), told)
 
     def leave(self, record: ProcessRecord) -> None:
-        """Notes that a process ends."""
+        """Records that a process ends."""
         self._redis.hdel(names.PROCESSES, _field(record))
 
     def there(self) -> list[ProcessRecord]:
-        """The processes that told of themselves of late. It changes nothing."""
+        """The processes that reported recently. It changes nothing."""
         records = [msgspec.json.decode(found, type=ProcessRecord) for found in self._redis.hvals(names.PROCESSES)]
         return [record for record in records if _is_heard(record)]
 
     def workers(self, lane: Lane = "") -> list[ProcessRecord]:
-        """The workers of the lane among them."""
+        """The running workers of the lane."""
         return [record for record in self.there() if record.role == ROLES[lane]]
 
     def forget_silent(self) -> None:
-        """Removes the records of processes that ended without a word."""
+        """Removes the records of processes that ended without `leave`."""
         for name, found in self._redis.hgetall(names.PROCESSES).items():
             if not _is_heard(msgspec.json.decode(found, type=ProcessRecord)):
                 self._redis.hdel(names.PROCESSES, name)
 
 
 class Presence(threading.Thread):
-    """A thread of each process of the service: tells every few seconds that the process is there. `trouble` says what
-    keeps the process from its work, besides threads of it that have ended.
+    """A thread in each process of the service that reports every few seconds that the process is running.
+
+    `trouble` returns what prevents the process from working, apart from threads of it that have died.
     """
 
     def __init__(self, processes: Processes, role: str, trouble: Callable[[], str | None]) -> None:
@@ -77,19 +78,19 @@ class Presence(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Tells now and every few seconds until it is ended."""
+        """Reports at once and then every few seconds, until `end` is called."""
         while not self._ended.is_set():
             try:
                 self._processes.tell(self._record())
                 self._processes.forget_silent()
             except RedisError as error:
                 _log.debug("Redis could not be told that this process is there", error=str(error))
-            except Exception:  # noqa: BLE001  # health checks go by what it tells
+            except Exception:  # noqa: BLE001  # health checks depend on the reports
                 _log.exception("it could not be told that this process is there", next_in_s=TELL_S)
             self._ended.wait(TELL_S)
 
     def end(self) -> None:
-        """Ends the thread, and the process' record."""
+        """Ends the thread, and removes the record of the process."""
         self._ended.set()
         self.join(timeout=1.0)
         try:

@@ -1,4 +1,4 @@
-"""Projects: what keeps one team's graders and batches from another's."""
+"""Projects, which separate the graders and batches of teams."""
 
 from datetime import UTC, datetime
 
@@ -24,11 +24,11 @@ class Projects:
         self._quotas = quotas
 
     def create(self, key: str, name: str = "", description: str = "") -> Project:
-        """Makes a project; without a name it is called by its key.
+        """Creates a project. Without a name, its key is its name.
 
         Raises:
             Conflict: the key is taken.
-            QuotaExceeded: there are as many as may be.
+            QuotaExceeded: the quota of projects is reached.
         """
         project = Project(key=key, name=name or key, description=description, created_at=datetime.now(UTC))
 
@@ -44,16 +44,16 @@ class Projects:
         return project
 
     def ensure(self, key: str) -> None:
-        """Makes a project where there is none of that key."""
+        """Creates a project if there is none with that key."""
         project = Project(key=key, name=key, created_at=datetime.now(UTC))
         self._redis.hsetnx(names.PROJECTS, key, project.model_dump_json())
 
     def all(self) -> list[Project]:
-        """All projects, by key."""
+        """All projects, sorted by key."""
         found = self._redis.hgetall(names.PROJECTS)
         return sorted((Project.model_validate_json(value) for value in found.values()), key=lambda found: found.key)
 
     def check(self, key: str) -> None:
-        """Raises NotFound where there is no such project."""
+        """Raises NotFound if there is no such project."""
         if not self._redis.hexists(names.PROJECTS, key):
             raise no_project(key)

@@ -1,22 +1,22 @@
-"""The threads that a grader was proved on: they stay with it, and later proofs use them."""
+"""The threads that a grader was checked on. They are stored with it, and later checks use them."""
 
 import zlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-MOST_BYTES = 4 * 1024 * 1024  # of one grader's, before they are packed
+MOST_BYTES = 4 * 1024 * 1024  # for one grader, before compression
 _LEVEL = 6
 
 
 class Packed(NamedTuple):
-    """Threads as they are kept, and how many they are."""
+    """Compressed threads, and their number."""
 
     data: bytes
     number: int
 
 
 def pack(lines: Sequence[bytes]) -> Packed:
-    """As many of these JSON lines, from the first on, as are kept."""
+    """Packs as many of these JSON lines, from the first on, as fit in `MOST_BYTES`."""
     number = size = 0
     for line in lines:
         size += len(line) + 1
@@ -27,5 +27,5 @@ def pack(lines: Sequence[bytes]) -> Packed:
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """The lines that `pack` has kept."""
+    """The lines that `pack` stored."""
     return zlib.decompress(data).split(b"\n")

@@ -1,4 +1,4 @@
-"""How much waits and how much is under way, for metrics."""
+"""The amounts of waiting and running work, for metrics."""
 
 import time
 from collections.abc import Sequence
@@ -15,37 +15,37 @@ _AT_ONCE = 500
 
 
 class Depth(msgspec.Struct):
-    """The work that there is, at about one moment."""
+    """The work in the queue, at about one moment."""
 
     queued: int = 0
-    """Batches of which no chunk was taken yet."""
+    """Batches with no chunk leased yet."""
     running: int = 0
     chunks_waiting: int = 0
-    """That no worker has."""
+    """Chunks without a lease."""
     chunks_lent: int = 0
-    """That workers have."""
+    """Chunks that workers have leased."""
     oldest_s: float = 0.0
-    """How long the oldest of the queued batches has waited for its first chunk to be taken."""
+    """How long the oldest of the queued batches has waited for its first lease."""
     completions: dict[str, int] = {}
     """Completions without an outcome, by project."""
     redis_bytes: int = 0
 
 
 class Queue:
-    """The batches that are not over."""
+    """The batches that have not ended."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     def waits(self, lane: Lane) -> bool:
-        """Whether a lane has units that no worker has taken."""
+        """Whether a lane has unleased units."""
         return bool(self._redis.exists(names.turns(lane)))
 
     def depth(self) -> Depth:
-        """What there is to tell.
+        """The current depth.
 
         Raises:
-            RedisError: Redis could not be asked.
+            RedisError: Redis is unavailable.
         """
         with self._redis.pipeline(transaction=False) as pipe:
             pipe.smembers(names.OPEN)

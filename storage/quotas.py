@@ -1,4 +1,4 @@
-"""How much one project may keep, and the service of projects: one that keeps without end leaves the others no room."""
+"""Quotas of each project and of the service: without them, one project could take all the room of the others."""
 
 import msgspec
 
@@ -8,8 +8,10 @@ MIB, GIB = 1024**2, 1024**3
 
 
 class Quotas(msgspec.Struct, frozen=True):
-    """The most of each that is kept. A bound is held in the transaction that adds, so what comes in the same moment
-    cannot pass it together. One exception: outcomes that are being scored while the bytes run out are kept.
+    """The most of each that is stored.
+
+    A quota is enforced in the transaction that adds, so simultaneous additions cannot exceed it together. One
+    exception: outcomes that are being scored when the bytes run out are stored.
     """
 
     projects: int = 10_000
@@ -18,23 +20,25 @@ class Quotas(msgspec.Struct, frozen=True):
     versions: int = 1000
     """Of a grader."""
     version_bytes: int = 1 * GIB
-    """Of the versions of all graders of a project: they lie in Redis."""
+    """Of the versions of all graders of a project, because they are in Redis."""
     batches: int = 100_000
-    """Of a project, those that are over included."""
+    """Of a project, including ended ones."""
     spool_bytes: int = 256 * GIB
     """Of a project's threads and outcomes, and of the builds and data of its environments."""
 
     builds: int = 100
     """Of the environments of a project."""
     builds_at_once: int = 2
-    """Of a project, which are not over."""
+    """Of a project, in progress."""
     models: int = 100
     """Of a project."""
     endpoints: int = 100
     """Of a project."""
 
     def check_builds(self, project: str, there: int, building: int, deleted: int) -> None:
-        """Whether the project may have one more build of an environment; `deleted` ones still take room for a day."""
+        """Checks that the project may have one more build. `deleted` builds still take room for a day. Raises
+        QuotaExceeded.
+        """
         if deleted >= self.builds:
             raise QuotaExceeded(
                 f"{deleted} builds of project {project!r} were deleted within a day, and their contents are kept so "
@@ -52,7 +56,7 @@ class Quotas(msgspec.Struct, frozen=True):
             )
 
     def check_data(self, project: str, there: int) -> None:
-        """Whether the project may keep the data of one more environment. Raises QuotaExceeded."""
+        """Checks that the project may store the data of one more environment. Raises QuotaExceeded."""
         if there >= self.builds:
             raise QuotaExceeded(
                 f"project {project!r} keeps the data of environments {there} times, and at most {self.builds} are "
@@ -61,7 +65,7 @@ class Quotas(msgspec.Struct, frozen=True):
             )
 
     def check_models(self, project: str, there: int) -> None:
-        """Whether the project may have one more model. Raises QuotaExceeded."""
+        """Checks that the project may have one more model. Raises QuotaExceeded."""
         if there >= self.models:
             raise QuotaExceeded(
                 f"project {project!r} has {there} models, and at most {self.models} are kept: delete some, "
@@ -69,7 +73,7 @@ class Quotas(msgspec.Struct, frozen=True):
             )
 
     def check_endpoints(self, project: str, there: int) -> None:
-        """Whether the project may have one more endpoint. Raises QuotaExceeded."""
+        """Checks that the project may have one more endpoint. Raises QuotaExceeded."""
         if there >= self.endpoints:
             raise QuotaExceeded(
                 f"project {project!r} has {there} endpoints, and at most {self.endpoints} are kept: delete some, "
@@ -77,7 +81,7 @@ class Quotas(msgspec.Struct, frozen=True):
             )
 
     def check_projects(self, there: int) -> None:
-        """Whether one more fits. Raises QuotaExceeded, as all of these do."""
+        """Checks that there may be one more project. Raises QuotaExceeded."""
         if there >= self.projects:
             raise QuotaExceeded(
                 f"there are {there} projects, and at most {self.projects} are kept: use one of them, "
@@ -85,7 +89,7 @@ class Quotas(msgspec.Struct, frozen=True):
             )
 
     def check_graders(self, project: str, there: int) -> None:
-        """Whether the project may have one more."""
+        """Checks that the project may have one more grader. Raises QuotaExceeded."""
         if there >= self.graders:
             raise QuotaExceeded(
                 f"project {project!r} has {there} graders, and at most {self.graders} are kept: delete some, "
@@ -93,7 +97,7 @@ class Quotas(msgspec.Struct, frozen=True):
             )
 
     def check_versions(self, key: str, there: int) -> None:
-        """Whether the grader may have one more."""
+        """Checks that the grader may have one more version. Raises QuotaExceeded."""
         if there >= self.versions:
             raise QuotaExceeded(
                 f"grader {key!r} has {there} versions, and at most {self.versions} are kept: delete it and create it "
@@ -101,7 +105,7 @@ class Quotas(msgspec.Struct, frozen=True):
             )
 
     def check_version_bytes(self, project: str, there: int, more: int) -> None:
-        """Whether so many bytes more fit."""
+        """Checks that the project may store this many more bytes of versions. Raises QuotaExceeded."""
         if there + more > self.version_bytes:
             raise QuotaExceeded(
                 f"the versions of the graders of project {project!r} take {there} bytes, and at most "
@@ -110,7 +114,7 @@ class Quotas(msgspec.Struct, frozen=True):
             )
 
     def check_batches(self, project: str, there: int) -> None:
-        """Whether the project may have one more."""
+        """Checks that the project may have one more batch. Raises QuotaExceeded."""
         if there >= self.batches:
             raise QuotaExceeded(
                 f"project {project!r} has {there} batches, and at most {self.batches} are kept: delete some, "
@@ -118,7 +122,7 @@ class Quotas(msgspec.Struct, frozen=True):
             )
 
     def check_bytes(self, project: str, there: int, more: int) -> None:
-        """Whether so many bytes more fit."""
+        """Checks that the project may store this many more bytes in the spool. Raises QuotaExceeded."""
         if there + more > self.spool_bytes:
             raise QuotaExceeded(
                 f"the batches and environments of project {project!r} take {there} bytes, and at most "

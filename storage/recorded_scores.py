@@ -1,9 +1,8 @@
-"""Scores that come from outside: what people, or other programs, say of the threads of a batch, by graders of kind
-`custom`.
+"""Scores from outside: people or other programs score the threads of a batch, as graders of kind `custom`.
 
-Those of one grader are a file of the spool, in the order of the threads. Recording more writes another file, and then
-names it in the batch's hash: a reader sees all of an upload, or nothing of it. The file before is kept for one more
-change, for those who read it. What a process leaves that ends before it has named its file, the janitor removes.
+The scores of one grader are a file in the spool, in thread order. Recording more writes a new file and then names it in
+the batch's hash, so a reader sees all of an upload or none of it. The previous file is kept for one more change, for
+its current readers. If a process ends before it has named its file, the janitor removes the file.
 """
 
 import secrets
@@ -32,13 +31,13 @@ from storage.summary import summary_of
 
 MOST_GRADERS = 16
 _ROUNDS = 5
-_BYTES = "bytes"  # the field of the hash with the sum of all files; the others are labels, which have an @
+_BYTES = "bytes"  # the field with the sum of all files; the other fields are labels, which contain an @
 _START = len(b'{"index":')
 _decoder = msgspec.json.Decoder(Outcome)
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """The scores of one grader: the file, the one before it, its size, and what it comes to."""
+    """The scores of one grader: the file, the previous file, the size, and the tally."""
 
     file: str
     before: str
@@ -47,7 +46,7 @@ class _Kept(msgspec.Struct, array_like=True):
 
 
 class RecordedLines:
-    """The recorded outcomes of a batch, as they are read in the order of its threads."""
+    """The recorded outcomes of a batch, read in thread order."""
 
     def __init__(self, files: Sequence[Iterator[bytes]]) -> None:
         self.are_none = not files
@@ -55,7 +54,7 @@ class RecordedLines:
         self._next = next(self._of_threads, None)
 
     def of(self, index: int) -> list[bytes]:
-        """The lines of one thread; of later calls the index is higher."""
+        """The lines of one thread. Each call must have a higher index than the one before."""
         while self._next is not None and self._next[0] < index:
             self._next = next(self._of_threads, None)
         if self._next is None or self._next[0] > index:
@@ -66,7 +65,7 @@ class RecordedLines:
 
 
 class RecordedScores:
-    """Of the batches of all projects."""
+    """The recorded scores of the batches of all projects."""
 
     def __init__(self, redis: Redis, spool: Spool, audit: Audit, quotas: Quotas) -> None:
         self._redis = redis
@@ -76,16 +75,16 @@ class RecordedScores:
         self._record = script(redis, "record")
 
     def record(self, project: str, batch_id: str, scores: Sequence[Outcome]) -> None:
-        """Keeps scores of one grader, in the order of the threads, in place of those that the same threads have by it.
+        """Stores scores of one grader, in thread order. They replace earlier scores of the same threads by it.
 
         Raises:
-            NotFound: the batch is gone.
-            Conflict: scores of this grader are being recorded by several at once, or of too many graders.
-            QuotaExceeded: the project keeps as much as it may.
+            NotFound: the batch was deleted.
+            Conflict: several callers record scores of this grader at once, or the batch has scores of too many graders.
+            QuotaExceeded: the project has reached its quota of bytes.
             OSError: the spool cannot be written.
         """
         label = scores[0].grader
-        self._redis.zadd(names.UNTIDY, {batch_id: time.time()})  # before there is a file that may be left
+        self._redis.zadd(names.UNTIDY, {batch_id: time.time()})  # before a file exists that may be abandoned
         for _ in range(_ROUNDS):
             fields: Any = self._redis.hgetall(names.recorded(batch_id))
             before = fields.get(label.encode())
@@ -94,7 +93,7 @@ class RecordedScores:
             kept = None if before is None else msgspec.msgpack.decode(before, type=_Kept)
             try:
                 new = self._write(batch_id, kept, scores)
-            except FileNotFoundError:  # what was kept was replaced by others meanwhile
+            except FileNotFoundError:  # the stored file was replaced by others meanwhile
                 continue
             packed = msgspec.msgpack.encode(new)
             more = new.size - (kept.size if kept else 0)
@@ -107,36 +106,36 @@ class RecordedScores:
         raise Conflict(f"scores of {label} are being recorded in batch {batch_id!r} by others: record these again")
 
     def _write(self, batch_id: str, kept: _Kept | None, scores: Sequence[Outcome]) -> _Kept:
-        """A file of what is kept and what is new."""
+        """Writes a file with the stored and the new scores."""
         name = secrets.token_hex(8)
         parts, size = [], 0
         with ExitStack() as opened:
             there = opened.enter_context(self._spool.open_recorded(batch_id, kept.file)) if kept else ()
             file = opened.enter_context(self._spool.writing_recorded(batch_id, name))
             lines = _replaced(iter(there), scores)
-            for block in joined(lines):  # a reason may be long: so many lines would take hundreds of megabytes
+            for block in joined(lines):  # reasons may be long: all lines at once would take hundreds of megabytes
                 parts.append(tally(_decoder.decode_lines(block)))
                 size += file.write(block)
         return _Kept(name, kept.file if kept else "", size, merged(parts))
 
     def _tidy(self, project: str, batch_id: str, found: str, new: _Kept, kept: _Kept | None, more: int) -> None:
-        """Removes what nobody reads now. Raises what `record` raises."""
+        """Removes files that are not read any more. Raises the errors of `record`."""
         if found == "kept":
             if kept is not None and kept.before:
                 self._spool.remove_recorded(batch_id, kept.before)
             return
         self._spool.remove_recorded(batch_id, new.file)
         if found == "gone":
-            self._spool.remove(batch_id)  # which may have made its folder again
+            self._spool.remove(batch_id)  # because the write may have recreated its folder
             raise NotFound(f"batch {batch_id!r} was deleted meanwhile: nothing was recorded")
         if found == "full":
             self._quotas.check_bytes(project, int(self._redis.hget(names.STORED, project) or 0), more)
 
     def remove_unnamed(self, batch_id: str, before: float) -> None:
-        """Removes files that count for nothing, where nobody has recorded since that time, and so may be about to name
-        its file.
+        """Removes files that the hash does not name. Does nothing if scores were recorded after `before`: that caller
+        may be about to name its file.
         """
-        files = self._spool.recorded_files(batch_id)  # first: whoever has one of them has noted before that it begins
+        files = self._spool.recorded_files(batch_id)  # first: the writer of any of them updated UNTIDY before it began
         begun: Any = self._redis.zscore(names.UNTIDY, batch_id)
         if not files or begun is None or begun > before:
             return
@@ -146,7 +145,7 @@ class RecordedScores:
             self._spool.remove_recorded(batch_id, name)
 
     def summaries(self, fields: Mapping[bytes, bytes]) -> list[Summary]:
-        """Of what the hash of a batch holds: one for each grader, in the order of the alphabet."""
+        """The summaries of a batch's hash: one for each grader, in alphabetical order."""
         found = sorted((text(label), value) for label, value in fields.items() if text(label) != _BYTES)
         of = [(label, msgspec.msgpack.decode(value, type=_Kept).tally) for label, value in found]
         made = [summary_of(label, 0.0, counted) for label, counted in of]
@@ -154,7 +153,7 @@ class RecordedScores:
 
     @contextmanager
     def opened(self, batch_id: str) -> Iterator[RecordedLines]:
-        """What is recorded of a batch now, to be read along with its outcomes. May raise OSError."""
+        """The scores recorded for a batch now, to be read along with its outcomes. May raise OSError."""
         with ExitStack() as opened:
             yield RecordedLines(self._open(batch_id, opened))
 
@@ -165,16 +164,16 @@ class RecordedScores:
             files = [msgspec.msgpack.decode(fields[label], type=_Kept).file for label in labels]
             try:
                 return [iter(opened.enter_context(self._spool.open_recorded(batch_id, file))) for file in files]
-            except FileNotFoundError:  # they were replaced meanwhile, twice
+            except FileNotFoundError:  # they were replaced twice meanwhile
                 continue
         raise Conflict(f"scores are being recorded in batch {batch_id!r} by others: read it again")
 
 
 def _replaced(there: Iterator[bytes], scores: Sequence[Outcome]) -> Iterator[bytes]:
-    """The lines of both in the order of the threads; of a thread that both have, the new one."""
+    """Merges both in thread order. If both have a line for a thread, the new one is used."""
     new = ((one.index, msgspec.json.encode(one) + b"\n") for one in scores)
     pending: tuple[int, bytes] | None = None
-    for found in merge(_numbered(there), new, key=itemgetter(0)):  # of equal ones, that of the first comes first
+    for found in merge(_numbered(there), new, key=itemgetter(0)):  # for equal indices, the stored line comes first
         if pending is not None and pending[0] != found[0]:
             yield pending[1]
         pending = found
@@ -183,6 +182,6 @@ def _replaced(there: Iterator[bytes], scores: Sequence[Outcome]) -> Iterator[byt
 
 
 def _numbered(lines: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Each line with its index, which stands first in it."""
+    """Each line with its index, which comes first in the line."""
     for line in lines:
         yield int(line[_START : line.index(b",")]), line

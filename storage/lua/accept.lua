@@ -1,7 +1,7 @@
--- Accepts a batch where it fits, unless its request was answered before. ARGV: the batch (storage/batches.py),
--- packed; its chunk table; the answer to keep.
--- Returns the answer that was given before, or '' where there is none; 1 where the batch is accepted now, else 0; and what
--- the project has without it: completions and batches that are not over, all batches, bytes in the spool.
+-- Accepts a batch if it fits, unless its request was answered before.
+-- ARGV: the batch (storage/batches.py), packed; its chunk table; the answer to store.
+-- Returns the earlier answer, or '' if there is none; 1 if the batch is accepted now, else 0; and the usage of the
+-- project without it: completions and batches that have not ended, all batches, bytes in the spool.
 local wanted = cmsgpack.unpack(ARGV[1])
 local id, project, most, once = wanted.id, wanted.project, wanted.most, wanted.once
 local batch = batch_key(id)
@@ -19,7 +19,7 @@ end
 for source, version in pairs(wanted.sources) do redis.call('HSETNX', SOURCES, source, version) end
 for _, source in ipairs(wanted.holds) do redis.call('HINCRBY', HOLDS, source, 1) end
 redis.call('HSET', batch, unpack(wanted.fields))
-if #ARGV[2] <= 64 then -- of a key of its own, the name alone takes more
+if #ARGV[2] <= 64 then -- a separate key would need more memory for its name alone
   redis.call('HSET', batch, 'chunks', ARGV[2])
 else
   redis.call('SET', batch .. ':chunks', ARGV[2])

@@ -1,6 +1,6 @@
--- Notes how far a unit is. ARGV: batch, unit, attempt, outcomes so far.
--- Returns 0 where the lease was lost or the batch is over; else 1, or 2 where a project waits in its lane that has fewer leases than
--- this one, or 3 where one waits that has none.
+-- Records the progress of a unit. ARGV: batch, unit, attempt, outcomes so far.
+-- Returns 0 if the lease was lost or the batch has ended; else 3 if a project without a lease waits in the lane, 2 if a
+-- project with fewer leases than this one waits there, or 1.
 local batch = batch_key(ARGV[1])
 local lease = ARGV[1] .. ':' .. ARGV[2] .. ':' .. ARGV[3]
 if not is_active(batch) or not redis.call('ZSCORE', LEASES, lease) then return 0 end

@@ -1,5 +1,5 @@
--- Extends one worker's leases and gives back those that ran out. ARGV: lease in ms, its lane, the leases.
--- Returns {how many were given back, how many projects wait for a worker of the lane}.
+-- Extends one worker's leases and gives back all expired ones. ARGV: lease in ms, the worker's lane, the leases.
+-- Returns {number of leases given back, number of projects that wait for a worker of the lane}.
 local now, returned = now_ms(), 0
 for i = 3, #ARGV do redis.call('ZADD', LEASES, 'XX', now + ARGV[1], ARGV[i]) end
 for _, lease in ipairs(redis.call('ZRANGEBYSCORE', LEASES, '-inf', now, 'LIMIT', 0, 1000)) do

@@ -1,8 +1,8 @@
--- Leases the next unit of the batch whose turn it is, of the project whose turn it is.
--- ARGV: lease in ms, the time now as text, 1 where only projects that have no lease may have a turn, the lane.
--- Returns batch, unit, attempt, tries, and attempt and outcomes of the part that is kept (0 for none), and the
--- attempt whose outcomes count until these do (0 where the unit is scored for the first time); or nothing where no unit
--- is pending.
+-- Leases the next unit, in the order of the turns of projects and of the batches of each.
+-- ARGV: lease in ms, the current time as text, 1 if only projects without a lease may have a turn, the lane.
+-- Returns batch, unit, attempt, tries, attempt and outcomes of the stored part (0 if there is none), and the attempt
+-- whose outcomes count until these do (0 if the unit is scored for the first time). Returns nothing if no unit is
+-- pending.
 local lane = ARGV[4]
 local TURNS = turns_of(lane)
 
@@ -15,7 +15,7 @@ local function next_batch(turns)
   end
 end
 
--- Attempts name files, so their numbers only grow. What was given back untried is no try.
+-- Attempts name files, so their numbers only grow. An attempt that was given back untried does not count as a try.
 local function lend_one(id, batch, unit)
   local attempt = redis.call('HINCRBY', batch .. ':attempts', unit, 1)
   local tries = attempt - (redis.call('HGET', batch .. ':untried', unit) or 0)

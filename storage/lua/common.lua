@@ -1,4 +1,4 @@
--- What the scripts share. Names of keys are those of storage/names.py.
+-- Shared by all scripts. The names of keys are those of storage/names.py.
 local LEASES, GARBAGE = 'gradebox:leases', 'gradebox:garbage'
 local UPLOADS, UNTIDY = 'gradebox:uploads', 'gradebox:untidy'
 local WAITING, ACTIVE, ENDED = 'gradebox:waiting', 'gradebox:active', 'gradebox:ended'
@@ -11,7 +11,7 @@ local function batch_key(id) return 'gradebox:batch:' .. id end
 local function tallies_key(id, grader) return batch_key(id) .. ':tallies:' .. grader end
 local function recorded_key(id) return 'gradebox:recorded:' .. id end
 local function batches_key(project) return 'gradebox:batches:' .. project end
--- Batches of graders that ask are in a lane of their own, `asking`; of the others the lane is empty.
+-- Batches whose graders ask are in the lane `asking`, all others in the lane ''.
 local function lane_of(batch) return redis.call('HGET', batch, 'lane') or '' end
 local function turns_of(lane) return lane == '' and 'gradebox:turns' or 'gradebox:turns-' .. lane end
 local function turns_key(lane, project) return turns_of(lane) .. ':' .. project end
@@ -31,9 +31,8 @@ local function has_pending(batch)
   return tonumber(cursor[1]) < tonumber(cursor[2]) or redis.call('LLEN', batch .. ':returned') > 0
 end
 
--- Projects take turns, and within each its batches do. A batch is in its project's list at most once, which its field
--- `rotating` says, and a project is in the turns of a lane exactly while its list there is
--- not empty.
+-- Projects take turns, and within each project its batches do. A batch is in its project's list at most once, as
+-- recorded by its field `rotating`. A project is in the turns of a lane exactly while its list there is not empty.
 local function rotate(id, batch)
   if redis.call('HSETNX', batch, 'rotating', 1) == 0 then return end
   local project, lane = redis.call('HGET', batch, 'project'), lane_of(batch)
@@ -48,24 +47,24 @@ local function leave_rotation(id, batch, project)
   if redis.call('EXISTS', turns) == 0 then redis.call('LREM', turns_of(lane), 0, project) end
 end
 
--- How much a project has waiting: completions without an outcome, and batches that are not over.
+-- Changes the amount that a project has waiting: completions without an outcome, and batches that have not ended.
 local function count(project, completions, batches)
   if redis.call('HINCRBY', WAITING, project, completions) <= 0 then redis.call('HDEL', WAITING, project) end
   if batches ~= 0 and redis.call('HINCRBY', ACTIVE, project, batches) <= 0 then redis.call('HDEL', ACTIVE, project) end
 end
 
--- How many bytes of the spool a project's batches take.
+-- Changes the number of bytes that a project takes in the spool.
 local function store(project, bytes)
   if redis.call('HINCRBY', STORED, project, bytes) <= 0 then redis.call('HDEL', STORED, project) end
 end
 
--- The outcomes of a unit that is not done and of which some are kept: the attempt that wrote them, and how many.
+-- The stored outcomes of a unit that is not done: the attempt that wrote them, and how many there are.
 local function part_of(batch, unit)
   local attempt, outcomes = string.match(redis.call('HGET', batch .. ':parts', unit) or '0:0', '(%d+):(%d+)')
   return tonumber(attempt), tonumber(outcomes)
 end
 
--- How many leases each project has in a lane, and how many projects have any. There are few leases: some for each
+-- The number of leases of each project in a lane, and the number of projects with leases. Leases are few: some for each
 -- worker.
 local function leases_by_project(lane)
   local projects, held, holders = {}, {}, 0
@@ -88,7 +87,8 @@ local function give_back(id, unit)
   local batch = batch_key(id)
   if is_active(batch) then
     local _, kept = part_of(batch, unit)
-    -- Of a unit that is scored again the file of a part has outcomes too that count already: what was noted last stands.
+    -- If the unit is scored again, the file of a part also has outcomes that count already, so the last recorded number
+    -- stays.
     if kept == 0 or redis.call('HEXISTS', batch .. ':before', unit) == 0 then
       redis.call('HSET', batch .. ':underway', unit, kept)
     end
@@ -98,7 +98,7 @@ local function give_back(id, unit)
   end
 end
 
--- Sources live as long as a batch that is not over holds them.
+-- A source is stored as long as an open batch holds it.
 local function release_sources(batch)
   for source in string.gmatch(redis.call('HGET', batch, 'sources') or '', '%S+') do
     if redis.call('HINCRBY', HOLDS, source, -1) <= 0 then
@@ -111,8 +111,8 @@ end
 -- The head of a frozen batch (storage/frozen_batch.py): project, bytes in the spool, entry in ENDED.
 local HEAD = '^([^:\n]*):(%d+):([^\n]*)\n'
 
--- Whose a batch is, how many bytes of the spool it takes, and its entry in ENDED, which is empty where it is kept or not
--- over; nothing where the batch is gone.
+-- The project of a batch, its bytes in the spool, and its entry in ENDED, which is '' if it is kept or open. Nothing if
+-- the batch was deleted.
 local function head_of(id)
   local project, bytes, ended = unpack(redis.call('HMGET', batch_key(id), 'project', 'bytes', 'ended'))
   if project then return project, tonumber(bytes or 0), ended or '' end
@@ -124,7 +124,7 @@ local function is_known(id)
   return redis.call('EXISTS', batch_key(id)) == 1 or redis.call('HEXISTS', FROZEN, id) == 1
 end
 
--- Enters a batch that is over: from now on it has its time. Returns the entry.
+-- Adds an ended batch to ENDED, which starts its retention time. Returns the entry.
 local function enter_ended(id) return redis.call('XADD', ENDED, '*', '', id) end
 
 local function leave_ended(entry)
@@ -138,16 +138,17 @@ local function forget_record(batch)
   redis.call('DEL', batch, batch .. ':chunks', batch .. ':done')
 end
 
--- What those outcomes of a unit count for that are scored again (`retry` keeps it); nothing where it is scored for the
--- first time, or was scored again by now.
+-- The former counts of a unit's outcomes that are scored again (stored by `retry`). Nothing if the unit is scored for
+-- the first time, or was already scored again.
 local function take_before(batch, unit)
   local kept = redis.call('HGET', batch .. ':before', unit)
   redis.call('HDEL', batch .. ':before', unit)
   return kept and cmsgpack.unpack(kept)
 end
 
--- Lets the outcomes of units count again that were to be scored again and were not. Returns whether there were some. Their
--- leases end, and no later attempt has the number of one that was lent: it names a file, and who had it may still write.
+-- Counts outcomes again that were to be scored again and were not. Returns whether there were any.
+-- Their leases end. No later attempt reuses the number of one that was leased, because it names a file that the
+-- previous holder of the lease may still write.
 local function restore(id, batch)
   local units = redis.call('HKEYS', batch .. ':before')
   local floor = tonumber(redis.call('HGET', batch, 'floor') or 0)
@@ -170,7 +171,7 @@ local function end_batch(id, batch, state, at)
   redis.call('HSET', batch, 'state', state, 'finished_at', at)
   if not redis.call('HGET', batch, 'kept') then redis.call('HSET', batch, 'ended', enter_ended(id)) end
   redis.call('ZADD', UNFROZEN, now_ms() / 1000, id)
-  -- Only where a unit was lent twice, or may still be written, are there files that do not count.
+  -- Unused files exist only if a unit was leased twice or may still be written.
   if state ~= 'finished' or redis.call('HGET', batch, 'retried') then redis.call('ZADD', UNTIDY, now_ms() / 1000, id) end
   leave_rotation(id, batch, project)
   count(project, done - total, -1)
@@ -182,8 +183,8 @@ local function end_batch(id, batch, state, at)
   redis.call('PUBLISH', 'gradebox:endings', id)
 end
 
--- Forgets a batch and has its files removed. `swept` is when they are swept again, in seconds; `at` the time now as text.
--- Returns whether there was one.
+-- Deletes the record of a batch and condemns its files. `swept` is the time to sweep them again, in seconds; `at` is
+-- the current time as text. Returns whether the batch existed.
 local function forget(id, swept, at)
   local batch = batch_key(id)
   if is_active(batch) then end_batch(id, batch, 'cancelled', at) end
@@ -199,7 +200,8 @@ local function forget(id, swept, at)
   return 1
 end
 
--- Keeps an answer, and forgets the oldest of its project where there are too many. `most` are kept, for `keep_s` seconds.
+-- Stores an answer, and deletes the project's oldest one if there are too many. `most` are stored, for `keep_s`
+-- seconds.
 local function remember_answer(project, digest, answer, most, keep_s)
   local answers = 'gradebox:answers:' .. project
   redis.call('SET', 'gradebox:answer:' .. digest, answer, 'EX', keep_s)

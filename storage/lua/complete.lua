@@ -1,12 +1,13 @@
--- Counts one unit, once; of one that is scored again, the outcomes that are new. ARGV: batch, unit, attempt, grader, the time now as text, the size of its file, its tally, and of
--- that: outcomes, scored, kind of error, count, ….
--- Returns 0 when this attempt's outcomes do not count, because the lease was lost; 1 when they do, or 2 where the batch is
--- finished with them; 3 where the batch is over, or gone: they may count all the same, should this be asked again. And how
--- many tallies of the grader there are, where one was added; else 0.
+-- Counts one unit, once; if it is scored again, only its new outcomes.
+-- ARGV: batch, unit, attempt, grader, the current time as text, the size of its file, its tally, and from the tally:
+-- outcomes, scored, kind of error, count, ….
+-- Returns two values. The first is 0 if this attempt's outcomes do not count, because the lease was lost; 1 if they do;
+-- 2 if they do and the batch is finished with them; 3 if the batch has ended or was deleted: the outcomes may count
+-- even so if this is a repeated call. The second is the number of tallies of the grader if one was added, else 0.
 local id, unit, attempt, grader = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local batch = batch_key(id)
 local mark = struct.pack('>H', attempt)
--- Asked again because the answer was lost: it counts already.
+-- A repeated call, because the reply was lost: the attempt counts already.
 if redis.call('GETRANGE', batch .. ':done', unit * 2, unit * 2 + 1) == mark then
   return {redis.call('HGET', batch, 'state') == 'finished' and 2 or 1, 0}
 end

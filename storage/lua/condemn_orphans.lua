@@ -1,5 +1,5 @@
--- Condemns ids that have files, and neither a batch nor an upload. ARGV: the time now in seconds, ids.
--- Returns those that were condemned.
+-- Condemns ids that have files but neither a batch nor an upload. ARGV: the current time in seconds, ids.
+-- Returns the condemned ids.
 local condemned = {}
 for i = 2, #ARGV do
   local id = ARGV[i]

@@ -1,7 +1,8 @@
--- Looks for a kept reply, or keeps one, and counts what an ask cost. ARGV: what is asked (storage/spending.py), packed; the
--- digest to look for; the digest to keep a reply under, and the reply; '' for none.
--- Returns the reply that was found, or ''; input tokens, output tokens and cost of the batch; the budget of the project,
--- or '', and the same three of its period.
+-- Looks up a stored reply, or stores one, and counts the cost of an ask.
+-- ARGV: the ask (storage/spending.py), packed; the digest to look up; the digest to store a reply under, and the reply;
+-- '' for none.
+-- Returns the reply that was found, or ''; input tokens, output tokens and cost of the batch; the budget of the
+-- project, or '', and the same three numbers for its period.
 local ask = cmsgpack.unpack(ARGV[1])
 local kept, order = 'gradebox:kept-replies:' .. ask.project, 'gradebox:kept-order:' .. ask.project
 local spent = 'gradebox:spent:' .. ask.project
@@ -15,7 +16,7 @@ local function drop_oldest()
   return redis.call('HINCRBY', kept, 'bytes', -size)
 end
 
--- At most so many at once: others wait meanwhile.
+-- At most 1000 at once, because other clients of Redis wait meanwhile.
 local function drop_old()
   for _ = 1, 1000 do
     local oldest = redis.call('LINDEX', order, 0)
@@ -25,7 +26,7 @@ local function drop_old()
 end
 
 local function keep(digest, reply)
-  local size = #reply + 150 -- with what Redis needs for each
+  local size = #reply + 150 -- including Redis' overhead for each
   if size > ask.keep_bytes then return end
   drop_old()
   if redis.call('HSETNX', kept, digest, struct.pack('>I4', now) .. reply) == 0 then return end

@@ -1,2 +1,2 @@
--- Forgets a batch. ARGV: batch, when its files are swept again (seconds), the time now as text.
+-- Deletes the record of a batch. ARGV: batch, when its files are swept again (seconds), the current time as text.
 forget(ARGV[1], ARGV[2], ARGV[3])

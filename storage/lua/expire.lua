@@ -1,5 +1,5 @@
--- Forgets batches that were over before a time, and are not kept. ARGV: that time in ms, how many at most, when their
--- files are swept again (seconds), the time now as text.
+-- Deletes batches that ended before a time and are not kept. ARGV: that time in ms, how many at most, when their files
+-- are swept again (seconds), the current time as text.
 -- Returns how many there were.
 local found = redis.call('XRANGE', ENDED, '-', '(' .. ARGV[1] .. '-0', 'COUNT', ARGV[2])
 for _, entry in ipairs(found) do

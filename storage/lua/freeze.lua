@@ -1,5 +1,6 @@
--- Puts what is kept of a batch that is over in the place of all that it was made of. ARGV: batch, what is kept,
--- and of each grader whose rewards are remembered (storage/reward_drift.py): its key, an entry.
+-- Replaces all records of an ended batch with its frozen record.
+-- ARGV: batch, the record, and for each grader whose rewards are remembered (storage/reward_drift.py): its key, an
+-- entry.
 local id, batch = ARGV[1], batch_key(ARGV[1])
 if redis.call('EXISTS', batch) == 1 then
   if is_active(batch) or ARGV[2] == '' then return end

@@ -1,5 +1,5 @@
--- Keeps a batch beyond its time, or no longer: then it has all of its time again. ARGV: batch, 1 or 0.
--- One that is over is kept where it has no entry in ENDED; one that is not says so itself.
+-- Keeps a batch beyond the retention time, or stops keeping it, which restarts its retention time. ARGV: batch, 1 or 0.
+-- An ended batch is kept if it has no entry in ENDED; an open one has the field `kept`.
 local id, batch, kept = ARGV[1], batch_key(ARGV[1]), ARGV[2] == '1'
 local project, bytes, ended = head_of(id)
 if not project then return end

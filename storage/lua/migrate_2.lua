@@ -1,4 +1,4 @@
--- From format 1 to 2: projects take turns, what waits is counted by project, and batches that are over have a time.
+-- From format 1 to 2: projects take turns, waiting work is counted by project, and ended batches have a time.
 if redis.call('GET', 'gradebox:format') ~= '1' then return end -- another process was first
 redis.call('DEL', 'gradebox:rotation')
 local projects = redis.call('HKEYS', 'gradebox:projects')

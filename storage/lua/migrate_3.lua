@@ -1,4 +1,4 @@
--- From format 2 to 3: batches that are over are frozen, and batches are listed by their ids.
+-- From format 2 to 3: ended batches are frozen, and batches are listed by their ids.
 if redis.call('GET', 'gradebox:format') ~= '2' then return end -- another process was first
 for _, project in ipairs(redis.call('HKEYS', 'gradebox:projects')) do
   local batches = 'gradebox:batches:' .. project

@@ -1,6 +1,6 @@
--- From format 3 to 4: frozen batches are in one hash, those that are over in a stream, answers have short names, the
--- statistics of batches that are not frozen are a packed tally (storage/statistics.py) and no hashes, and nothing is counted for
--- metrics: each process does that for itself.
+-- From format 3 to 4: frozen batches are in one hash, ended ones in a stream, and answers have short names. The
+-- statistics of batches that are not frozen are a packed tally (storage/statistics.py) instead of hashes. Nothing is
+-- counted for metrics, because each process counts for itself.
 if redis.call('GET', 'gradebox:format') ~= '3' then return end -- another process was first
 
 local function float(value) return struct.pack('>Bd', 0xcb, tonumber(value)) end
@@ -22,7 +22,8 @@ local function tally_of(stats, values)
   return table.concat(found) .. map(errors, #errors) .. map(counts, #counts)
 end
 
--- What a batch that is over was compared with is kept with it, and it is among what later ones are compared with.
+-- Stores with an ended batch the results that it was compared with. It is itself among those that later ones are
+-- compared with.
 local function convert(id, batch)
   for grader = 0, redis.call('HGET', batch, 'grader_count') - 1 do
     local stats, values = batch .. ':stats:' .. grader, batch .. ':values:' .. grader

@@ -1,7 +1,7 @@
--- Keeps what was recorded by one grader of a batch. ARGV: batch, project, label of the grader, what was kept of it before
--- ('' where nothing was), what is kept of it now, by how many bytes its file is longer, the most bytes that a project may
--- keep, and a line of the audit where there is one.
--- Returns 'kept'; or 'gone', 'changed' or 'full', and nothing is changed then.
+-- Stores the scores recorded by one grader of a batch.
+-- ARGV: batch, project, label of the grader, the previous value ('' if there is none), the new value, by how many bytes
+-- its file is longer, the most bytes that a project may store, and an audit line if there is one.
+-- Returns 'kept'; or 'gone', 'changed' or 'full', and changes nothing then.
 local id, project, label, more = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[6])
 local recorded = recorded_key(id)
 if not is_known(id) then return 'gone' end

@@ -1,6 +1,7 @@
--- Gives one lease back at once. ARGV: batch, unit, attempt, whether that was a try (1 or 0), how many outcomes its file
--- holds that the next attempt is to go on from (0: there is no file).
--- Returns whether the file is the one to go on from; asked again after a lost answer, it says the same.
+-- Gives one lease back at once.
+-- ARGV: batch, unit, attempt, whether that was a try (1 or 0), how many outcomes its file has for the next attempt to
+-- continue from (0: there is no file).
+-- Returns whether the next attempt continues from the file. A repeated call, after a lost reply, returns the same.
 local id, unit, mark = ARGV[1], ARGV[2], ARGV[3] .. ':' .. ARGV[5]
 local batch = batch_key(id)
 if redis.call('ZREM', LEASES, id .. ':' .. unit .. ':' .. ARGV[3]) == 0 then

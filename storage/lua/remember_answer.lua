@@ -1,2 +1,3 @@
--- Keeps an answer. ARGV: project, digest of the request, the answer, how many are kept of a project, for how many seconds.
+-- Stores an answer. ARGV: project, digest of the request, the answer, how many are stored for a project, for how many
+-- seconds.
 remember_answer(ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5])

@@ -1,7 +1,7 @@
--- Lets a frozen batch run again, for its units that have outcomes to be scored again. ARGV: the batch (storage/retries.py),
--- packed; what is frozen of it; its chunk table; what counts of its units; for each grader the tally of the outcomes that
--- stay; for each unit that of the others.
--- Returns 1, or 0 where it is no longer frozen so: nothing is changed then.
+-- Makes a frozen batch run again for the units that have outcomes to be scored again.
+-- ARGV: the batch (storage/retries.py), packed; its frozen record; its chunk table; the attempts that count; for each
+-- grader the tally of the outcomes that stay; for each unit the tally of the others.
+-- Returns 1, or 0 if its frozen record is another one or missing: nothing is changed then.
 local wanted = cmsgpack.unpack(ARGV[1])
 local id, project = wanted.id, wanted.project
 local batch = batch_key(id)
@@ -9,7 +9,7 @@ if redis.call('HGET', FROZEN, id) ~= ARGV[2] then return 0 end
 local _, bytes, ended = head_of(id)
 leave_ended(ended)
 redis.call('HDEL', FROZEN, id)
--- Files that do not count yet are no longer files that do not count.
+-- The files of this batch that do not count yet must not be removed as unused.
 for _, name in ipairs({UNTIDY, UNFROZEN}) do redis.call('ZREM', name, id) end
 
 for source, version in pairs(wanted.sources) do redis.call('HSETNX', SOURCES, source, version) end
@@ -17,7 +17,7 @@ for _, source in ipairs(wanted.holds) do redis.call('HINCRBY', HOLDS, source, 1)
 redis.call('HSET', batch, unpack(wanted.fields))
 redis.call('HSET', batch, 'bytes', bytes)
 if ended == '' then redis.call('HSET', batch, 'kept', 1) end
-if #ARGV[3] <= 64 then -- as a new batch has it
+if #ARGV[3] <= 64 then -- as in accept.lua
   redis.call('HSET', batch, 'chunks', ARGV[3])
 else
   redis.call('SET', batch .. ':chunks', ARGV[3])
@@ -25,7 +25,7 @@ end
 redis.call('SET', batch .. ':done', ARGV[4])
 for grader = 1, wanted.graders do
   redis.call('RPUSH', tallies_key(id, grader - 1), ARGV[4 + grader])
-  -- Who read the tallies before the batch was frozen must not replace these.
+  -- A process that read the tallies before the batch was frozen must not replace these.
   redis.call('HSET', batch, 'merges:' .. (grader - 1), now_ms())
 end
 local waiting = 0
@@ -35,7 +35,7 @@ for i, one in ipairs(wanted.units) do
     tally = ARGV[4 + wanted.graders + i]
   }
   redis.call('HSET', batch .. ':before', one.unit, cmsgpack.pack(before))
-  -- Attempts go on from the last one, and none of this round was a try.
+  -- Attempt numbers continue from the last one, and no try counts yet in this round.
   redis.call('HSET', batch .. ':attempts', one.unit, one.last)
   redis.call('HSET', batch .. ':untried', one.unit, one.last)
   redis.call('RPUSH', batch .. ':returned', one.unit)

@@ -1,10 +1,11 @@
--- Shares the limits of a model or endpoint between the processes that ask it. ARGV: its key (storage/names.py), the process,
--- how many asks it has, how many of them are sent, how many wait to be begun, how many may be sent at once, requests and
--- tokens a minute (0: any), what a request is thought to take in tokens, by how much tokens were thought too few, for how
--- many ms the server asked to wait ('': it did not, -1: it named no time), after how many ms a silent process is gone,
--- for how many ms the server has answered nothing ('': it answers).
--- Returns how many asks the process may have sent at once, how many more it may begin, for how many ms nobody may, and in
--- how many ms more may be begun.
+-- Shares the limits of a model or endpoint between the processes that ask it.
+-- ARGV: its key (storage/names.py), the process, how many asks it has, how many of them are sent, how many wait to
+-- begin, how many may be sent at once, requests and tokens a minute (0: unlimited), the estimated tokens of a request,
+-- by how many tokens the estimates were too low, the pause that the server requested in ms ('': none, -1: it named no
+-- time), after how many ms a silent process is considered dead, for how many ms the server has not answered ('': it
+-- answers).
+-- Returns how many asks the process may have sent at once, how many more it may begin, for how many ms no process may
+-- send, and in how many ms more may be begun.
 local limits, me, now = ARGV[1], ARGV[2], now_ms()
 local wanted, sent, waiting = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local most, requests, tokens = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
@@ -28,7 +29,7 @@ for i = 1, #found, 2 do
 end
 if #gone > 0 then redis.call('HDEL', limits, unpack(gone)) end
 
--- Each refusal for too many requests halves what is sent at once; each ten seconds without one doubles it again.
+-- Each response "too many requests" halves the limit of asks at once; each ten seconds without one doubles it again.
 local strikes = math.max(0, (state.strikes or 0) - math.floor((now - (state.struck or now)) / 10000))
 local paused = state.paused or 0
 if ARGV[11] ~= '' then
@@ -43,8 +44,8 @@ if ARGV[11] ~= '' then
 end
 most = math.max(1, math.floor(most / 2 ^ strikes))
 
--- Who wants less than an equal share has what it wants, and the others share the rest. Where that leaves a part of one over,
--- it goes round: to a process that has none.
+-- A process that needs less than an equal share gets what it needs, and the others share the rest. If the rest does not
+-- divide evenly, the remainder goes to a process that has no share yet.
 local function share()
   local wants, held, is_one_without = {wanted}, 0, false
   for _, other in ipairs(others) do
@@ -63,7 +64,7 @@ local function share()
   return math.max(0, math.min(wanted, level, most - held))
 end
 
--- Five seconds' worth may be begun at once after a pause.
+-- After a pause, five seconds' worth may begin at once.
 local function level(name, a_minute)
   local most_saved = math.max(1, a_minute / 12)
   local since = now - (state.at or now - 5000)
