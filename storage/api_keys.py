@@ -111,14 +111,14 @@ class ApiKeys:
         The file is authoritative. It is linked into place whole, so several processes that start at once, or one that
         is killed halfway and restarted, all end up with the one key in the file.
         """
-        self._take_up(path.with_name(NEW_KEY_FILE), path)
+        self._recover(path.with_name(NEW_KEY_FILE), path)
         if self._redis.hlen(names.API_KEYS):
             return
         token = _token_in(path)
         record = _record(token, "first", [EVERY_PROJECT], "manage")
         self._redis.hsetnx(names.API_KEYS, record.id, msgspec.json.encode(record))
 
-    def _take_up(self, new: Path, path: Path) -> None:
+    def _recover(self, new: Path, path: Path) -> None:
         """Creates a key for every project from the secret in the file `new`, and moves that file to `path`. Every step
         is idempotent and safe with several processes at once.
         """

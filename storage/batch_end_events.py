@@ -69,13 +69,13 @@ class BatchEndEvents(threading.Thread):
             pubsub.get_message(timeout=_LISTEN_S)  # the confirmation of `subscribe`
             with self._lock:
                 waiting = list(self._waiting)
-            self._tell(*waiting)
+            self._notify(*waiting)
             while True:
                 message = pubsub.get_message(timeout=_LISTEN_S)
                 if message is not None:
-                    self._tell(message["data"].decode())
+                    self._notify(message["data"].decode())
 
-    def _tell(self, *events: str) -> None:
+    def _notify(self, *events: str) -> None:
         with self._lock:
             calls = [call for event in events for call in self._waiting.get(event, ())]
         for call in calls:

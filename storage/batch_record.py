@@ -152,9 +152,9 @@ def _of_feedback(summary: Summary) -> Summary:
     """Keeps only the warning about errors: the scores are those of the outcomes that the feedback is on, and most are
     low.
     """
-    told = [pair for pair in zip(summary.warning_kinds, summary.warnings, strict=True) if pair[0] == "errors"]
+    items = [pair for pair in zip(summary.warning_kinds, summary.warnings, strict=True) if pair[0] == "errors"]
     return summary.model_copy(
-        update={"warning_kinds": [kind for kind, _ in told], "warnings": [said for _, said in told]}
+        update={"warning_kinds": [kind for kind, _ in items], "warnings": [content for _, content in items]}
     )
 
 

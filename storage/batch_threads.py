@@ -27,8 +27,8 @@ def _chunks(batches: Batches, spool: Spool, batch_id: str, after: int, limit: in
         if not wanted:
             continue
         payload = spool.read_payload(batch_id, chunk.offset, chunk.length)
-        start = _behind(payload, wanted.start)
-        end = len(payload) if wanted.stop == chunk.lines else _behind(payload, len(wanted), start)
+        start = _position_after(payload, wanted.start)
+        end = len(payload) if wanted.stop == chunk.lines else _position_after(payload, len(wanted), start)
         yield with_end(payload[start:end])
 
 
@@ -54,7 +54,7 @@ def _picked(batches: Batches, spool: Spool, batch_id: str, indices: Sequence[int
     for index in indices:
         if (at := holding(chunks, index)) != number:
             number, payload = at, spool.read_payload(batch_id, chunks[at].offset, chunks[at].length)
-        start = _behind(payload, index - chunks[at].first_index)
+        start = _position_after(payload, index - chunks[at].first_index)
         end = payload.find(b"\n", start)
         yield with_end(payload[start:end] if end >= 0 else payload[start:])
 
@@ -64,7 +64,7 @@ def with_end(lines: bytes) -> bytes:
     return lines if lines.endswith(b"\n") else lines + b"\n"
 
 
-def _behind(payload: bytes, lines: int, start: int = 0) -> int:
+def _position_after(payload: bytes, lines: int, start: int = 0) -> int:
     """The position after this many lines."""
     for _ in range(lines):
         start = payload.index(b"\n", start) + 1

@@ -54,10 +54,10 @@ def write(pipe: Pipeline, environment: Environment, build: EnvironmentBuild) -> 
 def write_build(pipe: Pipeline, project: str, key: str, build: EnvironmentBuild) -> None:
     """Stores one build, and notifies the requests that wait for it."""
     pipe.hset(names.builds(project, key), str(build.number), build.model_dump_json())
-    tell(pipe, project, key)
+    report(pipe, project, key)
 
 
-def tell(pipe: Pipeline, project: str, key: str) -> None:
+def report(pipe: Pipeline, project: str, key: str) -> None:
     """Notifies the requests that wait for an environment that it has changed."""
     pipe.publish(names.ENDINGS, event(project, key))
 

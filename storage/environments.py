@@ -106,8 +106,8 @@ class Environments:
         )
         records.write(pipe, environment, build)
         queue.begin(pipe, queue.member(project, key, number), records.seconds(self._redis))
-        told = [*requirements, *([f"data {data}"] if data else [])]
-        self._audit.write(pipe, project, action, key, f"build {number}: {', '.join(told)}"[:1000])
+        items = [*requirements, *([f"data {data}"] if data else [])]
+        self._audit.write(pipe, project, action, key, f"build {number}: {', '.join(items)}"[:1000])
         return environment.model_copy(update={"builds": [build]})
 
     def _check(self, pipe: Pipeline, project: str, requirements: Sequence[str], data: str) -> None:
@@ -208,7 +208,7 @@ class Environments:
             if contents:  # a batch that is being accepted at this moment may still need them
                 pipe.zadd(names.ARCHIVES, dict.fromkeys(contents, time.time()))
             queue.forget(pipe, queue.member(project, key, environment.build))
-            records.tell(pipe, project, key)
+            records.report(pipe, project, key)
             self._audit.write(pipe, project, "environment.delete", key)
 
         self._change(project, delete, names.environment_uses(project), names.build_numbers(project))

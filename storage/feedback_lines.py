@@ -101,9 +101,9 @@ def _lines(
 ) -> Iterator[tuple[bytes | None, int]]:
     """For each thread, its line if it has one, and the number of bytes scanned."""
     threads = lines_of(batch_threads.read(batches, spool, batch.id))
-    told = groupby(lines_of(outcomes.read(batches, spool, batch.id)), _index)  # fewer than threads if it was cancelled
-    for (_, said), thread in zip(told, threads, strict=False):
-        lines = list(said)
+    items = groupby(lines_of(outcomes.read(batches, spool, batch.id)), _index)  # fewer than threads if it was cancelled
+    for (_, content), thread in zip(items, threads, strict=False):
+        lines = list(content)
         yield _line(of, lines, thread, given, line_bytes), len(thread) + sum(map(len, lines))
 
 
@@ -117,11 +117,11 @@ def _line(of: FeedbackOf, lines: list[bytes], thread: bytes, given: _Given, line
     found = _of_grader(lines, of.grader)
     if found is None:
         return None
-    outcome, said = found
+    outcome, content = found
     label = _label(of, outcome, lines, given)
     if outcome.score is None or not _is_wanted(of, outcome.score, label):
         return None
-    return _joined(outcome, said, thread, label, line_bytes)
+    return _joined(outcome, content, thread, label, line_bytes)
 
 
 def _of_grader(lines: list[bytes], grader: str) -> tuple[_Outcome, bytes] | None:
@@ -150,9 +150,9 @@ def _is_wanted(of: FeedbackOf, score: float, label: float | None) -> bool:
     return of.on == "all" or of.threshold is None or score < of.threshold
 
 
-def _joined(outcome: _Outcome, said: bytes, thread: bytes, label: float | None, line_bytes: int) -> bytes:
+def _joined(outcome: _Outcome, content: bytes, thread: bytes, label: float | None, line_bytes: int) -> bytes:
     identity = outcome.index if outcome.id is None else outcome.id
-    head = b'{"id":%b,"completion":"","metadata":{"outcome":%b,' % (_encode(identity), said.rstrip())
+    head = b'{"id":%b,"completion":"","metadata":{"outcome":%b,' % (_encode(identity), content.rstrip())
     if label is not None:
         head += b'"label":%b,' % _encode(label)
     line = b'%b"thread":%b}}\n' % (head, _value(thread))

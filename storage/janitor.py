@@ -61,7 +61,7 @@ class Janitor:
             return
         while count := self._store.batches.expire(time.time() - self._retention_s, _AT_ONCE):
             _log.info("batches had their time and are deleted", batches=count)
-            self._go_on()
+            self._extend_lock()
 
     def _sweep(self) -> None:
         """Removes the files of condemned ids. A file that cannot be removed now does not block the rest."""
@@ -75,7 +75,7 @@ class Janitor:
                     _log.warning("files cannot be removed", batch=batch_id, again_in_s=_AGAIN_S, error=str(error))
                 else:
                     orphans.swept(batch_id)
-            self._go_on()
+            self._extend_lock()
 
     def _freeze(self) -> None:
         """Freezes the cancelled batches, and those that a dead worker left unfrozen."""
@@ -87,7 +87,7 @@ class Janitor:
                 except (OSError, ValueError) as error:  # the spool, or an undecodable record
                     freezer.postpone(batch_id)
                     _log.warning("a batch that is over cannot be frozen", batch=batch_id, error=str(error))
-            self._go_on()
+            self._extend_lock()
 
     def _tidy(self) -> None:
         """Removes outcomes of ended batches by attempts that do not count, and abandoned files of recorded scores of
@@ -103,7 +103,7 @@ class Janitor:
                     _log.warning("outcomes that do not count stay for now", batch=batch_id, error=str(error))
                 else:
                     self._redis.zrem(names.UNTIDY, batch_id)
-            self._go_on()
+            self._extend_lock()
 
     def _remove_what_does_not_count(self, batch_id: str) -> None:
         self._store.recorded.remove_unnamed(batch_id, time.time() - TIDY_S)
@@ -133,7 +133,7 @@ class Janitor:
         for start in range(0, len(ids), _AT_ONCE):
             if condemned := self._store.orphan_files.condemn_orphans(ids[start : start + _AT_ONCE]):
                 _log.warning("files of no batch are removed", ids=condemned)
-            self._go_on()
+            self._extend_lock()
 
     def _sweep_archives(self) -> None:
         """Removes the contents of environments that nothing names any more, and condemns unnamed data."""
@@ -150,6 +150,6 @@ class Janitor:
         ours = text(self._redis.get(names.SPOOL) or b"")
         return self._store.spool.owner(ours) == ours
 
-    def _go_on(self) -> None:
+    def _extend_lock(self) -> None:
         """Extends the lock."""
         self._redis.pexpire(names.JANITOR, LOCK_MS)

@@ -148,11 +148,11 @@ class Leases:
         units = list(units)
         with self._redis.pipeline(transaction=False) as pipe:
             for lease, grader_number, counted, size in units:
-                told: list[str | int | float | bytes] = [lease.batch, lease.unit, lease.attempt, grader_number, _now()]
-                told += [size, pack(counted), counted.count, counted.scored]
+                items: list[str | int | float | bytes] = [lease.batch, lease.unit, lease.attempt, grader_number, _now()]
+                items += [size, pack(counted), counted.count, counted.scored]
                 for error in counted.errors.items():
-                    told += error
-                self._complete(args=told, client=pipe)
+                    items += error
+                self._complete(args=items, client=pipe)
             answers = pipe.execute()
         for (lease, grader_number, *_), (completed, tallies) in zip(units, answers, strict=True):
             # At each multiple: one of several workers merges, and a later one does if that fails.

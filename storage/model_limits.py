@@ -11,7 +11,7 @@ from storage.connection import script
 
 GONE_MS = 10_000
 """After this time, the share of a process that no longer reports is divided among the others."""
-_WORTH_TELLING_MS = 3000
+_WORTH_REPORTING_MS = 3000
 
 
 class AskLimits(NamedTuple):
@@ -84,9 +84,9 @@ class ModelLimits:
 
 
 def _awaited(asked: str, now: int, away: int, told: int, paused: int) -> AwaitedServer | None:
-    if away and now - told < GONE_MS and now - away >= _WORTH_TELLING_MS:
+    if away and now - told < GONE_MS and now - away >= _WORTH_REPORTING_MS:
         return AwaitedServer(asked=asked, kind="unreachable", seconds=(now - away) // 1000)
-    if paused - now >= _WORTH_TELLING_MS:
+    if paused - now >= _WORTH_REPORTING_MS:
         return AwaitedServer(asked=asked, kind="rate_limited", seconds=(paused - now) // 1000)
     return None
 

@@ -39,7 +39,7 @@ class Processes:
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
-    def tell(self, record: ProcessRecord) -> None:
+    def report(self, record: ProcessRecord) -> None:
         """Records that a process is running."""
         told = msgspec.json.encode(msgspec.structs.replace(record, at=time.time()))
         self._redis.hset(names.PROCESSES, _field(record), told)
@@ -51,7 +51,7 @@ class Processes:
     def there(self) -> list[ProcessRecord]:
         """The processes that reported recently. It changes nothing."""
         records = [msgspec.json.decode(found, type=ProcessRecord) for found in self._redis.hvals(names.PROCESSES)]
-        return [record for record in records if _is_heard(record)]
+        return [record for record in records if _is_recent(record)]
 
     def workers(self, lane: Lane = "") -> list[ProcessRecord]:
         """The running workers of the lane."""
@@ -60,7 +60,7 @@ class Processes:
     def forget_silent(self) -> None:
         """Removes the records of processes that ended without `leave`."""
         for name, found in self._redis.hgetall(names.PROCESSES).items():
-            if not _is_heard(msgspec.json.decode(found, type=ProcessRecord)):
+            if not _is_recent(msgspec.json.decode(found, type=ProcessRecord)):
                 self._redis.hdel(names.PROCESSES, name)
 
 
@@ -81,7 +81,7 @@ class Presence(threading.Thread):
         """Reports at once and then every few seconds, until `end` is called."""
         while not self._ended.is_set():
             try:
-                self._processes.tell(self._record())
+                self._processes.report(self._record())
                 self._processes.forget_silent()
             except RedisError as error:
                 _log.debug("Redis could not be told that this process is there", error=str(error))
@@ -107,5 +107,5 @@ def _field(record: ProcessRecord) -> str:
     return f"{record.role}:{record.name}"
 
 
-def _is_heard(record: ProcessRecord) -> bool:
+def _is_recent(record: ProcessRecord) -> bool:
     return time.time() - record.at < _SILENT_S

@@ -40,7 +40,7 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
     to_start: str,
 ) -> None:
     other: Lane = "" if lane else "asking"
-    store.processes.tell(ProcessRecord(ROLES[other], "host:1"))  # it does not score these
+    store.processes.report(ProcessRecord(ROLES[other], "host:1"))  # it does not score these
     missing = MissingWorkers(store)
     accept(store, 10, wanted(store, "g", asks=asks))
     missing.look()
@@ -50,7 +50,7 @@ def test_batches_that_wait_for_no_worker_are_told_with_what_to_start(
         missing.look()
     assert [to_start in said for said in told(missing)] == [True]
     assert [to_start in record.message for record in caplog.records if record.levelname == "WARNING"] == [True]
-    store.processes.tell(ProcessRecord(ROLES[lane], "host:2"))
+    store.processes.report(ProcessRecord(ROLES[lane], "host:2"))
     missing.look()
     assert told(missing) == []
 

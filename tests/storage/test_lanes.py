@@ -92,13 +92,13 @@ def test_chunks_of_graders_that_ask_and_of_groups_are_small(store: Store) -> Non
 
 def test_a_batch_says_that_no_worker_of_its_lane_is_there(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     batch = accept(store, 10, wanted(store, "asking", asks=ASKS))
-    store.processes.tell(ProcessRecord("worker", "here:1"))
+    store.processes.report(ProcessRecord("worker", "here:1"))
     assert store.batches.get("default", batch).trouble is None  # one may be starting
     monkeypatch.setattr("storage.batch_record._START_S", 0.0)
     trouble = store.batches.get("default", batch).trouble
     assert trouble is not None
     assert "gradebox worker --queue asking" in trouble
-    store.processes.tell(ProcessRecord("asking-worker", "here:2"))
+    store.processes.report(ProcessRecord("asking-worker", "here:2"))
     assert store.batches.get("default", batch).trouble is None
 
 

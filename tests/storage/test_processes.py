@@ -35,9 +35,9 @@ def test_a_thread_that_ended_is_told(redis: Redis, monkeypatch: pytest.MonkeyPat
 
 def test_a_process_that_is_silent_is_gone(redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
     known = Processes(redis)
-    known.tell(ProcessRecord("worker", "a:1"))
+    known.report(ProcessRecord("worker", "a:1"))
     monkeypatch.setattr(time, "time", lambda now=time.time: now() + 30)
-    known.tell(ProcessRecord("worker", "a:2"))
+    known.report(ProcessRecord("worker", "a:2"))
     assert [record.name for record in known.there()] == ["a:2"]
     assert redis.hlen(names.PROCESSES) == 2
     known.forget_silent()

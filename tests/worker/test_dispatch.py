@@ -27,8 +27,8 @@ def test_a_batch_and_its_job_come_together(store: Store, redis: Redis) -> None:
 
 def test_a_batch_calls_as_many_workers_as_there_are_and_it_has_units_for(store: Store, redis: Redis) -> None:
     for number in range(5):
-        store.processes.tell(ProcessRecord("worker", f"host:{number}"))
-    store.processes.tell(ProcessRecord("api", "host:5"))
+        store.processes.report(ProcessRecord("worker", f"host:{number}"))
+    store.processes.report(ProcessRecord("api", "host:5"))
     accept(store, Dispatch(store))
     assert len(queue(redis)) == 3
 

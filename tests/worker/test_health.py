@@ -35,16 +35,16 @@ def asked(settings: StorageSettings) -> tuple[int, str]:
 
 
 def test_a_worker_that_tells_of_itself_is_well(store: Store, storage_settings: StorageSettings) -> None:
-    store.processes.tell(ProcessRecord("worker", HERE))
+    store.processes.report(ProcessRecord("worker", HERE))
     assert asked(storage_settings) == (0, "")
 
 
 def test_it_says_what_is_wrong(store: Store, redis: Redis, storage_settings: StorageSettings) -> None:
     code, said = asked(storage_settings)
     assert (code, "no worker of host" in said) == (1, True)
-    store.processes.tell(ProcessRecord("worker", HERE, trouble="no sandbox can be started: no memory"))
-    store.processes.tell(ProcessRecord("worker", "elsewhere:1"))
-    store.processes.tell(ProcessRecord("api", f"{socket.gethostname()}:2"))
+    store.processes.report(ProcessRecord("worker", HERE, trouble="no sandbox can be started: no memory"))
+    store.processes.report(ProcessRecord("worker", "elsewhere:1"))
+    store.processes.report(ProcessRecord("api", f"{socket.gethostname()}:2"))
     before = _all(redis)
     code, said = asked(storage_settings)
     assert (code, said) == (1, f"worker {HERE}: no sandbox can be started: no memory\n")
