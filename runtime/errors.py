@@ -1,9 +1,9 @@
-"""Why a process of the service cannot start."""
+"""The base class of errors that keep a process of the service from starting."""
 
 
 class CannotStart(Exception):
-    """Something is in the way that does not pass by itself, so that starting the process again is no use."""
+    """A permanent obstacle to starting the process: a restart does not help."""
 
     exit_code: int
     what: str
-    """What is wrong, before the words of the one error."""
+    """A description of the obstacle, which precedes the error message in the log."""

@@ -1,4 +1,4 @@
-"""What one process of the service counts, for Prometheus. docs/observability.md says what each metric is for."""
+"""Prometheus metrics of one process of the service. docs/observability.md explains each metric."""
 
 import os
 import socket
@@ -21,17 +21,17 @@ from runtime import threads
 from runtime.errors import CannotStart
 
 SECONDS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0, 21600.0)
-"""The upper ends of the buckets that durations are counted in."""
+"""The upper bounds of the buckets of durations."""
 REST = "(rest)"  # no project or grader has this key
 _GRADERS = 200
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Metrics:
-    """The metrics of a process. Its role is `api` or `worker`; each uses those that concern it."""
+    """The metrics of a process. Its role is `api` or `worker`; each role uses the metrics that apply to it."""
 
     def __init__(self, role: str) -> None:
-        # A sample for each series that says when it began, which nobody asks for. The library has no type for this.
+        # Omits the unused sample with the creation time of each series. The function has no type annotations.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
         self.accepted = Counter("gradebox_batches_accepted", "Batches accepted.", registry=registry)
@@ -68,7 +68,7 @@ class Metrics:
 
 
 class Completions:
-    """Outcomes by grader. So many graders are told apart, and those that come later are counted together."""
+    """Outcomes by grader, for the first 200 graders. All further graders are counted together as `REST`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._known: set[tuple[str, str]] = set()
@@ -88,8 +88,8 @@ class Completions:
     def add(
         self, project: str, grader: str, scored: int, not_applicable: int, errors: Mapping[str, int], run_ms: float
     ) -> None:
-        """Counts outcomes of one grader: those that have a score, those that it does not apply to, and the others by
-        their kind of error.
+        """Counts outcomes of one grader: those with a score, those that the grader does not apply to, and errors by
+        kind.
         """
         if (project, grader) not in self._known:
             if len(self._known) >= _GRADERS:
@@ -102,14 +102,14 @@ class Completions:
 
 
 class CannotListen(CannotStart):
-    """The metrics cannot be served where the settings say."""
+    """The metrics cannot be served at the configured address."""
 
     exit_code = 5
     what = "the metrics of this worker cannot be served"
 
 
 def serve(registry: CollectorRegistry, host: str, port: int) -> None:
-    """Serves a registry over HTTP from a thread of its own, as long as the process lives. Raises CannotListen."""
+    """Serves a registry over HTTP from a new thread until the process ends. Raises CannotListen."""
     try:
         start_http_server(port, host, registry)
     except OSError as error:

@@ -1,7 +1,8 @@
-"""The metrics of several processes of one machine behind one address: each worker writes its own to a file now and
-then, and the API serves what is in the files together with its own.
+"""The metrics of several processes of one machine behind one address: each worker periodically writes its metrics to a
+file, and the API serves the metrics from these files together with those of the API process.
 
-Not prometheus_client's multiprocess mode: its files are mapped into memory, so a full disk would end the process.
+This is not prometheus_client's multiprocess mode, which maps its files into memory, so a full disk would end the
+process.
 """
 
 import threading
@@ -30,27 +31,27 @@ class MetricsFile(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Writes now and every few seconds until it is ended."""
+        """Writes now and every few seconds until `end` is called."""
         while not self._ended.is_set():
             self.write()
             self._ended.wait(WRITE_S)
 
     def end(self) -> None:
-        """Ends the thread, and writes for the last time."""
+        """Ends the thread and writes a last time."""
         self._ended.set()
         self.join(timeout=1.0)
         self.write()
 
     def write(self) -> None:
-        """Writes now."""
+        """Writes the registry to the file."""
         try:
             write_to_textfile(str(self._path), self._registry)
-        except OSError as error:  # such as a disk that is full: what was written last stays
+        except OSError as error:  # such as a full disk: the previous content of the file stays
             _log.warning("metrics cannot be written", file=str(self._path), again_in_s=WRITE_S, error=str(error))
 
 
 class MergedMetrics(Collector):
-    """The metrics of a registry, and those of the files in a folder, told apart by the names of the files."""
+    """The metrics of a registry and of the files in a folder, which a label with the file's name distinguishes."""
 
     def __init__(self, own: CollectorRegistry, folder: Path) -> None:
         self._own = own

@@ -1,4 +1,4 @@
-"""How a process of the service starts, API and worker alike, and what its exit code says where it cannot."""
+"""The start of each process of the service, API and worker alike, and the exit codes of processes that cannot start."""
 
 import os
 import resource
@@ -21,16 +21,16 @@ from runtime.supervised import is_supervised, stop_with_parent
 WRONG_SETTING = 5
 _FILES = 65_536
 _REDIS_WAIT_S = 1.0
-_TELL_S = 30.0  # between two lines of the log that say the same
+_TELL_S = 30.0  # between two identical lines of the log
 
 _Store = TypeVar("_Store")
 _log = structlog.get_logger(__name__)
 
 
 def start(role: str, run: Callable[[], None]) -> int:
-    """Makes ready what every process has, and runs it. Returns the exit code."""
+    """Sets up what every process needs, then calls `run`. Returns the exit code."""
     stop_with_parent()
-    os.umask(0o077)  # threads and outcomes in the spool are for this user alone
+    os.umask(0o077)  # only this user may read threads and outcomes in the spool
     configure(role)
     threads.watch()
     tracing.start(role)
@@ -48,18 +48,19 @@ def start(role: str, run: Callable[[], None]) -> int:
 
 
 def allow_files() -> None:
-    """As many as the system lets us: each connection is one, and has some open."""
+    """Raises the limit of open files, up to 65,536: each connection is one, and opens further ones."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, _FILES) if hard > 0 else _FILES, hard))
 
 
 def wait_for(open_store: Callable[[], _Store]) -> _Store:
-    """The store, when Redis answers. A Redis that does not answer is waited for: it may be starting, or be migrating
-    data, which is one script, during which it answers no other request.
+    """Opens the store, and waits for a Redis that does not answer.
+
+    Redis may be starting, or may be running the script that migrates data, during which it answers no other request.
 
     Raises:
-        RedisRefuses: the credentials are wrong, and this is a process of `gradebox serve`; else it waits here too.
-        Exception: what `open_store` raises besides.
+        RedisRefuses: the credentials are wrong and this is a process of `gradebox serve`; other processes wait.
+        Exception: any other exception of `open_store`.
     """
     told_at = float("-inf")
     while True:
@@ -77,7 +78,7 @@ def wait_for(open_store: Callable[[], _Store]) -> _Store:
 
 
 class RedisRefuses(CannotStart):
-    """Redis does not take the user name or the password."""
+    """Redis rejects the user name or the password."""
 
     exit_code = WRONG_SETTING
     what = "Redis cannot be used"

@@ -1,4 +1,4 @@
-"""Threads that end by an exception: nobody waits for them, so it is told here."""
+"""Reports threads that end by an exception: no other thread waits for their result."""
 
 import threading
 
@@ -9,17 +9,17 @@ _ended: list[str] = []
 
 
 def watch() -> None:
-    """Logs and counts each thread of this process that ends by an exception, from now on."""
+    """From now on, logs and counts each thread of this process that ends by an exception."""
     threading.excepthook = _note
 
 
 def ended() -> int:
-    """How many have ended so."""
+    """The number of threads that have ended by an exception."""
     return len(_ended)
 
 
 def trouble() -> str | None:
-    """Which has ended; None when none has."""
+    """A message about the first thread that has ended by an exception; None if there is none."""
     return (
         f"a thread has ended by a fault, {_ended[0]}: start this process again, its log says more" if _ended else None
     )

@@ -1,4 +1,4 @@
-"""Traces by OpenTelemetry, where the environment names a collector. Elsewhere nothing of it is even imported."""
+"""OpenTelemetry traces, if the environment names a collector. Otherwise OpenTelemetry is not even imported."""
 
 import os
 import threading
@@ -43,7 +43,7 @@ def start(role: str) -> None:
 
 
 def stop() -> None:
-    """Sends what was not sent yet; a collector that is away is not waited for."""
+    """Sends the spans that are not sent yet. Waits at most 2 s for a collector that does not answer."""
     while _provider:
         ending = threading.Thread(target=_provider.pop().shutdown, daemon=True)
         ending.start()
@@ -53,15 +53,15 @@ def stop() -> None:
 def span(
     name: str, kind: Kind = "internal", parent: str = "", values: Values | None = None
 ) -> AbstractContextManager["Span | None"]:
-    """A span for a block of code, or None where nobody asked for traces.
+    """A span for a block of code, or None if there are no traces.
 
-    `parent` is a `traceparent` (W3C); without one, the span of the block around this is its parent.
+    `parent` is a W3C `traceparent`; without one, the span of the enclosing block is the parent.
     """
     return _span(name, kind, parent, values or {}) if _provider else _NOTHING
 
 
 def current() -> str:
-    """The `traceparent` of the span that is open here, or an empty text."""
+    """The `traceparent` of the current span, or an empty string."""
     if not _provider:
         return ""
     from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -81,7 +81,7 @@ def _span(name: str, kind: Kind, parent: str, values: Values) -> Iterator["Span"
 
     context = TraceContextTextMapPropagator().extract({"traceparent": parent}) if parent else None
     tracer = _provider[0].get_tracer("gradebox")
-    # What an exception says may quote a tenant: only that there was one is told.
+    # The message of an exception may quote a tenant's data, so the span records only that there was an exception.
     with tracer.start_as_current_span(
         name, context, SpanKind[kind.upper()], values, record_exception=False, set_status_on_exception=False
     ) as opened:

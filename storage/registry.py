@@ -1,4 +1,4 @@
-"""Servers that projects register, each with its API key, encrypted: what models and endpoints have in common."""
+"""Servers that projects register, each with an encrypted API key: the common base of models and endpoints."""
 
 import secrets
 from abc import ABC, abstractmethod
@@ -14,13 +14,13 @@ from storage.audit import Audit
 from storage.errors import Conflict, KeyNeeded, NotFound
 from storage.secret_key import SecretKey, SecretKeyError
 
-MAX_CONCURRENCY = 16  # requests at once, of those that do not say
+MAX_CONCURRENCY = 16  # concurrent requests, if the project sets no limit
 
 _REVISIONS = 1 << 52
 
 
 class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True):
-    """A server, as it is kept."""
+    """The stored record of a server."""
 
     key: str
     url: str
@@ -28,7 +28,7 @@ class RegisteredServer(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     revision: int = 1
-    """Of what the server is asked with. No two are the same, also where a key is given away and taken again."""
+    """Identifies the settings that requests use. Random, so that a deleted and recreated key gets another revision."""
     sealed_key: str = ""
     max_concurrency: int = MAX_CONCURRENCY
     requests_per_minute: int | None = None
@@ -40,12 +40,12 @@ Shown = TypeVar("Shown")
 
 
 class Registry(ABC, Generic[Record, Shown]):
-    """The servers of one kind, of all projects. Each change is one transaction."""
+    """The servers of one kind in all projects. Each change is one transaction."""
 
     noun: str
-    """What audit lines and messages call one."""
+    """The noun for a server in audit lines and messages."""
     asked_with = frozenset(("url", "api_key", "timeout_s"))
-    """What a change of makes a new revision. What was found out in a test is unknown then."""
+    """Members that requests use. A change of one makes a new revision and discards the results of the last test."""
     record: type[Record]
 
     def __init__(self, redis: Redis, audit: Audit, secret_key: SecretKey) -> None:
@@ -54,16 +54,16 @@ class Registry(ABC, Generic[Record, Shown]):
         self._secret_key = secret_key
 
     def get(self, project: str, key: str) -> Shown:
-        """The one of this key. Raises NotFound."""
+        """The server with this key. Raises NotFound."""
         return self._shown(project, self._read(self._redis, project, key))
 
     def all(self, project: str) -> list[Shown]:
-        """Those of a project, by key."""
+        """The servers of a project, sorted by key."""
         found = (msgspec.json.decode(value, type=self.record) for value in self._redis.hvals(self._name(project)))
         return [self._shown(project, record) for record in sorted(found, key=lambda record: record.key)]
 
     def delete(self, project: str, key: str) -> None:
-        """Forgets one with its API key. Raises NotFound."""
+        """Deletes a server and its API key. Raises NotFound."""
 
         def delete(pipe: Pipeline) -> None:
             self._read(pipe, project, key)
@@ -74,11 +74,11 @@ class Registry(ABC, Generic[Record, Shown]):
         self._transaction(project, delete)
 
     def _create(self, project: str, record: Record, api_key: str, detail: str) -> Shown:
-        """Keeps a new one.
+        """Stores a new server.
 
         Raises:
             Conflict: the key is taken.
-            QuotaExceeded: the project has as many as it may.
+            QuotaExceeded: the project has the maximum number of servers.
             SecretKeyError: the API key cannot be encrypted.
         """
         sealed = self._seal(project, record.key, record.url, api_key)
@@ -99,11 +99,11 @@ class Registry(ABC, Generic[Record, Shown]):
         return created
 
     def _update(self, project: str, key: str, changes: Mapping[str, Any]) -> Shown:
-        """Changes members, by their names in the record, and `api_key`. What is there already is no change.
+        """Changes members, given by their names in the record or as `api_key`. An equal value is not a change.
 
         Raises:
-            NotFound: there is none of this key.
-            KeyNeeded: the URL changes, and the API key does not: it would go to a server that it was not for.
+            NotFound: there is no server with this key.
+            KeyNeeded: the URL changes without a new API key: the old key would be sent to another server.
             SecretKeyError: the API key cannot be encrypted.
         """
 
@@ -120,7 +120,7 @@ class Registry(ABC, Generic[Record, Shown]):
                 updates["sealed_key"] = self._seal(project, key, url, changes["api_key"])
             if not self.asked_with.isdisjoint(changed_names):
                 updates |= {"revision": _new_revision(), "tested_at": None, **self._untested()}
-            elif "max_concurrency" in changed_names:  # clients have connections for so many
+            elif "max_concurrency" in changed_names:  # clients size their connection pools by it
                 updates["revision"] = _new_revision()
             changed = msgspec.structs.replace(record, **updates, updated_at=datetime.now(UTC))
             pipe.multi()
@@ -135,14 +135,14 @@ class Registry(ABC, Generic[Record, Shown]):
         """A record and its API key.
 
         Raises:
-            NotFound: there is none of this key.
+            NotFound: there is no server with this key.
             SecretKeyError: its API key cannot be decrypted.
         """
         record = self._read(self._redis, project, key)
         return record, self._open(project, record)
 
     def _note_trial(self, project: str, key: str, revision: int, passed: bool, found: Mapping[str, Any]) -> None:
-        """Keeps what a test found out, unless what was tested is another now. A failed one tells nothing."""
+        """Stores the results of a passed test, if the tested revision is current. Audits passed and failed tests."""
 
         def note(pipe: Pipeline) -> None:
             value = pipe.hget(self._name(project), key)
@@ -157,7 +157,7 @@ class Registry(ABC, Generic[Record, Shown]):
         self._transaction(project, note)
 
     def _has(self, project: str, record: Record, name: str, value: Any) -> bool:
-        """Whether a member is this already."""
+        """Whether a member already has this value."""
         if name != "api_key":
             return bool(getattr(record, name) == value)
         if not record.sealed_key or not value:
@@ -165,7 +165,7 @@ class Registry(ABC, Generic[Record, Shown]):
         try:
             return self._open(project, record) == str(value)
         except SecretKeyError:
-            return False  # the former cannot be read any more: the new one takes its place
+            return False  # the old key is no longer readable: replace it
 
     def _open(self, project: str, record: Record) -> str:
         if not record.sealed_key:
@@ -184,27 +184,27 @@ class Registry(ABC, Generic[Record, Shown]):
         return self._secret_key.seal(api_key, self._context(project, key, url)) if api_key else ""
 
     def _transaction(self, project: str, change: Callable[[Pipeline], Any]) -> Any:
-        """Runs `change` again when what it has read was changed by another meanwhile."""
+        """Runs `change`; repeats it if another client changed the data that it read."""
         return self._redis.transaction(change, self._name(project), value_from_callable=True)
 
     @abstractmethod
     def _name(self, project: str) -> str:
-        """Where a project's are kept."""
+        """The Redis key of a project's servers."""
 
     @abstractmethod
     def _context(self, project: str, key: str, url: str) -> str:
-        """What an API key is for: nobody who writes to Redis can have it sent elsewhere."""
+        """The encryption context of an API key. Binds it to its URL, so that writing to Redis cannot redirect it."""
 
     @abstractmethod
     def _check_quota(self, project: str, there: int) -> None:
-        """Raises QuotaExceeded where the project may have no more."""
+        """Raises QuotaExceeded if the project may have no more."""
 
     @abstractmethod
     def _shown(self, project: str, record: Record) -> Shown:
         """A record as the API shows it."""
 
     def _untested(self) -> dict[str, Any]:
-        """The members that a test finds out, as they are before it."""
+        """The members that a test determines, with their values before a test."""
         return {}
 
 

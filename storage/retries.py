@@ -1,8 +1,8 @@
-"""Has the outcomes of a finished batch scored again whose errors are retryable, and nothing else.
+"""Retries of finished batches: only the outcomes with retryable errors are scored again.
 
-The units that have such outcomes are pending again, and a batch with pending units runs. The other outcomes of these
-units count all the while. Those that are scored again do not, until the new ones do, or the batch ends without them: a
-score is never lost. Workers merge the two (worker/unit.py).
+The units with retryable outcomes become pending again, and a batch with pending units is running. The other outcomes of
+these units keep counting. The retryable outcomes stop counting until the new ones replace them; if the batch ends
+before that, they count again, so no score is lost. Workers merge the old and the new outcomes (worker/unit.py).
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ from storage.spool import Spool
 from storage.statistics import Tally, merged, pack, tally
 
 _KINDS: tuple[ErrorKind, ...] = ("infrastructure", "timeout", "model")
-"""Of the errors that may be retryable."""
+"""The kinds of errors that may be retryable."""
 _ROUNDS = 5
 _decoder = msgspec.json.Decoder(Outcome)
 
@@ -42,32 +42,32 @@ def _terms(batch: Batch) -> AskTerms:
 
 
 def is_retryable(outcome: Outcome) -> bool:
-    """Whether another try may give a score."""
+    """Whether another attempt may give a score."""
     return outcome.error is not None and outcome.error.retryable
 
 
 class _Unit(msgspec.Struct):
-    """A unit that is to be scored again, as the script `retry` takes it."""
+    """A unit to score again, as the script `retry` takes it."""
 
     unit: int
     last: int
-    """The highest attempt that there was."""
+    """The highest attempt number so far."""
     grader: int
     outcomes: int
-    """Those that are scored again."""
+    """The number of outcomes that are scored again."""
     size: int
-    """Of the file with all of them."""
+    """The size in bytes of the file with all outcomes of the unit."""
     errors: dict[str, int]
 
 
 class _Again(msgspec.Struct):
-    """A batch that is to run again, as the script `retry` takes it."""
+    """A batch to restart, as the script `retry` takes it."""
 
     id: str
     project: str
     graders: int
     fields: list[str]
-    """Of its record: name, value, name, ...."""
+    """The fields of its record: name, value, name, ...."""
     sources: dict[str, str]
     holds: list[str]
     audit: list[str]
@@ -75,7 +75,13 @@ class _Again(msgspec.Struct):
 
 
 class _Found(msgspec.Struct):
-    """What the outcomes of a batch come to: of each grader those that stay, and of each unit those that do not."""
+    """The outcomes of a batch, split up.
+
+    Attributes:
+        rest: for each grader, the tally of the outcomes that stay.
+        units: the units with retryable outcomes.
+        tallies: for each of these units, the tally of its retryable outcomes.
+    """
 
     rest: list[Tally]
     units: list[_Unit]
@@ -83,7 +89,7 @@ class _Found(msgspec.Struct):
 
 
 class Retries:
-    """Of the batches of all projects."""
+    """The retries of the batches of all projects."""
 
     def __init__(
         self,
@@ -105,14 +111,15 @@ class Retries:
         self._retry = script(redis, "retry")
 
     def begin(self, project: str, batch_id: str, call: Callable[[Lane, int], None]) -> Batch:
-        """Has a finished batch run again where it has retryable outcomes; then `call` calls workers of its lane for so
-        many units. A batch that runs, or has none, stays as it is. All outcomes are read for it, a chunk at a time:
+        """Restarts a finished batch that has retryable outcomes, then calls `call` with its lane and number of units.
+
+        A batch that is running, or has no retryable outcomes, does not change. Reads all outcomes, one chunk at a time:
         those of a million threads take seconds.
 
         Raises:
-            NotFound: there is none in this project.
-            Conflict: it was cancelled, one of its graders is gone, or it cannot be retried now.
-            TooLarge, QueueFull: the project has too much waiting.
+            NotFound: the project has no such batch.
+            Conflict: it was cancelled, one of its graders was deleted, or it cannot be retried now.
+            TooLarge, QueueFull: the project has too many completions waiting.
             OSError: the outcomes could not be read.
         """
         for _ in range(_ROUNDS):
@@ -157,7 +164,7 @@ class Retries:
     def _again(
         self, batch: Batch, kept: bytes, plan: Plan, attempts: list[int], wanted: list[Wanted]
     ) -> tuple[int, list[bytes]] | None:
-        """How many units are to be scored again, and what the script is told; None where nothing is retryable."""
+        """The number of units to score again, and the arguments of the script; None if nothing is retryable."""
         frozen = Frozen(kept)
         found = self._found(batch.id, plan, attempts, frozen.floor)
         if not found.units:
@@ -198,7 +205,7 @@ class Retries:
     def _fields(
         self, batch: Batch, plan: Plan, scorers: list[PlannedGrader], found: _Found, floor: int, asks: list[str]
     ) -> dict[str, str]:
-        """The record of the batch: what counts of it is what stays."""
+        """The record of the batch. Its counts cover only the outcomes that stay."""
         settled = batch.created_by, "", asks, _terms(batch), batch.feedback_of
         fields = batch_record.new_record(batch.project, scorers, plan.chunks, *settled)
         errors: Counter[str] = Counter()
@@ -213,14 +220,14 @@ class Retries:
             "next": fields["units"],
             "created_at": batch.created_at.isoformat(),
             "started_at": started.isoformat(),
-            "retried": "1",  # the files of earlier attempts are to be removed once it is over
+            "retried": "1",  # the files of earlier attempts must be removed once the batch has ended
             "floor": str(floor),
             **{f"error:{kind}": str(count) for kind, count in errors.items()},
             **{f"past:{number}": self._past(batch, number) for number in range(len(scorers))},
         }
 
     def _past(self, batch: Batch, number: int) -> str:
-        """What the scores of a grader are compared with, without what this batch itself came to."""
+        """The earlier batches that the scores of a grader are compared with, without the entry of this batch."""
         grader, summary = batch.graders[number], batch.summary[number]
         kept: Any = self._redis.lrange(names.rewards(batch.project, grader.key), 0, -1)
         past = [text(one) for one in kept]

@@ -1,4 +1,4 @@
-"""What may be wrong with the scores of a batch as rewards to train on."""
+"""Warnings about scores that may be unsuitable as rewards for training."""
 
 import math
 from collections.abc import Sequence
@@ -7,17 +7,17 @@ from typing import NamedTuple
 from gradebox.schemas import WarningKind
 from storage.statistics import Tally
 
-EQUAL_SCORES = 10  # fewer equal scores than this say nothing
-NOT_APPLICABLE = 10  # the same of completions that a grader does not apply to
-JUDGED_SCORES = 30  # batches with fewer scores have no mean to speak of, and are not remembered
+EQUAL_SCORES = 10  # minimum number of scores for the warning `equal`
+NOT_APPLICABLE = 10  # minimum number of completions that are not applicable for the warning `few_apply`
+JUDGED_SCORES = 30  # batches with fewer scores have no meaningful mean: they are neither compared nor recorded
 JUDGED_BATCHES = 3
 _SURE = 4.0  # standard errors
-_MATTERS = 0.5  # deviations of single scores
+_MATTERS = 0.5  # standard deviations of single scores
 _ROUNDING = 1e-9
 
 
 class Past(NamedTuple):
-    """What a grader gave in one finished batch."""
+    """Statistics of a grader's scores in one finished batch."""
 
     version: int
     scored: int
@@ -26,14 +26,14 @@ class Past(NamedTuple):
 
 
 class Concern(NamedTuple):
-    """One thing that may be wrong."""
+    """One possible problem of the scores."""
 
     kind: WarningKind
     message: str
 
 
 def read_past(text: str) -> list[Past]:
-    """The earlier batches as `entry` writes them, oldest first."""
+    """Parses the entries of earlier batches, which `entry` wrote, oldest first."""
     found = []
     for entry in text.split():
         version, scored, mean, m2 = entry.split(":")
@@ -42,16 +42,16 @@ def read_past(text: str) -> list[Past]:
 
 
 def entry(version: int, counted: Tally) -> str | None:
-    """What is remembered of a grader in a finished batch; None where it says nothing."""
+    """The entry to record for a grader in a finished batch; None if there are too few scores."""
     if counted.scored < JUDGED_SCORES:
         return None
     return f"{version}:{counted.scored}:{counted.mean!r}:{counted.m2!r}"
 
 
 def concerns(grader: str, counted: Tally, past: Sequence[Past] = ()) -> list[Concern]:
-    """What a trainer should look at before it trusts the scores of `grader`, such as `exact@3`.
+    """Possible problems of the scores of `grader` (for example `exact@3`), to check before training on them.
 
-    `past` are the last finished batches of that grader, whatever its version, oldest first.
+    `past`: the last finished batches of that grader, of any version, oldest first.
     """
     found = (
         _equal(counted),
@@ -107,10 +107,11 @@ def _few_apply(counted: Tally) -> Concern | None:
 
 
 def _jump(grader: str, counted: Tally, past: Sequence[Past]) -> Concern | None:
-    """Whether the mean is far from those of earlier batches; docs/observability.md says why so far and no less.
+    """A concern if the mean is far from those of earlier batches; docs/observability.md explains the thresholds.
 
-    It must be more than chance and drift explain: four standard errors, of what means differ by among themselves and
-    of this batch's own sampling. And it must matter: half a deviation of single scores.
+    The distance must exceed what chance and drift explain: four standard errors, computed from the differences between
+    the earlier means and from the sampling of this batch. It must also be relevant: half a standard deviation of single
+    scores.
     """
     if counted.scored < JUDGED_SCORES or len(past) < JUDGED_BATCHES:
         return None

@@ -1,6 +1,6 @@
-"""Secrets that the service must be able to read again, such as API keys of models: encrypted under a file of its own.
+"""Encryption of secrets that the service must read again, such as API keys of models, with a key from a file.
 
-Redis holds what is encrypted, and the file is not in Redis: who reads one of both alone reads no secret.
+Redis holds the encrypted secrets, and the key file is not in Redis, so access to only one of them reveals no secret.
 """
 
 import base64
@@ -16,26 +16,26 @@ _NONCE_BYTES = 12
 
 
 class SecretKeyError(StorageError):
-    """The key file cannot be used, or is not the one that a secret was encrypted with."""
+    """The key file is unusable, or is not the one that a secret was encrypted with."""
 
 
 class SecretKey:
-    """The key in the file. The first secret that is sealed makes it where there is none, in whichever process."""
+    """The key in the file. If the file does not exist, the first call of `seal` in any process creates it."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._key: bytes | None = None
 
     def seal(self, secret: str, context: str) -> str:
-        """Encrypts. What was sealed in one context is opened in no other. Raises SecretKeyError."""
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # loaded where it is first needed
+        """Encrypts a secret. Only `open` with the same context can decrypt it. Raises SecretKeyError."""
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # loaded at the first use
 
         key, nonce = self._read(make=True), secrets.token_bytes(_NONCE_BYTES)
         sealed = nonce + AESGCM(key).encrypt(nonce, secret.encode(), context.encode())
         return f"{_name(key)}:{base64.b64encode(sealed).decode()}"
 
     def open(self, sealed: str, context: str) -> str:
-        """Decrypts. Raises SecretKeyError where the file is not the one that it was sealed with."""
+        """Decrypts a secret. Raises SecretKeyError if the key file or the context is not the one it was sealed with."""
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
@@ -79,7 +79,7 @@ def _decoded(path: Path) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Links the file into place whole: processes that start at once end with one key."""
+    """Links the complete file into place, so that processes that start at the same time use one key."""
     path.parent.mkdir(parents=True, exist_ok=True)
     own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
@@ -90,11 +90,11 @@ def _make(path: Path) -> None:
         try:
             os.link(own, path)
         except FileExistsError:
-            return  # another process was first: its key is the key
+            return  # another process created the file first: use its key
     finally:
         own.unlink(missing_ok=True)
 
 
 def _name(key: bytes) -> str:
-    """Tells keys apart and says nothing of them."""
+    """Identifies a key without revealing it."""
     return hashlib.sha256(b"gradebox secret key " + key).hexdigest()[:12]

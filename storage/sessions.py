@@ -1,4 +1,4 @@
-"""Who is signed in to the pages. A session is a random id that a browser holds; it is kept as its SHA-256."""
+"""Sessions of users who are signed in to the web pages. A browser holds a random id; Redis stores its SHA-256."""
 
 import hashlib
 import secrets
@@ -9,24 +9,24 @@ from redis import Redis
 from storage import names
 from storage.connection import text
 
-SESSION_S = 7 * 24 * 3600  # from its beginning, however much it is used
+SESSION_S = 7 * 24 * 3600  # from the sign-in; use does not extend a session
 LINK_S = 24 * 3600
 
 
 class Sessions:
-    """The sessions of all API keys, and links that each begin one, once."""
+    """The sessions of all API keys, and single-use links that begin a session."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
 
     def begin(self, key_id: str) -> str:
-        """Begins a session of an API key, and returns its id: nobody else knows it."""
+        """Begins a session of an API key. Returns its id, which is stored only as a hash."""
         session = secrets.token_urlsafe(32)
         self._redis.set(names.session(_digest(session)), key_id, ex=SESSION_S)
         return session
 
     def key_of(self, session: str) -> str | None:
-        """The id of the API key that signed in, where the session lives."""
+        """The id of the API key that signed in; None if the session does not exist or has expired."""
         found: Any = self._redis.get(names.session(_digest(session)))
         return None if found is None else text(found)
 
@@ -35,13 +35,13 @@ class Sessions:
         self._redis.delete(names.session(_digest(session)))
 
     def make_link(self, key_id: str) -> str:
-        """A token that signs in as this API key, once, within a day."""
+        """Returns a token that signs in as this API key, once, within a day."""
         token = secrets.token_urlsafe(32)
         self._redis.set(names.sign_in(_digest(token)), key_id, ex=LINK_S)
         return token
 
     def take_link(self, token: str) -> str | None:
-        """The id of the API key that the token is for; None where it was used, or is too old."""
+        """Uses up a token. Returns the id of its API key; None if the token was used before or has expired."""
         found: Any = self._redis.getdel(names.sign_in(_digest(token)))
         return None if found is None else text(found)
 

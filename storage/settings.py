@@ -1,4 +1,4 @@
-"""Where things are kept. Each field is read from the environment, as GRADEBOX_REDIS_URL is."""
+"""Settings of the storage. Each field is read from the environment, for example from GRADEBOX_REDIS_URL."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from storage.leases import ATTEMPTS
 
 
 class StorageSettings(BaseSettings):
-    """The store of this deployment; every process of it must be given the same."""
+    """The storage settings of a deployment; all of its processes need the same."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_")
 
@@ -58,15 +58,15 @@ class StorageSettings(BaseSettings):
 
     @property
     def secret_key(self) -> Path:
-        """The key file that is in force."""
+        """The path of the key file, or its default."""
         return self.secret_key_file or self.data_dir / "secret-key"
 
     @property
     def retention_s(self) -> float | None:
-        """Seconds; None for ever."""
+        """The retention time in seconds; None for no limit."""
         return self.retention_days * 24 * 3600 or None
 
     @property
     def spool(self) -> str:
-        """The URL of the spool that is in force."""
+        """The URL of the spool, or its default."""
         return self.spool_url or f"file://{self.data_dir.resolve()}/spool"

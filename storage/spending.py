@@ -1,4 +1,4 @@
-"""What asks cost, the budgets that end them, and the replies that are kept so that nothing is paid for twice."""
+"""The cost of asks, the budgets that limit them, and the kept replies, which avoid paying for an ask twice."""
 
 import hashlib
 import zlib
@@ -16,19 +16,19 @@ from storage.audit import Audit
 from storage.connection import script, text
 
 NANO = 1_000_000_000
-"""Money is counted in billionths, as whole numbers: sums of floats drift."""
+"""Money is counted in whole billionths, because sums of floats drift."""
 
 _COUNTED = ("asks", "kept", "input_tokens", "output_tokens")
-_LONGEST_REPLY = 8 << 20  # of one that is kept, unpacked
+_LONGEST_REPLY = 8 << 20  # bytes of a kept reply, uncompressed
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """What asks may cost. A batch's has no period.
+    """A limit on the cost of asks. The budget of a batch has no period.
 
     Attributes:
-        cost: in `currency`; None for any.
-        tokens: input and output together; None for any.
-        period: of a project's budget: what is counted begins anew each day or month, UTC.
+        cost: in `currency`; None for no limit.
+        tokens: input and output together; None for no limit.
+        period: for the budget of a project: the counts restart each day or month, UTC.
     """
 
     cost: float | None = None
@@ -38,26 +38,26 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class Totals(NamedTuple):
-    """What was spent so far."""
+    """The amounts spent so far."""
 
     tokens: int
     cost: float
 
     def is_over(self, budget: Budget) -> bool:
-        """Whether nothing more may be asked."""
+        """Whether the budget is spent, so that no further ask is allowed."""
         return (budget.cost is not None and self.cost >= budget.cost) or (
             budget.tokens is not None and self.tokens >= budget.tokens
         )
 
 
 class BudgetStanding(NamedTuple):
-    """What was found, and what is spent.
+    """The kept reply that was found, and the amounts spent.
 
     Attributes:
         reply: the kept reply, or None.
-        batch: what the batch has spent.
-        budget: of the project, or None.
-        project: what the project has spent in the period of its budget.
+        batch: the amounts that the batch has spent.
+        budget: the budget of the project, or None.
+        project: the amounts that the project has spent in the period of its budget.
     """
 
     reply: bytes | None
@@ -67,7 +67,9 @@ class BudgetStanding(NamedTuple):
 
 
 class CountedAsk(NamedTuple):
-    """What is counted where. `asked` is `model:small-judge`, and `currency` that of the batch's budget."""
+    """The keys that an ask is counted under. `asked` is for example `model:small-judge`; `currency` is that of the
+    batch's budget.
+    """
 
     project: str
     asked: str
@@ -77,23 +79,23 @@ class CountedAsk(NamedTuple):
 
 
 class Keeping(NamedTuple):
-    """How much is kept of each project, and for how long."""
+    """The bytes of replies that are kept per project, and for how long."""
 
     bytes: int
     seconds: int
 
 
 class SpendingStore:
-    """The counts of all projects, their budgets and their kept replies."""
+    """The counts, budgets and kept replies of all projects."""
 
     def __init__(self, redis: Redis, audit: Audit) -> None:
         self._redis = redis
         self._audit = audit
         self.count = script(redis, "count_ask")
-        """To be called with `arguments`; `standing` reads what it returns."""
+        """Takes the result of `arguments`; `standing` parses its reply."""
 
     def set_budget(self, project: str, budget: Budget | None) -> None:
-        """Sets what a project may spend; None: any."""
+        """Sets the budget of a project; None removes it."""
         with self._redis.pipeline() as pipe:
             if budget is None:
                 pipe.hdel(names.BUDGETS, project)
@@ -105,12 +107,12 @@ class SpendingStore:
             pipe.execute()
 
     def budget(self, project: str) -> Budget | None:
-        """What a project may spend; None: any."""
+        """The budget of a project; None for no limit."""
         found = self._redis.hget(names.BUDGETS, project)
         return None if found is None else msgspec.json.decode(found, type=Budget)
 
     def standing_of(self, project: str) -> ProjectBudget:
-        """A project's budget and what was spent in its period; without a budget, what was spent in all."""
+        """A project's budget and the amounts spent in its period; without a budget, the total amounts."""
         budget = self.budget(project) or Budget()
         today = datetime.now(UTC).date()
         period = {"total": "", "day": f"{today:%Y-%m-%d}", "month": f"{today:%Y-%m}"}[budget.period]
@@ -129,8 +131,8 @@ class SpendingStore:
         )
 
     def told(self, project: str, period: str = "") -> ProjectSpending:
-        """What a project spent in all, or in a day or month, which is named as in `of_project`. What it spent in all is
-        told of each thing that was asked, and of each grader that asked, too.
+        """The spending of a project in total, or in one day or month, given as in `of_project`. The total is also
+        broken down by each model or endpoint that was asked, and by each grader that asked.
         """
         counts: dict[str, dict[str, int]] = {"": {}}
         for field, value in self._redis.hgetall(names.spent(project, period)).items():
@@ -144,19 +146,19 @@ class SpendingStore:
         return ProjectSpending(total=_told(total), by=by)
 
     def of_project(self, project: str, period: str = "") -> dict[str, Spent]:
-        """What a project spent, by currency; of a day, `2026-11-23`, or a month, `2026-11`, where one is named."""
+        """The spending of a project by currency, in total or in a day (`2026-11-23`) or month (`2026-11`)."""
         return _by_currency(self._redis.hgetall(names.spent(project, period)), "")
 
     def of_model(self, project: str, key: str) -> dict[str, Spent]:
-        """What a model's asks cost, by currency."""
+        """The cost of a model's asks, by currency."""
         return _by_currency(self._redis.hgetall(names.spent(project)), f"model:{key}:")
 
     def of_grader(self, project: str, key: str) -> dict[str, Spent]:
-        """What a grader's asks cost, by currency."""
+        """The cost of a grader's asks, by currency."""
         return _by_currency(self._redis.hgetall(names.spent(project)), f"grader:{key}:")
 
     def of_batch(self, batch: str) -> dict[str, Spent]:
-        """What a batch's asks cost, by currency."""
+        """The cost of a batch's asks, by currency."""
         return _by_currency(self._redis.hgetall(names.spent_by_batch(batch)), "")
 
 
@@ -169,7 +171,9 @@ def arguments(
     keep: bytes = b"",
     reply: bytes = b"",
 ) -> list[bytes]:
-    """What the script is called with: it looks for the reply of a digest, keeps one under a digest, and counts."""
+    """The arguments of the script, which looks up the reply with digest `find`, stores `reply` under the digest `keep`,
+    and counts `spent`.
+    """
     today = datetime.now(UTC).date().isoformat()
     told = {
         **asked._asdict(),
@@ -183,7 +187,7 @@ def arguments(
 
 
 def standing(found: list[bytes | int]) -> BudgetStanding:
-    """What the script returned."""
+    """Parses the reply of the script."""
     reply, batch_input, batch_output, batch_cost, budget, input_tokens, output_tokens, cost = found
     assert isinstance(reply, bytes)
     assert isinstance(budget, bytes)
@@ -196,7 +200,7 @@ def standing(found: list[bytes | int]) -> BudgetStanding:
 
 
 def digest(*settings: str, request: bytes) -> bytes:
-    """Under which a reply is kept: of what is asked with these settings."""
+    """The digest that a reply is kept under: a hash of the request and of the settings it is made with."""
     hashed = hashlib.sha256(msgspec.msgpack.encode(settings))
     hashed.update(request)
     return hashed.digest()[:20]
@@ -224,7 +228,7 @@ def _told(counts: dict[str, int]) -> schemas.Spending:
 
 
 def _by_currency(found: dict[bytes | str, bytes | str], prefix: str) -> dict[str, Spent]:
-    """Counts stand with each currency; without a price there is one, the empty."""
+    """The cost by currency. Each entry repeats the counts; without a price, the only currency is empty."""
     named = {text(name): int(value) for name, value in found.items()}
     counts = {name.removeprefix(prefix): count for name, count in named.items() if name.startswith(prefix)}
     asks, kept, input_tokens, output_tokens = (counts.get(name, 0) for name in _COUNTED)

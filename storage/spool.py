@@ -1,4 +1,4 @@
-"""What is large and never changes: payloads and outcomes, in a folder or an object store, reached by URL."""
+"""Large immutable data: payloads and outcomes, in a folder or an object store given by a URL."""
 
 import errno
 import re
@@ -17,31 +17,31 @@ from storage import disk
 from storage.errors import PayloadLost, SpoolUnusable
 
 MIB = 1024 * 1024
-# What was listed a minute ago may have changed by another process; an upload holds one part in memory.
+# No cached listings, because other processes change the files. An upload holds one block in memory.
 _S3_OPTIONS = {"use_listings_cache": False, "skip_instance_cache": True, "default_block_size": 8 * MIB}
 _OPTIONS = {"s3": _S3_OPTIONS, "s3a": _S3_OPTIONS}
 _ID = re.compile("[0-9a-f]{20}")
 _ATTEMPT = re.compile(r"([0-9]{1,9})-([0-9]{1,9})\.jsonl")
 _RECORDED = re.compile(r"recorded-([0-9a-f]+)\.jsonl")
 _ARCHIVE = re.compile(r"([0-9a-f]{64})\.tar.*")
-_TOGETHER_BYTES = 8 * MIB  # of parts that are asked for at once
+_TOGETHER_BYTES = 8 * MIB  # of ranges that are requested at once
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_full(error: OSError) -> bool:
-    """Whether there was no room to write."""
+    """Whether the disk or the disk quota is full."""
     return error.errno in _FULL
 
 
 class Readable(Protocol):
-    """What can be read on."""
+    """An object that is read sequentially."""
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes; none at the end."""
+        """The next bytes; empty at the end."""
 
 
 class FileRange(NamedTuple):
-    """Bytes of a file, from `start` up to `end`; `payload_of` is the batch whose payload it is, if it is one."""
+    """Bytes of a file, from `start` up to `end`. If the file is a payload, `payload_of` is the id of its batch."""
 
     path: str
     start: int
@@ -50,9 +50,10 @@ class FileRange(NamedTuple):
 
 
 class Spool:
-    """The files of all batches. Every method may raise OSError, also before the disk of a folder is quite full:
-    `reserve` bytes are kept free of payloads, so that what was accepted can be finished, and a quarter of that of
-    outcomes, so that Redis can go on.
+    """The files of all batches. Every method may raise OSError, in a folder even before the disk is full.
+
+    Payloads leave `reserve` bytes of the disk free, so that accepted batches can be finished. Outcomes leave a quarter
+    of that free, so that Redis can continue.
     """
 
     def __init__(self, url: str, reserve: int = 0) -> None:
@@ -60,32 +61,33 @@ class Spool:
         store = url.partition("://")[0]
         self._files, self._root = fsspec.core.url_to_fs(url, **_OPTIONS.get(store, {}))
         self._no_credentials, self._foreign = _foreign_errors(store)
-        # A folder must be told to reach the disk; an object store keeps what it has acknowledged.
+        # Files of a folder need fsync; an object store does not lose what it has acknowledged.
         self._is_folder = isinstance(self._files, LocalFileSystem)
 
     @contextmanager
     def writing_payload(self, batch_id: str) -> Iterator[IO[bytes]]:
-        """A new payload, on disk when the block ends."""
+        """Opens a new payload, which is on disk when the block ends."""
         self._make_folder(f"{self._root}/payloads")
         self.check_room()
         with self._as_os_errors(), self._writing(self._payload(batch_id)) as (file,):
             yield file
 
     def push(self, payload: IO[bytes]) -> None:
-        """Lets what was written so far of a payload be on its way to the disk."""
+        """Starts the transfer of the bytes written so far to the disk, without waiting for it."""
         if self._is_folder:
             disk.push(payload)
 
     def read_payload(self, batch_id: str, offset: int, length: int) -> bytes:
-        """`length` bytes of a payload, from `offset`. Raises PayloadLost where they are not there."""
+        """Reads `length` bytes of a payload from `offset`. Raises PayloadLost if they do not exist."""
         (data,) = self.read_ranges([self.payload_range(batch_id, offset, offset + length)])
         return data
 
     def write_outcomes(self, batch_id: str, files: Mapping[tuple[int, int], bytes]) -> None:
-        """The outcomes of units, each by its number and attempt, on disk when this returns; else there is none of them.
+        """Writes the outcomes of units, each by its number and attempt. Returns once all are on disk; an error leaves
+        none of them.
 
         Raises:
-            FileExistsError: this attempt has written before. What counts is never opened again for writing.
+            FileExistsError: this attempt has already written. A file that counts is never opened again for writing.
         """
         self._make_folder(f"{self._root}/outcomes/{batch_id}")
         self._check_room(self._reserve // 4)
@@ -95,68 +97,70 @@ class Spool:
                 file.write(data)
 
     def open_outcomes(self, batch_id: str, unit: int, attempt: int) -> IO[bytes]:
-        """The outcomes of one unit, a line each."""
+        """Opens the outcomes of one unit, one per line."""
         path = self._outcomes(batch_id, unit, attempt)
         if self._is_folder:
             return Path(path).open("rb")
         with self._as_os_errors():
-            return BytesIO(self._files.cat_file(path))  # one request; a file would make two
+            return BytesIO(self._files.cat_file(path))  # one request; to open and read a file takes two
 
     @contextmanager
     def writing_recorded(self, batch_id: str, name: str) -> Iterator[IO[bytes]]:
-        """A new file of outcomes that were recorded, on disk when the block ends."""
+        """Opens a new file of recorded outcomes, which is on disk when the block ends."""
         self._make_folder(f"{self._root}/outcomes/{batch_id}")
         self.check_room()
         with self._as_os_errors(), self._writing(self._recorded(batch_id, name)) as (file,):
             yield file
 
     def open_recorded(self, batch_id: str, name: str) -> IO[bytes]:
-        """What was written there. Raises FileNotFoundError."""
+        """Opens a file of recorded outcomes. Raises FileNotFoundError."""
         with self._as_os_errors():
             path = self._recorded(batch_id, name)
             return Path(path).open("rb") if self._is_folder else cast(IO[bytes], self._files.open(path, "rb"))
 
     def remove_recorded(self, batch_id: str, name: str) -> None:
-        """Forgets it, if it is there."""
+        """Deletes a file of recorded outcomes, if it exists."""
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm_file(self._recorded(batch_id, name))
 
     def recorded_files(self, batch_id: str) -> list[str]:
-        """The names of all files of outcomes of a batch that were recorded, also of such as are being written."""
+        """The names of all files of recorded outcomes of a batch, including files that are being written."""
         found = (_RECORDED.fullmatch(Path(path).name) for path in self._listed(f"outcomes/{batch_id}"))
         return [name[1] for name in found if name]
 
     def remove_outcomes(self, batch_id: str, unit: int, attempt: int) -> None:
-        """Forgets the outcomes of an attempt that does not count, if there are any."""
+        """Deletes the outcomes of an attempt that does not count, if they exist."""
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm_file(self._outcomes(batch_id, unit, attempt))
 
     def write_table(self, batch_id: str, table: bytes) -> None:
-        """What a batch that is over consists of, whole or not at all. Every writer writes the same."""
+        """Writes the table of an ended batch (its chunks and the attempts that count) atomically. All writers write the
+        same content.
+        """
         self._write_whole(f"{self._root}/outcomes/{batch_id}/table", BytesIO(table))
 
     def read_table(self, batch_id: str) -> bytes:
-        """What `write_table` has written. Raises FileNotFoundError."""
+        """Reads the table that `write_table` wrote. Raises FileNotFoundError."""
         with self._as_os_errors():
             return cast(bytes, self._files.cat_file(f"{self._root}/outcomes/{batch_id}/table"))
 
     def write_index(self, batch_id: str, name: str, content: Readable) -> None:
-        """An index of a batch's outcomes, whole or not at all. Every writer of this name writes the same."""
+        """Writes an index of a batch's outcomes atomically. All writers of this name write the same content."""
         self.check_room()
         self._write_whole(self._index(batch_id, name), content)
 
     def has_index(self, batch_id: str, name: str) -> bool:
-        """Whether `write_index` has written it."""
+        """Whether an index exists."""
         with self._as_os_errors():
             return bool(self._files.exists(self._index(batch_id, name)))
 
     def indexes(self, batch_id: str) -> list[str]:
-        """The names of a batch's indexes, and of what broke off as one was written."""
+        """The names of a batch's indexes, including partial files of interrupted writes."""
         names = (Path(path).name for path in self._listed(f"outcomes/{batch_id}"))
         return [name.removeprefix("index-") for name in names if name.startswith("index-")]
 
     def remove_index(self, batch_id: str, name: str) -> None:
-        """Forgets an index, if it is there."""
+        """Deletes an index, if it exists."""
         with suppress(FileNotFoundError), self._as_os_errors():
             self._files.rm_file(self._index(batch_id, name))
 
@@ -173,11 +177,11 @@ class Spool:
         return FileRange(self._payload(batch_id), start, end, batch_id)
 
     def read_ranges(self, ranges: Iterable[FileRange]) -> Iterator[bytes]:
-        """The bytes of each range. An object store is asked for several at once.
+        """The bytes of each range. Requests several ranges at once from an object store.
 
         Raises:
-            PayloadLost: a payload is gone, or ends before.
-            FileNotFoundError: another file is gone.
+            PayloadLost: a payload does not exist, or ends before the range does.
+            FileNotFoundError: a file other than a payload does not exist.
         """
         if self._is_folder:
             yield from (_whole(one, _read(one)) for one in ranges)
@@ -191,20 +195,20 @@ class Spool:
         yield from self._read_at_once(together)
 
     def _read_at_once(self, ranges: list[FileRange]) -> list[bytes]:
-        asked = [one for one in ranges if one.start < one.end]  # S3 has no words for an empty range
+        asked = [one for one in ranges if one.start < one.end]  # S3 cannot express an empty range
         paths, starts, ends = ([one[number] for one in asked] for number in range(3))
         with self._as_os_errors():
             found = iter(self._files.cat_ranges(paths, starts, ends, on_error="return") if asked else ())
             return [_whole(one, next(found)) if one.start < one.end else b"" for one in ranges]
 
     def write_archive(self, sha256: str, archive: Readable) -> None:
-        """The content of an environment, whole or not at all. Every writer writes the same."""
+        """Writes the content of an environment atomically. All writers write the same content."""
         self._make_folder(f"{self._root}/environments")
         self.check_room()
         self._write_whole(self._archive(sha256), archive)
 
     def _write_whole(self, path: str, content: Readable) -> None:
-        """A file that is not there before all of it is on the disk."""
+        """Writes a file that becomes visible only once all of it is on disk."""
         self._make_folder(str(Path(path).parent))
         new = f"{path}.{secrets.token_hex(4)}" if self._is_folder else path
         with self._as_os_errors(), self._writing(new) as (file,):
@@ -215,46 +219,46 @@ class Spool:
 
     @contextmanager
     def writing_data(self, upload_id: str) -> Iterator[IO[bytes]]:
-        """A new file of data for environments, on disk when the block ends."""
+        """Opens a new file of data for environments, which is on disk when the block ends."""
         self._make_folder(f"{self._root}/environments")
         self.check_room()
         with self._as_os_errors(), self._writing(self._data(upload_id)) as (file,):
             yield file
 
     def has_data(self, upload_id: str) -> bool:
-        """Whether it is there."""
+        """Whether a file of data exists."""
         with self._as_os_errors():
             return bool(self._files.exists(self._data(upload_id)))
 
     def open_data(self, upload_id: str) -> IO[bytes]:
-        """What was written there. Raises FileNotFoundError."""
+        """Opens a file of data. Raises FileNotFoundError."""
         with self._as_os_errors():
             return cast(IO[bytes], self._files.open(self._data(upload_id), "rb"))
 
     def open_archive(self, sha256: str) -> IO[bytes]:
-        """What `write_archive` has written. Raises FileNotFoundError."""
+        """Opens the content of an environment. Raises FileNotFoundError."""
         with self._as_os_errors():
             return cast(IO[bytes], self._files.open(self._archive(sha256), "rb"))
 
     def has_archive(self, sha256: str) -> bool:
-        """Whether `write_archive` has written it."""
+        """Whether the content of an environment exists."""
         with self._as_os_errors():
             return bool(self._files.exists(self._archive(sha256)))
 
     def archives(self) -> set[str]:
-        """The contents of environments that are there."""
+        """The SHA-256 of each stored content of an environment."""
         found = (_ARCHIVE.fullmatch(Path(path).name) for path in self._listed("environments"))
         return {name[1] for name in found if name}
 
     def remove_archive(self, sha256: str) -> None:
-        """Forgets the content of an environment, with what broke off as it was written."""
+        """Deletes the content of an environment, and partial files of interrupted writes."""
         for path in self._listed("environments"):
             if Path(path).name.startswith(f"{sha256}."):
                 with suppress(FileNotFoundError), self._as_os_errors():
                     self._files.rm_file(path)
 
     def remove(self, batch_id: str) -> None:
-        """Forgets all files of a batch or another upload, if there are any."""
+        """Deletes all files of a batch or another upload, if there are any."""
         for path in (self._payload(batch_id), self._data(batch_id)):
             with suppress(FileNotFoundError), self._as_os_errors():
                 self._files.rm_file(path)
@@ -268,12 +272,14 @@ class Spool:
         return {name for name in found if _ID.fullmatch(name)}
 
     def outcome_files(self, batch_id: str) -> list[tuple[int, int]]:
-        """The unit and the attempt of all outcomes of a batch."""
+        """The unit and the attempt of each file of outcomes of a batch."""
         found = (_ATTEMPT.fullmatch(Path(path).name) for path in self._listed(f"outcomes/{batch_id}"))
         return [(int(name[1]), int(name[2])) for name in found if name]
 
     def owner(self, claim: str) -> str:
-        """The mark of the Redis that the spool belongs to: the first claim that was written."""
+        """The mark of the Redis that the spool belongs to: the first claim that was written. Writes `claim` if there is
+        none.
+        """
         path = f"{self._root}/owner"
         with self._as_os_errors():
             if not self._files.exists(path):
@@ -287,7 +293,7 @@ class Spool:
         return []
 
     def check(self) -> None:
-        """Raises OSError where nothing can be written."""
+        """Raises OSError if the spool is not writable."""
         path = f"{self._root}/probe-{secrets.token_hex(4)}"
         self._make_folder(self._root)
         with self._as_os_errors():
@@ -295,8 +301,8 @@ class Spool:
             self._files.rm_file(path)
 
     def check_usable(self) -> None:
-        """Raises SpoolUnusable where nothing can be written and waiting does not help: there are no credentials, or
-        they are refused, or there is no such bucket. Raises nothing for what may pass.
+        """Raises SpoolUnusable if the spool is not writable for a permanent reason: missing or refused credentials, or
+        a missing bucket. Ignores errors that may be temporary.
         """
         try:
             self.check()
@@ -306,23 +312,23 @@ class Spool:
         except PermissionError as error:
             advice = "give credentials that may write there, or correct GRADEBOX_SPOOL_URL"
             raise SpoolUnusable(f"{self._root} refuses it: {advice} ({error})") from error
-        except OSError:  # `/readyz` says so until it is over
+        except OSError:  # `/readyz` reports it while it lasts
             return
 
     def check_room(self) -> None:
-        """Raises OSError where there is no room for payloads."""
+        """Raises OSError if there is no room for payloads."""
         self._check_room(self._reserve)
 
     def half_of_disk(self) -> int | None:
-        """In bytes; None where it is no folder."""
+        """Half the size of the disk in bytes; None for an object store."""
         return shutil.disk_usage(self._folder_there()).total // 2 if self._is_folder else None
 
     def free_bytes(self) -> int | None:
-        """Of its disk; None where it is no folder."""
+        """The free bytes of the disk; None for an object store."""
         return shutil.disk_usage(self._folder_there()).free if self._is_folder else None
 
     def _folder_there(self) -> Path:
-        """Its folder, or the one above where that is to be made."""
+        """The folder of the spool, or its nearest ancestor that exists."""
         folder = Path(self._root)
         while not folder.exists():
             folder = folder.parent
@@ -351,24 +357,24 @@ class Spool:
         return f"{self._root}/environments/{upload_id}.zip"
 
     def _make_folder(self, path: str) -> None:
-        """An object store has no folders, and a bucket that is not there is somebody's mistake."""
+        """Creates a folder. Does nothing in an object store: it has no folders, and a missing bucket is an error."""
         folder = Path(path)
         if not self._is_folder or folder.is_dir():
             return
         self._make_folder(str(folder.parent))
         folder.mkdir(exist_ok=True)
-        disk.sync_folder(folder.parent)  # else its name, and all that is written in it, may be lost with the power
+        disk.sync_folder(folder.parent)  # else a power failure may lose the folder with all files in it
 
-    # A folder's files are opened as they are: fsspec would take as long as it takes to write the outcomes of a chunk.
+    # Files of a folder are opened without fsspec, which would take as long as writing the outcomes of a chunk takes.
 
     @contextmanager
     def _uploading(self, path: str) -> Iterator[IO[bytes]]:
-        """A new object, if the block ends well: closed after an error, it would be there with the bytes before."""
+        """Opens a new object. If the block raises, discards it: closing it would store the bytes written so far."""
         with self._files.open(path, "wb") as file:
             try:
                 yield file
             except BaseException:
-                file.forced = True  # closing writes nothing more
+                file.forced = True  # makes close() write nothing more
                 file.discard()
                 raise
 
@@ -383,7 +389,9 @@ class Spool:
 
     @contextmanager
     def _writing(self, *paths: str) -> Iterator[list[IO[bytes]]]:
-        """New files of one folder. All are written before the first is waited for: the disk takes them together."""
+        """Opens new files of one folder. Starts writing all of them before it waits for the first, so that the disk
+        writes them together.
+        """
         with ExitStack() as opened:
             if self._is_folder:
                 made = opened.enter_context(disk.undone())
@@ -413,7 +421,7 @@ def _read(one: FileRange) -> bytes | OSError:
 
 
 def _whole(one: FileRange, found: bytes | BaseException) -> bytes:
-    """What was found. Raises as `read_ranges` does where that is not all of the range."""
+    """Returns the bytes of a range. Raises as `read_ranges` does if they are not complete."""
     if isinstance(found, bytes) and len(found) == one.end - one.start:
         return found
     if isinstance(found, bytes):
@@ -434,10 +442,10 @@ _Errors = tuple[type[Exception], ...]
 
 
 def _foreign_errors(store: str) -> tuple[_Errors, _Errors]:
-    """What a library of an object store raises that is no OSError: where it has no credentials, and for all else."""
+    """The exceptions of an object store's library other than OSError: for missing credentials, and for all else."""
     if store not in _OPTIONS:
         return (), ()
-    # It comes with s3fs, which few need.
+    # botocore comes with s3fs, which few deployments need.
     from botocore.exceptions import BotoCoreError, NoCredentialsError, PartialCredentialsError
 
     return (NoCredentialsError, PartialCredentialsError), (BotoCoreError,)

@@ -1,4 +1,4 @@
-"""What a run of outcomes comes to: small, and two of them merge into one."""
+"""Statistics of a sequence of outcomes: small and mergeable."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ MOST_NAMES = 16
 MOST_OPTIONS = 16
 OPTION_CHARACTERS = 100
 PASS = 1.0
-"""The least score that passes."""
+"""The lowest score that passes."""
 
 
 class Values(msgspec.Struct, array_like=True):
@@ -38,26 +38,26 @@ class Tally(msgspec.Struct, array_like=True):
     run_ms: float = 0.0
     errors: dict[str, int] = {}
     values: dict[float, int] = {}
-    """How often each score was given, by the score rounded to three significant digits."""
+    """Number of scores by the score rounded to three significant digits."""
     unanswered: int = 0
     """Threads that do not end with a turn of the assistant."""
     named: dict[str, Values] = {}
-    """What scores carried by name: of the first `MOST_NAMES` names."""
+    """Named values that scores carry, for the first `MOST_NAMES` names."""
     left_out: int = 0
-    """Values of further names."""
+    """Number of values with further names."""
     spent: Spent | None = None
-    """What the asks came to; None where there were none."""
+    """The total cost of the asks; None if there were none."""
     passed: int | None = None
-    """Scores that pass; None where nothing is scored, and where a part is of a version that did not count them."""
+    """Number of scores that pass; None if there are no scores, or a part is from a release that did not count them."""
     options: dict[str, int] = {}
-    """How often details had which option: of the first `MOST_OPTIONS`."""
+    """Number of outcomes by the option in their details, for the first `MOST_OPTIONS` options."""
     options_left_out: int = 0
     bias_checked: int = 0
-    """Decisions of judges that asked in both orders."""
+    """Number of decisions of judges that asked in both orders."""
     bias_detected: int = 0
-    """Those of them that differ."""
+    """Number of these decisions that differ between the orders."""
     groups_differ: bool = False
-    """Whether completions of a group have several scores: those of the groups themselves may be equal then."""
+    """Whether completions within a group have different scores; the scores of the groups may still be equal."""
 
     @property
     def not_applicable(self) -> int:
@@ -66,7 +66,7 @@ class Tally(msgspec.Struct, array_like=True):
 
 
 def tally(outcomes: Sequence[Outcome]) -> Tally:
-    """Counts outcomes of one grader."""
+    """The tally of outcomes of one grader."""
     scores = [outcome.score for outcome in outcomes if outcome.score is not None]
     counted = Tally(count=len(outcomes), scored=len(scores), run_ms=sum([outcome.run_ms for outcome in outcomes]))
     if len(scores) < len(outcomes):
@@ -86,10 +86,10 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
     counted.bias_checked, counted.bias_detected = len(bias), sum(bias)
     counted.groups_differ = any(_differ(outcome.scores) for outcome in outcomes if outcome.scores is not None)
     if scores:
-        # Most rewards have few values, and each needs to be looked at once.
+        # Most rewards have few distinct values, so each is processed once.
         values = Counter(scores)
         counted.mean = mean = sum([score * count for score, count in values.items()]) / len(scores)
-        # a product gives inf, ** would raise
+        # a product overflows to inf, ** would raise
         counted.m2 = sum([(score - mean) * (score - mean) * count for score, count in values.items()])
         counted.minimum, counted.maximum = min(values), max(values)
         _set_equal(counted)
@@ -101,7 +101,7 @@ def tally(outcomes: Sequence[Outcome]) -> Tally:
 def _values(column: Sequence[float]) -> Values:
     count = len(column)
     mean = sum(column) / count
-    if not isfinite(mean):  # the sum of finite numbers may be none
+    if not isfinite(mean):  # the sum of finite numbers may overflow
         mean = sum([value / count for value in column])
     return Values(count, mean, min(column), max(column))
 
@@ -119,8 +119,8 @@ def _rounded(values: Mapping[float, int]) -> dict[float, int]:
 
 
 def merged(parts: Iterable[Tally]) -> Tally:
-    """What several runs of outcomes of one grader come to together. Which values are counted coarsely, where they are
-    too many, follows from the order.
+    """Merges tallies of one grader. If there are too many distinct values, the order determines which of them are
+    counted coarsely.
     """
     total = Tally()
     for part in parts:
@@ -145,7 +145,7 @@ def merged(parts: Iterable[Tally]) -> Tally:
 
 
 def _add_moments(total: Tally, part: Tally) -> None:
-    """Chan's formula: the means and spreads of two parts give those of both, without cancellation."""
+    """Combines the means and spreads of two parts by Chan's formula, which avoids cancellation."""
     a, n = total.scored, part.scored
     if not a:
         total.mean, total.m2, total.minimum, total.maximum = part.mean, part.m2, part.minimum, part.maximum
@@ -161,7 +161,7 @@ def _add_moments(total: Tally, part: Tally) -> None:
 
 
 def _set_equal(counted: Tally) -> None:
-    """Rounding gives equal scores a spread, and another mean."""
+    """Sets the exact mean and spread of equal scores, which rounding distorts."""
     if counted.minimum == counted.maximum:
         counted.mean, counted.m2 = counted.minimum, 0.0
 
@@ -190,7 +190,9 @@ def _add_options(total: Tally, part: Mapping[str, int]) -> None:
 
 
 def _add_values(total: dict[float, int], part: Mapping[float, int]) -> None:
-    """Beyond so many distinct values, new ones are counted by one significant digit: a tally stays small."""
+    """Adds counts by value. Beyond `MOST_VALUES` distinct values, rounds new ones to one significant digit, which keeps
+    the tally small.
+    """
     if not total:
         total.update(part)
         return
@@ -207,15 +209,15 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def pack(counted: Tally) -> bytes:
-    """A tally as it is kept."""
+    """Encodes a tally for storage."""
     return _encoder.encode(counted)
 
 
 def unpack(kept: bytes) -> Tally:
-    """What `pack` was given."""
+    """Decodes a tally that `pack` encoded."""
     return _decoder.decode(kept)
 
 
 def error_counts(fields: Mapping[str, str]) -> dict[str, int]:
-    """The counts by kind of error among the fields of a batch."""
+    """The number of errors by kind, from the fields of a batch record."""
     return {name.removeprefix("error:"): int(count) for name, count in fields.items() if name.startswith("error:")}

@@ -1,4 +1,4 @@
-"""Everything that is kept, opened once per process."""
+"""All stored data of the service, opened once per process."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from storage.upload_bytes import Underway
 
 
 class Store:
-    """The rooms of the store. Safe to use from several threads."""
+    """The parts of the store. Thread-safe."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Store:
 
 
 def open_store(settings: StorageSettings) -> Store:
-    """The store of these settings, ready for use.
+    """Opens the store of these settings.
 
     Raises:
         UnknownFormat: a newer gradebox wrote the data.
@@ -117,6 +117,6 @@ def open_store(settings: StorageSettings) -> Store:
 
 
 def first_start(store: Store, settings: StorageSettings) -> None:
-    """Makes the default project, and the first API key in the file `api-key` of the data folder."""
+    """Creates the default project, and the first API key in the file `api-key` of the data folder."""
     store.projects.ensure(DEFAULT)
     store.api_keys.ensure_first(settings.data_dir / "api-key")

@@ -1,4 +1,4 @@
-"""What is said of one grader's scores over a batch."""
+"""Summary of one grader's scores over a batch."""
 
 import logging
 import math
@@ -23,18 +23,18 @@ _log = logging.getLogger(__name__)
 
 
 def summary_of(grader: str, weight: float, counted: Tally, past: Sequence[Past] = ()) -> Summary | None:
-    """As `summarise`; None where it fails, which is logged: the outcomes that it is made of are good all the same."""
+    """Like `summarise`, but logs an error and returns None: the outcomes are valid even without a summary."""
     try:
         return summarise(grader, weight, counted, past)
-    except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
+    except Exception:  # noqa: BLE001  # no error in a summary may stop the caller
         _log.exception("the summary of %s could not be made", grader)
         return None
 
 
 def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] = ()) -> Summary:
-    """The summary of a tally, with warnings where the scores may be no reward to train on.
+    """The summary of a tally, with warnings if the scores may be unsuitable as rewards.
 
-    `past` are the grader's last finished batches, known once this one is finished.
+    `past`: the grader's last finished batches; known only once this batch is finished.
     """
     found = concerns(grader, counted, past)
     scores = _sorted(counted)
@@ -68,17 +68,17 @@ def summarise(grader: str, weight: float, counted: Tally, past: Sequence[Past] =
 
 
 def pass_rate(passed: int | None, scored: int) -> float | None:
-    """None where nothing is scored, or nothing was counted."""
+    """The share of scores that pass; None if there are no scores, or passes were not counted."""
     return passed / scored if scored and passed is not None else None
 
 
 def positional_bias(checked: int, detected: int) -> BiasCount | None:
-    """None where no decision was made in both orders."""
+    """The counts of positional bias; None if no decision was made in both orders."""
     return BiasCount(checked=checked, detected=detected) if checked else None
 
 
 def spent(found: Spent | None) -> SpentSummary | None:
-    """What asks came to, as it is shown; None where nothing was asked."""
+    """The cost of asks as the API shows it; None if there were no asks."""
     return SpentSummary(**asdict(found)) if found is not None and found.asks else None
 
 
@@ -87,22 +87,22 @@ def _value(values: Values) -> ValueSummary:
 
 
 def _finite(value: float) -> float | None:
-    """None where scores near the largest float made the sum overflow: JSON has no infinity."""
+    """The value; None if scores near the largest float made the sum overflow, because JSON has no infinity."""
     return value if math.isfinite(value) else None
 
 
 class _Sorted(NamedTuple):
-    """Scores from the lowest to the highest, and how many there are up to each."""
+    """Distinct scores in ascending order, and for each the number of scores up to it."""
 
     values: list[float]
     ranks: list[int]
 
 
 def _sorted(counted: Tally) -> _Sorted:
-    """There may be thousands of values, so what is done with each is done by the library."""
+    """Sorts the values of a tally, with library functions only, because there may be thousands of values."""
     values = sorted(counted.values)
     ranks = list(accumulate(map(counted.values.__getitem__, values)))
-    # Rounding may carry scores past the extremes, which are exact.
+    # Rounding may move scores beyond the extremes, which are exact.
     below, above = bisect_left(values, counted.minimum), bisect_right(values, counted.maximum)
     values[:below] = [counted.minimum] * below
     values[above:] = [counted.maximum] * (len(values) - above)
@@ -110,7 +110,7 @@ def _sorted(counted: Tally) -> _Sorted:
 
 
 def _quantiles(scores: _Sorted) -> dict[str, float]:
-    """The smallest score that at least this share of the scores does not exceed."""
+    """For each share, the smallest value that at least this share of the scores does not exceed."""
     values, ranks = scores
     return {name: values[bisect_left(ranks, share * ranks[-1])] for name, share in QUANTILES.items()}
 
@@ -125,22 +125,22 @@ def _histogram(scores: _Sorted, low: float, high: float) -> list[HistogramBin]:
 
 
 def bin_of(score: float, low: float, high: float) -> int:
-    """The number of the bin that counts a score, in the histogram of scores from `low` to `high`: as `_histogram` has
-    it, of the score rounded as tallies round it.
+    """The number of the bin that counts a score in the histogram of scores from `low` to `high`. Matches `_histogram`:
+    the score is rounded as in a tally.
     """
     rounded = min(max(float(f"{score:.3g}"), low), high)
     return min(int(_share(rounded, low, high) * BINS), BINS - 1)
 
 
 def bins(low: float, high: float, counts: Sequence[int]) -> list[HistogramBin]:
-    """Bins of equal width between the extremes, with so many scores in each; one where the extremes are equal."""
+    """Bins of equal width between the extremes, one per count. Callers pass one count if the extremes are equal."""
     number = len(counts)
     edges = sorted([low, *(_edge(low, high, step / number) for step in range(1, number)), high])
     return [HistogramBin(low=edges[i], high=edges[i + 1], count=counts[i]) for i in range(number)]
 
 
 def weighted_mean(summaries: Sequence[Summary]) -> float | None:
-    """The sum of weight times mean; None where a grader has none."""
+    """The sum of weight times mean; None if there is no grader or one has no mean."""
     means = [(summary.weight, summary.mean) for summary in summaries]
     if not means or any(mean is None for _, mean in means):
         return None
@@ -148,14 +148,14 @@ def weighted_mean(summaries: Sequence[Summary]) -> float | None:
 
 
 def _share(score: float, low: float, high: float) -> float:
-    """How far a score is on the way from low to high, from 0 to 1."""
+    """The position of a score between low and high, from 0 to 1."""
     if low == high:
         return 0.0
     if math.isfinite(high - low):
-        return (score - low) / (high - low)  # not 0: two floats that differ have a difference
-    return (score / 2 - low / 2) / (high / 2 - low / 2)  # they are more than the largest float apart
+        return (score - low) / (high - low)  # high - low is not 0: the difference of unequal floats never is
+    return (score / 2 - low / 2) / (high / 2 - low / 2)  # high - low exceeds the largest float
 
 
 def _edge(low: float, high: float, share: float) -> float:
-    """Rounding may carry an edge past its neighbours, and over the largest float."""
+    """The edge of a bin, clamped: rounding may move it beyond low or high, or overflow."""
     return min(max(low * (1 - share) + high * share, low), high)

@@ -1,4 +1,4 @@
-"""The statistics of batches that are not frozen: a tally for each unit, of which the first hold several together."""
+"""The statistics of batches that are not frozen: one tally per unit, the first of which may be merged into one."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,29 +10,29 @@ from storage import names
 from storage.connection import script
 from storage.statistics import Tally, merged, pack, unpack
 
-MOST = 8  # of one grader of a batch; then they are merged into one
+MOST = 8  # tallies of one grader of a batch; then they are merged into one
 
 
 class Tallies:
-    """Of all batches. The script `complete` adds to them."""
+    """The tallies of all batches. The script `complete` adds tallies."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
         self._merge = script(redis, "merge")
 
     def ask(self, pipe: Pipeline, batch_id: str, grader_number: int) -> None:
-        """Asks in `pipe` for what `read` takes."""
+        """Adds the command to `pipe` whose reply `read` takes."""
         pipe.lrange(names.tallies(batch_id, grader_number), 0, -1)
 
     def of(self, batch_id: str, graders: int) -> list[Tally]:
-        """The tally of each grader of a batch, as far as it is done."""
+        """The tally of each grader of a batch, over the units completed so far."""
         with self._redis.pipeline() as pipe:
             for number in range(graders):
                 self.ask(pipe, batch_id, number)
             return [read(kept) for kept in pipe.execute()]
 
     def merge(self, batch_id: str, grader_number: int) -> None:
-        """Puts one tally in the place of those that there are. Nothing is done where another was faster."""
+        """Replaces the tallies of a grader by one merged tally. Does nothing if another process did so first."""
         with self._redis.pipeline() as pipe:
             self.ask(pipe, batch_id, grader_number)
             pipe.hget(names.batch(batch_id), f"merges:{grader_number}")
@@ -43,5 +43,5 @@ class Tallies:
 
 
 def read(kept: Sequence[bytes]) -> Tally:
-    """One grader's tally, from those that are kept of it."""
+    """Merges the stored tallies of one grader."""
     return merged(map(unpack, kept))

@@ -1,18 +1,18 @@
-"""How many bytes the uploads of each project have brought that are not accepted yet. Of this process alone."""
+"""Bytes received by the uploads of each project that are not accepted yet, in this process."""
 
 import threading
 from collections import Counter
 
 
 class Underway:
-    """Thread-safe."""
+    """Counts the bytes of each project. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._bytes: Counter[str] = Counter()
 
     def add(self, project: str, size: int) -> int:
-        """Counts so many bytes more, or fewer. Returns how many the project has now."""
+        """Adds `size` bytes, or subtracts them if it is negative. Returns the total of the project."""
         with self._lock:
             self._bytes[project] += size
             total = self._bytes[project]

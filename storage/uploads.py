@@ -1,4 +1,4 @@
-"""Uploads on their way into the spool: payloads of batches, cut into chunks as they pass, and data of environments."""
+"""Uploads into the spool: payloads of batches, cut into chunks while they stream, and data of environments."""
 
 import hashlib
 from collections.abc import Callable
@@ -26,19 +26,19 @@ _CHECK_BYTES = 1024 * 1024
 
 
 class SpoolUpload:
-    """One file. Either it is finished, and then accepted, or nothing is left of it.
+    """The upload of one file. It is finished and then accepted, or its file is removed.
 
-    Once it is finished, its file stays: should the answer of Redis be lost, it may have been accepted.
+    A finished file stays: even if the reply of Redis is lost, the upload may have been accepted.
 
     Attributes:
-        id: what its file is called.
-        size: how many bytes have come.
+        id: the name of the file.
+        size: the number of bytes received.
     """
 
     def __init__(self, store: Store, project: str, writing: Callable[[str], AbstractContextManager[IO[bytes]]]) -> None:
         """`writing` is the method of the spool that opens the file."""
         self._project = project
-        self._counted = 0  # bytes of it, as under way
+        self._counted = 0  # bytes of it that `store.underway` counts
         self.id = store.orphan_files.begin()
         self.size = 0
         self._store = store
@@ -49,11 +49,11 @@ class SpoolUpload:
         self._file = self._open.enter_context(writing(self.id))
 
     def write(self, *pieces: bytes | bytearray) -> None:
-        """Takes the next bytes.
+        """Appends bytes.
 
         Raises:
-            QuotaExceeded: the project has more under way than it may keep.
-            OSError: the spool cannot be written.
+            QuotaExceeded: the project's uploads in progress exceed its quota.
+            OSError: the spool is not writable.
         """
         self._stay_alive()
         if self._unchecked >= _CHECK_BYTES:
@@ -67,7 +67,7 @@ class SpoolUpload:
             self.size += len(piece)
 
     def _count(self) -> None:
-        """Raises QuotaExceeded where what the project has under way is more than it may keep."""
+        """Counts the new bytes. Raises QuotaExceeded if the project's uploads in progress exceed its quota."""
         more, self._counted = self.size - self._counted, self.size
         self._store.backlog.check_uploads(self._project, self._store.underway.add(self._project, more))
 
@@ -78,14 +78,14 @@ class SpoolUpload:
     def _stay_alive(self) -> None:
         if monotonic() - self._renewed > _RENEW_S:
             self._renewed = monotonic()
-            with suppress(RedisError):  # it is asked again, at the latest when the upload has arrived
+            with suppress(RedisError):  # renewed again later, at the latest in `close`
                 self._store.orphan_files.renew(self.id)
 
     def close(self) -> None:
-        """Has the file on disk, and keeps it.
+        """Finishes the upload: its file is on disk and stays.
 
         Raises:
-            Refused: nothing came for so long that it was swept away.
+            Refused: no bytes arrived for so long that the upload was removed.
         """
         self._open.close()
         if not self._store.orphan_files.renew(self.id):
@@ -94,18 +94,18 @@ class SpoolUpload:
         self._forget()
 
     def abandon(self) -> None:
-        """Leaves nothing, unless it is finished."""
+        """Removes the file, unless the upload is finished."""
         if self._finished:
             return
         self._forget()
-        with suppress(OSError):  # a disk that is full takes the last bytes no more, and they are not wanted
+        with suppress(OSError):  # a full disk refuses the last bytes, which are not needed
             self._open.close()
         self._store.spool.remove(self.id)
         self._store.orphan_files.swept(self.id)
 
 
 class DataUpload(SpoolUpload):
-    """What is to lie beside the packages of an environment."""
+    """The upload of data for an environment."""
 
     def __init__(self, store: Store, project: str) -> None:
         store.environment_data.check_room(project)
@@ -113,22 +113,22 @@ class DataUpload(SpoolUpload):
         self._hash = hashlib.sha256()
 
     def write(self, *pieces: bytes | bytearray) -> None:
-        """As for others."""
+        """Appends bytes, as in the base class."""
         for piece in pieces:
             self._hash.update(piece)
         super().write(*pieces)
 
     @property
     def sha256(self) -> str:
-        """Of what has come."""
+        """The SHA-256 of the bytes received, in hexadecimal."""
         return self._hash.hexdigest()
 
 
 class Upload(SpoolUpload):
-    """The payload of a batch.
+    """The upload of the payload of a batch.
 
     Attributes:
-        batch_id: what the batch will be called.
+        batch_id: the id of the future batch.
     """
 
     def __init__(
@@ -144,20 +144,20 @@ class Upload(SpoolUpload):
         self._cutter = Cutter(line_bytes=line_bytes, chunk_lines=chunk_lines)
 
     def write(self, *pieces: bytes | bytearray) -> None:
-        """As for others.
+        """Appends bytes, as in the base class.
 
         Raises:
-            TooLarge: a line, their number or the whole is over its limit.
+            TooLarge: a line, the number of lines or the whole payload exceeds its limit.
         """
         for piece in pieces:
             self._cutter.feed(piece)
         super().write(*pieces)
 
     def finish(self) -> list[Chunk]:
-        """The chunks; the payload is on disk then.
+        """Finishes the upload, with the payload on disk. Returns its chunks.
 
         Raises:
-            Refused: there is no line in it, or nothing came for so long that it was swept away.
+            Refused: the payload has no line, or no bytes arrived for so long that the upload was removed.
         """
         chunks = self._cutter.finish()
         self.close()

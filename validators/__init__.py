@@ -6,7 +6,8 @@
     execution   the module body runs and leaves `grade` a coroutine function
     test_run    `grade`, awaited on threads, returns finite numbers
 
-The checks run inside a sandbox, which mounts this package: standard library only, and nothing about isolation.
+The checks run inside a sandbox, which mounts this package. It uses only the standard library and does not deal with
+isolation.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The state that the checks share: the source and what is known of it."""
+"""The state that the checks share: the source and the results of the checks."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ FILENAME = "grader.py"
 
 
 class Candidate:
-    """A source and what the checks found so far. Each check sets the attributes that the next one reads."""
+    """A source and the results of the checks so far. Each check sets the attributes that the next one reads."""
 
     def __init__(self, source: bytes, packages: str = "") -> None:
-        """`packages` is the folder of the packages that it may import, where there are some."""
+        """`packages`: the folder of the packages that the source may import; empty if there are none."""
         self.source = source
         self.packages = packages
         self.warnings: list[str] = []
         self.asks: tuple[str, ...] = ()
-        self.groups = False  # whether it grades threads that belong together, as a list
+        self.groups = False  # whether `grade` takes a list of threads that belong together
         self.text: str
         self.tree: _ast.Module
         self.code: CodeType
@@ -29,7 +29,7 @@ class Candidate:
 
 
 class CheckFailed(Exception):
-    """A check failed. The message says what to do."""
+    """A check failed. The message describes the remedy."""
 
     def __init__(self, message: str, line: int = 0, column: int = 0, trace: str = "") -> None:
         super().__init__(message)

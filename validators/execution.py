@@ -36,7 +36,7 @@ def check(candidate: Candidate) -> str:
 
 
 def _asks() -> tuple[str, ...]:
-    """What the module body has named that `grade` may ask."""
+    """The models and endpoints that the module body named for `grade` to ask."""
     asking = sys.modules.get("gradebox.asks.asking")
     return asking.settle() if asking is not None else ()
 
@@ -53,7 +53,7 @@ def _module(candidate: Candidate) -> ModuleType:
 
 
 class _Loader:
-    """Gives the source to `linecache`, which `traceback` and `inspect` use."""
+    """Provides the source to `linecache`, which `traceback` and `inspect` use."""
 
     def __init__(self, text: str) -> None:
         self._text = text

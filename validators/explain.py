@@ -1,4 +1,4 @@
-"""Formats a grader's exception for its author: only frames of the grader, and a hint what to do."""
+"""Formats a grader's exception for its author: only frames of the grader, and a hint at the remedy."""
 
 import sys
 from types import TracebackType
@@ -46,7 +46,7 @@ def _text_of(error: BaseException) -> str:
 
 
 def _frames(error: BaseException) -> list[tuple[int, str]]:
-    """(line, function) of each frame of the grader, outermost first; only both ends of a long recursion."""
+    """(line, function) of each frame of the grader, outermost first. Omits the middle of a long recursion."""
     frames: list[tuple[int, str]] = []
     trace: TracebackType | None = _TRACEBACK.__get__(error)
     while trace is not None:

@@ -1,4 +1,4 @@
-"""Warns of imports, and of managers of `multiprocessing`, that fail in a sandbox, at any place in the source.
+"""Warns of imports and of `multiprocessing` managers that fail in a sandbox, anywhere in the source.
 
 If the grader catches the error, its scores may differ from those on its author's machine.
 """
@@ -39,8 +39,8 @@ _NO_MANAGER = (
 
 
 def warnings(tree: _ast.Module, packages: str = "") -> list[str]:
-    """A warning for each module that is missing in the sandbox or needs a network. `packages` is the folder of those
-    that the grader may import, where there are some.
+    """A warning for each module that is missing in the sandbox or needs a network. `packages`: the folder of the
+    packages that the grader may import; empty if there are none.
     """
     told: dict[str, str] = {}
     managers: list[int] = []
@@ -65,7 +65,7 @@ def _is_there(top: str, packages: str) -> bool:
 
 
 def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and module of each import, also inside functions and classes. Expressions cannot contain imports."""
+    """Line and module of each import, including those in functions and classes. Expressions cannot contain imports."""
     waiting: list[_ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -81,7 +81,7 @@ def _imported(tree: _ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def _uses(tree: _ast.Module, attribute: str) -> Iterator[int]:
-    """The lines that have it, of anything."""
+    """The lines that access this attribute on any object."""
     waiting: list[object] = [tree]
     while waiting:
         node = waiting.pop()

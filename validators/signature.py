@@ -1,6 +1,6 @@
 """Check 3: `grade` has exactly one parameter, of any name. Unexpected annotations are warnings.
 
-Where the parameter is annotated as a list of threads, and what is returned as a list, it grades groups: completions
+If the parameter is annotated as a list of threads and the return value as a list, `grade` grades groups: completions
 that belong together.
 """
 
@@ -39,10 +39,10 @@ def check(candidate: Candidate) -> str:
 
 
 def _takes_groups(parameter: _ast.arg, definition: _ast.AsyncFunctionDef) -> bool:
-    """Whether it takes a list of threads, and so returns a list of scores.
+    """Whether `grade` takes a list of threads and returns a list of scores.
 
     Raises:
-        CheckFailed: one annotation says so, and the other does not.
+        CheckFailed: only one of the two annotations is a list.
     """
     name = parameter.arg[:100]
     takes, returns = _in_list(parameter.annotation) == "StringThread", _in_list(definition.returns) is not None
@@ -74,8 +74,9 @@ def _warnings(parameter: _ast.arg, definition: _ast.AsyncFunctionDef) -> list[st
 
 
 def _in_list(node: _ast.AST | None) -> str | None:
-    """What a list holds, by its last name, and "" where that is no name: `list[StringThread]`,
-    `typing.List[gradebox.StringThread]` and `"list[StringThread]"` hold the same. None where this is no list.
+    """The last name of a list's element type, or "" if the element type is not a name. None if this is not a list.
+
+    `list[StringThread]`, `typing.List[gradebox.StringThread]` and `"list[StringThread]"` have the same result.
     """
     node = _unquoted(node)
     if _annotation(node) in _LISTS:
@@ -87,13 +88,13 @@ def _in_list(node: _ast.AST | None) -> str | None:
 
 
 def _unquoted(node: _ast.AST | None) -> _ast.AST | None:
-    """The annotation that a string holds."""
+    """Parses an annotation that is a string; returns any other annotation unchanged."""
     if not isinstance(node, _ast.Constant) or not isinstance(node.value, str) or len(node.value) > _LONGEST:
         return node
     try:
         parsed = compile(node.value.strip(), "annotation", "eval", _ast.PyCF_ONLY_AST)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return node  # Python does not mind
+        return node  # Python does not reject it either
     return parsed.body if isinstance(parsed, _ast.Expression) else node
 
 

@@ -1,7 +1,7 @@
 """Check 2: the source has a top-level `async def grade`.
 
-A definition inside `if`, `try`, `with`, `for`, `while` or `match` at module level counts, one inside a function
-or a class does not.
+A definition inside `if`, `try`, `with`, `for`, `while` or `match` at module level counts. One inside a function or a
+class does not count.
 """
 
 import _ast
@@ -14,7 +14,7 @@ _EXAMPLE = "Write `async def grade(thread: StringThread) -> float:` at the top l
 
 
 def check(candidate: Candidate) -> str:
-    """Takes the last top-level definition of `grade`, the one that Python leaves bound."""
+    """Selects the last top-level definition of `grade`, which is the one that Python leaves bound."""
     definitions = [node for node in _top_level(candidate.tree.body) if getattr(node, "name", None) == "grade"]
     if not definitions:
         raise CheckFailed(_missing(candidate.tree))
@@ -36,7 +36,7 @@ _Definition = _ast.FunctionDef | _ast.AsyncFunctionDef | _ast.ClassDef
 
 
 def _top_level(body: list[_ast.stmt]) -> Iterator[_Definition]:
-    """Definitions in source order, also inside blocks without a scope of their own."""
+    """Definitions in source order, including those in blocks that do not open a scope."""
     waiting: list[_ast.AST] = list(reversed(body))
     while waiting:
         node = waiting.pop()

@@ -1,6 +1,6 @@
 """Check 5: `grade`, awaited on threads, returns finite numbers, and the same ones in a second run.
 
-This module checks results. The run itself is like that of a batch.
+This module only checks results. The threads are scored in the same way as those of a batch.
 """
 
 import re
@@ -19,8 +19,8 @@ DEFAULT_GROUP = b'{"prompt":"What is 2+2?","completions":["4","It is 5."]}'
 
 
 class Run(NamedTuple):
-    """The result of one thread of the test run: a score, or an error with its trace; or that the grader does not apply
-    to it, and why. Of a group, `scores` are those of its completions.
+    """The result of one thread of the test run: a score, an error with its trace, or the reason why the grader does
+    not apply. For a group, `scores` are the scores of its completions.
     """
 
     score: float | None
@@ -32,8 +32,8 @@ class Run(NamedTuple):
 
 
 def check(runs: Sequence[Run], source: str = "") -> str:
-    """Fails unless every thread has a score, or the grader does not apply to it. `source` is empty unless the default
-    thread was graded.
+    """Fails if a thread has no score although the grader applies to it. `source` is empty unless the default thread was
+    graded.
     """
     for number, run in enumerate(runs):
         if run.score is None and run.not_applicable is None:
@@ -85,7 +85,7 @@ def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
 
 
 def _told(run: Run) -> str:
-    """The score; of a group, as many as a warning has room for."""
+    """The score as text; for a group, the first few scores."""
     if not run.scores:
         return str(run.score)
     told = ", ".join(map(str, run.scores[:_MOST_TOLD]))
