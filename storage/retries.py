@@ -117,7 +117,7 @@ class Retries:
         those of a million threads take seconds.
 
         Raises:
-            NotFound: the project has no such batch.
+            NotFound: the project does not have this batch.
             Conflict: it was cancelled, one of its graders was deleted, or it cannot be retried now.
             TooLarge, QueueFull: the project has too many completions waiting.
             OSError: the outcomes could not be read.

@@ -1,4 +1,4 @@
-"""The statistics of batches that are not frozen: one tally per unit, the first of which may be merged into one."""
+"""The statistics of batches that are not frozen: one tally per unit, except that the first ones may be merged."""
 
 from collections.abc import Sequence
 from typing import Any

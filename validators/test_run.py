@@ -71,7 +71,7 @@ def _hint(run: Run, source: str) -> str:
 
 
 def warnings(first: Sequence[Run], second: Sequence[Run]) -> list[str]:
-    """A warning for each thread whose score differs between the two runs: such a reward is noise."""
+    """A warning for each thread whose score differs between the two runs: an unstable reward is noise."""
     found = []
     for number, (one, two) in enumerate(zip(first, second, strict=True)):
         if (one.score, one.scores) != (two.score, two.scores) and one.score is not None:

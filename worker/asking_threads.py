@@ -1,4 +1,4 @@
-"""The threads of a worker of the lane `asking`: each has a chunk in flight, which mostly waits for models."""
+"""The threads of a worker in the lane `asking`: each has a chunk in flight, which mostly waits for models."""
 
 import threading
 
@@ -9,25 +9,25 @@ from worker.context import WorkerContext
 from worker.scoring_loop import ScoringLoop
 
 _PAUSE_S = 1.0
-_LOOK_S = 0.25  # after which it is seen that the worker's own loop answers calls again
+_LOOK_S = 0.25  # the interval of checks whether the worker's main loop answers calls again
 
 _log = structlog.get_logger(__name__)
 
 
 class AskingThread(threading.Thread):
-    """Sleeps until there are units, and scores them beside the worker's own loop."""
+    """Sleeps until there are units, and scores them in parallel with the worker's main loop."""
 
     def __init__(self, context: WorkerContext, number: int) -> None:
         super().__init__(name=f"asking-{number}", daemon=True)
         self._worker = context
 
     def run(self) -> None:
-        """Serves until the worker is told to stop."""
+        """Scores units until the worker stops."""
         while not self._worker.stopping.is_set():
             self._worker.heartbeat.called.wait()
             try:
                 self._serve()
-            except Exception:  # noqa: BLE001  # one unit's fault must not take the thread from the others
+            except Exception:  # noqa: BLE001  # an error in one unit must not end the thread
                 _log.exception("a chunk was interrupted", goes_on_in_s=_PAUSE_S)
                 self._worker.stopping.wait(_PAUSE_S)
 
@@ -38,20 +38,20 @@ class AskingThread(threading.Thread):
                 pass
 
     def end(self) -> None:
-        """Ends the thread once the worker is told to stop; the unit at hand may take as long as one may then."""
+        """Ends the thread once `stopping` is set; waits up to `stop_s` for the current unit."""
         self._worker.heartbeat.called.set()
         self.join(timeout=self._worker.stop_s)
 
 
 class AskingCalls(threading.Thread):
-    """Answers calls for the worker while its own loop has a unit, and wakes the threads that have none."""
+    """Answers calls for the worker while its main loop has a unit, and wakes the threads that have none."""
 
     def __init__(self, context: WorkerContext) -> None:
         super().__init__(name="asking-calls", daemon=True)
         self._worker = context
 
     def run(self) -> None:
-        """Answers until the worker is told to stop."""
+        """Answers calls until the worker stops."""
         stopping, scoring = self._worker.stopping, self._worker.scoring
         while not stopping.is_set():
             scoring.wait()
@@ -69,9 +69,9 @@ class AskingCalls(threading.Thread):
         self._worker.heartbeat.called.set()
         dispatch.forget(job)
         if not self._worker.scoring.is_set() or self._worker.stopping.is_set():
-            dispatch.call()  # the worker's own loop may be the only one that is free; or it is another worker's now
+            dispatch.call()  # repeat the call, for the main loop, which may be free now, or for another worker
 
     def end(self) -> None:
-        """Ends the thread once the worker is told to stop."""
+        """Ends the thread once `stopping` is set."""
         self._worker.scoring.set()
         self.join(timeout=self._worker.stop_s)

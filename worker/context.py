@@ -1,4 +1,6 @@
-"""What the jobs of one worker process share. RQ names a job by its function alone, so it is found here."""
+"""The state that the jobs of one worker process share. An RQ job is only the name of a function, so the function looks
+the state up here.
+"""
 
 import threading
 from dataclasses import dataclass, field
@@ -19,11 +21,11 @@ class WorkerContext:
     """One worker process.
 
     Attributes:
-        stopping: is set once it has been told to stop.
-        stop_s: how many seconds that may take.
-        scoring: is set while the worker's own loop has a unit, and answers no calls.
-        asker: answers what graders ask; None in a worker whose batches ask nothing.
-        starving: is set when a unit takes long while a project waits that has no lease.
+        stopping: set once the process must stop.
+        stop_s: the number of seconds that stopping may take.
+        scoring: set while the worker's main loop has a unit and answers no calls.
+        asker: answers the asks of graders; None in a worker whose batches ask nothing.
+        starving: set when a unit takes long while a project without a lease waits.
     """
 
     store: Store
@@ -39,7 +41,7 @@ class WorkerContext:
 
     @property
     def lane(self) -> Lane:
-        """Which batches it scores."""
+        """The lane of the batches that it scores."""
         return self.dispatch.lane
 
 
@@ -52,7 +54,7 @@ def current() -> WorkerContext:
     """The context of this process.
 
     Raises:
-        RuntimeError: the process is no worker of gradebox, but RQ's own.
+        RuntimeError: the process is a plain RQ worker, not a worker of gradebox.
     """
     if not _current:
         raise RuntimeError("no sandboxes were set up in this process: start workers with `gradebox worker`")

@@ -1,4 +1,4 @@
-"""Puts lease jobs on RQ's queue. A job carries nothing: a worker that gets one takes units until none is left."""
+"""Puts lease jobs on RQ's queue. A job carries no data: it calls a worker, which takes units until none is left."""
 
 from collections.abc import Sequence
 
@@ -20,13 +20,13 @@ from storage.store import Store
 QUEUES: dict[Lane, str] = {"": "gradebox", "asking": "gradebox-asking"}
 _DRAIN = "worker.jobs.drain"
 _KEEP_FAILED_S = 3600
-_KEEP_S = 86400  # so that nothing stays of a job whose worker was killed as it took it; heartbeats find its work
+_KEEP_S = 86400  # removes a job whose worker was killed while taking it; heartbeats find its work
 
 _log = structlog.get_logger(__name__)
 
 
 class Dispatch:
-    """The queues that workers listen on; `lane` is that of the worker that calls and answers."""
+    """The queues that workers take jobs from. `call` and `answer` use the queue of `lane`, which is this worker's."""
 
     def __init__(self, store: Store, lane: Lane = "") -> None:
         self._store = store
@@ -47,9 +47,9 @@ class Dispatch:
         terms: AskTerms = NO_TERMS,
         feedback_of: FeedbackOf | None = None,
     ) -> Batch:
-        """Makes an uploaded batch known, and calls as many workers as it has units for, in one transaction.
+        """Accepts an uploaded batch, and calls as many workers as it has units for, in one transaction.
 
-        As `Batches.accept`, and it may raise the same.
+        Arguments and exceptions are those of `Batches.accept`.
         """
         units = len(wanted) * len(chunks)
         lane = lane_of(wanted)
@@ -68,10 +68,10 @@ class Dispatch:
         return batch
 
     def retry(self, project: str, batch_id: str) -> Batch:
-        """Has the retryable outcomes of a finished batch scored again, and calls workers for them. A call that is lost
-        is made by the next heartbeat.
+        """Restarts a finished batch to score its retryable outcomes again, and calls workers. If the call is lost, the
+        next heartbeat repeats it.
 
-        As `Retries.begin`, and it may raise the same.
+        Result and exceptions are those of `Retries.begin`.
         """
 
         def call(lane: Lane, units: int) -> None:
@@ -83,31 +83,31 @@ class Dispatch:
         return self._store.retries.begin(project, batch_id, call)
 
     def _call_for(self, lane: Lane, units: int, pipe: Pipeline) -> None:
-        """Calls as many workers of a lane as there are units for."""
+        """Calls one worker of the lane per unit, but no more workers than there are."""
         workers = max(1, len(self._store.processes.workers(lane)))
         for _ in range(min(units, workers)):
             _enqueue(self._queues[lane], pipe)
         pipe.eval(lua("calm"), 0, self._queues[lane].key, workers, Job.key_for(""))
 
     def call(self) -> None:
-        """Calls one worker, unless one is called already."""
+        """Calls one worker, unless a call is queued already."""
         if not len(self._queue):
             _enqueue(self._queue, None)
 
     def answer(self, wait_s: float) -> str | None:
-        """Takes a job off the queue, for a worker that is in such a job already: all of them are alike.
+        """Takes a job off the queue for a worker that is already executing one, because all jobs are alike.
 
-        Returns the job's id, which is to be forgotten, or None where none came within so many seconds.
+        Returns the job's id, which the caller passes to `forget`, or None if no job arrives within `wait_s` seconds.
         """
         try:
-            # RQ means whole seconds; Redis takes fractions.
+            # RQ declares whole seconds; Redis accepts fractions.
             _, job_id = Queue.lpop([self._queue.key], wait_s, self._store.redis)  # type: ignore[arg-type]
         except DequeueTimeout:
             return None
         return text(job_id)
 
     def forget(self, job_id: str) -> None:
-        """Removes what is left of a job that was answered."""
+        """Deletes the record of a job that was answered."""
         self._store.redis.unlink(Job.key_for(job_id))
 
 

@@ -1,6 +1,6 @@
-"""`python -m worker.health`: exits 0 when a worker of this host can do its work, else 1, and says what is wrong.
+"""`python -m worker.health`: exits with 0 if a worker of this host can do its work, else with 1, and prints problems.
 
-It only reads: each worker process tells every few seconds how it is, whatever it is doing.
+It only reads the records in Redis, which each worker process updates every few seconds, even while it is busy.
 """
 
 import socket
@@ -14,7 +14,7 @@ from storage.settings import StorageSettings
 
 
 def main() -> int:
-    """Asks Redis. Returns the exit code."""
+    """Reads the records of the workers from Redis. Returns the exit code."""
     try:
         processes = Processes(connect(StorageSettings().redis_url))
         workers = [worker for lane in ROLES for worker in processes.workers(lane)]

@@ -1,4 +1,4 @@
-"""Keeps this worker's leases, and gives back the leases of workers that died."""
+"""Renews this worker's leases, and gives back the leases of workers that died."""
 
 import threading
 from time import monotonic
@@ -17,11 +17,11 @@ _log = structlog.get_logger(__name__)
 
 
 class Heartbeat(threading.Thread):
-    """A thread of every worker process.
+    """The heartbeat thread of a worker process.
 
     Attributes:
-        leases: those of the units that the process has at hand.
-        called: is set when units wait.
+        leases: the leases of the units that the process is working on.
+        called: set when units wait.
     """
 
     def __init__(self, store: Store, dispatch: Dispatch, metrics: Metrics, beat_s: float = BEAT_S) -> None:
@@ -36,26 +36,28 @@ class Heartbeat(threading.Thread):
         self._beaten_at = monotonic()
 
     def trouble(self) -> str | None:
-        """What is wrong with it, or None."""
+        """A message if the leases were not renewed for five intervals; else None."""
         silent_s = monotonic() - self._beaten_at
         if silent_s < _SILENT_BEATS * self._beat_s:
             return None
         return f"the leases of this worker were not renewed for {silent_s:.0f} s: see its log"
 
     def run(self) -> None:
-        """Beats until it is ended."""
+        """Beats until `end` is called."""
         while not self._ended.wait(self._beat_s):
             try:
                 self.beat()
             except (RedisError, OSError) as error:
                 _log.warning("a heartbeat failed", next_in_s=self._beat_s, error=str(error))
-            except Exception:  # noqa: BLE001  # without a heartbeat all that the worker scores would be lost
+            except Exception:  # noqa: BLE001  # without heartbeats, leases expire and all scores are lost
                 _log.exception("a heartbeat failed", next_in_s=self._beat_s)
             else:
                 self._beaten_at = monotonic()
 
     def beat(self) -> None:
-        """One beat. Work that waits while no job calls for a worker is healed here: jobs can be lost, leases not."""
+        """Renews the leases, gives back expired leases of any worker, and calls a worker if units wait, because jobs
+        can be lost, but leases cannot.
+        """
         found = self._store.leases.beat(list(self.leases), self._dispatch.lane)
         self._metrics.given_back.inc(found.returned)
         if found.waiting:

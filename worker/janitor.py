@@ -1,4 +1,4 @@
-"""The thread of a worker process in which its janitor looks around."""
+"""The thread of a worker process that runs its janitor."""
 
 import threading
 
@@ -13,7 +13,7 @@ _log = structlog.get_logger(__name__)
 
 
 class JanitorThread(threading.Thread):
-    """Apart from the heartbeat, which must not wait for files to be removed."""
+    """Runs the janitor periodically. Separate from the heartbeat, which must not wait until files are removed."""
 
     def __init__(self, janitor: Janitor, round_s: float = ROUND_S) -> None:
         super().__init__(name="janitor", daemon=True)
@@ -22,15 +22,15 @@ class JanitorThread(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Looks until it is ended."""
+        """Runs a round every few seconds until `end` is called."""
         while not self._ended.wait(self._round_s):
             try:
                 self._janitor.look()
             except (RedisError, OSError) as error:
                 _log.warning("the janitor was interrupted", goes_on_in_s=self._round_s, error=str(error))
-            except Exception:  # noqa: BLE001  # else nothing is tidied any more
+            except Exception:  # noqa: BLE001  # else the cleanup stops for good
                 _log.exception("the janitor was interrupted", goes_on_in_s=self._round_s)
 
     def end(self) -> None:
-        """Ends the thread after the round at hand, which may take a while and can be broken off."""
+        """Ends the thread after the current round. Does not wait: a round may be long, and may be interrupted."""
         self._ended.set()

@@ -1,4 +1,4 @@
-"""The one job: take units until none is left."""
+"""The only RQ job: take units until none is left."""
 
 import time
 from contextlib import suppress
@@ -14,13 +14,13 @@ from worker.scoring_loop import ScoringLoop
 TURN_S = 60.0
 _READ_S = 0.05
 _LINGER_S = 1.0
-_STOP_S = 0.25  # after which a worker that waits sees that it is to stop
+_STOP_S = 0.25  # the interval at which a waiting worker checks whether it must stop
 
 _log = structlog.get_logger(__name__)
 
 
 def drain() -> None:
-    """Takes units until none is left and none comes, or for a minute: RQ's own upkeep is done between jobs."""
+    """Takes units until none is left and no call arrives, or for a minute: RQ does its maintenance between jobs."""
     context = current()
     ends = time.monotonic() + TURN_S
     with ScoringLoop(context) as loop:
@@ -34,7 +34,7 @@ def drain() -> None:
             if time.monotonic() > ends or not _called_again(context, loop):
                 break
     if context.stopping.is_set():
-        # What was given back, and a call that was answered in that moment, are another worker's now.
+        # On shutdown, wake another worker for the units we gave back and for any call we answered.
         with suppress(RedisError):  # Redis may be stopping too; a heartbeat finds the work
             context.dispatch.call()
 
@@ -48,15 +48,15 @@ def _work(context: WorkerContext, loop: ScoringLoop) -> bool:
 
 
 def _called_again(context: WorkerContext, loop: ScoringLoop) -> bool:
-    """Waits a moment for the next call: to RQ, starting and ending a job is as much work as a small batch."""
+    """Waits a moment for the next call: in RQ, starting and ending a job costs as much as a small batch."""
     if _called(context, _READ_S):
         return True
-    loop.cache.unload()  # not at once: clients that waited for the batch now read its outcomes
+    loop.cache.unload()  # not earlier: right after a batch, clients that waited for it read its outcomes
     return _called(context, _LINGER_S)
 
 
 def _called(context: WorkerContext, wait_s: float) -> bool:
-    """Whether there is another call for a worker within so many seconds; it is answered then."""
+    """Whether a call arrives within `wait_s` seconds. Answers it."""
     ends = time.monotonic() + wait_s
     while not context.stopping.is_set() and (left := ends - time.monotonic()) > 0:
         job = retry_redis(context, partial(context.dispatch.answer, min(left, _STOP_S)))

@@ -1,4 +1,4 @@
-"""What a worker keeps from one unit to the next: the plans of batches, and the sandbox with a loaded grader."""
+"""The state that a worker keeps between units: the plans of batches, and the sandbox with a loaded grader."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -19,12 +19,12 @@ from storage.leases import Lease
 from storage.store import Store
 
 _PLANS = 64
-_PLACE_S = 1.0  # that a sandbox's place is waited for: the worker's other loop has it, for as long as its batch lasts
+_PLACE_S = 1.0  # wait for a sandbox's place, which the worker's other loop may hold for as long as its batch lasts
 
 
 @dataclass(frozen=True)
 class LoadedGrader:
-    """A grader in a sandbox, with what one batch left in it; one that asks has a sandbox for each step alone."""
+    """A grader in a sandbox, with the state that one batch left in it. A grader that asks gets a sandbox per step."""
 
     batch: str
     source: str
@@ -34,7 +34,7 @@ class LoadedGrader:
 
 
 class GraderCache:
-    """Keeps the sandbox of the last unit open, because the next one is most often of the same batch and grader."""
+    """Keeps the sandbox of the last unit open, because the next unit usually has the same batch and grader."""
 
     def __init__(self, store: Store, pool: Pool, asker: Asker | None = None) -> None:
         self._store = store
@@ -51,22 +51,22 @@ class GraderCache:
         self.unload()
 
     def plan(self, batch_id: str) -> Plan | None:
-        """What the batch consists of, or None where it is gone."""
+        """The plan of the batch, or None if the batch does not exist any more."""
         if batch_id not in self._plans:
             plan = self._store.batches.plan(batch_id)
             if plan is None or not all(scorer.source for scorer in plan.scorers):
-                return plan  # it is over; should it run again, its plan names sources
+                return plan  # not cached: the batch has ended, and its plan has sources again after a retry
             if len(self._plans) >= _PLANS:
                 self._plans.clear()
             self._plans[batch_id] = plan
         return self._plans[batch_id]
 
     def load(self, lease: Lease, scorer: PlannedGrader) -> LoadedGrader | None:
-        """A sandbox with this grader loaded, or None where its batch is over.
+        """A sandbox with this grader loaded, or None if its batch has ended.
 
         Raises:
-            Busy: the worker's other loop leaves too little for another sandbox.
-            InfrastructureError: no sandbox could be had.
+            Busy: the worker's other loop leaves too few resources for another sandbox.
+            InfrastructureError: no sandbox is available.
         """
         loaded = self._loaded
         if loaded is not None and (loaded.batch, loaded.source) == (lease.batch, scorer.source):
@@ -92,6 +92,6 @@ class GraderCache:
         return self._open.enter_context(self._pool.grading(source, _PLACE_S))
 
     def unload(self) -> None:
-        """Gives the sandbox back to the pool."""
+        """Returns the sandbox to the pool."""
         self._loaded = None
         self._open.close()

@@ -1,4 +1,4 @@
-"""What is logged and counted of chunks and batches as they end."""
+"""Logs and counts chunks and batches when they end."""
 
 from datetime import datetime
 
@@ -14,7 +14,7 @@ _log = structlog.get_logger(__name__)
 
 
 def log_chunk(metrics: Metrics, scored: Scored, completed: Completed) -> None:
-    """Tells that a chunk was scored."""
+    """Logs and counts a scored chunk."""
     metrics.chunk.observe(scored.seconds)
     if completed:
         counted = scored.counted
@@ -36,7 +36,7 @@ def log_chunk(metrics: Metrics, scored: Scored, completed: Completed) -> None:
 
 
 def log_finished(store: Store, metrics: Metrics, batch_id: str) -> None:
-    """Tells that a batch is finished, and what is odd about its scores."""
+    """Logs and counts a finished batch, and the warnings about its scores."""
     metrics.ended.labels("finished").inc()
     try:
         batch = store.batches.find(batch_id)
@@ -69,5 +69,5 @@ def log_finished(store: Store, metrics: Metrics, batch_id: str) -> None:
 
 
 def _between(start: datetime, end: datetime) -> float:
-    """In seconds; not below 0, for the two may come from different clocks."""
+    """The difference in seconds; at least 0, because the two times may come from different clocks."""
     return max((end - start).total_seconds(), 0.0)

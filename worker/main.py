@@ -1,4 +1,4 @@
-"""One worker process, until SIGTERM."""
+"""One worker process, which runs until SIGTERM."""
 
 import os
 from functools import partial
@@ -29,20 +29,20 @@ from worker.process import WorkerProcess
 from worker.second_loop import SecondLoop
 from worker.settings import WorkerSettings
 
-_ASKING_NICE = 5  # more: who waits for a model waits less for a processor than for that
+_ASKING_NICE = 5  # added in the lane `asking`, whose graders wait longer for models than for a processor
 
 _log = structlog.get_logger("worker")
 
 
 def main() -> int:
-    """Opens sandboxes and works. Returns the exit code."""
+    """Starts sandboxes and scores batches. Returns the exit code."""
     return start("worker", _run)
 
 
 def _run() -> None:
     settings, own = StorageSettings(), WorkerSettings()
     allow_files()
-    os.nice(own.nice + (_ASKING_NICE if own.queue == "asking" else 0))  # sandboxes have it too
+    os.nice(own.nice + (_ASKING_NICE if own.queue == "asking" else 0))  # sandboxes inherit it
     metrics = Metrics("worker")
     if own.metrics_port:
         serve(metrics.registry, own.metrics_host, own.metrics_port)
@@ -95,14 +95,16 @@ def _work(settings: StorageSettings, own: WorkerSettings, store: Store, pool: Po
 
 
 def _second_loops(context: WorkerContext, own: WorkerSettings) -> list[SecondLoop]:
-    """One. A chunk that asks stays to its end, which a slow model puts off: a project with one must not keep the next
-    from the only loop that serves those who wait, so there are as many more as may be in flight.
+    """The second loops of the worker: one, or in the lane `asking` as many as chunks may be in flight.
+
+    A chunk that asks is not interrupted, and a slow model delays its end. With a single second loop, one project with a
+    slow chunk could block all other waiting projects.
     """
     return [SecondLoop(context) for _ in range(own.asking_chunks if context.lane == "asking" else 1)]
 
 
 def _asking_threads(context: WorkerContext, own: WorkerSettings) -> list[AskingThread | AskingCalls]:
-    """What has further chunks in flight while the worker's own waits for models."""
+    """The threads that keep further chunks in flight while the chunk of the main loop waits for models."""
     context.asker = asker_of(context.store, ModelSettings(), context.pool)
     context.metrics.registry.register(context.asker.counts.registry)
     return [AskingCalls(context), *(AskingThread(context, number) for number in range(2, own.asking_chunks + 1))]

@@ -1,4 +1,4 @@
-"""The worker process: RQ's loop, from which it is stopped in good order and to which it comes back."""
+"""The worker process: runs RQ's loop, stops it cleanly, and enters it again when Redis was away."""
 
 import os
 import signal
@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Registration(threading.Thread):
-    """Keeps RQ's record of a worker and of its job while the job lasts: RQ itself does so between jobs alone."""
+    """Renews RQ's record of a worker and of its job during the job: RQ itself renews them only between jobs."""
 
     def __init__(self, worker: "LeaseWorker", job: Job) -> None:
         super().__init__(name="registration", daemon=True)
@@ -40,41 +40,41 @@ class Registration(threading.Thread):
         self._ended = threading.Event()
 
     def run(self) -> None:
-        """Most jobs are over before the first time."""
+        """Renews the records until `end` is called. Most jobs end before the first renewal."""
         wait_s = _FIRST_S
         while not self._ended.wait(wait_s):
             wait_s = _RENEW_S
             try:
                 self._worker.maintain_heartbeats(self._job)
-                register(self._worker)  # another worker takes off the list who was silent for too long
+                register(self._worker)  # other workers deregister a worker that was silent for too long
             except RedisError as error:
                 _log.warning("RQ's record of this worker was not renewed", next_in_s=_RENEW_S, error=str(error))
 
     def end(self) -> None:
-        """Returns when nothing is written any more."""
+        """Ends the thread. Returns once it writes nothing any more."""
         self._ended.set()
         self.join()
 
 
 class LeaseWorker(SimpleWorker):
-    """RQ's in-process worker. A process each job would cost five times what the job does."""
+    """RQ's in-process worker. A process per job would cost five times as much as the job."""
 
     log_result_lifespan = False
     on_signal: Callable[[], None] | None = None
-    """What SIGTERM and SIGINT do, where it is set: RQ's own handler takes locks that the main thread may hold."""
+    """If set, handles SIGTERM and SIGINT instead of RQ's handler, which takes locks that the main thread may hold."""
     stops = False
-    """Whether the job at hand is the last one."""
+    """Whether the current job is the last one."""
     _registration: Registration | None = None
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
-        """RQ has signals call this."""
+        """Handles a signal; RQ installs this as the signal handler."""
         if self.on_signal is None:
             super().request_stop(signum, frame)  # type: ignore[no-untyped-call]
         else:
             self.on_signal()
 
     def execute_job(self, job: Job, queue: Queue) -> None:
-        """Executes a job, and stops where that was asked for meanwhile."""
+        """Executes a job, and stops if a stop was requested meanwhile."""
         super().execute_job(job, queue)
         if self.stops:
             raise StopRequested
@@ -89,23 +89,24 @@ class LeaseWorker(SimpleWorker):
             self._registration.end()
 
     def cleanup_execution(self, job: Job, pipeline: Pipeline) -> None:
-        """Forgets the job's execution, which is to be renewed no more."""
+        """Deletes the job's execution, after it stops the renewal."""
         if self._registration is not None:
             self._registration.end()
         super().cleanup_execution(job, pipeline)
 
     def subscribe(self) -> None:
-        """Nothing: workers are stopped by signals, and a listening thread would outlive a Redis that goes away."""
+        """Does nothing: signals stop workers, and a subscriber thread would keep running after Redis goes away."""
 
     def handle_exception(self, job: Job, *exc_info: Any) -> None:
-        """RQ would log the exception's words, and they may quote a tenant."""
+        """Logs a failed job. RQ's handler would log the exception's message, which may quote a tenant's data."""
         _log.error("a job failed", job=job.id, exc_info=exc_info)
 
 
 class WorkerProcess:
-    """Runs RQ's loop until a signal ends it. Redis may go away meanwhile: the loop is entered again.
+    """Runs RQ's loop until a signal ends it. Enters the loop again if Redis goes away meanwhile.
 
-    The chunks at hand may still take the context's `stop_s` then, less than a supervisor waits before it kills.
+    After a signal, the current chunks may take up to the context's `stop_s`, which is less than the time that a
+    supervisor waits before it kills the process.
     """
 
     def __init__(self, context: WorkerContext, redis_url: str) -> None:
@@ -115,7 +116,7 @@ class WorkerProcess:
         self._told = False
 
     def run(self) -> None:
-        """Works until told to stop."""
+        """Works until a signal requests a stop."""
         woken, waking = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(waking, False)
         signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
@@ -143,8 +144,8 @@ class WorkerProcess:
             redis.close()
 
     def _on_signal(self) -> None:
-        """A worker that waits for a job stops at once. The main thread may hold any lock here, so none is taken: the
-        thread that `_await_signal` runs in tells the others.
+        """Handles a signal: a worker that waits for a job stops at once. Takes no locks, because the main thread may
+        hold any lock here; the thread that runs `_await_signal` notifies the other threads.
         """
         if self._told:
             return
@@ -163,7 +164,9 @@ class WorkerProcess:
         self._give_up()
 
     def _give_up(self) -> None:
-        """The units take too long: other workers are to have them now, not when the leases run out."""
+        """Ends the process because its units take too long. Gives the units back first, so that other workers get them
+        now and not when the leases expire.
+        """
         try:
             for lease in list(self._context.heartbeat.leases):
                 self._context.store.leases.release(lease, tried=False)

@@ -1,4 +1,4 @@
-"""Asking a Redis that may be away."""
+"""Retries requests to a Redis that may be unavailable."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -16,10 +16,10 @@ _log = structlog.get_logger(__name__)
 
 
 def retry_redis(context: WorkerContext, ask: Callable[[], _T]) -> _T:
-    """Asks until Redis answers, and writes again where its memory or disk was full.
+    """Calls `ask` until Redis answers, and repeats writes that failed because its memory or disk was full.
 
     Raises:
-        RedisError: it does not, and the worker is told to stop; or it is no matter of time.
+        RedisError: the worker stops before Redis answers, or the error is permanent.
     """
     while True:
         try:

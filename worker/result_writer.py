@@ -1,4 +1,4 @@
-"""Writes the outcomes of units: to the spool first, then to Redis, from when on they count."""
+"""Writes the outcomes of units: first to the spool, then to Redis, which makes them count."""
 
 import threading
 from collections import deque
@@ -18,8 +18,8 @@ from worker.redis_retry import retry_redis
 from worker.unit import Scored
 from worker.unit_queue import UnitQueue
 
-_MOST_BYTES = 64 * MIB  # of outcomes that wait in memory; one unit alone may have more
-_GATHER_S = 0.06  # a wait for the disk costs CPU too: units that take a few milliseconds are written together
+_MOST_BYTES = 64 * MIB  # of outcomes that wait in memory; a single unit may exceed it
+_GATHER_S = 0.06  # a wait for the disk costs CPU too, so units that take a few milliseconds are written together
 _PAUSE_S = 2.0
 _LAST_ATTEMPTS = 10
 
@@ -27,14 +27,14 @@ _log = structlog.get_logger(__name__)
 
 
 class ResultWriter:
-    """Writes while the next unit is graded: it waits for the disk, and what has come meanwhile is written together."""
+    """Writes outcomes in a thread while the next unit is graded. Writes units that arrive during a write together."""
 
     def __init__(self, context: WorkerContext, queue: UnitQueue) -> None:
         self._context = context
         self._queue = queue
         self._changed = threading.Condition()
         self._waiting: deque[Scored] = deque()
-        self._bytes = 0  # of those that wait, and those that are being written
+        self._bytes = 0  # of units that wait or are being written
         self._units = 0
         self._flushing = False
         self._closed = False
@@ -52,8 +52,8 @@ class ResultWriter:
         self._thread.join()
 
     def add(self, scored: Scored) -> None:
-        """Takes what is to be written; waits where much else is. Raises RuntimeError where nothing is written any more:
-        chunks that do not count come back when their leases run out.
+        """Queues a unit for writing; blocks while too many bytes are queued. Raises RuntimeError if the writer thread
+        has ended: chunks that do not count are given back when their leases expire.
         """
         with self._changed:
             self._wait_for(lambda: not self._units or self._bytes + len(scored.lines) <= _MOST_BYTES)
@@ -63,7 +63,7 @@ class ResultWriter:
             self._changed.notify_all()
 
     def flush(self) -> None:
-        """Returns when all counts that was added. Raises as `add` does."""
+        """Returns once everything that was added counts. Raises as `add` does."""
         with self._changed:
             self._flushing = True
             self._changed.notify_all()
@@ -93,7 +93,7 @@ class ResultWriter:
                 self._changed.notify_all()
 
     def _take(self) -> list[Scored]:
-        """What is to be written next, once there is something and more had a moment to come; none at the end."""
+        """The units to write next: waits for one, and a moment for more. Empty at the end."""
         with self._changed:
             self._changed.wait_for(lambda: self._waiting or self._closed)
             self._changed.wait_for(lambda: self._flushing or self._closed, _GATHER_S)
@@ -102,10 +102,10 @@ class ResultWriter:
             return taken
 
     def _write_or_give_back(self, batch: str, units: Sequence[Scored]) -> None:
-        """Whatever goes wrong with one batch, the others that were added with it are settled."""
+        """Writes the units of one batch, or gives them back after any error, so that other batches are not affected."""
         try:
             self._write(batch, units)
-        except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
+        except Exception:  # noqa: BLE001  # an error in one batch must not stop the others
             _log.exception("outcomes could not be made to count, and their chunks are given back", batch=batch)
             self._give_back(units, tried=not self._context.stopping.is_set())
 
@@ -131,7 +131,7 @@ class ResultWriter:
         self._count([one for one in units if one.whole])
 
     def _failure(self, batch: str, files: Mapping[tuple[int, int], bytes]) -> OSError | None:
-        """Writes the outcomes. A disk that is full is waited for: nothing that was scored is to be scored again."""
+        """Writes the outcomes. Returns the error, if any: the caller waits for a full disk, to avoid scoring again."""
         try:
             self._context.store.spool.write_outcomes(batch, files)
         except OSError as error:
@@ -139,7 +139,7 @@ class ResultWriter:
         return None
 
     def _keep(self, one: Scored) -> None:
-        """Gives a unit back that was left in the middle: the next attempt goes on from its file."""
+        """Gives back a unit that was left in the middle. The next attempt continues from its file."""
         lease = one.lease
         kept = self._queue.give_back(lease, tried=False, outcomes=one.outcomes)
         if not kept:
@@ -149,7 +149,7 @@ class ResultWriter:
         _log.info("chunk given back with what is done", completions=one.outcomes, kept=kept, **_place(one))
 
     def _count(self, units: Sequence[Scored]) -> None:
-        """Idempotent. Deletes the outcome files of attempts that did not win."""
+        """Makes the outcomes count. Idempotent. Deletes the outcome files of attempts that did not win."""
         if not units:
             return
         store = self._context.store
@@ -164,10 +164,10 @@ class ResultWriter:
             self._remove_others(one, counts)
 
     def _finish(self, batch: str) -> None:
-        """What is told of a finished batch is worth less than the outcomes that wait behind it."""
+        """Logs and freezes a finished batch. Only logs errors, because the outcomes that wait are more important."""
         try:
             log_finished(self._context.store, self._context.metrics, batch)
-        except Exception:  # noqa: BLE001  # whatever it is, the rest goes on
+        except Exception:  # noqa: BLE001  # no error here may stop the writer
             _log.exception("what came of a finished batch could not be told", batch=batch)
         try:
             self._context.store.freezer.freeze(batch)
@@ -175,7 +175,7 @@ class ResultWriter:
             _log.exception("a finished batch takes more room than it needs to, for now", batch=batch)
 
     def _remove_others(self, one: Scored, completed: Completed) -> None:
-        """Files of attempts that do not count. Those that are left are removed when the batch is over."""
+        """Deletes the files of attempts that do not count. The janitor removes the rest after the batch has ended."""
         if completed == Completed.NOT:
             self._remove(one, one.lease.attempt)
         if not completed:

@@ -1,4 +1,4 @@
-"""`gradebox run`: checks a grader and scores a file of threads in a sandbox of this machine, without a service."""
+"""`gradebox run`: checks a grader and scores a file of threads in a sandbox on this machine, without a service."""
 
 import argparse
 import logging
@@ -31,12 +31,12 @@ from worker.environments.known import may_run_text
 from worker.environments.settings import EnvironmentSettings
 from worker.environments.uv import BuildFailed
 
-TEST_THREADS = 10  # of the file, that the checks' test run is made on
+TEST_THREADS = 10  # the number of the file's threads that the test run of the checks uses
 _SLICE_LINES, _SLICE_BYTES = 1000, 8 << 20
 
 
 def main() -> int:
-    """Returns 0 when the grader is valid and a completion has a score, 1 when not, 2 when it could not be tried."""
+    """Returns 0 if the grader is valid and a completion has a score, 1 if not, 2 if the grader could not be tried."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     arguments = _parser().parse_args()
     try:
@@ -70,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _grader(source: str, pool: Pool, arguments: argparse.Namespace) -> GraderSource:
-    """The grader, in an environment where it asks for packages or data. Raises what building one does."""
+    """The grader, in an environment if it needs packages or data. Raises what building the environment raises."""
     if not arguments.package and arguments.data is None:
         memory_mb = arguments.memory_mb or MEMORY_MB
         return GraderSource(source, arguments.isolation, arguments.timeout_s, memory_mb, project="")
@@ -89,13 +89,13 @@ def _grader(source: str, pool: Pool, arguments: argparse.Namespace) -> GraderSou
 
 
 class _Steps:
-    """Tells on stderr what is done, once for each step."""
+    """Prints each step of a build to stderr, once."""
 
     def __init__(self) -> None:
         self._last = ""
 
     def __call__(self, step: str) -> None:
-        """Tells of a step."""
+        """Prints a step, unless it is the same as the last one."""
         if step != self._last:
             output.note(f"environment: {step}")
         self._last = step
@@ -131,7 +131,7 @@ def _opened(path: Path | None) -> AbstractContextManager[BinaryIO | None]:
 
 
 def _slices(path: Path, columns: list[str] | None) -> Iterator[list[bytes]]:
-    """The lines of the file, some at a time. White space at its end is no thread."""
+    """The lines of the file, in slices. White space at the end of the file is not a thread."""
     found: list[bytes] = []
     size = 0
     with open_threads(path) as file:
@@ -147,7 +147,7 @@ def _slices(path: Path, columns: list[str] | None) -> Iterator[list[bytes]]:
 
 def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
     rest = b""
-    blank = 0  # lines that count only if another follows
+    blank = 0  # blank lines, which count only if a line that is not blank follows
     for piece in pieces:
         *lines, rest = (rest + piece).split(b"\n")
         for line in lines:

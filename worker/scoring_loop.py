@@ -1,4 +1,4 @@
-"""Scores units one after the other."""
+"""Scores units one after another."""
 
 from contextlib import ExitStack
 from time import monotonic
@@ -20,15 +20,15 @@ from worker.unit_queue import UnitQueue
 from worker.unit_watch import SLICE_S, UnitWatch
 
 _LONGEST_PAUSE_S = 30.0
-_LOOK_S = 1.0  # between two looks whether sandboxes can be had again: the pool tries that often
-_TOLD_S = 30.0  # between two lines of the log that say they cannot
-_OTHER_LOOP_S = SLICE_S + 2.0  # in which the other loop leaves its unit for one that waits, and takes that
+_LOOK_S = 1.0  # between two checks whether sandboxes are available again: the pool retries at this interval
+_TOLD_S = 30.0  # between two log lines that report that they are not
+_OTHER_LOOP_S = SLICE_S + 2.0  # enough for the other loop to leave its unit for a waiting one, and to take that
 
 _log = structlog.get_logger(__name__)
 
 
 class ScoringLoop:
-    """One of a worker process. `starving`: for projects alone that have no lease."""
+    """One scoring loop of a worker process. `starving`: takes only units of projects that have no lease."""
 
     def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
         self._context = context
@@ -47,27 +47,27 @@ class ScoringLoop:
         self._open.close()
 
     def flush(self) -> None:
-        """Returns when all that was scored counts."""
+        """Returns once everything that was scored counts."""
         self._writer.flush()
 
     def work(self) -> bool:
-        """Scores the next unit; False where none waits, or the worker is to stop."""
+        """Scores the next unit; False if none waits or the worker is stopping."""
         self._await_sandboxes()
         if self._context.stopping.is_set():
             return False
-        # Who made room for a project that waits serves it: its own project may be before that one in the turns.
+        # A loop that made room for a waiting project serves that one, even if the project it left has an earlier turn.
         lease = (self._queue.next(starving=True) if self._made_room else None) or self._queue.next()
         if lease is None:
             return False
         self._context.heartbeat.called.set()  # there may be more
         if lease.tries > 1:
-            self.flush()  # it may end this worker, and then nothing else is to be lost with it, again and again
+            self.flush()  # the unit may crash this worker: without it, each try would lose the other units' outcomes
         with bound_contextvars(batch=lease.batch, chunk=lease.unit, attempt=lease.attempt):
             self._score(lease)
         return True
 
     def _await_sandboxes(self) -> None:
-        """A worker that can have no sandbox takes no unit: others may have some."""
+        """Waits until sandboxes are available. A worker without sandboxes takes no units: others may have sandboxes."""
         tell_at = monotonic()
         while (trouble := self._context.pool.trouble()) is not None:
             if monotonic() >= tell_at:
@@ -78,9 +78,9 @@ class ScoringLoop:
                 return
 
     def _score(self, lease: Lease) -> None:
-        """Scores one unit, or gives it back: what stands in the way may have passed when it comes again.
+        """Scores one unit, or gives it back and pauses after an error, which may have passed at the next attempt.
 
-        A payload that is lost does not come back, so that is not waited for: other batches are.
+        Does not pause after a lost payload: it never comes back, and other batches can be scored.
         """
         watch = UnitWatch(self._context, lease)
         self._made_room = False

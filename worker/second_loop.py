@@ -13,36 +13,38 @@ _log = structlog.get_logger(__name__)
 
 
 class SecondLoop(threading.Thread):
-    """Sleeps until a unit has taken more than a second while a project waits that has no lease."""
+    """Sleeps until a unit takes more than a second while a project without a lease waits."""
 
     def __init__(self, context: WorkerContext) -> None:
         super().__init__(name="second-loop", daemon=True)
         self._worker = context
 
     def run(self) -> None:
-        """Serves until the worker is told to stop."""
+        """Serves these projects until the worker stops."""
         stopping, starving = self._worker.stopping, self._worker.starving
         while not stopping.is_set():
             starving.wait()
             starving.clear()
             try:
                 self.serve()
-            except Exception:  # noqa: BLE001  # one project's fault must not take the loop from the others
+            except Exception:  # noqa: BLE001  # an error in one project must not end the loop
                 _log.exception("the second loop was interrupted", goes_on_in_s=_PAUSE_S)
                 stopping.wait(_PAUSE_S)
 
     def serve(self) -> None:
-        """Scores units of projects that have no lease, until there is no such project."""
+        """Scores units of waiting projects without a lease, until there are none."""
         with ScoringLoop(self._worker, starving=True) as loop:
             while loop.work() or self._again(loop):
                 pass
 
     def _again(self, loop: ScoringLoop) -> bool:
-        """A project has its lease until its outcomes are written: without it, it may be the one that waits."""
+        """Writes the outcomes and tries again: a project holds its lease until its outcomes are written. After that, it
+        may be a waiting project without a lease.
+        """
         loop.flush()
         return loop.work()
 
     def end(self) -> None:
-        """Ends the thread once the worker is told to stop; the unit at hand may take as long as one may then."""
+        """Ends the thread once `stopping` is set; waits up to `stop_s` for the current unit."""
         self._worker.starving.set()
         self.join(timeout=self._worker.stop_s)

@@ -1,4 +1,4 @@
-"""What a worker is told by the environment: `GRADEBOX_STOP_S` and so on."""
+"""Settings of a worker, read from the environment: `GRADEBOX_STOP_S` and so on."""
 
 from pathlib import Path
 from typing import Literal
@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
 class WorkerSettings(BaseSettings):
-    """How a worker stops, how far it stands back, and where its metrics can be read."""
+    """How a worker stops, its queue and priority, and the address of its metrics."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 

@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Scored(msgspec.Struct, frozen=True):
-    """The outcomes of one unit, which nobody else knows yet, as they will be written: a third of what they take as
+    """The outcomes of one unit that are not written yet. They are encoded, which takes a third of the memory of the
     objects.
     """
 
@@ -43,27 +43,27 @@ class Scored(msgspec.Struct, frozen=True):
     grader: str
     """The grader's key."""
     label: str
-    """What the outcomes call the grader."""
+    """The grader's name in the outcomes."""
     lines: bytes
     outcomes: int
-    """How many these are."""
+    """The number of outcomes in `lines`."""
     counted: Tally
-    """Of those that do not count yet: where the unit is scored again, those that were retryable."""
+    """The tally of the outcomes that do not count yet: if the unit is scored again, of those that were retryable."""
     seconds: float
-    """What it took."""
+    """The time that scoring took."""
     whole: bool = True
-    """Whether these are all outcomes of the unit; else the next attempt goes on behind them."""
+    """Whether these are all outcomes of the unit; if not, the next attempt continues after them."""
 
 
 def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitWatch) -> Scored | None:
-    """Scores a unit, or as much of it as `watch` allows. None where nothing is to be kept that was not kept before: its
-    batch is over, the lease was lost, or the worker is stopping.
+    """Scores a unit, or as much of it as `watch` allows. None if there is nothing new to keep: the batch has ended, the
+    lease was lost, or the worker is stopping.
 
     Raises:
-        InfrastructureError: no sandbox could be had.
+        InfrastructureError: no sandbox is available.
         PayloadLost: the spool no longer has the threads.
-        OSError: the spool could not be read.
-        RedisError: Redis could not be asked.
+        OSError: the spool is not readable.
+        RedisError: Redis does not answer.
     """
     began = monotonic()
     plan = cache.plan(lease.batch)
@@ -101,7 +101,7 @@ def score(context: WorkerContext, cache: GraderCache, lease: Lease, watch: UnitW
 
 
 def _why_given_up(store: Store, lease: Lease, project: str) -> str | None:
-    """What the outcomes of a unit say that is not scored; None where it is."""
+    """The error message for the outcomes of a unit that is given up; None if the unit is to be scored."""
     if lease.tries > store.leases.attempts:
         return _TRIED.format(tries=store.leases.attempts)
     return None if store.backlog.has_room(project) else _NO_ROOM
@@ -117,9 +117,11 @@ def _retried(
     kept: list[Outcome],
     given_up: str | None,
 ) -> tuple[bytes, list[Outcome], list[int]] | None:
-    """The outcomes of a unit that is scored again, behind those that are kept and as far as `watch` allows: those that
-    were retryable are new, the others are as they were, to the byte. All are as they were where it is given up. And the
-    places of those that were retryable, of the whole unit. None where they are not wanted.
+    """Scores the retryable outcomes of a unit again, as far as `watch` allows.
+
+    Returns the outcomes after those in `kept`, encoded and as objects, and the places of all retryable outcomes of the
+    unit. The retryable outcomes are replaced by new ones; the others stay the same to the byte. All stay the same if
+    the unit is given up. Returns None if the outcomes are not wanted any more.
     """
     with context.store.spool.open_outcomes(lease.batch, lease.unit, lease.earlier) as file:
         lines = file.read().splitlines(keepends=True)
@@ -154,8 +156,8 @@ def _score_places(
     places: list[int],
     outcomes: list[Outcome],
 ) -> bool:
-    """Adds the outcomes that are lacking of the lines at these places of a chunk, numbered from 0; False where they are
-    not wanted.
+    """Appends the missing outcomes of the lines at these places of a chunk, numbered from 0. False if they are not
+    wanted any more.
     """
     loaded = cache.load(lease, scorer)
     if loaded is None:
@@ -166,7 +168,7 @@ def _score_places(
 
 
 def _kept(store: Store, lease: Lease) -> tuple[bytes, list[Outcome]]:
-    """What an earlier attempt has done of the unit, as it wrote it and as outcomes."""
+    """The outcomes of the unit that an earlier attempt has kept, encoded and as objects."""
     if lease.part is None:
         return b"", []
     try:
@@ -191,7 +193,7 @@ def _score_rest(
     watch: UnitWatch,
     outcomes: list[Outcome],
 ) -> bool:
-    """Adds the outcomes that are lacking; False where they are not wanted."""
+    """Appends the missing outcomes of a chunk. False if they are not wanted any more."""
     loaded = cache.load(lease, scorer)
     if loaded is None:
         return False
@@ -202,13 +204,13 @@ def _score_rest(
 def _score_lines(
     loaded: LoadedGrader, scorer: PlannedGrader, chunk: Chunk, payload: bytes, watch: UnitWatch, outcomes: list[Outcome]
 ) -> bool:
-    """Adds the outcomes that are lacking of these lines; False where they are not wanted."""
+    """Appends the missing outcomes of these lines. False if they are not wanted any more."""
     done = len(outcomes)
     for first, lines, piece in _slices(loaded, payload, chunk, done):
         stop = partial(_is_enough, watch, first)
         outcomes += loaded.grading.score(piece, chunk.first_index + first, scorer.label, lines, stop=stop)
         if (failed := _failed_here(outcomes, first)) is not None:
-            # A fault of ours in the middle of a piece: what was scored before it is kept, the rest is tried again.
+            # The service failed in the middle of a piece: keep the outcomes before the failure, and retry the rest.
             if failed == done:
                 raise InfrastructureError("no sandbox was left for what is still to be scored of a chunk")
             del outcomes[failed:]
@@ -223,7 +225,7 @@ def _score_lines(
 
 
 def _failed_here(outcomes: list[Outcome], first: int) -> int | None:
-    """The first outcome from `first` on that is an error of the service's own; None where there is none."""
+    """The place of the first infrastructure error among the outcomes from `first` on; None if there is none."""
     for number in range(first, len(outcomes)):
         error = outcomes[number].error
         if error is not None and error.kind == "infrastructure":
@@ -236,11 +238,11 @@ def _is_enough(watch: UnitWatch, before: int, outcomes: int) -> bool:
 
 
 def _slices(loaded: LoadedGrader, payload: bytes, chunk: Chunk, done: int) -> Iterator[tuple[int, int, bytes]]:
-    """The lines behind the first so many: the number of the first in its chunk, how many, and they themselves."""
+    """Slices of the lines after the first `done`: the place of the first line, the number of lines, and their bytes."""
     start = _end_of(payload, 0, done)
     while done < chunk.lines:
         began = monotonic()
-        most = chunk.lines if loaded.asks else loaded.slice_size.lines  # what asks waits for all of its threads at once
+        most = chunk.lines if loaded.asks else loaded.slice_size.lines  # all threads wait in parallel
         lines = min(most, chunk.lines - done)
         end = _end_of(payload, start, lines) if lines < chunk.lines - done else len(payload)
         yield done, lines, payload[start:end]
@@ -249,7 +251,7 @@ def _slices(loaded: LoadedGrader, payload: bytes, chunk: Chunk, done: int) -> It
 
 
 def _end_of(payload: bytes, start: int, lines: int) -> int:
-    """Where so many lines end."""
+    """The offset of the end of `lines` lines from `start` on."""
     end = start
     for _ in range(lines):
         end = payload.find(b"\n", end) + 1

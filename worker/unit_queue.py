@@ -1,4 +1,4 @@
-"""The units that a loop of a worker takes and gives back."""
+"""Takes units for a loop of a worker, and gives them back."""
 
 from types import TracebackType
 from typing import Self
@@ -9,9 +9,9 @@ from worker.redis_retry import retry_redis
 
 
 class UnitQueue:
-    """Leases that the heartbeat keeps until the unit counts, is given back, or the block ends.
+    """The leases of a loop. The heartbeat renews each until its unit counts, is given back, or the block ends.
 
-    `starving`: takes units only of projects that have no lease.
+    `starving`: takes only units of projects that have no lease.
     """
 
     def __init__(self, context: WorkerContext, *, starving: bool = False) -> None:
@@ -24,10 +24,10 @@ class UnitQueue:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for lease in list(self._held):
-            self.drop(lease)  # what could not be given back comes back when its lease runs out
+            self.drop(lease)  # a unit that could not be given back is given back when its lease expires
 
     def next(self, *, starving: bool = False) -> Lease | None:
-        """A unit, or None where none waits. With `starving`, only of a project that has no lease."""
+        """Leases a unit; None if none waits. With `starving`, only a unit of a project that has no lease."""
         starving = starving or self._starving
         lease = retry_redis(
             self._context, lambda: self._context.store.leases.claim(starving=starving, lane=self._context.lane)
@@ -38,7 +38,7 @@ class UnitQueue:
         return lease
 
     def give_back(self, lease: Lease, *, tried: bool, outcomes: int = 0) -> bool:
-        """A unit that is not scored to its end: another worker may take it. As `Leases.release`."""
+        """Gives back an unfinished unit, which another worker may take. Arguments and result as in `Leases.release`."""
         release = self._context.store.leases.release
         kept = retry_redis(self._context, lambda: release(lease, tried=tried, outcomes=outcomes))
         self._context.metrics.given_back.inc()
@@ -46,6 +46,6 @@ class UnitQueue:
         return kept
 
     def drop(self, lease: Lease) -> None:
-        """A lease that is no longer to be kept."""
+        """Stops the renewal of a lease."""
         self._held.discard(lease)
         self._context.heartbeat.leases.discard(lease)

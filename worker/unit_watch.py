@@ -1,4 +1,4 @@
-"""Looks, while a unit is scored, whether to go on with it."""
+"""Checks, while a unit is scored, whether to continue with it."""
 
 from time import monotonic
 
@@ -9,17 +9,17 @@ from storage.leases import Lease, UnitStanding
 from worker.context import WorkerContext
 
 LOOK_S = 0.25
-SLICE_S = 10.0  # after which a unit makes room for a project that waits
-SECOND_LOOP_S = 1.0  # after which the other loop of the worker serves projects that have no lease
-_STOP_SHARE = 0.6  # of the time to stop that the completion at hand may still take; what is done is to be written then
+SLICE_S = 10.0  # after which a unit makes room for a waiting project
+SECOND_LOOP_S = 1.0  # after which the second loop of the worker serves projects that have no lease
+_STOP_SHARE = 0.6  # of `stop_s`, for the current completion; the rest is for writing the outcomes
 
 
 class UnitWatch:
-    """Of one unit.
+    """The watch of one unit.
 
     Attributes:
-        over: no more outcomes of it are wanted.
-        leaving: it is to be left, and what is done is to be kept: now, or when the completion at hand is done.
+        over: no more outcomes of the unit are wanted.
+        leaving: the unit is to be left, with its outcomes kept, now or once the current completion is done.
     """
 
     def __init__(self, context: WorkerContext, lease: Lease) -> None:
@@ -32,7 +32,7 @@ class UnitWatch:
         self.leaving = False
 
     def is_enough(self, outcomes: int) -> bool:
-        """Whether to stop now, with so many outcomes of the unit."""
+        """Whether to stop now, when the unit has this number of outcomes."""
         now = monotonic()
         if self._context.stopping.is_set():
             self._leave(outcomes, now)
@@ -46,7 +46,7 @@ class UnitWatch:
         self.over = standing == UnitStanding.OVER
         if standing == UnitStanding.STARVING and now - self._began > SECOND_LOOP_S:
             self._context.starving.set()
-        # What is asked and given up is paid for: a chunk that waits for models stays, and leaves others the processors.
+        # An abandoned ask is paid for, so a chunk that waits for models is not left; it uses no processor meanwhile.
         if standing >= UnitStanding.SHARED and now - self._began > SLICE_S and self._context.lane != "asking":
             self._leave(outcomes, now)
 
@@ -62,5 +62,5 @@ class UnitWatch:
             return self._context.store.leases.advance(self._lease, outcomes)
         except RedisError as error:
             if is_away(error):
-                return UnitStanding.ALONE  # it may be back when the unit is done
+                return UnitStanding.ALONE  # Redis may be back when the unit is done
             raise

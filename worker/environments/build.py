@@ -20,14 +20,14 @@ from worker.environments.uv import BuildFailed, Uv
 
 
 class ArchiveStore(Protocol):
-    """Where what was built is kept."""
+    """A store of built environments."""
 
     def keep(self, sha256: str, archive: Readable) -> None:
-        """Has this content there from now on."""
+        """Stores the content of an environment."""
 
 
 Told = Callable[[str], None]
-"""Is told what is done now, a few times a second. It raises where the build is not wanted any more."""
+"""Called with the current step a few times a second. Raises if the build is not wanted any more."""
 
 
 def build(
@@ -38,10 +38,10 @@ def build(
     told: Told,
     data: IO[bytes] | None = None,
 ) -> Made:
-    """Makes an environment of these requirements and of this data, a zip file, and keeps it.
+    """Builds an environment from requirements and a zip file of data, and stores it.
 
     Raises:
-        BuildFailed: it cannot be made of them.
+        BuildFailed: the environment cannot be built from them.
         OSError: there is no room for it.
     """
     most_mb = SandboxSettings().environment_mb
@@ -77,14 +77,14 @@ def _install(
 
 
 class _Read:
-    """A file that tells of each time that it is read: an object store may take long."""
+    """A file that calls `goes_on` at each read, because an object store may take long."""
 
     def __init__(self, file: IO[bytes], goes_on: Callable[[], None]) -> None:
         self._file = file
         self._goes_on = goes_on
 
     def read(self, size: int = -1, /) -> bytes:
-        """Reads on, and tells of it."""
+        """Calls `goes_on`, then reads the next bytes."""
         self._goes_on()
         return self._file.read(size)
 

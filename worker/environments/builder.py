@@ -1,7 +1,7 @@
 """The thread of a worker that builds environments.
 
-A thread, and no job of RQ's queue: a worker does one job at a time, and a build takes as long as thousands of chunks.
-What is to be built is in Redis until it is done, so a worker that dies loses nothing.
+It is not an RQ job, because a worker executes one job at a time and a build takes as long as thousands of chunks.
+Pending builds stay in Redis until they end, so a worker that dies loses nothing.
 """
 
 import threading
@@ -29,11 +29,11 @@ _log = structlog.get_logger(__name__)
 
 
 class _NotWanted(Exception):
-    """The build is another worker's by now, or its environment was deleted, or this worker stops."""
+    """Another worker has the build now, or its environment was deleted, or this worker is stopping."""
 
 
 class EnvironmentBuilder(threading.Thread):
-    """Looks each second for an environment that is to be built."""
+    """Checks every second for an environment to build."""
 
     def __init__(self, context: WorkerContext, settings: EnvironmentSettings) -> None:
         super().__init__(name="environment-builder", daemon=True)
@@ -43,7 +43,7 @@ class EnvironmentBuilder(threading.Thread):
         self._swept_at = 0.0
 
     def run(self) -> None:
-        """Builds until the worker is told to stop."""
+        """Builds environments until the worker stops."""
         while not self._context.stopping.wait(_LOOK_S):
             try:
                 self._sweep()
@@ -51,14 +51,14 @@ class EnvironmentBuilder(threading.Thread):
                     self.build(claim)
             except (RedisError, OSError) as error:
                 _log.warning("environments cannot be built now", next_in_s=_LOOK_S, error=str(error))
-            except Exception:  # noqa: BLE001  # one environment's fault must not take the builder from the others
+            except Exception:  # noqa: BLE001  # an error in one environment must not end the builder
                 _log.exception("the build of an environment was interrupted", next_in_s=_LOOK_S)
 
     def _may_build(self) -> bool:
         return self._settings.environments == "on" and not self._context.stopping.is_set()
 
     def build(self, claim: Claim) -> None:
-        """Makes one build. Where it is interrupted, it is begun again when its lease has run out."""
+        """Makes one build. An interrupted build is started again when its lease has expired."""
         label, began = f"{claim.key}@{claim.number}", time.monotonic()
         _log.info("an environment is built", environment=label, project=claim.project, tries=claim.tries)
         progress = _Progress(self._context, claim)
@@ -96,12 +96,12 @@ class EnvironmentBuilder(threading.Thread):
                 _log.info("an environment that nobody used is removed from this machine", folder=name)
 
     def end(self) -> None:
-        """Waits until the build at hand is given back, once the worker is told to stop."""
+        """Once `stopping` is set, waits up to `stop_s` until the current build is given back."""
         self.join(timeout=self._context.stop_s)
 
 
 class _Progress:
-    """Keeps a build this worker's, and tells what is done of it."""
+    """Renews the lease of a build, and records its current step."""
 
     def __init__(self, context: WorkerContext, claim: Claim) -> None:
         self._context = context
@@ -111,7 +111,9 @@ class _Progress:
         self._began = self._told_at
 
     def __call__(self, step: str) -> None:
-        """Raises _NotWanted where it is not to be built here any more, and BuildFailed where it takes too long."""
+        """Records the current step. Raises _NotWanted if this worker must end the build, and BuildFailed if the build
+        takes too long.
+        """
         if self._context.stopping.is_set():
             raise _NotWanted
         now = time.monotonic()

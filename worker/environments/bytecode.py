@@ -1,7 +1,7 @@
-"""Compiles the modules of an environment ahead, so that a grader need not do it each time that it is loaded.
+"""Compiles the modules of an environment in advance, so that graders do not compile them at each load.
 
-The compiler is a grader: it reads the environment in a sandbox like any, and what it says is bounded like any outcome.
-A compiler can be attacked by what it compiles: what comes of it lands beside that source, and nowhere else.
+The compiler is a grader: it reads the environment in a sandbox like any grader, and its output is bounded like any
+outcome. A source can attack the compiler, so the result is written only beside that source.
 """
 
 import base64
@@ -26,8 +26,8 @@ _SOURCE = Path(__file__).with_name("compiler.py").read_text("utf-8")
 _MOST_BYTES = 16 * MIB  # of one compiled module
 _TIMEOUT_S = 30.0
 _MEMORY_MB = 1024
-_PATIENCE_S = 300.0  # for all modules of an environment; what is not compiled by then stays as it is
-_GROUP_MODULES, _GROUP_BYTES = 500, 16 * MIB  # compiled at a time: as much is in memory here
+_PATIENCE_S = 300.0  # for all modules of an environment; the remaining modules stay uncompiled
+_GROUP_MODULES, _GROUP_BYTES = 500, 16 * MIB  # compiled at a time, and held in memory here
 _LEFT_OUT = {"test", "tests", "testing"}  # half of all modules, and no grader imports them
 _MOST_PARTS = 500
 _LONGEST_NAME = 255  # bytes, of a file
@@ -36,15 +36,15 @@ _log = structlog.get_logger(__name__)
 
 
 def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[], None]) -> int:
-    """Compiles what lies in a staged folder, to `most_bytes` at most. Returns how many modules were; those that cannot
-    be stay as they are.
+    """Compiles the modules of a staged folder, to at most `most_bytes`. Returns the number of compiled modules. Modules
+    that cannot be compiled stay as they are.
     """
     source = GraderSource(
         _SOURCE,
         "batch",
         _TIMEOUT_S,
         _MEMORY_MB,
-        project="",  # it sees nobody's completions
+        project="",  # it receives no project's completions
         environment=folder.name,
         stdout_bytes=MAX_STDOUT_BYTES,
     )
@@ -82,7 +82,7 @@ def compile_all(pool: Pool, folder: Path, most_bytes: int, goes_on: Callable[[],
 def _compile(
     folder: Path, modules: Sequence[str], answers: Callable[[Sequence[tuple[str, int]]], list[Outcome]]
 ) -> Iterator[tuple[Path, bytes]]:
-    """The modules that can be compiled, each with its byte code. There are fewer answers where time ran out."""
+    """The modules that can be compiled, each with its byte code. There are fewer answers if the time runs out."""
     found = {
         path: _part(outcome) for path, outcome in zip(modules, answers([(path, 0) for path in modules]), strict=False)
     }
@@ -128,7 +128,7 @@ def _line(path: str, start: int) -> bytes:
 
 
 def _part(outcome: Outcome) -> tuple[int, bytes] | None:
-    """The size of a compiled module as it is packed, and a part of it; None where there is none."""
+    """The packed size of a compiled module, and a part of it; None if the outcome has none."""
     if outcome.score is None or outcome.stdout is None or not 0 < outcome.score < _MOST_BYTES:
         return None
     try:
@@ -138,7 +138,7 @@ def _part(outcome: Outcome) -> tuple[int, bytes] | None:
 
 
 def _unpacked(path: Path, packed: bytes, size: int) -> bytes | None:
-    """A compiled module, where it is one of this Python and of this source."""
+    """The byte code of a compiled module; None if it is not for this Python and this source."""
     if len(packed) != size:
         return None
     reader = zlib.decompressobj()
@@ -146,7 +146,7 @@ def _unpacked(path: Path, packed: bytes, size: int) -> bytes | None:
         data = reader.decompress(packed, _MOST_BYTES)
     except zlib.error:
         return None
-    head = importlib.util.MAGIC_NUMBER + b"\1\0\0\0"  # it counts as it is: nobody compares it with the source again
+    head = importlib.util.MAGIC_NUMBER + b"\1\0\0\0"  # unchecked hash: Python does not compare it with the source again
     if not reader.eof or data[:16] != head + importlib.util.source_hash(path.read_bytes()):
         return None
     return data

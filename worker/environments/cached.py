@@ -1,4 +1,4 @@
-"""Environments of this machine alone, for `gradebox run`: built once, and found again by what they were made of."""
+"""Environments of this machine, for `gradebox run`: built once, and found again by a hash of what they consist of."""
 
 import hashlib
 import json
@@ -16,10 +16,10 @@ from worker.environments.settings import EnvironmentSettings
 
 
 class _Nowhere:
-    """No archive is kept: what was built stays in its folder on this machine."""
+    """An archive store that stores nothing: a built environment stays in its folder on this machine."""
 
     def keep(self, sha256: str, archive: Readable) -> None:
-        """Keeps nothing."""
+        """Does nothing."""
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -32,12 +32,12 @@ class Built(msgspec.Struct, frozen=True):
 def environment_of(
     requirements: Sequence[str], data: bytes | None, pool: Pool, settings: EnvironmentSettings, told: Told
 ) -> Built:
-    """An environment of these, which is built where this machine has none.
+    """The environment of these requirements and data; builds it if this machine does not have it.
 
-    A requirement without a version is the newest of when it was built. Folders that nobody used for two weeks go.
+    A requirement without a version is the newest one at the time of the build. Removes folders unused for two weeks.
 
     Raises:
-        BuildFailed: it cannot be made.
+        BuildFailed: the environment cannot be built.
         OSError: there is no room for it.
     """
     folders = pool.environments
@@ -55,7 +55,7 @@ def environment_of(
 
 
 def _built_before(folders: EnvironmentFolders, note: Path) -> Built | None:
-    """What a note tells of, where its folder is still there."""
+    """The environment that a note names, if its folder still exists."""
     try:
         built = msgspec.json.decode(note.read_bytes(), type=Built)
     except FileNotFoundError:

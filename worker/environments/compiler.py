@@ -1,4 +1,4 @@
-"""Compiles modules of an environment, one for each thread. It is a grader's source: it runs in a sandbox alone."""
+"""Compiles modules of an environment, one per thread. This is the source of a grader, and runs only in a sandbox."""
 
 import base64
 import py_compile
@@ -8,13 +8,13 @@ from pathlib import Path
 from gradebox import Score, StringThread
 
 PLACE = "/usr/lib/environment/"
-PART = 48_000  # bytes of one answer: as text, 64,000
+PART = 48_000  # bytes of one answer; 64,000 in base64
 _BY_HASH = py_compile.PycInvalidationMode.UNCHECKED_HASH
-_last: dict[str, bytes] = {}  # the module that was asked for last, as long ones are asked for in parts
+_last: dict[str, bytes] = {}  # the last requested module, because long ones are requested in parts
 
 
 async def grade(thread: StringThread) -> float:
-    """Prints a part of one compiled module, and scores its size."""
+    """Prints a part of one compiled module. The score is the packed size of the module."""
     path, _, start = (thread.completion() or "").partition("\n")
     if path not in _last:
         _last.clear()

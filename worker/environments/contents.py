@@ -1,4 +1,4 @@
-"""What stays of what was unpacked, within which bounds, and how it is packed."""
+"""Cleans, measures and packs the unpacked files of an environment."""
 
 import hashlib
 import os
@@ -15,47 +15,47 @@ from sandbox.environments import BUILT_FOR, DATA, MARK
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 from worker.environments.uv import BuildFailed
 
-# Of the folder itself: programs, and what Python would run as it starts. Sandboxes run neither. Data comes later.
+# In the folder itself: programs, and modules that Python runs at startup. Sandboxes run neither. Data is added later.
 _REMOVED = {DATA, "bin", "include", ".lock", "sitecustomize.py", "usercustomize.py", "sitecustomize", "usercustomize"}
-# Of what uv notes of a package: where it came from and when, so that equal contents would differ.
+# Files in which uv records the origin of a package and the time, so that equal contents would differ.
 _NOTES = {"uv_cache.json", "direct_url.json", "INSTALLER", "REQUESTED"}
 _LONGEST_PATH = 300
 
 
 def tidy(folder: Path) -> None:
-    """Removes what no grader imports, and makes all else plain files that everybody may read and nobody may run.
+    """Removes what no grader imports, and makes all other files readable for all users and executable for none.
 
     Raises:
-        BuildFailed: it holds something else than files.
+        BuildFailed: the folder contains something other than files and folders.
     """
-    for path in folder.rglob("*"):  # before anything else, which would follow links
+    for path in folder.rglob("*"):  # first, because the later steps would follow links
         kind = path.lstat().st_mode
         if not stat.S_ISREG(kind) and not stat.S_ISDIR(kind):
             raise BuildFailed(f"{path.relative_to(folder)} is neither a file nor a folder")
     for path in [*folder.iterdir()]:
-        # Python finds its own modules first, but not those that sandboxes lack, such as tkinter.
+        # Python finds modules of the standard library first, except those that sandboxes lack, such as tkinter.
         is_of_python = path.name.partition(".")[0] in sys.stdlib_module_names
         if path.name in _REMOVED or path.suffix == ".pth" or is_of_python:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         elif path.name.endswith(".dist-info") and path.is_dir():
             for note in _NOTES:
                 (path / note).unlink(missing_ok=True)
-    for path in [*folder.rglob("__pycache__")]:  # what a package brings need not be what its source says
+    for path in [*folder.rglob("__pycache__")]:  # the byte code in a package may differ from its source
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in [*folder.rglob("*")]:
         if path.suffix == ".pyc":
             shutil.rmtree(path) if path.is_dir() else path.unlink()
         elif path.is_file():
-            path.chmod(0o644)  # nothing of it can be run
+            path.chmod(0o644)  # not executable
     (folder / MARK).write_text(BUILT_FOR)
     image.open_to_read(folder)
 
 
 def measure(folder: Path, most_mb: int) -> tuple[int, int]:
-    """How many bytes it takes, and how many files.
+    """The size in bytes and the number of files.
 
     Raises:
-        BuildFailed: it is too large.
+        BuildFailed: the environment is too large, or a path is too long.
     """
     size = files = 0
     for path, relative in _files(folder):
@@ -71,7 +71,7 @@ def measure(folder: Path, most_mb: int) -> tuple[int, int]:
 
 
 def pack(folder: Path, file: IO[bytes], goes_on: Callable[[], None]) -> str:
-    """Writes an archive that is the same for the same content. Returns its SHA-256."""
+    """Writes a reproducible archive: equal contents give equal archives. Returns its SHA-256."""
     hashed = _Hashing(file)
     with tarfile.open(fileobj=hashed, mode="w|", format=tarfile.PAX_FORMAT) as archive:  # type: ignore[call-overload]  # any object that writes
         for path, relative in _files(folder):
@@ -85,7 +85,7 @@ def pack(folder: Path, file: IO[bytes], goes_on: Callable[[], None]) -> str:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """All files by their paths, in an order that is always the same."""
+    """All files with their relative paths, in a fixed order."""
     found = []
     for below, folders, names in os.walk(folder):
         folders.sort()
@@ -95,18 +95,18 @@ def _files(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 class _Hashing:
-    """A file that is written once, and hashed meanwhile."""
+    """A file that hashes the data written to it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = hashlib.sha256()
 
     def write(self, data: bytes) -> int:
-        """Writes on."""
+        """Writes and hashes data."""
         self._hash.update(data)
         return self._file.write(data)
 
     @property
     def sha256(self) -> str:
-        """Of what was written."""
+        """The SHA-256 of the data written so far, in hexadecimal."""
         return self._hash.hexdigest()

@@ -1,4 +1,4 @@
-"""Data that lies beside the packages: a zip file of a tenant. What it says is checked before anything is unpacked."""
+"""Data beside the packages: a zip file of a tenant. Its directory is checked before anything is unpacked."""
 
 import hashlib
 import stat
@@ -14,27 +14,27 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 
 from sandbox.limits import ENVIRONMENT_FILES, MIB
 
-DEPTH = 16  # folders within each other
+DEPTH = 16  # nested folders
 LONGEST_PATH = 250  # bytes
-MOST_MB = 4000  # as zip files are without an extension for larger ones
-_END = struct.Struct("<4s4H2LH")  # what ends a zip file: signature, disks, entries, their size and place, a comment
+MOST_MB = 4000  # the limit of zip files without the zip64 extension
+_END = struct.Struct("<4s4H2LH")  # the end record: signature, disks, entries, directory size and offset, comment length
 _COMMENT_BYTES = 0xFFFF
-_LOCATOR_BYTES = 20  # before that end, where a zip file has the extension for larger ones
+_LOCATOR_BYTES = 20  # before the end record, in a zip file with the zip64 extension
 _MOST_ENTRIES = ENVIRONMENT_FILES
-_DIRECTORY_BYTES = 16 * MIB  # more than so many entries take, where their paths are no longer than most
+_DIRECTORY_BYTES = 16 * MIB  # more than _MOST_ENTRIES entries take if their paths have usual lengths
 _ENCRYPTED = 0x1
-_BROKEN = (BadZipFile, NotImplementedError, EOFError, ValueError, struct.error, zlib.error)  # of zipfile, by its files
+_BROKEN = (BadZipFile, NotImplementedError, EOFError, ValueError, struct.error, zlib.error)  # of zipfile, for bad files
 
 
 class DataRefused(ValueError):
-    """It cannot lie beside packages. The message says what to change."""
+    """The data is not acceptable. The message describes what to change."""
 
 
 def check(file: IO[bytes], most_mb: int) -> list[ZipInfo]:
-    """The files that a zip file has, which is open for reading at any place. Nothing is unpacked.
+    """The files of a zip file, which must be seekable. Unpacks nothing.
 
     Raises:
-        DataRefused: it is none, holds something else than files, or more than is allowed.
+        DataRefused: it is not a zip file, contains something other than files, or exceeds a limit.
     """
     _check_end(file)
     try:
@@ -62,7 +62,7 @@ def unpack(file: IO[bytes], folder: Path, most_mb: int, goes_on: Callable[[], No
     """Unpacks a zip file into a new folder.
 
     Raises:
-        DataRefused: as `check` does, or what it holds is not what it says.
+        DataRefused: as `check` does, or if the content does not match the directory.
     """
     entries = check(file, most_mb)
     folder.mkdir()
@@ -72,7 +72,7 @@ def unpack(file: IO[bytes], folder: Path, most_mb: int, goes_on: Callable[[], No
             path = folder / entry.filename
             path.parent.mkdir(parents=True, exist_ok=True)
             try:
-                # zipfile gives no more than the size that it was checked by.
+                # zipfile returns no more bytes than the size in the directory, which `check` has bounded.
                 with archive.open(entry) as source, path.open("xb") as target:
                     while block := source.read(MIB):
                         goes_on()
@@ -83,7 +83,7 @@ def unpack(file: IO[bytes], folder: Path, most_mb: int, goes_on: Callable[[], No
 
 @contextmanager
 def fetched(source: IO[bytes], sha256: str, folder: Path, goes_on: Callable[[], None]) -> Iterator[IO[bytes]]:
-    """A copy of what was sent, in a folder of this machine. Raises OSError where it is not what its name says."""
+    """A copy of uploaded data in a folder of this machine. Raises OSError if its hash is not `sha256`."""
     hashed = hashlib.sha256()
     with tempfile.TemporaryFile(dir=folder) as copy:
         while block := source.read(MIB):
@@ -96,7 +96,9 @@ def fetched(source: IO[bytes], sha256: str, folder: Path, goes_on: Callable[[], 
 
 
 def _check_end(file: IO[bytes]) -> None:
-    """zipfile reads all entries at once: how many and how long they are is read before, from the end that it reads."""
+    """Bounds the size and the number of entries, from the end record that zipfile uses, because zipfile reads all
+    entries at once.
+    """
     size = file.seek(0, 2)
     tail_bytes = min(size, _LOCATOR_BYTES + _END.size + _COMMENT_BYTES)
     file.seek(size - tail_bytes)
@@ -111,7 +113,7 @@ def _check_end(file: IO[bytes]) -> None:
     is_large = tail[max(0, at - _LOCATOR_BYTES) : at].startswith(b"PK\6\7")
     if not is_large and length <= _DIRECTORY_BYTES and begins >= 0:
         file.seek(begins)
-        if file.read(length).count(b"PK\1\2") <= _MOST_ENTRIES:  # each entry begins so
+        if file.read(length).count(b"PK\1\2") <= _MOST_ENTRIES:  # the signature of an entry
             return
     raise DataRefused(f"there are too many files in the data: an environment may have {ENVIRONMENT_FILES}")
 
@@ -128,14 +130,14 @@ def _check_kind(entry: ZipInfo) -> None:
 
 
 class _Names:
-    """The paths of a zip file: each has a place of its own on every disk, below one folder."""
+    """The paths of a zip file. Ensures that all are below one folder and are distinct on every file system."""
 
     def __init__(self) -> None:
         self._files: set[str] = set()
-        self._folders: dict[str, str] = {}  # as disks may compare them, and as they are written
+        self._folders: dict[str, str] = {}  # the result of `_same` to the path as written
 
     def add(self, entry: ZipInfo) -> None:
-        """Takes one more. Raises DataRefused."""
+        """Adds the path of an entry. Raises DataRefused."""
         path = entry.filename.removesuffix("/")
         parts = path.split("/")
         self._check(entry, path, parts)
@@ -163,7 +165,7 @@ class _Names:
 
 
 def _same(path: str) -> str:
-    """What is equal of paths that a disk may take for one."""
+    """A normal form that is equal for paths that a file system may not distinguish."""
     return unicodedata.normalize("NFC", path.casefold())
 
 

@@ -1,8 +1,8 @@
-"""What is known of packages: which of them never run what they are given as text."""
+"""Known packages that never run text that they receive."""
 
 from collections.abc import Iterable
 
-# However a grader calls them. sympy's `sympify` does run text, for one.
+# They run no text, however a grader calls them. In contrast, `sympify` of sympy does run text.
 _PLAIN = frozenset({
     "annotated-types", "attrs", "editdistance", "jellyfish", "jsonschema", "jsonschema-specifications", "levenshtein",
     "orjson", "python-levenshtein", "rapidfuzz", "referencing", "regex", "rpds-py", "typing-extensions",
@@ -10,5 +10,5 @@ _PLAIN = frozenset({
 
 
 def may_run_text(packages: Iterable[str]) -> bool:
-    """Whether one of these packages may run code that a completion carries."""
+    """Whether one of these packages may run code that a completion contains."""
     return not _PLAIN.issuperset(packages)

@@ -1,4 +1,4 @@
-"""What may be asked for: names of packages with versions and extras, and nothing that names a file or a URL."""
+"""Checks requirements: names of packages with versions and extras, and nothing that names a file or a URL."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ CHARACTERS = 200
 
 
 class RequirementRefused(ValueError):
-    """What was asked for cannot be built. The message says what to change."""
+    """The requirements are not acceptable. The message describes what to change."""
 
 
 def read(requirements: Sequence[str]) -> list[str]:
-    """The requirements in one form, sorted; there may be none.
+    """The requirements in a normal form, sorted; may be empty.
 
     Raises:
         RequirementRefused: one of them is more than a name with versions and extras, or there are too many.

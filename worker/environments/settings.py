@@ -1,4 +1,4 @@
-"""Who may build environments, from where, and from what: `GRADEBOX_ENVIRONMENTS` and so on."""
+"""Settings of environments, which bound their builds: `GRADEBOX_ENVIRONMENTS` and so on."""
 
 from typing import Annotated, Literal
 
@@ -10,14 +10,14 @@ from worker.environments.data import MOST_MB
 
 
 def _names(value: object) -> object:
-    """`a, b` as names of packages, in the one form that equal names have."""
+    """Splits a string such as `a, b` into names of packages, each in its canonical form."""
     if isinstance(value, str):
         return [canonicalize_name(name.strip()) for name in value.split(",") if name.strip()]
     return value
 
 
 class EnvironmentSettings(BaseSettings):
-    """What the operator says of environments; the API and all workers must be given the same."""
+    """The operator's settings of environments; the API and all workers need the same."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 

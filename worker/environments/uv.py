@@ -1,6 +1,7 @@
-"""Runs uv, which resolves and downloads wheels, checks their hashes and unpacks them. It runs nothing of a package.
+"""Runs uv, which resolves and downloads wheels, checks their hashes and unpacks them. It runs no code of a package.
 
-It is given an environment of its own: of the service's it finds what names a package index and how to reach it.
+uv gets a separate environment. Of the service's environment, it receives only the variables that name a package index
+or how to reach one.
 """
 
 import os
@@ -25,7 +26,7 @@ from worker.environments.settings import EnvironmentSettings
 
 MOST_PACKAGES = 100
 _LOOK_S = 0.2
-_PATIENCE_S = 600.0  # for one run
+_PATIENCE_S = 600.0  # for all runs of one build together
 _CPU_S = 600
 _OUTPUT_BYTES = 64 * 1024
 _LOCK_BYTES = 1024 * 1024
@@ -44,22 +45,22 @@ _LIKE_PIP = {
     "PIP_FIND_LINKS": "UV_FIND_LINKS",
     "PIP_CERT": "SSL_CERT_FILE",
 }
-_LONGEST_FOLDER = 500  # below uv's own: deep ones take more of Python's stack than there is
-_TRUE = {"1", "on", "t", "true", "y", "yes"}  # for pip
+_LONGEST_FOLDER = 500  # characters below uv's folder: deeply nested folders would overflow Python's stack
+_TRUE = {"1", "on", "t", "true", "y", "yes"}  # the values that pip reads as true
 _SHA256 = re.compile("[0-9a-f]{64}")
-_PATH = re.compile(r"(?<![\w/])/[^\s`'\"):,]+")  # of this machine, such as a folder that PIP_FIND_LINKS names
+_PATH = re.compile(r"(?<![\w/])/[^\s`'\"):,]+")  # a path of this machine, such as a folder in PIP_FIND_LINKS
 _URL = re.compile(r"\b(?:https?|file)://[^\s`'\")]+")
 
 GoesOn = Callable[[], None]
-"""Is called a few times a second. It raises where the build is not wanted any more."""
+"""Called a few times a second. Raises if the build is not wanted any more."""
 
 
 class BuildFailed(Exception):
-    """A build cannot be made. The message is for whoever asked for it."""
+    """A build cannot be made. The message is for the user who requested it."""
 
 
 class Uv:
-    """uv in a folder of its own, which is thrown away with all that was downloaded."""
+    """uv in a separate folder, which is deleted with everything that was downloaded."""
 
     def __init__(self, folder: Path, settings: EnvironmentSettings, most_mb: int) -> None:
         self._folder = folder
@@ -77,13 +78,13 @@ class Uv:
         }
         self._shared = ["--only-binary", ":all:", "--python", str(image.interpreter()), "--quiet"]
         if not settings.environments_index and os.environ.get("PIP_NO_INDEX", "").lower() in _TRUE:
-            self._shared.append("--no-index")  # uv has no variable for it, and would ask the public index
+            self._shared.append("--no-index")  # uv has no variable for it, and would use the public index
 
     def resolve(self, requirements: Sequence[str], goes_on: GoesOn) -> list[EnvironmentPackage]:
-        """The packages that come to these requirements, each with the hashes of its wheels.
+        """Resolves requirements to packages, each with the hashes of its wheels.
 
         Raises:
-            BuildFailed: they cannot be had as wheels, or are too many.
+            BuildFailed: the packages are not available as wheels, or are too many.
         """
         asked, locked = self._folder / "requirements.in", self._folder / "pylock.toml"
         asked.write_text("".join(f"{one}\n" for one in requirements))
@@ -114,7 +115,7 @@ class Uv:
         """Downloads these wheels and no others, and unpacks them into a folder.
 
         Raises:
-            BuildFailed: one cannot be had, is another than its hash says, or all are too large.
+            BuildFailed: a wheel is not available or does not match its hash, or the wheels are too large.
         """
         lock = self._folder / "lock.txt"
         lock.write_text("".join(map(_locked, packages)))
@@ -130,7 +131,7 @@ class Uv:
                 stdout=file,
                 stderr=file,
                 env=self._environment,
-                cwd="/",  # it would read settings that lie in the folder, or above it
+                cwd="/",  # uv reads settings from the working folder and the folders above it
                 start_new_session=True,
             )
         try:
@@ -140,11 +141,11 @@ class Uv:
                 self._check(watched)
         finally:
             if process.returncode is None:
-                os.killpg(process.pid, signal.SIGKILL)  # what it started too
+                os.killpg(process.pid, signal.SIGKILL)  # with its child processes
                 process.wait()
         if status != 0:
             raise BuildFailed(self._complaint(output, status))
-        self._check(watched)  # what came since it was looked at last
+        self._check(watched)  # includes the files since the last check
 
     def _bound(self, pid: int) -> None:
         for what, most in (
@@ -166,7 +167,7 @@ class Uv:
         if watched is not None and not watched.is_relative_to(self._folder):
             more, number = _measure(watched)
             size, files = size + more, files + number
-        # Wheels are unpacked into the cache: the folder is made of links to it, and may be counted twice.
+        # uv unpacks wheels into the cache and links the files into the target, so files may be counted twice.
         if size > 3 * self._most_mb * MIB or files > 3 * ENVIRONMENT_FILES:
             raise BuildFailed(f"it is larger than {self._too_large()}, or has more than {ENVIRONMENT_FILES} files")
 
@@ -186,12 +187,12 @@ class Uv:
 
 
 def environment_of(service: Mapping[str, str], settings: EnvironmentSettings) -> dict[str, str]:
-    """What uv is told of indexes: by the operator's setting, else as the service's own environment has it."""
+    """The variables that configure uv's indexes: from the operator's setting, else from the service's environment."""
     if settings.environments_index:
         kept = {name: service[name] for name in ("HOME", "NETRC", "SSL_CERT_FILE", "SSL_CERT_DIR") if name in service}
         return kept | {"UV_DEFAULT_INDEX": settings.environments_index, "UV_NO_CONFIG": "1"}
     found = {uv: service[pip] for pip, uv in _LIKE_PIP.items() if pip in service}
-    if "UV_FIND_LINKS" in found:  # pip puts spaces between several, uv commas
+    if "UV_FIND_LINKS" in found:  # pip separates several by spaces, uv by commas
         found["UV_FIND_LINKS"] = ",".join(found["UV_FIND_LINKS"].split())
     own = {name: value for name, value in service.items() if name in _INDEX or _OF_INDEX.fullmatch(name)}
     return found | own
@@ -210,7 +211,7 @@ def _status(process: "subprocess.Popen[bytes]") -> int | None:
 
 
 def _measure(folder: Path) -> tuple[int, int]:
-    """How many bytes lie below a folder, and how many files; links to one file count once."""
+    """The size in bytes and the number of files below a folder. The size of a file with several links counts once."""
     size = files = 0
     seen: set[int] = set()
     waiting = [str(folder)]
