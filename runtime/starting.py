@@ -21,7 +21,7 @@ from runtime.supervised import is_supervised, stop_with_parent
 WRONG_SETTING = 5
 _FILES = 65_536
 _REDIS_WAIT_S = 1.0
-_TELL_S = 30.0  # between two identical lines of the log
+_LOG_S = 30.0  # between two identical lines of the log
 
 _Store = TypeVar("_Store")
 _log = structlog.get_logger(__name__)
@@ -62,7 +62,7 @@ def wait_for(open_store: Callable[[], _Store]) -> _Store:
         RedisRefuses: the credentials are wrong and this is a process of `gradebox serve`; other processes wait.
         Exception: any other exception of `open_store`.
     """
-    told_at = float("-inf")
+    logged_at = float("-inf")
     while True:
         try:
             return open_store()
@@ -71,9 +71,9 @@ def wait_for(open_store: Callable[[], _Store]) -> _Store:
                 raise
             if isinstance(error, AuthenticationError) and is_supervised():
                 raise RedisRefuses(f"{error}: correct GRADEBOX_REDIS_URL or --redis-url") from error
-            if time.monotonic() > told_at + _TELL_S:
+            if time.monotonic() > logged_at + _LOG_S:
                 _log.warning("Redis does not answer, trying again", error=str(error))
-                told_at = time.monotonic()
+                logged_at = time.monotonic()
             time.sleep(_REDIS_WAIT_S)
 
 

@@ -11,7 +11,7 @@ from validators.candidate import FILENAME, CheckFailed
 
 _FRAME = re.compile(rf'^  File "{re.escape(FILENAME)}", line ([0-9]{{1,9}}), in ', re.MULTILINE)
 
-_MOST_TOLD = 8
+_MOST_SHOWN = 8
 DEFAULT_THREAD = (
     b'{"messages":[{"role":"user","content":"What is 2+2?"},{"role":"assistant","content":"4"}],"metadata":{}}'
 )
@@ -88,5 +88,5 @@ def _told(run: Run) -> str:
     """The score as text; for a group, the first few scores."""
     if not run.scores:
         return str(run.score)
-    told = ", ".join(map(str, run.scores[:_MOST_TOLD]))
-    return f"{told}, …" if len(run.scores) > _MOST_TOLD else told
+    told = ", ".join(map(str, run.scores[:_MOST_SHOWN]))
+    return f"{told}, …" if len(run.scores) > _MOST_SHOWN else told

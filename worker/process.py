@@ -113,7 +113,7 @@ class WorkerProcess:
         self._context = context
         self._redis_url = redis_url
         self._worker: LeaseWorker | None = None
-        self._told = False
+        self._stop_requested = False
 
     def run(self) -> None:
         """Works until a signal requests a stop."""
@@ -123,7 +123,7 @@ class WorkerProcess:
         threading.Thread(target=self._await_signal, args=(woken,), name="signals", daemon=True).start()
         for number in _STOPPING:
             signal.signal(number, lambda _number, _frame: self._on_signal())
-        while not self._told:
+        while not self._stop_requested:
             try:
                 self._work()
             except RedisError as error:
@@ -147,9 +147,9 @@ class WorkerProcess:
         """Handles a signal: a worker that waits for a job stops at once. Takes no locks, because the main thread may
         hold any lock here; the thread that runs `_await_signal` notifies the other threads.
         """
-        if self._told:
+        if self._stop_requested:
             return
-        self._told = True
+        self._stop_requested = True
         worker = self._worker
         if worker is not None:
             worker.stops = True

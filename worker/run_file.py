@@ -44,7 +44,7 @@ def main() -> int:
         with open_pool(settings_or_exit(warm_sandboxes=0)) as pool:
             return _run(pool, _grader(source, pool, arguments), arguments)
     except SourceRefused as refused:
-        return _tell(refused.report, None, arguments.json)
+        return _report(refused.report, None, arguments.json)
     except typer.BadParameter as error:
         output.note(f"gradebox: {error.message}")
         return 2
@@ -106,7 +106,7 @@ def _run(pool: Pool, grader: GraderSource, arguments: argparse.Namespace) -> int
     first = next(slices, None)
     report = pool.prove(grader, first[:TEST_THREADS] if first else None)
     if not report.valid or first is None:
-        return _tell(report, None, arguments.json)
+        return _report(report, None, arguments.json)
     counted = Tally()
     told: dict[str, Outcome] = {}
     with _opened(arguments.output) as out, pool.grading(grader) as grading:
@@ -120,7 +120,7 @@ def _run(pool: Pool, grader: GraderSource, arguments: argparse.Namespace) -> int
             if out is not None:
                 score.write_outcomes(outcomes, out)
             lines = next(slices, None)
-    code = _tell(report, summarise(arguments.file.stem, 1.0, counted), arguments.json, str(arguments.output) == "-")
+    code = _report(report, summarise(arguments.file.stem, 1.0, counted), arguments.json, str(arguments.output) == "-")
     for kind, outcome in told.items():
         output.note(f"{kind}, first at thread {outcome.index}: {outcome.error.message if outcome.error else ''}")
     return code if counted.scored else 1
@@ -162,7 +162,7 @@ def _lines(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield rest
 
 
-def _tell(report: Report, summary: Summary | None, as_json: bool, to_stderr: bool = False) -> int:
+def _report(report: Report, summary: Summary | None, as_json: bool, to_stderr: bool = False) -> int:
     if as_json and not to_stderr:
         told = {"report": report, "summary": summary} if summary else {"report": report}
         output.as_json(dict(told))

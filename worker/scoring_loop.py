@@ -21,7 +21,7 @@ from worker.unit_watch import SLICE_S, UnitWatch
 
 _LONGEST_PAUSE_S = 30.0
 _LOOK_S = 1.0  # between two checks whether sandboxes are available again: the pool retries at this interval
-_TOLD_S = 30.0  # between two log lines that report that they are not
+_LOG_S = 30.0  # between two log lines that report that they are not
 _OTHER_LOOP_S = SLICE_S + 2.0  # enough for the other loop to leave its unit for a waiting one, and to take that
 
 _log = structlog.get_logger(__name__)
@@ -68,12 +68,12 @@ class ScoringLoop:
 
     def _await_sandboxes(self) -> None:
         """Waits until sandboxes are available. A worker without sandboxes takes no units: others may have sandboxes."""
-        tell_at = monotonic()
+        log_at = monotonic()
         while (trouble := self._context.pool.trouble()) is not None:
-            if monotonic() >= tell_at:
+            if monotonic() >= log_at:
                 _log.error("no units are taken: no sandbox can be had", trouble=trouble)
                 self.cache.unload()
-                tell_at += _TOLD_S
+                log_at += _LOG_S
             if self._context.stopping.wait(_LOOK_S):
                 return
 

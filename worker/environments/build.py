@@ -26,7 +26,7 @@ class ArchiveStore(Protocol):
         """Stores the content of an environment."""
 
 
-Told = Callable[[str], None]
+ReportStep = Callable[[str], None]
 """Called with the current step a few times a second. Raises if the build is not wanted any more."""
 
 
@@ -35,7 +35,7 @@ def build(
     pool: Pool,
     archives: ArchiveStore,
     settings: EnvironmentSettings,
-    told: Told,
+    report_step: ReportStep,
     data: IO[bytes] | None = None,
 ) -> Made:
     """Builds an environment from requirements and a zip file of data, and stores it.
@@ -46,33 +46,33 @@ def build(
     """
     most_mb = SandboxSettings().environment_mb
     with pool.environments.staging() as staged:
-        packages = _install(requirements, staged, settings, most_mb, told) if requirements else []
+        packages = _install(requirements, staged, settings, most_mb, report_step) if requirements else []
         contents.tidy(staged)
         if data is not None:
             try:
-                unpack(data, staged / DATA, most_mb, lambda: told("unpacking the data"))
+                unpack(data, staged / DATA, most_mb, lambda: report_step("unpacking the data"))
             except DataRefused as refused:
                 raise BuildFailed(str(refused)) from refused
         size, _ = contents.measure(staged, most_mb)
-        bytecode.compile_all(pool, staged, most_mb * MIB - size, lambda: told("compiling"))
+        bytecode.compile_all(pool, staged, most_mb * MIB - size, lambda: report_step("compiling"))
         image.open_to_read(staged)
         size, files = contents.measure(staged, most_mb)
         with tempfile.TemporaryFile(dir=staged.parent) as archive:
-            sha256 = contents.pack(staged, archive, lambda: told("packing"))
+            sha256 = contents.pack(staged, archive, lambda: report_step("packing"))
             archive.seek(0)
-            archives.keep(sha256, _Read(archive, lambda: told("storing")))
+            archives.keep(sha256, _Read(archive, lambda: report_step("storing")))
         pool.environments.adopt(staged, sha256)
     return Made(packages, sha256, PYTHON, size, files)
 
 
 def _install(
-    requirements: Sequence[str], staged: Path, settings: EnvironmentSettings, most_mb: int, told: Told
+    requirements: Sequence[str], staged: Path, settings: EnvironmentSettings, most_mb: int, report_step: ReportStep
 ) -> list[EnvironmentPackage]:
     with temporary_folder(staged.parent) as folder:
         uv = Uv(folder, settings, most_mb)
-        packages = uv.resolve(requirements, lambda: told("resolving"))
+        packages = uv.resolve(requirements, lambda: report_step("resolving"))
         _check_allowed(packages, settings)
-        uv.install(packages, staged, lambda: told(f"downloading {len(packages)} packages"))
+        uv.install(packages, staged, lambda: report_step(f"downloading {len(packages)} packages"))
     return packages
 
 

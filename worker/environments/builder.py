@@ -107,8 +107,8 @@ class _Progress:
         self._context = context
         self._claim = claim
         self._step = ""
-        self._told_at = time.monotonic()
-        self._began = self._told_at
+        self._recorded_at = time.monotonic()
+        self._began = self._recorded_at
 
     def __call__(self, step: str) -> None:
         """Records the current step. Raises _NotWanted if this worker must end the build, and BuildFailed if the build
@@ -117,10 +117,10 @@ class _Progress:
         if self._context.stopping.is_set():
             raise _NotWanted
         now = time.monotonic()
-        if step == self._step and now - self._told_at < _RENEW_S:
+        if step == self._step and now - self._recorded_at < _RENEW_S:
             return
         if now - self._began > _LONGEST_S:
             raise BuildFailed(f"it was not built within {_LONGEST_S:g} s: ask for fewer packages")
-        self._step, self._told_at = step, now
+        self._step, self._recorded_at = step, now
         if not self._context.store.builds.renew(self._claim, step):
             raise _NotWanted

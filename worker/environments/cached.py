@@ -11,7 +11,7 @@ import msgspec
 from sandbox.environments import BUILT_FOR, EnvironmentFolders
 from sandbox.pool import Pool
 from storage.spool import Readable
-from worker.environments.build import Told, build
+from worker.environments.build import ReportStep, build
 from worker.environments.settings import EnvironmentSettings
 
 
@@ -30,7 +30,7 @@ class Built(msgspec.Struct, frozen=True):
 
 
 def environment_of(
-    requirements: Sequence[str], data: bytes | None, pool: Pool, settings: EnvironmentSettings, told: Told
+    requirements: Sequence[str], data: bytes | None, pool: Pool, settings: EnvironmentSettings, report_step: ReportStep
 ) -> Built:
     """The environment of these requirements and data; builds it if this machine does not have it.
 
@@ -46,7 +46,7 @@ def environment_of(
     note = folders.folder / f".run-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()}"
     if (before := _built_before(folders, note)) is not None:
         return before
-    made = build(requirements, pool, _Nowhere(), settings, told, None if data is None else BytesIO(data))
+    made = build(requirements, pool, _Nowhere(), settings, report_step, None if data is None else BytesIO(data))
     built = Built(made.sha256, [package.name for package in made.packages])
     whole = note.with_suffix(".new")
     whole.write_bytes(msgspec.json.encode(built))

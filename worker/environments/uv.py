@@ -144,7 +144,7 @@ class Uv:
                 os.killpg(process.pid, signal.SIGKILL)  # with its child processes
                 process.wait()
         if status != 0:
-            raise BuildFailed(self._complaint(output, status))
+            raise BuildFailed(self._failure_message(output, status))
         self._check(watched)  # includes the files since the last check
 
     def _bound(self, pid: int) -> None:
@@ -174,7 +174,7 @@ class Uv:
     def _too_large(self) -> str:
         return f"the {self._most_mb} MiB that an environment may take (GRADEBOX_ENVIRONMENT_MB)"
 
-    def _complaint(self, output: Path, status: int) -> str:
+    def _failure_message(self, output: Path, status: int) -> str:
         with output.open("rb") as file:
             said = file.read(_OUTPUT_BYTES).decode("utf-8", "replace").strip()
         told = _PATH.sub("(a path)", _URL.sub("(the package index)", said).replace(str(self._folder), "(folder)"))
