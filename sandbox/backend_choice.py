@@ -1,4 +1,4 @@
-"""Which backend builds the sandboxes. None is taken that has not built one."""
+"""Chooses the backend that builds sandboxes. A backend is accepted only after it has started one."""
 
 from collections.abc import Callable
 
@@ -9,15 +9,15 @@ from sandbox.settings import SandboxSettings
 
 
 def bubblewrap(settings: SandboxSettings) -> Backend:
-    """Namespaces by bubblewrap. Raises IsolationUnavailable where it cannot be had."""
+    """The bubblewrap backend, which uses Linux namespaces. Raises IsolationUnavailable if it cannot be used here."""
     from sandbox.backends.bubblewrap import Bubblewrap
 
     return Bubblewrap(settings)
 
 
 def docker(settings: SandboxSettings) -> Backend:
-    """Containers of a Docker engine. Raises IsolationUnavailable where there is none."""
-    from sandbox.backends.docker import Docker  # its client takes a while to import
+    """The Docker backend, which uses containers. Raises IsolationUnavailable if it cannot be used here."""
+    from sandbox.backends.docker import Docker  # here, because importing its client takes a while
 
     return Docker(settings)
 
@@ -27,10 +27,10 @@ BACKENDS: dict[str, Callable[[SandboxSettings], Backend]] = {"bubblewrap": bubbl
 
 
 def choose(settings: SandboxSettings) -> Backend:
-    """The backend that the settings name; `auto` takes the first that is safe here.
+    """Returns the backend that the settings name; `auto` takes the first one that is safe here.
 
     Raises:
-        IsolationUnavailable: none is; the message says why, and how to get one.
+        IsolationUnavailable: no backend is safe here; the message gives the reasons and how to get one.
     """
     wanted = list(BACKENDS) if settings.backend == "auto" else [settings.backend]
     refused = []
@@ -52,10 +52,10 @@ def _proved(backend: Backend) -> Backend:
 
 
 def prove(backend: Backend) -> None:
-    """Starts a sandbox and waits for its first word.
+    """Starts a sandbox and waits until its guest reports that it is ready.
 
     Raises:
-        IsolationUnavailable: it does not start here.
+        IsolationUnavailable: the sandbox does not start here.
     """
     try:
         sandbox = backend.start()

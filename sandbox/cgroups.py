@@ -1,7 +1,7 @@
-"""Control groups, where they can be written: they count all processes of a sandbox together, kernel memory too, and
-give each sandbox a share of the processors, however many processes and sessions it has.
+"""Control groups, if this process can write them. They account for all processes of a sandbox together, including
+kernel memory, and give each sandbox one share of the processors, however many processes and sessions it has.
 
-Both hierarchies are spoken: v1 (a tree for each controller) and v2 (one tree, when it is delegated to this user).
+Both hierarchies are supported: v1 (one tree per controller) and v2 (one tree, if it is delegated to this user).
 """
 
 import os
@@ -16,14 +16,14 @@ _MIB = 1 << 20
 _PARENT = "gradebox"
 _NEEDED = {"memory", "pids"}
 _JOIN = 'while [ "$1" != -- ]; do echo 0 >"$1" || exit; shift; done; shift; exec "$@"'
-_PERIOD_US = 100_000  # of a bound on processors
-_SHARES, _WEIGHT, _MOST_WEIGHT = 1024, 100, 10_000  # of one process at nice 0: version 1, version 2
-_NICE_STEP = 1.25  # what one step of `nice` is worth
+_PERIOD_US = 100_000  # period of the processor limit
+_SHARES, _WEIGHT, _MOST_WEIGHT = 1024, 100, 10_000  # of one process at nice 0: v1, v2; the maximum in v2
+_NICE_STEP = 1.25  # ratio of the shares of two adjacent `nice` values
 _MEMORY_LIMITS = ("memory.max", "memory.limit_in_bytes")  # version 2, version 1
 
 
 class Cgroup:
-    """The group of one sandbox: `folders` has its folder for each controller."""
+    """The control group of one sandbox. `folders` maps each controller to the group's folder."""
 
     def __init__(self, folders: dict[str, Path], version: int) -> None:
         self.folders = folders
@@ -32,25 +32,27 @@ class Cgroup:
 
     @property
     def writable(self) -> bool:
-        """Whether this process may set bounds."""
+        """Whether this process may set the group's limits."""
         return any(os.access(self.folders["memory"] / name, os.W_OK) for name in _MEMORY_LIMITS)
 
     def joined(self, command: list[str]) -> list[str]:
-        """The command, as a process that is in the group before it runs, with all that it starts.
+        """Wraps a command so that its process, and all that it starts, runs inside the group.
 
-        It moves itself. To move another process, the kernel waits until all processors have passed through it: with
-        version 1, where one thread can move alone, this takes 0.5 ms in the place of 10 to 20.
+        The process moves itself. To move another process, the kernel waits until all processors have passed through the
+        kernel, which takes 10 to 20 ms. In v1 a single thread can be moved, which takes 0.5 ms.
         """
         return ["/bin/sh", "-c", _JOIN, "sh", *map(str, self.entrances), "--", *command]
 
     @property
     def entrances(self) -> set[Path]:
-        """Files: a process that writes `0` to each has moved itself into the group, with all that it starts."""
+        """Files to join the group. A process that writes `0` to each one moves itself into the group, with all that it
+        starts.
+        """
         file = "cgroup.procs" if self._version == 2 else "tasks"
         return {folder / file for folder in self.folders.values()}
 
     def has(self, pid: int) -> bool:
-        """Whether a process is in the group, for each of its controllers."""
+        """Whether a process is in this group, for each of its controllers."""
         told = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
         paths = {controller: path for _, controllers, path in told for controller in controllers.split(",")}
         return all(
@@ -59,12 +61,13 @@ class Cgroup:
         )
 
     def allow_memory(self, mebibytes: int) -> None:
-        """Bounds memory, without swap."""
+        """Limits memory, without swap."""
         folder, size = self.folders["memory"], str(mebibytes * _MIB)
         if self._version == 2:
             (folder / "memory.max").write_text(size)
             return
-        # v1 refuses a limit above that of memory and swap together, and one below it: widen, set, narrow.
+        # v1 keeps the memory limit at or below the limit of memory and swap together: raise the latter, set the former,
+        # then lower the latter.
         both = folder / "memory.memsw.limit_in_bytes"
         if both.exists():
             both.write_text("-1")
@@ -73,16 +76,16 @@ class Cgroup:
             both.write_text(size)
 
     def allow_processes(self, number: int) -> None:
-        """Bounds processes and threads."""
+        """Limits the number of processes and threads."""
         (self.folders["pids"] / "pids.max").write_text(str(number))
 
     @property
     def shares_processors(self) -> bool:
-        """Whether it has a share of the processors of its own."""
+        """Whether the group has a separate share of the processors."""
         return "cpu" in self.folders
 
     def weigh(self, processes: float) -> None:
-        """Gives it as much of the processors as so many processes at nice 0 have."""
+        """Gives the group the share of the processors that `processes` processes at nice 0 have."""
         if self._version == 2:
             weight = max(1, min(_MOST_WEIGHT, round(processes * _WEIGHT)))
             (self.folders["cpu"] / "cpu.weight").write_text(str(weight))
@@ -90,14 +93,14 @@ class Cgroup:
             (self.folders["cpu"] / "cpu.shares").write_text(str(max(2, round(processes * _SHARES))))
 
     def allow_processors(self, number: float) -> None:
-        """Bounds the processors that all of it may use at a time. Not every kernel has such a bound."""
+        """Limits the processors that the whole group may use at a time, if the kernel has this limit."""
         folder, quota = self.folders["cpu"], round(number * _PERIOD_US)
         name, told = ("cpu.max", f"{quota} {_PERIOD_US}") if self._version == 2 else ("cpu.cfs_quota_us", str(quota))
         if (folder / name).exists():
             (folder / name).write_text(told)
 
     def ran_out_of_memory(self) -> bool:
-        """Whether the kernel has ended a process of this group for memory since the last call."""
+        """Whether the kernel has killed a process of this group for lack of memory since the last call."""
         name = "memory.events" if self._version == 2 else "memory.oom_control"
         kills = 0
         for line in (self.folders["memory"] / name).read_text().splitlines():
@@ -108,7 +111,7 @@ class Cgroup:
         return more
 
     def remove(self) -> None:
-        """Removes the group; its processes have been killed."""
+        """Removes the group. Its processes must have been killed."""
         for folder in set(self.folders.values()):
             for _ in range(100):
                 try:
@@ -116,20 +119,20 @@ class Cgroup:
                     break
                 except FileNotFoundError:
                     break
-                except OSError:  # busy: the kernel has not yet buried the last process
+                except OSError:  # busy: the kernel has not yet released the last process
                     time.sleep(0.01)
 
 
 @contextmanager
 def opened_to_join(group: Cgroup | None) -> Iterator[list[int]]:
-    """Descriptors of a group's entrances, for a process that does not see them."""
+    """Opens the files to join a group and yields their descriptors, for a process that cannot see the files."""
     with ExitStack() as opened:
         entrances = [] if group is None else group.entrances
         yield [opened.enter_context(path.open("wb", buffering=0)).fileno() for path in entrances]
 
 
 def of_process(pid: int) -> Cgroup | None:
-    """The group that somebody else put a process into, where it is seen from here; it may be for reading alone."""
+    """The group that another program put a process into, if it is visible from here; it may be read-only."""
     with suppress(OSError):
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -140,7 +143,7 @@ def of_process(pid: int) -> Cgroup | None:
 
 
 class Cgroups:
-    """Makes groups for sandboxes, below one group of this service's own."""
+    """Creates groups for sandboxes, below one group that belongs to this service."""
 
     def __init__(self, parents: dict[str, Path], version: int) -> None:
         self._parents = parents
@@ -148,7 +151,7 @@ class Cgroups:
 
     @classmethod
     def find(cls) -> "Cgroups | None":
-        """The hierarchy that this process may write, or None."""
+        """Finds a hierarchy that this process may write; None if there is none."""
         for version, parents in ((2, _v2_parents()), (1, _v1_parents())):
             if parents is not None and _works(parents):
                 return cls(parents, version)
@@ -156,12 +159,12 @@ class Cgroups:
 
     @property
     def share_processors(self) -> bool:
-        """Whether each group has a share of the processors of its own."""
+        """Whether each group has a separate share of the processors."""
         return "cpu" in self._parents
 
     def make(self, processes: int, processors: float = 0) -> Cgroup:
-        """A new group with a bound on processes, and one on processors where that is not 0. It has the share of the
-        processors that one process of this service has. Raises OSError when the kernel will not have it.
+        """Creates a group with a limit on processes and, if `processors` is not 0, on processors. It gets the share of
+        the processors that one process of this service has. Raises OSError if the kernel refuses it.
         """
         name = f"{os.getpid()}-{secrets.token_hex(6)}"
         folders = {controller: parent / name for controller, parent in self._parents.items()}
@@ -183,12 +186,12 @@ class Cgroups:
         return group
 
     def remove_stale(self) -> None:
-        """Removes the groups that a killed service left behind: those of processes that are no more."""
+        """Removes the groups that a killed service left behind: those whose owner process no longer exists."""
         for parent in set(self._parents.values()):
             for folder in parent.iterdir():
                 owner = folder.name.partition("-")[0]
                 if folder.is_dir() and owner.isdigit() and not Path("/proc", owner).exists():
-                    with suppress(OSError):  # its processes are dying: the next start removes it
+                    with suppress(OSError):  # its processes are still exiting: the next start removes it
                         folder.rmdir()
 
 
@@ -203,7 +206,9 @@ def _v1_parents() -> dict[str, Path] | None:
 
 
 def _v2_parents() -> dict[str, Path] | None:
-    """The group beside this process's own, when its controllers are delegated to us."""
+    """The parent of the sandboxes' groups in v2: a sibling of this process's group, if its controllers are delegated to
+    this user.
+    """
     if not (_ROOT / "cgroup.controllers").exists():
         return None
     with suppress(OSError, IndexError):
@@ -216,7 +221,7 @@ def _v2_parents() -> dict[str, Path] | None:
 
 
 def _works(parents: dict[str, Path]) -> bool:
-    """Really makes a group and sets a limit."""
+    """Tests the hierarchy: creates a group in it and sets a limit."""
     try:
         for parent in set(parents.values()):
             parent.mkdir(exist_ok=True)
@@ -225,7 +230,7 @@ def _works(parents: dict[str, Path]) -> bool:
                 control.write_text(" ".join(f"+{controller}" for controller in parents))
         version = 2 if len(set(parents.values())) == 1 else 1
         if "cpu" in parents:
-            # All together stand back for others of the machine as if they were one process for each processor.
+            # All sandboxes together have the weight of one process per processor against other programs of the machine.
             Cgroup(parents, version).weigh(_processors())
         group = Cgroups(parents, version).make(processes=64)
         try:

@@ -1,4 +1,4 @@
-"""What a pool of sandboxes counts, for Prometheus."""
+"""Prometheus metrics of a pool of sandboxes."""
 
 from collections.abc import Callable
 
@@ -7,11 +7,11 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from runtime.metrics import SECONDS
 
 ENDS = ("unused", "refused", "closed", "abandoned", "tainted", "memory", "timeout", "crash")
-"""Why a sandbox may end."""
+"""The reasons for which a sandbox is ended."""
 
 
 class Counts:
-    """Of one pool. `role` is that of the process, whose metrics are to have this registry among them."""
+    """The metrics of one pool. `role` is the role of the process, whose metrics must include this registry."""
 
     def __init__(self, role: str = "") -> None:
         self.registry = registry = CollectorRegistry()
@@ -48,5 +48,5 @@ class Counts:
         ).labels(role)
 
     def watch(self, alive: Callable[[], int]) -> None:
-        """Has the number of sandboxes told that there are."""
+        """Reports the number of sandboxes by calling `alive`."""
         self._alive.set_function(alive)

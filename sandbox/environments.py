@@ -1,7 +1,7 @@
-"""Environments on this machine: the packages of each in a folder, which sandboxes see read-only.
+"""Environments on this machine: the packages of each one in a folder, which sandboxes see read-only.
 
-A folder is made once, from an archive, and named by the SHA-256 of it. All sandboxes of one environment see the same
-folder, so the kernel holds its pages once.
+A folder is made once, from an archive, and is named by the SHA-256 of that archive. All sandboxes of one environment
+see the same folder, so the kernel caches its pages once.
 """
 
 import hashlib
@@ -24,22 +24,22 @@ from sandbox.settings import SandboxSettings
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 """The Python version of the sandboxes of this machine."""
-MARK = ".gradebox-environment"  # a file of each environment: what it was built for
-DATA = ".data"  # the folder of an environment where its data lies
+MARK = ".gradebox-environment"  # a file of each environment: the Python and machine it was built for
+DATA = ".data"  # the folder of an environment with its data
 BUILT_FOR = f"{sys.implementation.cache_tag} {os.uname().machine}"
 _STAGED = ".build-"
 _NAME = re.compile(rf"[0-9a-f]{{64}}|{re.escape(_STAGED)}\w+")
 _TOUCH_S = 3600.0
-_UNUSED_S = 14 * 24 * 3600.0  # after which a folder is removed: it can be made again
-_LOCK = ".lock-"  # and the name of an environment, which is being made
-_STALE_S = 24 * 3600.0  # no build takes so long
+_UNUSED_S = 14 * 24 * 3600.0  # a folder unused for this long is removed: it can be made again
+_LOCK = ".lock-"  # prefix; followed by the name of the environment being made
+_STALE_S = 24 * 3600.0  # no build takes this long
 
 Fetch = Callable[[str], IO[bytes]]
-"""Opens the archive of this SHA-256. Raises FileNotFoundError where there is none."""
+"""Opens the archive with this SHA-256. Raises FileNotFoundError if there is none."""
 
 
 class EnvironmentFolders:
-    """The folders of this machine. Safe to use from several threads and processes."""
+    """The environment folders of this machine. Safe to use from several threads and processes."""
 
     def __init__(self, settings: SandboxSettings) -> None:
         self.folder = (settings.environments_dir or settings.image_dir / "environments").absolute()
@@ -47,14 +47,15 @@ class EnvironmentFolders:
         self._fetch: Fetch | None = None
 
     def fetch_from(self, fetch: Fetch) -> None:
-        """Says where archives come from. Until then, only folders that are there can be found."""
+        """Sets the source of archives. Without one, only existing folders can be found."""
         self._fetch = fetch
 
     def find(self, sha256: str) -> Path:
-        """The folder of an environment, which is made where it is not there.
+        """Returns the folder of an environment; makes it if it does not exist.
 
         Raises:
-            InfrastructureError: it cannot be made, or this machine's Python is another one than it was built for.
+            InfrastructureError: the name is invalid, the folder cannot be made, or it was built for another Python than
+                this machine's.
         """
         if not _NAME.fullmatch(sha256):
             raise InfrastructureError(f"{sha256[:80]!r} is the name of no environment")
@@ -62,7 +63,7 @@ class EnvironmentFolders:
         try:
             if not folder.is_dir():
                 self._prepare()
-                # A small one does not wait for a large one.
+                # One lock per environment, so that a small one does not wait for a large one.
                 image.made_once(folder, lambda target: self._unpack(sha256, target), _LOCK + sha256)
             for own in (self.folder, folder):
                 image.check_owner(own)
@@ -78,14 +79,14 @@ class EnvironmentFolders:
         return folder
 
     def note_use(self, sha256: str) -> None:
-        """Keeps an environment for two weeks more. Raises OSError where it is not there."""
+        """Records a use, which keeps an environment for two more weeks. Raises OSError if it does not exist."""
         folder = self.folder / sha256
         if time.time() - folder.stat().st_mtime > _TOUCH_S:
             os.utime(folder)
 
     @contextmanager
     def staging(self) -> Iterator[Path]:
-        """A new folder for a build, readable by sandboxes, which `find` finds by its name. It is removed afterwards,
+        """Creates a folder for a build, readable by sandboxes; `find` finds it by its name. It is removed afterwards,
         unless it was adopted.
         """
         self._prepare()
@@ -94,25 +95,27 @@ class EnvironmentFolders:
             yield staged
 
     def adopt(self, staged: Path, sha256: str) -> None:
-        """Takes what was built here as the folder of an environment, so that it need not be unpacked again."""
+        """Makes a folder that was built here the folder of an environment, so that it need not be unpacked again."""
         os.sync()  # as in `_unpack`
         with image.locked(self.folder, _LOCK + sha256):
             if not (self.folder / sha256).is_dir():
                 staged.rename(self.folder / sha256)
 
     def sweep(self) -> list[str]:
-        """Removes the folders that nobody has used for two weeks, and what is left of builds that broke off."""
+        """Removes the folders unused for two weeks and the remains of interrupted builds. Returns the names of the
+        folders.
+        """
         if not self.folder.is_dir():
             return []
         swept = []
         with image.locked(self.folder), temporary_folder(self.folder) as aside:
             for path in self.folder.iterdir():
                 kept_s = _UNUSED_S if re.fullmatch(r"[0-9a-f]{64}", path.name) else _STALE_S
-                with suppress(FileNotFoundError):  # another process has just removed what it had staged
+                with suppress(FileNotFoundError):  # another process has just removed its staging folder
                     if time.time() - path.stat().st_mtime <= kept_s:
                         continue
                     if path.is_dir():
-                        path.rename(aside / path.name)  # half of one must never be taken for a whole
+                        path.rename(aside / path.name)  # a partly removed folder must never be taken for a complete one
                         swept.append(path.name)
                     elif path.name.startswith(_LOCK):
                         path.unlink()
@@ -123,17 +126,18 @@ class EnvironmentFolders:
         image.check_owner(self.folder)
 
     def _unpack(self, sha256: str, target: Path) -> None:
-        """Unpacks files and nothing else, within the bounds that builds have.
+        """Unpacks files and nothing else, within the limits that builds have.
 
         Raises:
-            OSError: the archive is not there, or is not what its name says.
+            OSError: the archive does not exist, holds something else than files, exceeds a limit, or does not match its
+                name.
         """
         if self._fetch is None:
             raise FileNotFoundError("no archives can be fetched by this process")
         files = size = 0
         with self._fetch(sha256) as archive:
             hashed = _Hashed(archive)
-            stream: Any = hashed  # a stream is only read from
+            stream: Any = hashed  # tarfile only reads from a stream
             with tarfile.open(fileobj=stream, mode="r|") as packed:
                 for member in packed:
                     files, size = files + 1, size + member.size
@@ -147,12 +151,14 @@ class EnvironmentFolders:
         if hashed.sha256 != sha256:
             raise OSError(f"the archive {sha256} was changed or cut off: it has the hash {hashed.sha256}")
         image.open_to_read(target)
-        os.sync()  # else a machine that loses its power now may keep the folder's name, and empty files in it
+        os.sync()  # otherwise a power failure may leave the folder's name with empty files in it
 
 
 @contextmanager
 def temporary_folder(parent: Path) -> Iterator[Path]:
-    """A folder that is removed afterwards, however deep what lies in it: shutil stops at Python's recursion limit."""
+    """Creates a folder and removes it afterwards with `rm`, however deep its content: shutil stops at Python's
+    recursion limit.
+    """
     folder = Path(tempfile.mkdtemp(dir=parent, prefix=_STAGED))
     try:
         yield folder
@@ -161,24 +167,24 @@ def temporary_folder(parent: Path) -> Iterator[Path]:
 
 
 class _Hashed:
-    """A file that is read once, and hashed meanwhile."""
+    """A file that is read once and hashed while it is read."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
         self._hash = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
+        """Returns the next bytes."""
         data = self._file.read(size)
         self._hash.update(data)
         return data
 
     def read_rest(self) -> None:
-        """Reads on to the end."""
+        """Reads to the end."""
         while self.read(MIB):
             pass
 
     @property
     def sha256(self) -> str:
-        """Of what was read."""
+        """The hash of the bytes read so far."""
         return self._hash.hexdigest()

@@ -1,4 +1,6 @@
-"""What projects share, such as sandboxes or memory: no project takes all of it, and those that wait take turns."""
+"""Resources that projects share, such as sandboxes or memory: no project takes everything, and waiting projects take
+turns.
+"""
 
 import threading
 from collections import deque
@@ -10,8 +12,8 @@ from typing import NamedTuple
 from sandbox.errors import Busy
 
 Grant = Callable[[], None]
-_LOOK_S = 0.2  # between two looks whether a place is still wanted
-_PATIENCE_S = 10.0  # that a project which holds none is passed over because others want fewer places together
+_LOOK_S = 0.2  # between two calls of `look` while a caller waits
+_PATIENCE_S = 10.0  # how long a project that holds no place is passed over for requests of fewer places
 
 
 class _Asked(NamedTuple):
@@ -21,38 +23,40 @@ class _Asked(NamedTuple):
 
 
 class Shares:
-    """Thread-safe. A project that holds nothing and waits for nothing is forgotten.
+    """Places that projects share. Thread-safe. A project that holds nothing and waits for nothing is forgotten.
 
-    Where n projects hold or want places, each may hold one place in n + 1, rounded up. What is left over is there at
-    once for the next project that comes. Several places that are asked for together are given together. A project that
-    holds none may have more than its share; where it waits for that for long, what is left is kept for it.
+    If n projects hold or request places, each may hold 1/(n + 1) of all places, rounded up. The rest is immediately
+    available to the next project. Places requested together are granted together. A project that holds no place may get
+    more than its share; if it waits long for that, free places are kept for it.
     """
 
     def __init__(self, most: int, of_what: str, setting: str = "") -> None:
-        """`of_what` and `setting` are for messages: what a place is, and what an operator may raise."""
+        """`of_what` and `setting` are used in messages: the name of a place, and the setting that an operator may
+        raise.
+        """
         self.most = most
         self._of_what = of_what
         self._setting = setting
         self._lock = threading.Lock()
         self._held: dict[str, int] = {}
-        self._waiting: dict[str, deque[_Asked]] = {}  # the project whose turn is next comes first
+        self._waiting: dict[str, deque[_Asked]] = {}  # the project whose turn is next is the first key
 
     @property
     def held(self) -> int:
-        """How many places are taken."""
+        """The number of places in use."""
         with self._lock:
             return sum(self._held.values())
 
     def ask(self, project: str, grant: Grant, places: int = 1) -> None:
-        """Has `grant` called when there are so many places for this project: now, or later by the thread that leaves
-        some. It must neither block nor raise.
+        """Requests places. `grant` is called once this project may have them: immediately, or later by the thread that
+        gives places back. It must neither block nor raise.
         """
         with self._lock:
             self._waiting.setdefault(project, deque()).append(_Asked(grant, self._bounded(places), monotonic()))
             self._give()
 
     def give_up(self, project: str, grant: Grant, places: int = 1) -> None:
-        """Takes back what was asked for, whether it was granted or not."""
+        """Withdraws a request, whether or not it was granted."""
         with self._lock:
             waiting = self._waiting.get(project, deque())
             asked = next((one for one in waiting if one.grant == grant), None)
@@ -71,10 +75,10 @@ class Shares:
             self._give()
 
     def enter(self, project: str, wait_s: float, look: Callable[[], None], places: int = 1) -> None:
-        """Waits for places. `look` is called now and then, and ends the waiting by an exception.
+        """Waits for places. `look` is called at intervals and ends the wait by raising an exception.
 
         Raises:
-            Busy: they were not free in time.
+            Busy: the places did not become free in time.
         """
         granted = threading.Event()
         ends = monotonic() + wait_s
@@ -89,7 +93,7 @@ class Shares:
             raise
 
     def busy(self, project: str, waited_s: float, places: int = 1) -> Busy:
-        """What to tell a project that waited so long in vain."""
+        """Returns the error for a project that has waited this long in vain."""
         with self._lock:
             held, share = self._held.get(project, 0), self._share()
         if held and held + self._bounded(places) > share:
@@ -104,7 +108,9 @@ class Shares:
         )
 
     def _bounded(self, places: int) -> int:
-        """Who asks for more than there is gets all of it: it is alone then, and would else wait for ever."""
+        """Reduces a request to the total number of places: it is then granted when no other project holds any.
+        Otherwise it would wait for ever.
+        """
         return min(places, self.most)
 
     def _take_back(self, project: str, places: int) -> None:
@@ -120,17 +126,17 @@ class Shares:
             waiting = self._waiting.pop(found)
             asked = waiting.popleft()
             if waiting:
-                self._waiting[found] = waiting  # behind all others
+                self._waiting[found] = waiting  # at the end of the queue
             self._held[found] = self._held.get(found, 0) + asked.places
             asked.grant()
 
     def _next(self) -> str | None:
-        """The project whose turn it is, of those that may have what they wait for."""
+        """The project whose turn it is, among those whose request can be granted."""
         share, free = self._share(), self.most - sum(self._held.values())
         for project, (asked, *_) in self._waiting.items():
             held = self._held.get(project, 0)
             if asked.places <= free and (not held or held + asked.places <= share):
                 return project
             if not held and monotonic() - asked.since > _PATIENCE_S:
-                return None  # else those that want less would take what is left, again and again
+                return None  # otherwise smaller requests would take the free places again and again
         return None

@@ -1,4 +1,4 @@
-"""What is loaded into a sandbox."""
+"""The source that is loaded into a sandbox."""
 
 from dataclasses import dataclass, field
 from typing import Self
@@ -11,16 +11,16 @@ from gradebox.score import DETAILS_BYTES
 class GraderSource:
     """One source with the limits it runs under. Equal ones may share a loaded sandbox.
 
-    The project is part of it: a module body can keep what it sees of one batch, and tell it in another.
+    The project is part of it, because a module body can store data of one batch and reveal it in another.
 
     Attributes:
         text: the source.
-        isolation: between completions; `auto` is settled by the guest, from the source.
+        isolation: between completions; the guest resolves `auto` from the source.
         timeout_s: for one completion, in seconds.
         memory_mb: for all processes of the sandbox together, in MiB.
-        project: whose completions it grades; empty for tools that have no projects.
-        stdout_bytes: kept of what one completion prints; None for what the settings say.
-        line_bytes: of one thread; None for what the settings say.
+        project: the project whose completions it grades; empty for tools without projects.
+        stdout_bytes: kept of the output of one completion; None for the value in the settings.
+        line_bytes: of one thread; None for the value in the settings.
         details_bytes: of the details of one score, as JSON; at most `frames.MAX_DETAILS`.
         environment: the SHA-256 of the content of the environment that it may import from; empty for none.
     """
@@ -37,7 +37,7 @@ class GraderSource:
 
     @classmethod
     def of_version(cls, project: str, version: Version) -> Self:
-        """What a project's grader runs."""
+        """Returns the source of a version of a project's grader."""
         return cls(
             version.source,
             version.isolation,

@@ -1,4 +1,4 @@
-"""Scores threads with one grader, through as many sandboxes as it takes."""
+"""Scores threads with one grader, in as many sandboxes as necessary."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -14,15 +14,15 @@ from sandbox.thread_ids import read_group_size, read_ids
 
 Line = bytes | memoryview
 Stop = Callable[[int], bool]
-"""Given how many outcomes a call has so far, says whether the caller wants no more."""
+"""Receives the number of outcomes that a call has so far; returns True to cancel the call."""
 
-_TRIES = 2  # at one thread, before what its sandbox comes to is the grader's doing; to load a grader
-_SILENT_TRIES = 4  # the same, where the sandbox ends without a word: a grader cannot do that, as far as is known
+_TRIES = 2  # at one thread, before its failure is attributed to the grader; to load a grader
+_SILENT_TRIES = 4  # the same if the sandbox ends without a message: as far as is known, a grader cannot cause that
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: use less, or raise it"
 _OVERDUE = "the sandbox did not answer in time while this thread was graded"
 _CRASH = "the sandbox ended while this thread was graded, again and again"
 _NO_ANSWERS = b"[]"
-_AGAIN = 2  # that a completion is graded anew which got too little of a processor
+_AGAIN = 2  # how often a completion that got too little processor time is graded again
 _STARVED = "But it got a processor for {used:.1f} of {seconds:.1f} s, since the machine was busy: score it again."
 NO_SANDBOX = OutcomeError(
     "infrastructure", "the service lost the sandbox of this thread and had no other: score it again", retryable=True
@@ -32,10 +32,11 @@ _log = logging.getLogger(__name__)
 
 
 class Grading:
-    """One grader, loaded. `take` gives a session that has loaded it; `drop` ends one, and hears why.
+    """One loaded grader. `take` returns a session that has loaded it; `drop` ends a session and receives the reason.
 
     Attributes:
-        reads_ids: whether outcomes have the ids of their threads; where others have them, reading them is time lost.
+        reads_ids: whether outcomes get the ids of their threads; reading them is a waste of time if the caller has
+            them.
     """
 
     def __init__(self, take: Callable[[Stopping | None], Session], drop: Callable[[Session, str], None]) -> None:
@@ -48,43 +49,44 @@ class Grading:
 
     @property
     def session(self) -> Session:
-        """The session in use. Raises InfrastructureError when none can be had."""
+        """The session in use. Raises InfrastructureError if none is available."""
         self.load()
         assert self._session is not None
         return self._session
 
     def load(self, stopping: Stopping | None = None) -> Loaded:
-        """What loading the grader came to in the session in use.
+        """Returns the result of loading the grader in the session in use.
 
         Raises:
-            InfrastructureError: none can be had.
-            Stopped: `stopping` said so.
+            InfrastructureError: no session is available.
+            Stopped: `stopping` returned True.
         """
         session = self._session = self._session or self._take(stopping)
         assert session.loaded is not None
         return session.loaded
 
     def release(self) -> Session | None:
-        """Gives up the session, if there is one."""
+        """Detaches the session and returns it, if there is one."""
         session, self._session = self._session, None
         return session
 
     def score(
         self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
     ) -> list[Outcome]:
-        """One outcome for each line of JSON, in order, whatever becomes of the sandbox meanwhile.
+        """Returns one outcome for each line of JSON, in order, even if sandboxes fail meanwhile.
 
         Args:
-            payload: the lines; the last one may lack its end.
+            payload: the lines; the last one may lack its newline.
             first_index: the index of the first line's outcome.
-            label: what the outcomes call the grader.
-            lines: how many there are, where that is known: counting takes longer than moving them.
-            stop: asked at least each 0.25 s while a sandbox is waited for, and after each group of outcomes but the
-                last. When it says so, the sandbox is ended at once, and what there is so far is returned.
+            label: the name of the grader in the outcomes.
+            lines: the number of lines, if it is known: counting takes longer than moving them.
+            stop: called at least each 0.25 s while waiting for a sandbox, and after each group of outcomes but the
+                last. If it returns True, the sandbox is ended at once, and the outcomes so far are returned.
 
         Raises:
-            InfrastructureError, OSError: no sandbox could be had, or none could load the grader for a reason that may
-                pass, and there is no outcome yet. Where there are some, the others are of kind `infrastructure`.
+            InfrastructureError, OSError: no sandbox is available, or none could load the grader for a reason that may
+                pass, and there is no outcome yet. If there are outcomes, the remaining ones are of kind
+                `infrastructure`.
         """
         count = count_lines(payload) if lines is None else lines
         call = _Call(payload, count, first_index, label, stop, reads_ids=self.reads_ids)
@@ -94,15 +96,15 @@ class Grading:
     def step(
         self, lines: Sequence[Line], answers: Sequence[bytes], label: str, *, stop: Stop | None = None
     ) -> list[Outcome | Asked]:
-        """Runs a grader that asks once on each line, with the answers that are known. Indices count from 0.
+        """Runs a grader that asks, once on each line, with the known answers. Indices count from 0.
 
         Args:
-            lines: a thread each, without its end.
+            lines: one thread each, without its newline.
             answers: for each line, as `Replay` reads them.
             label: see `score`.
             stop: see `score`.
 
-        Raises as `score` does.
+        Raises the same exceptions as `score`.
         """
         payload = b"".join(_answered(*each) for each in zip(answers, lines, strict=True))
         call = _Call(payload, len(lines), 0, label, stop, has_answers=True)
@@ -110,13 +112,13 @@ class Grading:
         return call.outcomes
 
     def _run(self, call: "_Call") -> None:
-        """Has a call scored. Raises as `score` does."""
+        """Scores a call. Raises the same exceptions as `score`."""
         try:
             self._score_all(call)
             self._score_starved(call)
         except Stopped:
             self._let_go("abandoned")
-        except (InfrastructureError, OSError) as error:  # OSError: this machine has no room or no descriptors left
+        except (InfrastructureError, OSError) as error:  # OSError: this machine has no space or no descriptors left
             self._let_go("abandoned")
             if not call.outcomes:
                 raise
@@ -141,7 +143,8 @@ class Grading:
             except Ended as error:
                 is_tainted = error.tainted
                 done = len(call.outcomes)
-                tries = tries + 1 if last == done else int(not is_tainted)  # what it gave up over is done
+                # A tainted sandbox had already finished that line.
+                tries = tries + 1 if last == done else int(not is_tainted)
                 last = done
                 verdict = _verdict(session, error, tries)
                 self._let_go(verdict.kind if verdict else "tainted" if is_tainted else "crash")
@@ -149,7 +152,7 @@ class Grading:
                     call.fail_next(verdict)
 
     def _score_starved(self, call: "_Call") -> None:
-        """Has completions graded again that took too long while others had the processors."""
+        """Grades again the completions that timed out while other processes used the processors."""
         for _ in range(_AGAIN):
             if not call.starved:
                 return
@@ -163,10 +166,11 @@ class Grading:
                 self._let_go("crash")
 
     def _load(self, stopping: Stopping | None) -> Session:
-        """A session that has loaded the grader, or that has found again that it cannot be: `_refusal` says so then.
+        """Returns a session that has loaded the grader, or that has confirmed that it cannot be loaded; then `_refusal`
+        is set.
 
         Raises:
-            InfrastructureError: it could not be loaded for a reason that may pass.
+            InfrastructureError: the grader could not be loaded for a reason that may pass.
         """
         failures: list[Loaded] = []
         while True:
@@ -186,7 +190,7 @@ class _Call:
     """One call of `Grading.score`: its lines, and their outcomes so far.
 
     Attributes:
-        starved: which outcomes are a `timeout` of a sandbox that got too little of a processor.
+        starved: positions of the outcomes that are a `timeout` of a sandbox that got too little processor time.
     """
 
     def __init__(
@@ -201,21 +205,22 @@ class _Call:
     ) -> None:
         self._payload = payload
         self._reads_ids = reads_ids
-        self._has_answers = has_answers  # in front of each line, and no ids are read
+        self._has_answers = has_answers  # answers precede each line, and no ids are read
         self._lines = lines
         self._first_index = first_index
         self._label = label
         self._stop = stop
         self._ids: list[str | int | None] = []
-        self._split: list[bytes] = []  # the lines, where each is a group
+        self._split: list[bytes] = []  # the lines, if each is a group
         self.outcomes: list[Outcome | Asked] = []
         self.traces: dict[int, str] = {}
         self.starved: list[int] = []
 
     @property
     def stopping(self) -> Stopping | None:
-        """Says whether the caller wants no more, where it can tell. It is not kept: by a reference to itself, the call
-        would hold its payload and outcomes until the garbage is collected, which is seldom.
+        """A function that returns True if the caller cancels the call; None if the caller passed none. It is not
+        stored: with a reference to itself, the call would hold its payload and outcomes until garbage collection, which
+        is rare.
         """
         return None if self._stop is None else self._wants_no_more
 
@@ -224,11 +229,11 @@ class _Call:
 
     @property
     def left(self) -> int:
-        """How many lines have no outcome."""
+        """The number of lines without an outcome."""
         return self._lines - len(self.outcomes)
 
     def score(self, session: Session) -> None:
-        """Has a sandbox grade what is left. Outcomes that came before an exception count."""
+        """Grades the remaining lines in a sandbox. Outcomes that arrived before an exception count."""
         session.settle(self.stopping)
         decoder = self._decoder(session, self._group_size)
         decode = decoder.decode_runs if _asks(session) else decoder.decode
@@ -247,7 +252,9 @@ class _Call:
             self.traces |= decoder.traces
 
     def score_starved(self, session: Session) -> None:
-        """Has a sandbox grade again what got too little of a processor. The outcomes are replaced as they come."""
+        """Grades again the completions that got too little processor time. Their outcomes are replaced as the new ones
+        arrive.
+        """
         session.settle(self.stopping)
         positions, self.starved = self.starved, []
         lines = self._payload.split(b"\n")
@@ -265,7 +272,7 @@ class _Call:
         self.traces |= {self._first_index + positions[number]: trace for number, trace in decoder.traces.items()}
 
     def _put_answers(self) -> None:
-        """Puts none in front of each line, where it has none yet."""
+        """Puts an empty list of answers before each line, unless the lines have answers already."""
         if not self._has_answers:
             self._ids = read_ids(self._payload, self._lines)
             lines = self._payload.split(b"\n")[: self._lines]
@@ -283,7 +290,7 @@ class _Call:
         return _group_size(self._split[index - self._first_index])
 
     def _note_starved(self, session: Session, position: int) -> None:
-        """Whether the outcome that came last took too long through no fault of its own."""
+        """Marks an outcome as retryable if it timed out because the sandbox got too little processor time."""
         outcome = self.outcomes[position]
         if session.starved is None or isinstance(outcome, Asked):
             return
@@ -295,18 +302,18 @@ class _Call:
         self.starved.append(position)
 
     def fail_next(self, error: OutcomeError) -> None:
-        """The next line has this outcome."""
+        """Sets this error as the outcome of the next line."""
         done = len(self.outcomes)
         (identity,) = self._ids_of(done, 1)
         self.outcomes.append(Outcome(self._first_index + done, self._label, None, 0.0, identity, error=error))
 
     def fail_rest(self, error: OutcomeError) -> None:
-        """All lines that are left have this outcome."""
+        """Sets this error as the outcome of all remaining lines."""
         while self.left:
             self.fail_next(error)
 
     def _ids_of(self, first: int, number: int) -> list[str | int | None]:
-        """Read when the first is wanted: the sandbox is at work then."""
+        """The ids of these lines. The first call reads all ids, while the sandbox is already working."""
         if not self._ids:
             has_none = self._has_answers or not self._reads_ids
             self._ids = [None] * self._lines if has_none else read_ids(self._payload, self._lines)
@@ -318,13 +325,13 @@ def _asks(session: Session) -> bool:
 
 
 def _group_size(line: bytes) -> int:
-    """How many threads the group of a line has, which may have answers in front."""
+    """The number of threads in the group of a line, which may start with answers."""
     answers, mark, rest = line.partition(ANSWERED)
     return read_group_size(rest if mark else answers)
 
 
 def _answered(answers: bytes, line: Line) -> bytes:
-    """A line as a grader that asks gets it."""
+    """A line in the form that a grader with asks receives."""
     return b"".join((answers, ANSWERED, line, b"\n"))
 
 
@@ -336,21 +343,21 @@ def _unanswered(asked: Asked, label: str) -> Outcome:
 
 
 def _verdict(session: Session, error: Ended, tries: int) -> OutcomeError | None:
-    """What the thread that was being graded comes to; None where it deserves another sandbox."""
+    """The error of the thread that was being graded; None if it is to be tried in another sandbox."""
     if session.sandbox.ran_out_of_memory():
-        # It may be what the thread before left behind that was too much: by itself this one is tried again.
+        # The memory may have been left by the thread before: this one is tried again as the first of a sandbox.
         return OutcomeError("memory", _MEMORY) if tries >= _TRIES else None
     if error.overdue:
-        # The guest ends a completion long before that: here it did not run, or was held up.
+        # The guest ends a completion long before that, so here the guest did not run or was delayed.
         return OutcomeError("timeout", _OVERDUE, retryable=True) if tries >= _TRIES else None
     return OutcomeError("crash", _CRASH) if tries >= (_TRIES if error.tainted else _SILENT_TRIES) else None
 
 
 def _refusal(failures: list[Loaded]) -> OutcomeError:
-    """What each thread comes to of a grader that was valid once, and could not be loaded in several sandboxes.
+    """The error of each thread if a grader that was valid once could not be loaded in several sandboxes.
 
     Raises:
-        InfrastructureError: it took too long, or failed each time in another way. This machine may be too busy.
+        InfrastructureError: loading took too long, or failed in different ways. This machine may be too busy.
     """
     found = [failed.checks[-1] for failed in failures]
     ways = {(check.number, check.line, check.message.partition(":")[0]) for check in found}

@@ -1,5 +1,5 @@
-"""The scores of a group, as they come out of a sandbox: all that they say is checked, and the group's own score is made
-of them here.
+"""The scores of a group, as received from a sandbox: all of their content is checked, and the group's score is computed
+here from them.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,14 @@ from gradebox.outcome import CompletionScore, OutcomeError
 from gradebox.score import MOST_VALUES, is_name
 from sandbox.guest.protocol.frames import Malformed, most_of_scores
 
-_KINDS = ("exception", "memory", "model")  # an exception in place of a score is one of these
+_KINDS = ("exception", "memory", "model")  # the possible kinds of an error in place of a score
 
 _decoder = msgspec.json.Decoder(list[CompletionScore])
 
 
 @dataclass(frozen=True, slots=True)
 class GroupResult:
-    """What a group comes to: a score; or an error; or that its grader does not apply."""
+    """The result of a group: a score, an error, or that its grader does not apply."""
 
     score: float | None = None
     error: OutcomeError | None = None
@@ -27,16 +27,16 @@ class GroupResult:
 
 
 def read_scores(data: bytes, count: int, most_text: int) -> list[CompletionScore]:
-    """The scores of a group of so many threads, whose texts have at most so many bytes each.
+    """Decodes the scores of a group of `count` threads, whose texts have at most `most_text` bytes each.
 
     Raises:
-        Malformed: they are none, or as many as the group has threads are not there.
+        Malformed: the data are not valid scores, or their number differs from the number of threads.
     """
     if len(data) > most_of_scores(count):
         raise Malformed(f"scores of {len(data)} bytes for a group of {count}")
     try:
         scores = _decoder.decode(data)
-        msgspec.json.encode(scores)  # who writes an outcome does so again
+        msgspec.json.encode(scores)  # writing the outcome encodes them again
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
         message = "scores that are no JSON, or nested too deep"
         raise Malformed(message) from problem
@@ -48,7 +48,7 @@ def read_scores(data: bytes, count: int, most_text: int) -> list[CompletionScore
 
 
 def result_of(scores: Sequence[CompletionScore], most_text: int) -> GroupResult:
-    """The mean, where every completion has a score; else none: that of the rest would be another number."""
+    """The mean if every completion has a score; otherwise none: the mean of the rest would be another number."""
     missing = [score for score in scores if score.score is None]
     if not missing:
         return GroupResult(_mean([score.score for score in scores if score.score is not None]))
@@ -57,7 +57,7 @@ def result_of(scores: Sequence[CompletionScore], most_text: int) -> GroupResult:
     if not errors:
         return GroupResult(not_applicable=_cut(f"{lacking}: {missing[0].not_applicable}", most_text))
     first = errors[0]
-    retryable = all(error.retryable for error in errors)  # else another try gives the group no score either
+    retryable = all(error.retryable for error in errors)  # otherwise another try gives the group no score either
     told = msgspec.structs.replace(first, message=_cut(f"{lacking}: {first.message}", most_text), retryable=retryable)
     return GroupResult(error=told)
 
@@ -65,7 +65,7 @@ def result_of(scores: Sequence[CompletionScore], most_text: int) -> GroupResult:
 def _mean(scores: Sequence[float]) -> float:
     try:
         return fsum(scores) / len(scores)
-    except OverflowError:  # the sum of finite numbers may be none
+    except OverflowError:  # the sum of finite numbers may overflow
         return fsum(score / len(scores) for score in scores)
 
 

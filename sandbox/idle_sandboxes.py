@@ -1,4 +1,4 @@
-"""Loaded sandboxes that nobody uses at present."""
+"""Loaded sandboxes that are not in use."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -9,7 +9,7 @@ from sandbox.session import Ended, Session
 
 
 class IdleSandboxes:
-    """They, the one that was used last at the end. Its user has a lock around it."""
+    """The idle sandboxes, with the most recently used one at the end. The caller holds a lock."""
 
     def __init__(self) -> None:
         self._sessions: list[Session] = []
@@ -21,25 +21,25 @@ class IdleSandboxes:
         return iter([*self._sessions])
 
     def add(self, session: Session) -> None:
-        """Takes one more."""
+        """Adds a sandbox."""
         self._sessions.append(session)
 
     def take(self, source: GraderSource) -> Session | None:
-        """The one with this grader that was used last, if there is one."""
+        """Removes and returns the most recently used sandbox with this grader; None if there is none."""
         found = next((session for session in reversed(self._sessions) if session.source == source), None)
         if found is not None:
             self._sessions.remove(found)
         return found
 
     def take_back(self, session: Session) -> bool:
-        """Takes this one out; False where it is in use again."""
+        """Removes this sandbox; False if it is in use again."""
         is_here = session in self._sessions
         if is_here:
             self._sessions.remove(session)
         return is_here
 
     def take_oldest(self, least: int, idle_s: float) -> list[Session]:
-        """Takes out those that were not used for so many seconds, and at least so many."""
+        """Removes and returns those idle for more than `idle_s` seconds, and at least the `least` oldest."""
         now = monotonic()
         number = max(least, sum(now - session.used_at > idle_s for session in self._sessions))
         oldest = self._sessions[:number]
@@ -47,16 +47,16 @@ class IdleSandboxes:
         return oldest
 
     def reset(self) -> None:
-        """Resets all of them. It waits for nothing."""
+        """Starts a reset of all sandboxes, without waiting for it."""
         for session in self._sessions:
-            with suppress(Ended, OSError):  # whoever takes it gets that error too
+            with suppress(Ended, OSError):  # the next user of the session gets that error too
                 session.reset()
 
 
 def largest(sessions: Sequence[Session], room: Callable[[], int]) -> Iterator[Session]:
-    """Those to be ended, the largest first, until the others take no more than `room` bytes.
+    """The sessions to be ended, the largest first, until the others take no more than `room` bytes.
 
-    What one holds is measured, not what it may: most graders hold a tenth of that.
+    The memory that a session holds is measured instead of its limit: most graders hold a tenth of their limit.
     """
     sizes = {session: session.memory_bytes() for session in sessions}
     surplus = sum(sizes.values()) - room()

@@ -1,10 +1,10 @@
-"""What a sandbox sees as its file system: a copy of the interpreter and its standard library, the time zones, the
-guest's parser of JSON, the template engine of judges, and the guest.
+"""The file system of a sandbox: a copy of the interpreter and its standard library, the time zones, the guest's JSON
+parser, the template engine of judges, and the guest.
 
-A copy rather than binds of the host's folders: it holds nothing else, so that nothing of the host can be read by
-mistake, not even the name of a home; other users can reach it where the interpreter lies in root's home; and it is one
-mount instead of thirty.
-Copies are made once and named by what they hold.
+It is a copy instead of bind mounts of the host's folders, for three reasons. It holds nothing else, so that nothing of
+the host can be read by mistake, not even the name of a home folder. Other users can reach it even if the interpreter
+lies in root's home. It is one mount instead of thirty.
+Copies are made once and are named by a hash of what they are made from.
 """
 
 import compileall
@@ -26,10 +26,10 @@ from pathlib import Path
 from sandbox.errors import IsolationUnavailable
 from sandbox.guest.child import parser
 
-GUEST = Path("/usr/lib/gradebox")  # where the guest's code is seen inside
-PACKAGES = Path("/usr/lib/environment")  # where the packages of an environment are; empty where there is none
+GUEST = Path("/usr/lib/gradebox")  # the guest's code, inside a sandbox
+PACKAGES = Path("/usr/lib/environment")  # the packages of an environment, inside a sandbox; empty if there is none
 PYTHON = Path("/usr/bin/python3")
-_ZONES = Path("/usr/lib/zoneinfo")  # where `zoneinfo` looks too; a sandbox has no /usr/share
+_ZONES = Path("/usr/lib/zoneinfo")  # another folder that `zoneinfo` searches; a sandbox has no /usr/share
 _PREFIX = Path("/usr")
 _ROOMS = Path(__file__).parent.parent
 _LOCK = ".lock"
@@ -38,7 +38,7 @@ _LEFT_OUT = {
     "turtledemo", "turtle.py", "pydoc_data", "EXTERNALLY-MANAGED", "sitecustomize.py", "usercustomize.py",
 }  # fmt: skip
 _LEFT_OUT_PREFIXES = ("_test", "_tkinter", "_xx", "config-", "xxlimited")
-# What wheels may count on where Linux is (PEP 600), beside the C library's own parts: numpy needs the first two.
+# What wheels may expect on Linux (PEP 600), including the C library's separate parts: numpy needs the first two.
 _FOR_WHEELS = (
     "libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "librt.so.1", "libdl.so.2", "libpthread.so.0", "libutil.so.1",
     "libz.so.1",
@@ -56,10 +56,11 @@ class Image:
 
 
 def build(folder: Path) -> Image:
-    """Makes the image below `folder`, or finds the one that is there.
+    """Makes the image below `folder`, or returns the existing one.
 
     Raises:
-        IsolationUnavailable: the folder cannot be written, or others could change what lies in it.
+        IsolationUnavailable: the folder cannot be written, other users could change its content, or a required package
+            is not installed.
     """
     try:
         make_folder(folder)
@@ -75,14 +76,14 @@ def build(folder: Path) -> Image:
 
 
 def make_folder(folder: Path) -> None:
-    """Makes it and what is missing above it, readable by the users that sandboxes run as, whatever the umask."""
+    """Creates a folder and its missing parents, readable by the users that sandboxes run as, whatever the umask."""
     for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
         missing.mkdir(exist_ok=True)
         missing.chmod(0o755)
 
 
 def check_owner(folder: Path) -> None:
-    """Raises IsolationUnavailable where others than this user could change what lies in a folder."""
+    """Raises IsolationUnavailable if users other than this one could change the content of a folder."""
     status = folder.stat()
     if status.st_uid != os.geteuid() or status.st_mode & 0o022:
         raise IsolationUnavailable(
@@ -92,8 +93,9 @@ def check_owner(folder: Path) -> None:
 
 
 def made_once(target: Path, make: Callable[[Path], None], lock: str = _LOCK) -> Path:
-    """The folder, which `make` fills where it is not there. It appears whole or not at all. One process at a time
-    makes what has the same `lock`.
+    """Returns the folder `target`, which `make` fills if it does not exist.
+
+    It appears whole or not at all. One process at a time makes what has the same `lock`.
     """
     if target.is_dir():
         return target
@@ -110,14 +112,14 @@ def made_once(target: Path, make: Callable[[Path], None], lock: str = _LOCK) -> 
 
 @contextmanager
 def locked(folder: Path, name: str = _LOCK) -> Iterator[None]:
-    """Keeps other processes, that lock the same name, from making or removing anything in a folder."""
+    """Prevents other processes that lock the same name from making or removing anything in a folder."""
     with (folder / name).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
 def interpreter() -> Path:
-    """The real interpreter, not the link in a virtual environment."""
+    """The path of the real interpreter, not of the link in a virtual environment."""
     return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
 
 
@@ -126,7 +128,7 @@ def _library() -> Path:
 
 
 def _parser() -> Path:
-    """The extension module of jiter, which is found and not imported: the host has no use for it."""
+    """The extension module of jiter. It is located but not imported, because the host has no use for it."""
     found = importlib.util.find_spec("jiter")
     modules = [] if found is None else [*Path(str(found.origin)).parent.glob("jiter.*.so")]
     if not modules:
@@ -135,7 +137,7 @@ def _parser() -> Path:
 
 
 def _template_engine() -> Path:
-    """The package by which judges fill in templates: pure Python, and lies beside the guest's own modules."""
+    """The package that fills in the templates of judges. It is pure Python and is copied beside the guest's modules."""
     found = importlib.util.find_spec("dotpromptz_handlebars")
     if found is None or found.origin is None:
         raise IsolationUnavailable(
@@ -145,7 +147,7 @@ def _template_engine() -> Path:
 
 
 def _zones() -> Path:
-    """The time zones of the package tzdata, which is pinned: those of one machine differ from those of another."""
+    """The time zones of the package tzdata. Its version is pinned, whereas the time zones of machines differ."""
     found = importlib.util.find_spec("tzdata")
     if found is None or found.origin is None:
         raise IsolationUnavailable(
@@ -179,7 +181,7 @@ def _short_hash(data: bytes) -> str:
 
 
 def _guest_files() -> list[tuple[Path, Path]]:
-    """Each file of the guest, and its place below `GUEST`."""
+    """Each file of the guest, with its path below `GUEST`."""
     rooms = [
         *sorted((_ROOMS / "sandbox" / "guest").rglob("*.py")),
         *sorted((_ROOMS / "validators").glob("*.py")),
@@ -194,7 +196,7 @@ def _guest_files() -> list[tuple[Path, Path]]:
     return files + [(path, Path(engine.name) / path.name) for path in sorted(engine.glob("*.py"))]
 
 
-# Of gradebox, to graders.
+# Modules of the package gradebox that graders see.
 _SHOWN = ("__init__.py", "evaluators.py", "group_forms.py", "langfuse.py", "score.py", "thread.py", "thread_forms.py")
 
 
@@ -215,7 +217,8 @@ def _copy_guest(target: Path) -> None:
     )
     for program, module in (("start", "supervisor.main"), ("zygote", "zygote")):
         (target / f"{program}.py").write_text(
-            # What is imported stays: without this, a sandbox spends a tenth of its start on looking for garbage.
+            # Imported objects stay alive. With the garbage collector on, a sandbox would spend a tenth of its start on
+            # collections.
             "import gc\nimport sys\n\ngc.disable()\n"
             f'sys.path.insert(0, "{GUEST}")\n\nfrom sandbox.guest.{module} import main\n\nmain()\n'
         )
@@ -224,7 +227,7 @@ def _copy_guest(target: Path) -> None:
 
 
 def _copy_interpreter(target: Path) -> None:
-    """Lays the interpreter out as a system's own: CPython finds its library from where it lies itself."""
+    """Lays the interpreter out like a system installation: CPython finds its library relative to its executable."""
     executable, library = interpreter(), _library()
     inside = target / _PREFIX.relative_to("/") / "lib" / library.name
     shutil.copytree(
@@ -254,7 +257,9 @@ def _copy_interpreter(target: Path) -> None:
 
 
 def _libraries_for_wheels() -> list[Path]:
-    """Those of them that this system has, by the loader's own list: the first of a name is the one that it takes."""
+    """The libraries of `_FOR_WHEELS` that this system has, from the loader's list. The loader takes the first entry of
+    a name.
+    """
     ldconfig = shutil.which("ldconfig", path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin")
     if ldconfig is None:
         return []
@@ -268,14 +273,14 @@ def _libraries_for_wheels() -> list[Path]:
 
 
 def _shared_libraries(executable: Path, library: Path, *more: Path) -> set[Path]:
-    """What the interpreter and the extension modules are linked with, by the paths that the loader looks at."""
+    """The libraries that the interpreter and the extension modules are linked with, at the loader's paths."""
     binaries = [*map(str, (executable, *more)), *map(str, (library / "lib-dynload").glob("*.so"))]
     listed = subprocess.run(["ldd", *binaries], capture_output=True, text=True, check=False, env={"LC_ALL": "C"})
     return {Path(path) for path in _LIBRARY_LINE.findall(listed.stdout)}
 
 
 def _copy_library(path: Path, target: Path) -> None:
-    """Copies a library to its own path, where that is the system's, else to where the loader looks by default."""
+    """Copies a library to the same path if it is a system path, otherwise to a default folder of the loader."""
     is_system = path.is_relative_to("/lib") or path.is_relative_to("/lib64") or path.is_relative_to("/usr")
     copy = target / (path.relative_to("/") if is_system else Path("usr/lib") / path.name)
     copy.parent.mkdir(parents=True, exist_ok=True)
@@ -283,14 +288,14 @@ def _copy_library(path: Path, target: Path) -> None:
 
 
 def open_to_read(target: Path) -> None:
-    """Readable by the user that a sandbox runs as, whatever the umask, and writable by nobody else."""
+    """Makes a tree readable by the user that a sandbox runs as, whatever the umask, and writable by its owner only."""
     for path in (target, *target.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or os.access(path, os.X_OK) else 0o644)
 
 
 def main() -> None:
-    """Makes the image ahead of need: where the settings say, or below a folder that is named, as `root` and `guest`."""
+    """Makes the image in advance: in the folder of the settings, or as `root` and `guest` below a given folder."""
     from sandbox.settings import SandboxSettings
 
     if len(sys.argv) < 2:

@@ -1,4 +1,4 @@
-"""What a grader may use. Each default and maximum as it stands in the documentation, in one place."""
+"""Limits of a grader. Each default and maximum of the documentation, in one place."""
 
 from gradebox import limits
 from sandbox.grader_source import GraderSource
@@ -16,14 +16,14 @@ SHARED_MEMORY_BYTES = 5 * MIB // 4  # /dev/shm: records, and the locks of multip
 STDOUT_BYTES, MAX_STDOUT_BYTES = 4 * KIB, 64 * KIB
 TEXT_BYTES = 4 * KIB
 MAX_LINE_BYTES = 16 * MIB
-DEPTH = 201  # as deep as jiter reads; it must not read deeper
+DEPTH = 201  # the depth that jiter reads; jiter must not read deeper
 OPEN_FILES = 128
 FILE_BYTES = 8 * MIB
 STACK_BYTES = 8 * MIB
-SANDBOX_MIB = 48  # what the supervisor, the template and the scratch need beside a grader's own memory
+SANDBOX_MIB = 48  # for the supervisor, the template and the scratch, in addition to a grader's memory
 ENVIRONMENT_FILES = 50_000
-ENVIRONMENT_MEMORY_MB = 512  # by default, of a grader that has packages
-ENVIRONMENT_LOAD_TIMES = 3  # as long as others may a grader with packages take to load
+ENVIRONMENT_MEMORY_MB = 512  # default for a grader with packages
+ENVIRONMENT_LOAD_TIMES = 3  # a grader with packages may take this many times as long to load
 OWN_PROCESSES = 3  # supervisor, template, child
 
 _ISOLATION = {"auto": AUTO, "batch": BATCH, "completion": COMPLETION}
@@ -32,7 +32,7 @@ _ISOLATION = {"auto": AUTO, "batch": BATCH, "completion": COMPLETION}
 def limits_of(
     source: GraderSource, load_s: float, line_bytes: int, stdout_bytes: int, keep_unknown: bool = False
 ) -> GraderLimits:
-    """What the guest is told for one grader."""
+    """Returns the limits that are sent to the guest for one grader."""
     return GraderLimits(
         isolation=_ISOLATION[source.isolation],
         timeout_ms=int(source.timeout_s * 1000),

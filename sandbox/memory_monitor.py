@@ -1,7 +1,8 @@
-"""Bounds the memory of a sandbox's processes together where no control group can: it looks, and kills.
+"""Limits the memory of a sandbox's processes together if no control group can: it polls, and kills.
 
-A look each 50 ms costs little and is late by so much. Resident memory is summed first, which counts shared pages for
-each process that has them; only where that is too much is the sum of proportional shares (PSS) asked for.
+A poll each 50 ms costs little and detects an excess up to 50 ms late. Resident memory is summed first, which counts a
+shared page once for each process that has it. The sum of proportional shares (PSS) is read only if that sum is too
+large.
 """
 
 import os
@@ -16,13 +17,13 @@ _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class MonitoredSandbox(Protocol):
-    """A sandbox to be watched: its pid 1, its bound in bytes (0: none yet), and how to end it."""
+    """A sandbox to be watched: its pid 1, its limit in bytes (0: none yet), and a method to end it."""
 
     pid: int
     memory_bytes: int
 
     def kill_for_memory(self) -> None:
-        """Ends the sandbox, and remembers why."""
+        """Ends the sandbox and records the reason."""
 
 
 class Monitor(threading.Thread):
@@ -35,13 +36,13 @@ class Monitor(threading.Thread):
         self._ended = False
 
     def watch(self, sandbox: MonitoredSandbox) -> None:
-        """Watches it until `forget`."""
+        """Watches a sandbox until `forget`."""
         with self._changed:
             self._watched.add(sandbox)
             self._changed.notify()
 
     def forget(self, sandbox: MonitoredSandbox) -> None:
-        """Watches it no more: its processes are gone, and their pids may be somebody else's."""
+        """Stops watching a sandbox: its processes have exited, and other processes may get their pids."""
         with self._changed:
             self._watched.discard(sandbox)
 
@@ -52,7 +53,7 @@ class Monitor(threading.Thread):
             self._changed.notify()
 
     def run(self) -> None:
-        """Looks until it is ended; sleeps while there is nothing to watch."""
+        """Polls until `end` is called; sleeps while there is nothing to watch."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._ended or self._watched)
@@ -66,17 +67,17 @@ class Monitor(threading.Thread):
 
 
 def memory_of(pid: int, enough: int) -> int:
-    """The memory of a process and all below it, in bytes: exact where it is more than `enough`, else an upper bound."""
+    """The memory of a process and its descendants, in bytes: exact if it exceeds `enough`, otherwise an upper bound."""
     pids = family(pid)
     resident = sum(_resident(one) for one in pids)
     return resident if resident <= enough else sum(_proportional(one) for one in pids)
 
 
 def family(pid: int) -> list[int]:
-    """A process and all below it; not without an end where they fork faster than they can be followed."""
+    """A process and its descendants; bounded, in case they fork faster than they can be followed."""
     found = [pid]
-    for current in found:  # which grows meanwhile
-        with suppress(OSError):  # it has ended meanwhile
+    for current in found:  # the list grows during the loop
+        with suppress(OSError):  # the process has exited meanwhile
             for children in Path(f"/proc/{current}/task").glob("*/children"):
                 found.extend(map(int, _read(children).split()))
         if len(found) > _MOST_PROCESSES:
@@ -93,11 +94,11 @@ def _proportional(pid: int) -> int:
     for line in _read(Path(f"/proc/{pid}/smaps_rollup")).splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) * 1024
-    return _resident(pid)  # a process that hides itself, as the supervisor does
+    return _resident(pid)  # the process is hidden (not dumpable), as the supervisor is
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text()
-    except OSError:  # it has ended meanwhile
+    except OSError:  # the process has exited meanwhile
         return ""

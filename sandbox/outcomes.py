@@ -1,5 +1,5 @@
-"""From the guest's records to outcomes. The records may come from a process that a completion has taken over, so all
-that they say is checked again.
+"""Converts the guest's records to outcomes. The records may come from a process that a completion has taken over, so
+all of their content is checked again.
 """
 
 from collections.abc import Callable, Sequence
@@ -60,7 +60,7 @@ _OUT_OF_MEMORY = "all processes together wanted more memory than `memory_mb` all
 
 
 class Asked(msgspec.Struct, frozen=True, gc=False):
-    """A run that ended with asks: it is to begin anew when they are answered."""
+    """A run that ended with asks. It starts again once they are answered."""
 
     index: int
     id: str | int | None
@@ -71,9 +71,9 @@ class Asked(msgspec.Struct, frozen=True, gc=False):
 class Decoder:
     """Reads the records of one grading call, which belong to consecutive threads.
 
-    `ran_out_of_memory` is asked when a process was ended by nobody knows whom: the kernel may have done it. `limits`
-    are those that the guest was told: a record that was forged may say more. Of a grader of groups, `group_size` says
-    how many threads the line of an index has.
+    `ran_out_of_memory` is called when a process died of an unknown cause, possibly the kernel's OOM killer. `limits`
+    are the limits that were sent to the guest: a forged record may exceed them. For a grader of groups, `group_size`
+    returns the number of threads in the line with an index.
     """
 
     def __init__(
@@ -91,15 +91,16 @@ class Decoder:
         self.traces: dict[int, str] = {}
 
     def decode(self, records: Records, first_index: int, ids: Sequence[str | int | None]) -> list[Outcome]:
-        """The outcomes of whole records, whose threads have these ids. One whose fields are spoiled is a crash of its
-        own completion: where it begins and ends is the supervisor's word, and what lies between is a child's.
+        """Returns the outcomes of whole records, whose threads have these ids. Invalid fields make the outcome of that
+        completion alone a crash: the supervisor sets where a record begins and ends, and a child writes the content
+        between.
         """
         outcomes: list[Outcome] = []
         self._decode(records, first_index, ids, outcomes, self._outcome)
         return outcomes
 
     def decode_runs(self, records: Records, first_index: int, ids: Sequence[str | int | None]) -> list[Outcome | Asked]:
-        """The same of a grader that asks: some runs have no outcome yet."""
+        """Returns the outcomes of records of a grader that asks: some runs have no outcome yet."""
         outcomes: list[Outcome | Asked] = []
         self._decode(records, first_index, ids, outcomes, self._of_run)
         return outcomes
@@ -112,7 +113,7 @@ class Decoder:
         outcomes: list[Any],
         read: Callable[[int, str | int | None, int, int, float, dict[int, bytes]], Outcome | Asked],
     ) -> None:
-        """Adds what each record says: what a record with fields says is for `read` to find."""
+        """Adds the result of each record; `read` interprets the records that have fields."""
         label, bodies, plain = self._label, records.bodies, self._plain
         position = 0
         numbered = enumerate(zip(RECORD.iter_unpack(records.heads), ids, strict=True), first_index)
@@ -206,10 +207,10 @@ def _with_details(outcome: Outcome, fields: dict[int, bytes]) -> Outcome:
 
 
 def _details(data: bytes) -> dict[str, Any]:
-    """Details that come out as they went in."""
+    """Decodes details, and checks that they can be encoded again."""
     try:
         details: dict[str, Any] = msgspec.json.decode(data, type=dict[str, Any])
-        msgspec.json.encode(details)  # who writes an outcome does so again
+        msgspec.json.encode(details)  # writing the outcome encodes them again
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as problem:
         raise Malformed(
             "details that are no JSON, or nested too deep, or hold a number of more than 64 bits"

@@ -1,4 +1,4 @@
-"""Lends sandboxes with loaded graders; projects share them."""
+"""Lends sandboxes with loaded graders; projects share the sandboxes."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,21 +22,21 @@ from sandbox.session import Ended, Session, Stopping
 from sandbox.settings import SandboxSettings
 from sandbox.stock import WAIT_S, Stock
 
-_TRIES = 3  # to load a grader, when its sandbox ends meanwhile
+_TRIES = 3  # to load a grader, if its sandbox ends meanwhile
 
 
 class Pool:
-    """Thread-safe. A sandbox holds one grader ever; after anything odd it is made anew.
+    """A pool of sandboxes. Thread-safe. A sandbox only ever holds one grader; after any irregularity it is replaced.
 
     Attributes:
-        counts: loads by whether one was there already, starts, and ends by why, for metrics.
+        counts: metrics: loads by whether the grader was loaded already, starts, and ends by reason.
         environments: the packages that graders may import, on this machine.
     """
 
     def __init__(
         self, backend: Backend, settings: SandboxSettings, resets_later: bool = False, counts: Counts | None = None
     ) -> None:
-        """`resets_later`: returning a grader takes no time, and the owner calls `reset` a moment later."""
+        """If `resets_later`, returning a grader takes no time, and the owner calls `reset` a moment later."""
         self.counts = counts or Counts()
         self.environments = EnvironmentFolders(settings)
         self._settings = settings
@@ -54,21 +54,21 @@ class Pool:
         self.close()
 
     def close(self) -> None:
-        """Ends every sandbox; what is still graded in one comes to an InfrastructureError."""
+        """Ends every sandbox; grading that is still in progress ends with an InfrastructureError."""
         self._stock.close()
 
     def trouble(self) -> str | None:
-        """Why sandboxes cannot be had at present; None when all is well."""
+        """The reason why sandboxes are unavailable at present; None if they are available."""
         return self._stock.trouble()
 
     @property
     def line_bytes(self) -> int:
-        """How long a thread may be."""
+        """The maximum length of a thread, in bytes."""
         return self._settings.line_bytes
 
     @property
     def alive(self) -> int:
-        """How many sandboxes there are, those that are being started too."""
+        """The number of sandboxes, including those that are being started."""
         return self._stock.alive
 
     def prove(
@@ -78,19 +78,21 @@ class Pool:
         stopping: Stopping | None = None,
         answering: proof.Answering | None = None,
     ) -> Report:
-        """The five checks. Each thread is one line of JSON. `answering` answers what the grader asks.
+        """Runs the five checks. Each thread is one line of JSON. `answering` answers the grader's asks.
 
         Raises:
-            InfrastructureError: no sandbox could be had, or this machine was too busy to tell.
-            Stopped: `stopping` said so.
+            InfrastructureError: no sandbox is available, or this machine was too busy for a result.
+            Stopped: `stopping` returned True.
         """
         with self.grading(source) as grading:
             return proof.prove(grading, threads, stopping, answering)
 
     @contextmanager
     def grading(self, source: GraderSource, place_s: float | None = None) -> Iterator[Grading]:
-        """A sandbox that loads this grader when it is needed. What cannot be loaded gives outcomes that say so. For a
-        place, where others use all that may be, `place_s` seconds are waited, or a minute.
+        """Lends a sandbox that loads this grader when it is needed.
+
+        If the grader cannot be loaded, the outcomes contain that error. If others use all places, the wait for a place
+        takes at most `place_s` seconds, or a minute by default.
         """
         place = _Place(self._shares, self._memory, source, WAIT_S if place_s is None else place_s)
         grading = Grading(lambda stopping: self._loaded(source, place, stopping), self._stock.end)
@@ -99,7 +101,7 @@ class Pool:
             yield grading
         except BaseException:
             if session := grading.release():
-                self._stock.end(session, "abandoned")  # who knows what it is still doing
+                self._stock.end(session, "abandoned")  # it may still be running
             raise
         else:
             if session := grading.release():
@@ -109,7 +111,7 @@ class Pool:
             self._stock.use(-1)
 
     def reset(self) -> None:
-        """Has loaded graders forget what came of their last batch, where they have not yet. It waits for nothing."""
+        """Resets the loaded graders that still hold the state of their last batch, without waiting."""
         self._stock.reset()
 
     def _loaded(self, source: GraderSource, place: "_Place", stopping: Stopping | None) -> Session:
@@ -118,7 +120,7 @@ class Pool:
         if session := self._take_loaded(source, stopping):
             self.counts.hits.inc()
             if source.environment:
-                with suppress(OSError):  # it was removed by hand: this sandbox has loaded what it needs
+                with suppress(OSError):  # the environment was removed by hand: this sandbox has loaded what it needs
                     self.environments.note_use(source.environment)
             return session
         self.counts.misses.inc()
@@ -164,7 +166,7 @@ class Pool:
         if not self._resets_later:
             try:
                 session.reset()
-            except (Ended, OSError):  # OSError: no descriptors left. What was scored counts all the same
+            except (Ended, OSError):  # OSError: no descriptors left. The scores count all the same
                 self._stock.end(session, "tainted")
                 return
         if not self._stock.keep_loaded(session):
@@ -172,7 +174,7 @@ class Pool:
 
 
 class _Place:
-    """A project's place for one sandbox: taken when it is first needed, and kept while one sandbox follows another."""
+    """A project's place for one sandbox: taken when it is first needed, and kept if the sandbox is replaced."""
 
     def __init__(self, sandboxes: Shares, memory: Shares, source: GraderSource, wait_s: float) -> None:
         self._wait_s = wait_s
@@ -182,7 +184,7 @@ class _Place:
         self._is_taken = False
 
     def take(self, look: Callable[[], None]) -> None:
-        """Waits for it, if need be. Raises Busy, or what `look` raises."""
+        """Waits for the place, if it is not taken yet. Raises Busy, or what `look` raises."""
         if self._is_taken:
             return
         with ExitStack() as taken:
@@ -193,7 +195,7 @@ class _Place:
         self._is_taken = True
 
     def leave(self) -> None:
-        """Gives it back, where it was taken."""
+        """Gives the place back, if it was taken."""
         self._is_taken = False
         self._taken.close()
 
@@ -201,10 +203,10 @@ class _Place:
 def open_pool(
     settings: SandboxSettings | None = None, resets_later: bool = False, counts: Counts | None = None
 ) -> Pool:
-    """A pool on the backend that the settings name; `resets_later` and `counts` as `Pool` takes them.
+    """Opens a pool on the backend that the settings name; `resets_later` and `counts` are passed to `Pool`.
 
     Raises:
-        IsolationUnavailable: it is not safe here; the message says how to make it so.
+        IsolationUnavailable: no backend is safe here; the message explains how to make one safe.
     """
     settings = settings or SandboxSettings()
     return Pool(choose(settings), settings, resets_later, counts)

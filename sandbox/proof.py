@@ -1,4 +1,4 @@
-"""Proves a grader: the five checks, the last of them by grading threads twice."""
+"""Proves a grader with five checks. The last one grades threads, twice."""
 
 from collections.abc import Sequence
 from time import monotonic
@@ -19,24 +19,24 @@ _TEST_RUN_S = 60.0  # for all threads of a test run together
 
 
 class Scorer(Protocol):
-    """What scores the threads of a test run."""
+    """Scores the threads of a test run."""
 
     traces: dict[int, str]
 
     def score(
         self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
     ) -> list[Outcome]:
-        """As `Grading.score`."""
+        """See `Grading.score`."""
 
 
 class Answering(Protocol):
-    """What answers a grader that asks while it is proved."""
+    """Answers the asks of a grader while it is proved."""
 
     def missing(self, asks: Sequence[str]) -> str | None:
-        """What of this the project lacks, in words; None where it has all."""
+        """Describes which of these asks the project lacks; None if it has all."""
 
     def scorer(self, grading: Grading, asks: Sequence[str]) -> Scorer:
-        """Scores with a sandbox that is held, and answers what is asked."""
+        """Returns a scorer that uses a held sandbox and answers its asks."""
 
 
 def prove(
@@ -45,12 +45,12 @@ def prove(
     stopping: Stopping | None = None,
     answering: Answering | None = None,
 ) -> Report:
-    """The report on the grader that `grading` has loaded, or could not load. Without `answering`, nothing that it asks
-    is there.
+    """Returns the report on the grader that `grading` has loaded, or could not load. Without `answering`, nothing that
+    it asks is available.
 
     Raises:
-        InfrastructureError: no sandbox could be had, or this machine was too busy to tell.
-        Stopped: `stopping` said so.
+        InfrastructureError: no sandbox is available, or this machine was too busy for a result.
+        Stopped: `stopping` returned True.
     """
     loaded = grading.load(stopping)
     checks = [_check(result) for result in loaded.checks]

@@ -19,7 +19,7 @@ _HOW = "Install libseccomp: `apt-get install libseccomp2`, or your system's pack
 
 
 class Condition(NamedTuple):
-    """One argument: it has this value under the mask."""
+    """A condition on one argument: it has this value under the mask."""
 
     position: int
     mask: int
@@ -27,7 +27,7 @@ class Condition(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A call that is allowed, or answers 0 and does nothing (`no_effect`), where all conditions hold."""
+    """A system call that is allowed, or that returns 0 and does nothing (`no_effect`), if all conditions hold."""
 
     name: str
     no_effect: bool
@@ -36,11 +36,11 @@ class Rule(NamedTuple):
 
 @lru_cache(maxsize=2)
 def program(sessions: bool = True) -> bytes:
-    """The BPF program of the policy. Without `sessions`, nobody inside can begin one: where no control group does, the
-    kernel gives each session an equal share of the processors.
+    """Returns the BPF program of the policy. Without `sessions`, no process inside can create a session: if no control
+    group divides the processors, the kernel gives each session an equal share of them.
 
     Raises:
-        IsolationUnavailable: there is no libseccomp.
+        IsolationUnavailable: libseccomp is not installed.
     """
     seccomp = _library()
     told = policy()
@@ -67,10 +67,10 @@ def program(sessions: bool = True) -> bytes:
 
 
 def number(name: str) -> int | None:
-    """The number of a system call on this machine, or None where it or its libseccomp does not know the name.
+    """Returns the number of a system call on this machine; None if the machine or its libseccomp lacks the name.
 
     Raises:
-        IsolationUnavailable: there is no libseccomp.
+        IsolationUnavailable: libseccomp is not installed.
     """
     seccomp = _library()
     try:
@@ -82,7 +82,7 @@ def number(name: str) -> int | None:
 
 def _library() -> Any:
     try:
-        import pyseccomp  # loads the C library, which may be missing
+        import pyseccomp  # importing it loads the C library, which may be missing
     except (ImportError, OSError, RuntimeError) as error:
         raise IsolationUnavailable(f"libseccomp cannot be loaded ({error}). {_HOW}") from error
     return pyseccomp
@@ -97,26 +97,26 @@ def _rule(bpf: Any, seccomp: Any, action: Any, name: str, *arguments: Any) -> No
     try:
         number = seccomp.resolve_syscall(seccomp.Arch.NATIVE, name)
     except (ValueError, OSError):
-        return  # not a call of this architecture, or newer than this libseccomp: stays refused
+        return  # not a call of this architecture, or newer than this libseccomp: it stays refused
     bpf.add_rule(action, number, *arguments)
 
 
 def policy() -> dict[str, Any]:
-    """`syscalls.toml`, as it stands there."""
+    """The content of `syscalls.toml`."""
     return tomllib.loads(_POLICY.read_text())
 
 
 def by_arguments(policy: dict[str, Any]) -> Iterator[Rule]:
-    """What is decided by the arguments of a call."""
+    """The rules that depend on the arguments of a call."""
     yield Rule("clone", False, (Condition(0, sum(policy["clone"]["refuse_flags"]), 0),))
-    # Allowed are the maps that are not both shared and anonymous: one of the two bits is missing.
+    # Mappings are allowed unless they are both shared and anonymous: one of the two bits must be missing.
     for bit in policy["mmap"]["not_together"]:
         yield Rule("mmap", False, (Condition(3, bit, 0),))
     yield from when(policy["when"])
 
 
 def when(tables: Iterable[dict[str, Any]]) -> Iterator[Rule]:
-    """The rules of tables as they stand in `syscalls.toml`: one for each combination of values."""
+    """The rules of tables in the form of `syscalls.toml`: one for each combination of values."""
     for table in tables:
         for conditions in product(*map(_conditions, table["arguments"])):
             yield Rule(table["name"], table.get("no_effect", False), conditions)
@@ -130,7 +130,7 @@ def _conditions(argument: dict[str, Any]) -> list[Condition]:
 
 
 def program_file(sessions: bool = True) -> int:
-    """A descriptor that holds the program, at its start, for one sandbox to read."""
+    """Returns a descriptor of a file with the program, at its start, for one sandbox to read."""
     descriptor = os.memfd_create("seccomp")
     os.write(descriptor, program(sessions))
     os.lseek(descriptor, 0, os.SEEK_SET)

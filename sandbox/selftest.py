@@ -1,4 +1,4 @@
-"""The hostile suite against this machine. `models.selftest` runs it: graders that ask are answered there."""
+"""Run the hostile suite against this machine. `models.selftest` calls it and answers graders that ask."""
 
 import argparse
 import json
@@ -26,10 +26,10 @@ from sandbox.hostile.watched import Watched
 from sandbox.pool import Pool
 from sandbox.settings import SandboxSettings, settings_or_exit
 
-_PAUSES_S = (0.0, 2.0, 4.0, 8.0)  # before a case is tried again that only took too long
+_PAUSES_S = (0.0, 2.0, 4.0, 8.0)  # before each retry of a case that only took too long
 _AT_ONCE = 4
 _LOAD_S = 4.0
-# Of each category what its graders try, and what it means when one gets through.
+# For each category, what its graders try, and the meaning of an attack that succeeds.
 _CATEGORIES = {
     "syntax": ("sources that are hard to read", "a source can fool the checks, or hold them up"),
     "module": ("module bodies that work against their process", "a grader can hold up the service while it is loaded"),
@@ -49,7 +49,7 @@ _TRIED = [name for name, (tries, _) in _CATEGORIES.items() if tries]
 
 @dataclass(frozen=True)
 class Breach:
-    """One attack that got through."""
+    """One attack that succeeded."""
 
     name: str
     category: str
@@ -60,7 +60,7 @@ class Breach:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of all of them."""
+    """The result of all attacks."""
 
     backend: str
     user: int
@@ -70,7 +70,9 @@ class Result:
 
 
 def run(settings: SandboxSettings, only: Collection[str], show: bool, answering: AnsweringBatches) -> Result:
-    """Tries every case that concerns the backend, or only those of some categories. Raises IsolationUnavailable."""
+    """Runs every case that applies to the backend, or only those of the categories in `only`. Raises
+    IsolationUnavailable.
+    """
     started = time.monotonic()
     with surroundings() as around:
         backend = Watched(choose(settings))
@@ -104,7 +106,9 @@ def _breaches(cases: Sequence[Case], attempted: Callable[[Case], list[str]], sho
 
 
 def _attempt_again(case: Case, attempted: Callable[[Case], list[str]]) -> list[str]:
-    """By itself, now that the selftest has nothing else to do; and later, where other programs still take its time."""
+    """Retries a case alone, now that the selftest has nothing else to do, with pauses in case other programs use the
+    processors.
+    """
     for pause_s in _PAUSES_S:
         time.sleep(pause_s)
         faults = attempted(case)
@@ -118,8 +122,8 @@ def _breach(name: str, category: str, must: str, faults: list[str]) -> Breach:
 
 
 def main(answering: AnsweringBatches) -> int:
-    """Prints what came of it; `answering` answers graders that ask. Returns 0 when all held, 1 when an attack got
-    through, 2 when none could be tried.
+    """Prints the results; `answering` answers graders that ask. Returns 0 if no attack succeeded, 1 if one did, 2 if
+    none could be tried.
     """
     parser = argparse.ArgumentParser(prog="gradebox selftest", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print machine-readable output")
@@ -165,5 +169,5 @@ def _show(result: Result) -> None:
 
 
 def _plain(text: str) -> str:
-    """Without control sequences for terminals, which a grader may have written."""
+    """Escapes control sequences for terminals, which a grader may have written."""
     return text.encode("unicode_escape").decode()[:1000]

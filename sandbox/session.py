@@ -1,4 +1,4 @@
-"""The host's side of one sandbox: it says what is to be done, and believes nothing that it has not bounded."""
+"""The host's side of one sandbox. It sends commands, and limits and checks everything that it receives."""
 
 import fcntl
 import mmap
@@ -46,29 +46,29 @@ from sandbox.limits import MIB, SANDBOX_MIB
 from sandbox.memory_monitor import memory_of
 from sandbox.usage import ProcessorUse, Starved, measure, starved, wants_processor
 
-_F_SEAL_FUTURE_WRITE = 0x10  # the mapping that was made before stays writable, and is the only one ever
+_F_SEAL_FUTURE_WRITE = 0x10  # the existing mapping stays writable; no other writable one can ever be made
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | _F_SEAL_FUTURE_WRITE
-_LITTLE_BYTES = 64 * MIB  # below it, pages that processes share may be counted twice
+_LITTLE_BYTES = 64 * MIB  # below this, a page that processes share may be counted for each of them
 _READY_S = 20.0
 _READ_BYTES = 1 << 16
-_MANY = 16  # lines that are yet to be graded, so that nobody waits for
-_PAUSE_S = 0.004  # between two looks at their records
-_SLACK_S = 5.0  # beyond what the guest's own deadlines add up to
+_MANY = 16  # with more ungraded lines than this, records are read several at once
+_PAUSE_S = 0.004  # between two reads of their records
+_SLACK_S = 5.0  # added to the sum of the guest's deadlines
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
 _SPOKE = "the module body changed what is told of the grader"
-_GRACE_S = 2.0  # the guest's own, for processes that do not go at once
-_LOOK_S = 0.2  # between two questions whether the caller still wants what is waited for, and two looks at the sandbox
-_MOST_LOOKS = 1000  # more than a completion's time has
+_GRACE_S = 2.0  # the guest's grace period for processes that do not exit at once
+_LOOK_S = 0.2  # between two calls of `stopping`, and between two measurements of the sandbox
+_MOST_LOOKS = 1000  # more than fit into a completion's time
 
 _ASK = re.compile(rf"(model|endpoint|grader):[^\x00-\x1f]{{1,{NAME_CHARACTERS}}}")
 
 Stopping = Callable[[], bool]
-"""Says whether the caller wants no more. It is asked at least each 0.25 s while a sandbox is waited for."""
+"""Returns True to cancel the call. It is called at least each 0.25 s while waiting for a sandbox."""
 
 
 class Ended(Exception):
-    """The sandbox is of no more use. `overdue` says that it did not answer in time, `tainted` that it gave up by
-    itself, since what it has done could reach what it would do next.
+    """The sandbox is unusable. `overdue`: it did not answer in time. `tainted`: the guest gave up, because what it has
+    done could affect what it would do next.
     """
 
     def __init__(self, message: str, overdue: bool = False, tainted: bool = False) -> None:
@@ -78,9 +78,9 @@ class Ended(Exception):
 
 
 class Loaded(NamedTuple):
-    """What the first four checks said. `isolation` is None where one failed; `overdue` says that the time for them had
-    passed then. `asks` names what the grader may ask: `model:small-judge`, in order of the alphabet. `groups` says
-    whether each of its lines is a group.
+    """The results of the first four checks. `isolation` is None if one failed; `overdue`: the time for the checks had
+    passed then. `asks` names what the grader may ask, such as `model:small-judge`, in alphabetical order. `groups`:
+    each of its lines is a group.
     """
 
     checks: list[CheckResult]
@@ -92,11 +92,10 @@ class Loaded(NamedTuple):
 
 
 class Session:
-    """One sandbox, which ever holds the code of at most one grader.
+    """One sandbox, which only ever holds the code of at most one grader.
 
     Attributes:
-        starved: of the records that came last, whether the sandbox got too little of a processor while they were waited
-            for.
+        starved: for the last records: set if the sandbox got too little processor time while they were waited for.
     """
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -108,24 +107,24 @@ class Session:
         self._channel = sandbox.channel
         self.limits: GraderLimits
         self._shared: mmap.mmap | None = None
-        self._heard = bytearray()  # of frames that are not taken yet
+        self._heard = bytearray()  # bytes of frames that are not processed yet
         self._clean = False
         self._unsettled = False
         self._ready = False
         self.starved: Starved | None = None
-        self._before: ProcessorUse | None = None  # measured when records had been waited for a moment
-        self._looks: list[bool] = []  # since then, whether something inside could have run
+        self._before: ProcessorUse | None = None  # measured after a moment of waiting for records
+        self._looks: list[bool] = []  # since then, whether a process inside could have run
         self._look_at = inf
-        self._ask_at = 0.0  # when the caller is to be asked next whether it wants more
+        self._ask_at = 0.0  # when `stopping` is called next
 
     def memory_bytes(self) -> int:
-        """What it holds; what it may hold where this process does not see it. 0 where it ends in this moment."""
+        """The memory that the sandbox holds, in bytes; its limit if this process cannot see it. 0 if it is ending."""
         if self.sandbox.pid:
             return memory_of(self.sandbox.pid, _LITTLE_BYTES)
         return (self.source.memory_mb + SANDBOX_MIB) * MIB if self.source else 0
 
     def await_ready(self) -> None:
-        """Waits for the guest's first word. Raises InfrastructureError when it does not come."""
+        """Waits until the guest reports that it is ready. Raises InfrastructureError if it does not."""
         if self._ready:
             return
         try:
@@ -138,15 +137,15 @@ class Session:
         self._ready = True
 
     def is_gone(self) -> bool:
-        """Whether the sandbox has ended, as far as its channel tells."""
+        """Whether the sandbox has ended, according to its channel."""
         closed = select.poll()
         closed.register(self._channel, select.POLLRDHUP)
         return bool(closed.poll(0))
 
     def _share(self, kind: int) -> None:
-        """Has new memory shared with the guest, sent in a frame of this kind. The guest can read it, and neither write
-        nor shrink it, whatever it opens again. But it can change the file's times and mode, and the position and flags
-        of what is open, so each batch has a file of its own.
+        """Shares new memory with the guest, in a frame of this kind. The guest can read it, but can neither write nor
+        shrink it, even if it reopens it. But it can change the file's times and mode, and the position and flags of the
+        open file, so each batch has a separate file.
         """
         if self._shared is not None:
             self._shared.close()
@@ -170,15 +169,15 @@ class Session:
         """Loads a grader into an empty sandbox.
 
         Raises:
-            Ended: the sandbox did not survive it.
-            InfrastructureError: it had not even started.
-            Stopped: `stopping` said so.
+            Ended: the sandbox ended meanwhile.
+            InfrastructureError: the sandbox had not even started.
+            Stopped: `stopping` returned True.
         """
         self.source, self.limits = source, limits
         self.sandbox.allow_memory(source.memory_mb + SANDBOX_MIB)
         began = monotonic()
         try:
-            # Before its first word: a sandbox that knows what it is for does not make itself ready for anything else.
+            # Sent before the guest reports that it is ready: a guest with a pending request skips further preparations.
             if self.sandbox.takes_descriptors:
                 self._share(SHARE)
             self._send(LOAD, LIMITS.pack(*limits) + source.text.encode())
@@ -218,20 +217,20 @@ class Session:
             asks, warnings, groups = unpack_loaded(loaded[1:])
             if len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks)):
                 raise Malformed("what it asks is none that `Model`, `Endpoint` and `Grader` would name")
-        except Malformed as problem:  # the module body runs in the process that tells this, and may speak in its place
+        except Malformed as problem:  # the module body runs in the process that sends this, and may forge it
             return Loaded([*checks[:3], checks[3]._replace(passed=False, message=f"{_SPOKE}: {problem}")], None, [])
         return Loaded(checks, isolation, warnings, asks=tuple(asks), groups=groups)
 
     def grade(self, payload: bytes, lines: int, stopping: Stopping | None = None) -> Iterator[Records]:
-        """Whole records, as they come; in all, one for each line.
+        """Has lines graded and yields whole records as they arrive; in total one for each line.
 
         Raises:
-            Ended: the sandbox did not survive it. What was yielded before counts.
-            Stopped: `stopping` said so. What was yielded before counts.
+            Ended: the sandbox ended meanwhile. The records yielded before count.
+            Stopped: `stopping` returned True. The records yielded before count.
         """
         self._clean = False
         if not payload.endswith(b"\n"):
-            payload += b"\n"  # what lies behind it in the shared memory is of an earlier chunk
+            payload += b"\n"  # the bytes after it in the shared memory are of an earlier chunk
         head = CHUNK.pack(lines, len(payload))
         if self._shared is not None and len(payload) <= SHARED_BYTES:
             self._shared[: len(payload)] = payload
@@ -246,7 +245,7 @@ class Session:
         self._wait_for_records(moment)
         while True:
             if slow and lines - done > _MANY and not self._heard:
-                sleep(_PAUSE_S)  # records come one by one: some at once cost less to take, and lie safely meanwhile
+                sleep(_PAUSE_S)  # records arrive one by one: several at once cost less to read, and are safe meanwhile
             kind, data = self._receive(deadline, stopping)
             if kind == DONE:
                 self._look_at = inf
@@ -262,7 +261,7 @@ class Session:
             done += records.number
             if done > lines or not records.number:
                 raise Ended(f"the guest told {done} outcomes for {lines} threads")
-            if self._before is not None:  # else these come right behind others, and what was found then holds
+            if self._before is not None:  # otherwise these directly follow others, and the earlier result holds
                 wanted = sum(self._looks) / max(1, len(self._looks))
                 self.starved = starved(self._before, measure(self.sandbox.pid), wanted)
             yield records
@@ -270,11 +269,11 @@ class Session:
             self._wait_for_records(moment)
 
     def _wait_for_records(self, moment: float) -> None:
-        """Has usage measured a moment from now, if nothing comes until then."""
+        """Schedules a measurement of usage a moment from now, in case no records arrive until then."""
         self._before, self._look_at = None, monotonic() + moment if self.sandbox.pid else inf
 
     def _look(self, now: float) -> None:
-        """Notes what the sandbox gets of a processor, and whether it could use one."""
+        """Records how much processor time the sandbox gets, and whether it could use a processor."""
         if self._before is None:
             self._before, self._looks = measure(self.sandbox.pid), []
         if len(self._looks) < _MOST_LOOKS:
@@ -282,7 +281,7 @@ class Session:
         self._look_at = now + min(_LOOK_S, self.limits.timeout_ms / 4000)
 
     def reset(self) -> None:
-        """Forgets what came of the last batch, if that is not done yet. It is not waited for: `settle` does that."""
+        """Starts a reset, unless one is done, to discard the state of the last batch. `settle` waits for it."""
         if self._clean:
             return
         if self.sandbox.takes_descriptors:
@@ -297,7 +296,7 @@ class Session:
 
         Raises:
             Ended: the sandbox could not be reset.
-            Stopped: `stopping` said so.
+            Stopped: `stopping` returned True.
         """
         if self._unsettled:
             kind, payload = self._receive(monotonic() + _GRACE_S + _SLACK_S, stopping)
@@ -351,11 +350,11 @@ class Session:
         return taken
 
     def _may_wait(self, deadline: float, stopping: Stopping | None) -> bool:
-        """Lets the channel wait until the deadline, or until the caller is to be asked again; False after the deadline.
+        """Sets the channel's timeout to the deadline or to the next check; returns False after the deadline.
 
         Raises:
             Ended: the channel is closed.
-            Stopped: the caller was asked, and wants no more.
+            Stopped: `stopping` returned True.
         """
         now = monotonic()
         if now >= deadline:
@@ -384,10 +383,10 @@ def _read_check(payload: bytes) -> CheckResult:
 
 
 def count_lines(payload: bytes) -> int:
-    """How many lines the guest will see: the last one may lack its end."""
+    """Returns the number of lines that the guest will see: the last one may lack its newline."""
     return payload.count(b"\n") + (not payload.endswith(b"\n") and bool(payload))
 
 
 def after(payload: bytes, lines: int) -> bytes:
-    """What follows the first so many lines."""
+    """Returns the part of the payload after the first `lines` lines."""
     return payload.split(b"\n", lines)[lines]

@@ -1,4 +1,4 @@
-"""The settings of the sandbox, from the environment: `GRADEBOX_BACKEND` and so on."""
+"""Settings of the sandbox, from environment variables: `GRADEBOX_BACKEND` and so on."""
 
 import os
 import sys
@@ -15,14 +15,14 @@ from sandbox import limits
 
 
 def _image_dir() -> Path:
-    """A folder that the user of a sandbox can reach: root's home is closed to others."""
+    """Returns a folder that the user of a sandbox can reach: root's home is closed to others."""
     if os.geteuid() == 0:
         return Path("/var/cache/gradebox")
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "gradebox"
 
 
 class SandboxSettings(BaseSettings):
-    """What people tune of the sandbox."""
+    """Settings of the sandbox."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 
@@ -75,12 +75,14 @@ class SandboxSettings(BaseSettings):
 
     @property
     def most_memory_mb(self) -> int:
-        """What the sandboxes of one process may come to want together, in MiB."""
+        """The memory that the sandboxes of one process may use together, in MiB."""
         return self.sandboxes_memory_mb or max(64, memory_bytes() // limits.MIB // 2)
 
 
 def settings_or_exit(**given: Any) -> SandboxSettings:
-    """The settings, for a command of a person. A wrong one is named on stderr, and the process exits with 2."""
+    """Returns the settings, for a command that a person runs. An invalid one is named on stderr, and the process exits
+    with 2.
+    """
     try:
         return SandboxSettings(**given)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""How many lines a grader is given at once."""
+"""The number of lines that a grader is given at once."""
 
 _SLICE_S = 0.5
 _FIRST = 16
@@ -7,17 +7,17 @@ _MOST = 4096  # more than a chunk has
 
 
 class SliceSize:
-    """As many lines as take about half a second: what is kept of a unit that is left in the middle is told at the
-    end of such a slice at the latest.
+    """The number of lines that take about half a second. If a unit is left in the middle, the outcomes to be kept are
+    reported at the end of the current slice at the latest.
 
-    A grader that is fast soon gets whole chunks, so that it never waits for that.
+    A fast grader soon gets whole chunks, so that it never waits for that.
     """
 
     def __init__(self, first: int = _FIRST) -> None:
-        """`first` is how many lines are given before it is known how long they take."""
+        """`first` is the number of lines to give before their duration is known."""
         self.lines = first
 
     def took(self, lines: int, seconds: float) -> None:
-        """Notes how long so many lines took."""
+        """Adapts the number of lines to the duration of the last ones."""
         fitting = int(lines * _SLICE_S / max(seconds, 1e-6))
         self.lines = max(1, min(fitting, lines * _GROWTH, _MOST))

@@ -1,11 +1,11 @@
-"""A grader's source as it comes in. Only its bytes are looked at: Python is parsed in a sandbox, never here."""
+"""A grader's source as received. Only its bytes are inspected: Python is parsed in a sandbox, never here."""
 
 from gradebox.limits import SOURCE_BYTES
 from gradebox.schemas import Check, Report
 
 
 class SourceRefused(Exception):
-    """Bytes that can be no source. `report` says so as the check `syntax` would."""
+    """Bytes that cannot be a source. `report` reports this as the check `syntax` would."""
 
     def __init__(self, message: str, line: int | None = None) -> None:
         check = Check(name="syntax", passed=False, message=message, line=line, duration_ms=0.0)
@@ -14,14 +14,14 @@ class SourceRefused(Exception):
 
 
 class SourceTooLong(SourceRefused):
-    """More bytes than a source may have."""
+    """The source has more bytes than allowed."""
 
 
 def from_bytes(data: bytes, most_bytes: int = SOURCE_BYTES) -> str:
-    """A source file of at most so many bytes, without a byte order mark.
+    """Decodes a source file of at most `most_bytes` bytes, without a byte order mark.
 
     Raises:
-        SourceTooLong: it has more.
+        SourceTooLong: it has more bytes.
         SourceRefused: it is not UTF-8, or has null bytes.
     """
     if len(data) > most_bytes:

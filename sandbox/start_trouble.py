@@ -1,21 +1,21 @@
-"""What goes wrong where sandboxes are started, and when it is tried again."""
+"""Failures to start sandboxes, and the time of the next attempt."""
 
 from time import monotonic
 
-_RETRY_S = 1.0  # between two tries to start a sandbox, after one that failed
+_RETRY_S = 1.0  # from a failed start to the next attempt
 
 
 class StartTrouble:
-    """Why no empty sandbox could be started the last times. Its user has a lock around it."""
+    """The reason why the last attempts to start an empty sandbox failed. The caller holds a lock."""
 
     def __init__(self) -> None:
-        self._why = ""  # empty when one could be started
+        self._why = ""  # empty if the last attempt succeeded
         self._since = 0.0
         self._retry_at = 0.0
         self._ended_by = ""
 
     def failed(self, why: str) -> None:
-        """Notes that one could not be started."""
+        """Records that a sandbox could not be started."""
         now = monotonic()
         if not self._why:
             self._since = now
@@ -23,25 +23,25 @@ class StartTrouble:
         self._retry_at = now + _RETRY_S
 
     def started(self) -> None:
-        """Notes that one was started: all is well again."""
+        """Records that a sandbox was started, which ends the failure."""
         self._why = ""
 
     def ended(self, why: str) -> None:
-        """Notes that none will be started any more."""
+        """Records that no more sandboxes will be started."""
         self._ended_by = why
 
     @property
     def is_failing(self) -> bool:
-        """Whether the last one could not be started."""
+        """Whether the last attempt failed."""
         return bool(self._why)
 
     @property
     def is_pausing(self) -> bool:
-        """Whether it is too early to try again."""
+        """Whether it is too early for another attempt."""
         return self.is_failing and monotonic() < self._retry_at
 
     def told(self) -> str | None:
-        """Why sandboxes cannot be had at present; None when all is well."""
+        """The reason why sandboxes are unavailable at present; None if they are available."""
         if self._ended_by:
             return f"the thread that starts sandboxes has ended: {self._ended_by}"
         if self._why:

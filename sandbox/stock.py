@@ -1,4 +1,4 @@
-"""The sandboxes of a process: empty ones, started ahead of need, and loaded ones, kept while they are used."""
+"""The sandboxes of a process: empty ones, started in advance, and loaded ones, kept for the next use."""
 
 import logging
 import threading
@@ -18,18 +18,18 @@ from sandbox.session import Session, Stopping
 from sandbox.settings import SandboxSettings
 from sandbox.start_trouble import StartTrouble
 
-WAIT_S = 60.0  # for a place, when as many as may be are taken; and for a sandbox to be started
-_ASK_S = 0.2  # between two questions whether the caller still wants a sandbox
-_LOOK_S = 1.0  # between two looks for sandboxes that have idled long enough
-# Starting a sandbox takes 10 ms of a processor and more. Where nobody waits for it, others come first:
-_QUIET_S = 0.02  # it begins when no grader was in use for so long,
-_PATIENCE_S = 0.25  # or when there was no such moment for so long
+WAIT_S = 60.0  # for a place, if all are taken; and for a sandbox to be started
+_ASK_S = 0.2  # between two checks whether the caller still waits for a sandbox
+_LOOK_S = 1.0  # between two checks for sandboxes that have been idle for too long
+# Starting a sandbox takes at least 10 ms of processor time. If no caller waits for it, other work goes first:
+_QUIET_S = 0.02  # it begins once no grader was in use for this long,
+_PATIENCE_S = 0.25  # or if there was no quiet moment for this long
 
 _log = logging.getLogger(__name__)
 
 
 class _Order:
-    """A sandbox that somebody waits for, with the packages of an environment: none is kept ready for it."""
+    """A request for a sandbox with the packages of an environment, which is not kept ready."""
 
     def __init__(self, environment: Path) -> None:
         self.environment = environment
@@ -38,10 +38,10 @@ class _Order:
 
 
 class Stock:
-    """Thread-safe. One thread, the builder, starts all sandboxes."""
+    """The sandboxes of a process. Thread-safe. One thread, the builder, starts all of them."""
 
     def __init__(self, backend: Backend, settings: SandboxSettings, counts: Counts, memory: Shares) -> None:
-        """`memory` is shared by the graders in use, in MiB: loaded ones that idle may have what is left of it."""
+        """`memory`, in MiB, is shared by the graders in use; idle loaded ones may have the rest."""
         self._backend = backend
         self._settings = settings
         self._counts = counts
@@ -49,15 +49,15 @@ class Stock:
         self._changed = threading.Condition()
         self._empty: list[Session] = []
         self._idle = IdleSandboxes()
-        self._orders: list[_Order] = []  # that are not started yet
-        self._alive = 0  # all of them, busy ones and those being started too
+        self._orders: list[_Order] = []  # not started yet
+        self._alive = 0  # all sandboxes, including busy ones and those being started
         self._waiting = 0
         self._in_use = 0
         self._used_at = 0.0
         self._starts = StartTrouble()
         self._weighed_at = 0.0
         self._closed = False
-        # A sandbox may die with the thread that started it: one that lives as long as the stock starts them all.
+        # A sandbox may die with the thread that started it: one that lives as long as the stock starts all of them.
         self._builder = threading.Thread(target=self._build, name="sandbox-builder", daemon=True)
 
     def start(self) -> None:
@@ -73,38 +73,38 @@ class Stock:
         self._backend.close()
 
     def trouble(self) -> str | None:
-        """Why sandboxes cannot be had at present; None when all is well."""
+        """The reason why sandboxes are unavailable at present; None if they are available."""
         with self._changed:
             return self._starts.told()
 
     @property
     def alive(self) -> int:
-        """How many sandboxes there are, those that are being started too."""
+        """The number of sandboxes, including those that are being started."""
         return self._alive
 
     @property
     def in_use(self) -> int:
-        """How many graders are in use."""
+        """The number of graders in use."""
         return self._in_use
 
     def use(self, more: int) -> None:
-        """Notes that so many more graders are in use, or so many fewer."""
+        """Changes the number of graders in use by `more`, which may be negative."""
         with self._changed:
             self._in_use += more
             self._used_at = monotonic()
 
     def reset(self) -> None:
-        """Resets the loaded sandboxes. It waits for nothing."""
+        """Starts a reset of the idle sandboxes, without waiting for it."""
         with self._changed:
             self._idle.reset()
 
     def take_loaded(self, source: GraderSource) -> Session | None:
-        """The sandbox with this grader that was used last, if there is one."""
+        """Removes and returns the most recently used sandbox with this grader; None if there is none."""
         with self._changed:
             return self._idle.take(source)
 
     def keep_loaded(self, session: Session) -> bool:
-        """Keeps a sandbox for the next that wants its grader; False where the stock is closed."""
+        """Keeps a sandbox for the next use of its grader; False if the stock is closed."""
         session.used_at = monotonic()
         with self._changed:
             if self._closed:
@@ -115,13 +115,14 @@ class Stock:
             return True
 
     def take_empty(self, began: float, stopping: Stopping | None, environment: Path | None = None) -> Session:
-        """An empty sandbox, waited for since `began`. All that wait may have ended at once, with the zygote.
+        """Returns an empty sandbox; the caller has waited for it since `began`. All ready ones may have ended at once,
+        with the zygote.
 
-        One with the packages of an environment is started for who asks.
+        A sandbox with the packages of an environment is started for this caller.
 
         Raises:
             InfrastructureError: none could be started, or not in time.
-            Stopped: `stopping` said so.
+            Stopped: `stopping` returned True.
         """
         if environment is not None:
             session = self._take_ordered(_Order(environment), stopping)
@@ -160,17 +161,17 @@ class Stock:
                 if order in self._orders:
                     self._orders.remove(order)
                 started = order.session
-            if started is not None:  # in this moment
+            if started is not None:  # at this very moment
                 self.end(started, "unused")
             raise
 
     def _wait(
         self, found: Callable[[], Session | None], trouble: Callable[[], str | None], stopping: Stopping | None
     ) -> Session:
-        """What `found` gives, as soon as it does. Raises InfrastructureError with `trouble`, where there is some."""
+        """Waits for a result of `found`. Raises InfrastructureError with the text of `trouble`, if there is some."""
         deadline = monotonic() + WAIT_S
         while True:
-            self.look(stopping)  # it may ask Redis: others do not wait for that
+            self.look(stopping)  # it may query Redis, so it is called without the lock
             with self._changed:
                 if (session := found()) is not None:
                     return session
@@ -181,17 +182,17 @@ class Stock:
                 self._changed.wait(_ASK_S)
 
     def look(self, stopping: Stopping | None) -> None:
-        """Raises where a sandbox is no longer to be waited for."""
+        """Raises an exception if the caller must no longer wait for a sandbox."""
         if self._closed:
             raise InfrastructureError("the service is stopping")
         if stopping is not None and stopping():
             raise Stopped("the caller wants no more")
 
     def end(self, session: Session, why: str) -> None:
-        """Ends a sandbox; `why` is counted."""
+        """Ends a sandbox, and counts the reason `why`."""
         try:
             session.end()
-        except Exception:  # noqa: BLE001  # whatever it is, the scores that it gave count, and others are still started
+        except Exception:  # noqa: BLE001  # on any error its scores count, and others are still started
             self._counts.ends_failed.inc()
             _log.exception("a sandbox could not be ended, something of it may be left")
         self._counts.ended[why].inc()
@@ -200,7 +201,7 @@ class Stock:
             self._changed.notify_all()
 
     def _build(self) -> None:
-        """The builder's life: starts what is lacking, ends what has had its time."""
+        """Runs the builder: starts the sandboxes that are lacking, ends those that are outdated."""
         try:
             self._keep_building()
         except BaseException as error:
@@ -226,7 +227,7 @@ class Stock:
             for session in ending:
                 self.end(session, "closed" if closed else "unused")
             if closed:
-                return  # not before they have ended: bubblewrap dies with this thread, and would leave zombies
+                return  # only after they have ended: bubblewrap dies with this thread, and would leave zombies
             if starting:
                 self._start(order)
 
@@ -235,7 +236,7 @@ class Stock:
         return self._may_start() or len(self._idle) > self._settings.loaded_sandboxes
 
     def _is_pressing(self, behind_since: float) -> bool:
-        """Whether what is to be done is to be done now."""
+        """Whether the pending work is to be done now."""
         now = monotonic()
         is_quiet = not self._in_use and now - self._used_at >= _QUIET_S
         is_wanted = bool(self._orders) or self._waiting > len(self._empty)
@@ -250,7 +251,7 @@ class Stock:
             return False
         if self._orders:
             return self._alive < self._settings.most_sandboxes or bool(self._idle or self._empty)
-        # After a failure one is started also where nobody waits: how else would it be known that all is well again?
+        # After a failure, one is started even if no caller waits, to find out whether starts succeed again.
         wanted = max(self._settings.warm_sandboxes, self._waiting, int(self._starts.is_failing))
         room = self._alive < self._settings.most_sandboxes or bool(
             (self._waiting or self._starts.is_failing) and self._idle
@@ -258,7 +259,7 @@ class Stock:
         return len(self._empty) < wanted and room
 
     def _outdated(self, pressing: bool) -> list[Session]:
-        """Takes off the shelf: what idled too long, what is too many, and what is in the way of somebody waiting."""
+        """Removes and returns sandboxes to be ended: idle too long, too many, or in the way of a waiting caller."""
         if self._orders and not self._idle and self._alive >= self._settings.most_sandboxes:
             return [self._empty.pop()] if self._empty else []
         surplus = len(self._idle) - self._settings.loaded_sandboxes if pressing else 0
@@ -267,7 +268,7 @@ class Stock:
         return self._idle.take_oldest(max(surplus, in_the_way), self._settings.idle_s)
 
     def _weigh(self) -> None:
-        """Ends idle graders, the largest first, until they leave the memory that those in use may come to want."""
+        """Ends idle graders, the largest first, until the others fit beside the memory reserved for those in use."""
         with self._changed:
             if monotonic() - self._weighed_at < _LOOK_S:
                 return
@@ -280,10 +281,10 @@ class Stock:
         self._weighed_at = monotonic()
 
     def _start(self, order: _Order | None) -> None:
-        """Starts an empty sandbox, or one that somebody waits for."""
+        """Starts an empty sandbox, or the sandbox of an order."""
         try:
             session = Session(self._backend.start(order.environment if order else None))
-        except Exception as error:  # noqa: BLE001  # whatever it is: who waits is told, and the next try may succeed
+        except Exception as error:  # noqa: BLE001  # the caller gets any error, and the next attempt may succeed
             self._fail(error, order)
             return
         self._counts.started.inc()
@@ -294,7 +295,7 @@ class Stock:
         self.end(session, "closed" if self._closed else "unused")
 
     def _hand_over(self, session: Session, order: _Order | None) -> bool:
-        """Gives a sandbox to those who wait; False where nobody does any more."""
+        """Gives a sandbox to the waiting callers; False if it is no longer needed."""
         if order is None:
             self._starts.started()
             if not self._closed:
@@ -306,7 +307,7 @@ class Stock:
         return True
 
     def _fail(self, error: Exception, order: _Order | None) -> None:
-        """Notes that a sandbox could not be started. One that was ordered troubles no others."""
+        """Records that a sandbox could not be started. A failed order does not affect other callers."""
         self._counts.starts_failed.inc()
         known = isinstance(error, InfrastructureError)
         _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)

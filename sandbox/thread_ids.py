@@ -1,8 +1,9 @@
-"""The "id" of each thread, which outcomes carry. The host reads it, so that no completion can say another, and an
-outcome has it whatever became of the sandbox. And how many threads a group has, which is what its scores are held to.
+"""The "id" of each thread, which outcomes carry. The host reads it, so that no completion can forge another id, and an
+outcome has it whatever happens to the sandbox. Also the number of threads of a group, against which its scores are
+checked.
 
-All else in a line is passed over: it takes no memory. How long lines are is bounded where they were uploaded, how deep
-by the recursion limit, which msgspec keeps.
+The rest of a line is skipped and takes no memory. The length of lines is limited when they are uploaded, their depth by
+the recursion limit, which msgspec respects.
 """
 
 import re
@@ -15,7 +16,7 @@ import msgspec
 
 from gradebox.group_forms import MOST_THREADS
 
-_BLANK = b" \t\r\n\xef\xbb\xbf"  # what may stand around the object, a byte order mark too
+_BLANK = b" \t\r\n\xef\xbb\xbf"  # what may surround the object, including a byte order mark
 _ESCAPES = re.compile(
     rb"(\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )
@@ -36,7 +37,7 @@ class _Group(msgspec.Struct):
 
 _decoder = msgspec.json.Decoder(_Thread)
 _group_decoder = msgspec.json.Decoder(_Group)
-# Members beyond its fields are passed over: a line of a few MiB may hold a million of them.
+# Members beyond its fields are skipped: a line of a few MiB may hold a million of them.
 _members_decoder = msgspec.json.Decoder(
     msgspec.defstruct(
         "_Members",
@@ -47,7 +48,7 @@ _members_decoder = msgspec.json.Decoder(
 
 
 def read_id(line: bytes) -> str | int | None:
-    """None where the thread has no id, or the line is no thread."""
+    """Returns the id of a thread; None if it has no id, or the line is no thread."""
     try:
         return _decoder.decode(line).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -55,16 +56,16 @@ def read_id(line: bytes) -> str | int | None:
 
 
 def read_ids(payload: bytes, lines: int) -> list[str | int | None]:
-    """That of each of so many lines; the last one may lack its end."""
+    """Returns the ids of the first `lines` lines; the last one may lack its newline."""
     if b'"id"' not in payload and b"\\u006" not in payload:  # nor is the name written with escapes
         return [None] * lines
-    # one line at a time: that keeps it in cache, and takes two thirds of the time of splitting all of them first
+    # one line at a time stays in cache, and takes two thirds of the time of splitting all lines first
     return [read_id(line) for line in islice(BytesIO(payload), lines)]
 
 
 def read_group_size(line: bytes) -> int:
-    """How many threads the group of a line has, one too many where it has more than a group may have; 0 where the line
-    is no group, or that cannot be told.
+    """Returns the number of threads in the group of a line; one too many if it exceeds the maximum; 0 if the line is no
+    group, or the number cannot be determined.
     """
     for half in (None, b""):
         with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -80,8 +81,8 @@ def _count(array: msgspec.Raw) -> int:
 
 
 def _read_odd(line: bytes) -> str | int | None:
-    """The same for a line with a byte order mark, or with halves of surrogate pairs, which graders are given as they
-    are. An id that has such a half is none: it would differ with what the half is replaced by.
+    """Reads the id of a line with a byte order mark, or with halves of surrogate pairs, which graders receive
+    unchanged. An id that contains a half counts as none, because it would depend on the replacement of the half.
     """
     try:
         first, second = (_decoder.decode(_whole(line.strip(_BLANK), half)).id for half in (b"", b"."))
@@ -91,5 +92,5 @@ def _read_odd(line: bytes) -> str | int | None:
 
 
 def _whole(line: bytes, half: bytes) -> bytes:
-    """The line with this for each half of a pair."""
+    """The line with each half of a surrogate pair replaced by `half`."""
     return _ESCAPES.sub(lambda found: found[1] or half, line)

@@ -1,4 +1,6 @@
-"""How much of a processor a sandbox got, and whether others kept it from more. The kernel tells both, not the guest."""
+"""How much processor time a sandbox got, and whether other processes kept it from more. Both come from the kernel, not
+from the guest.
+"""
 
 import os
 from contextlib import suppress
@@ -10,14 +12,14 @@ from sandbox.memory_monitor import family
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PRESSURE = Path("/proc/pressure/cpu")
-_UTIME, _CSTIME = 11, 15  # of the fields behind the name: its own time and that of processes it waited for
-_BUSY = 0.5  # of the time, in which some process had to wait for a processor
-_WANTED = 0.5  # of the looks, at which a completion could have run
-_SHORT = 0.5  # of the time, less than which a completion got
+_UTIME, _CSTIME = 11, 15  # slice of the fields after the name: the time of the process and of children it waited for
+_BUSY = 0.5  # fraction of the time in which some process had to wait for a processor
+_WANTED = 0.5  # fraction of the samples at which a completion could have run
+_SHORT = 0.5  # fraction of the time; a completion that got less was short of processor time
 
 
 class ProcessorUse(NamedTuple):
-    """What the kernel has counted so far. `pressure_s` is None where it does not count how long processes wait."""
+    """Counters of the kernel. `pressure_s` is None if it does not count how long processes wait."""
 
     at: float
     processor_s: float
@@ -26,14 +28,14 @@ class ProcessorUse(NamedTuple):
 
 
 class Starved(NamedTuple):
-    """A sandbox that got less of a processor than it could have used, of so many seconds."""
+    """A sandbox that got less processor time than it could have used, in a period of `seconds`."""
 
     processor_s: float
     seconds: float
 
 
 def measure(pid: int) -> ProcessorUse:
-    """The usage of a process and all below it, living or waited for."""
+    """Measures the usage of a process and its descendants, both living ones and those that were waited for."""
     pressure, recent = _pressure()
     processors = len(os.sched_getaffinity(0))
     load = recent if recent is not None else float(os.getloadavg()[0] > processors)
@@ -41,45 +43,45 @@ def measure(pid: int) -> ProcessorUse:
 
 
 def wants_processor(pid: int) -> bool:
-    """Whether something below this process could run just now: it does, or waits for a processor."""
+    """Whether a descendant of this process can run at this moment: it runs, or waits for a processor."""
     return any(_can_run(task) for one in family(pid)[1:] for task in _tasks(one))
 
 
 def starved(before: ProcessorUse, after: ProcessorUse, wanted: float) -> Starved | None:
-    """Whether a sandbox got less than half of a processor between two measures, and others are the likely reason.
-    `wanted` is the part of that time in which it could have used one: else it waited for something.
+    """Whether a sandbox got less than half of a processor between two measurements, and others are the likely reason.
+    `wanted` is the fraction of that time in which it could have used one: otherwise it waited for something.
     """
     seconds, used = after.at - before.at, after.processor_s - before.processor_s
     if seconds <= 0 or used >= _SHORT * seconds or wanted < _WANTED:
         return None
-    busy = after.load  # the kernel sums up each 2 s: of a shorter time, the last 10 s say more
+    busy = after.load  # the kernel updates the sum each 2 s: for a shorter time, the last 10 s are more reliable
     if before.pressure_s is not None and after.pressure_s is not None:
         busy = max(busy, (after.pressure_s - before.pressure_s) / seconds)
     return Starved(max(used, 0.0), seconds) if busy >= _BUSY else None
 
 
 def _pressure() -> tuple[float | None, float | None]:
-    """Seconds in which some process waited for a processor, and their part of the last ten."""
+    """Returns the seconds in which some process waited for a processor, and their fraction of the last ten seconds."""
     with suppress(OSError, ValueError, KeyError):
         fields = dict(field.split("=") for field in _PRESSURE.read_text().splitlines()[0].split()[1:])
         return int(fields["total"]) / 1e6, float(fields["avg10"]) / 100
-    return None, None  # a kernel without it
+    return None, None  # a kernel without pressure information
 
 
 def _tasks(pid: int) -> list[Path]:
-    with suppress(OSError):  # it has ended meanwhile
+    with suppress(OSError):  # the process has exited meanwhile
         return [Path(task.path) for task in os.scandir(f"/proc/{pid}/task")]
     return []
 
 
 def _can_run(task: Path) -> bool:
-    with suppress(OSError):  # it has ended meanwhile
+    with suppress(OSError):  # the process has exited meanwhile
         return (task / "stat").read_text().rpartition(")")[2].split()[0] == "R"
     return False
 
 
 def _processor_s(pid: int) -> float:
-    with suppress(OSError):  # it has ended meanwhile
+    with suppress(OSError):  # the process has exited meanwhile
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return sum(map(int, fields[_UTIME:_CSTIME])) / _TICKS
     return 0.0

@@ -1,6 +1,6 @@
-"""The user ids of sandboxes: no two that live have the same, whichever process of the service made them.
+"""User ids of sandboxes. No two living sandboxes have the same id, whichever process of the service made them.
 
-What processes of one id may do to each other, and what the kernel counts by user, then concerns one sandbox.
+What processes of one id may do to each other, and what the kernel counts by user, then concerns only one sandbox.
 """
 
 import errno
@@ -13,19 +13,19 @@ from pathlib import Path
 
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 
-USER_IDS = 50_000  # of a service
+USER_IDS = 50_000  # per service
 _FLOCK = struct.Struct("hhqqi4x")  # type, whence, start, length, pid
 
 
 class UserIds:
-    """A byte of a file stands for each id, and is locked while a sandbox has it. The kernel unlocks what a process that
-    was killed had locked.
+    """Allocates user ids. A byte of a file stands for each id, and is locked while a sandbox has it. The kernel
+    releases the locks of a killed process.
     """
 
     def __init__(self, folder: Path, ids: range) -> None:
-        """`folder` is this user's alone, and the same for all processes of the service here. Where it cannot be
-        written (a container whose image is read-only), those of other processes are known to nobody: then it is a
-        matter of chance that they differ.
+        """`folder` belongs to this user alone, and is the same for all processes of the service here. If it cannot be
+        written (a container whose image is read-only), the ids of other processes are unknown: then it is a matter of
+        chance that they differ.
         """
         self._ids = ids
         try:
@@ -41,12 +41,12 @@ class UserIds:
         self._changing = threading.Lock()
 
     def take(self) -> int:
-        """An id that no sandbox has.
+        """Takes an id that no sandbox has.
 
         Raises:
-            InfrastructureError: all are taken.
+            InfrastructureError: all ids are taken.
         """
-        first = secrets.randbelow(len(self._ids))  # one that was used a moment ago does not come back at once
+        first = secrets.randbelow(len(self._ids))  # a recently used id is not reused at once
         for number in range(len(self._ids)):
             uid = self._ids[(first + number) % len(self._ids)]
             with self._changing:
@@ -56,14 +56,14 @@ class UserIds:
         raise InfrastructureError(f"all {len(self._ids)} user ids from {self._ids[0]} on are in use by sandboxes")
 
     def give_back(self, uid: int) -> None:
-        """Its sandbox has ended."""
+        """Releases the id of a sandbox that has ended."""
         with self._changing:
             if self._file >= 0:
                 self._lock(uid, fcntl.F_UNLCK)
                 self._taken.discard(uid)
 
     def close(self) -> None:
-        """Gives back all. May be called twice."""
+        """Releases all ids. May be called twice."""
         with self._changing:
             if self._file >= 0:
                 os.close(self._file)
