@@ -1,1 +1,1 @@
-"""What builds sandboxes, a module each."""
+"""Backends, which build sandboxes: one package each."""

@@ -1,4 +1,4 @@
-"""What builds sandboxes. A backend starts one, and it is the sandbox that is then talked to, bounded and ended."""
+"""Interfaces of backends and sandboxes. A backend starts a sandbox; the sandbox is then used, limited and ended."""
 
 import socket
 from pathlib import Path
@@ -6,38 +6,38 @@ from typing import Protocol
 
 from sandbox import image
 
-# All that a sandbox's processes find in their environment.
+# The whole environment of a sandbox's processes.
 ENVIRONMENT = {
     "PATH": "/usr/bin",
-    "HOME": "/tmp",  # the sandbox's own
+    "HOME": "/tmp",  # a folder of the sandbox, not of the host
     "LANG": "C.UTF-8",
     "TZ": "UTC",
     "PYTHONHASHSEED": "0",
     "PYTHONDONTWRITEBYTECODE": "1",
-    "MALLOC_ARENA_MAX": "2",  # an arena for each thread would reserve 64 MiB of address space each
+    "MALLOC_ARENA_MAX": "2",  # each thread's arena would reserve 64 MiB of address space
 }
-# Read by the loader alone, and taken away before anybody's code runs: symbols that are bound late are bound again by
-# each child, which copies pages for it.
+# LD_BIND_NOW is read by the loader only, and removed before any grader's code runs: symbols that are bound late would
+# be bound again in each child, which copies pages.
 AT_START = {**ENVIRONMENT, "LD_BIND_NOW": "1"}
 INTERPRETER = (str(image.PYTHON), "-s", "-S", "-P", "-B", "-X", "utf8")
 COMMAND = (*INTERPRETER, f"{image.GUEST}/start.py")
 
 
 class Sandbox(Protocol):
-    """One isolated environment, with the guest's supervisor waiting at the other end of `channel`."""
+    """One isolated environment. The guest's supervisor is at the other end of `channel`."""
 
     channel: socket.socket
-    takes_descriptors: bool  # whether the channel carries them
-    pid: int  # of its pid 1, as this process sees it; 0 where it does not
+    takes_descriptors: bool  # whether the channel can carry descriptors
+    pid: int  # of the sandbox's pid 1, as this process sees it; 0 if it cannot see it
 
     def allow_memory(self, mebibytes: int) -> None:
-        """Bounds the memory of all processes together."""
+        """Limits the memory of all processes together."""
 
     def ran_out_of_memory(self) -> bool:
-        """Whether a process was ended since the last call because all together wanted too much memory."""
+        """Whether a process was killed since the last call because all processes together needed too much memory."""
 
     def end(self) -> None:
-        """Kills everything inside and gives back all that the sandbox held. May be called twice."""
+        """Kills everything inside and releases all resources of the sandbox. May be called twice."""
 
 
 class Backend(Protocol):
@@ -46,13 +46,13 @@ class Backend(Protocol):
     name: str
 
     def start(self, environment: Path | None = None) -> Sandbox:
-        """A new, empty sandbox, which sees the folder `environment` as `image.PACKAGES`, read-only.
+        """Starts a new, empty sandbox, which sees the folder `environment` as `image.PACKAGES`, read-only.
 
-        Must be called from a thread that lives as long as the sandbox, which may end with it.
+        Must be called from a thread that lives as long as the sandbox, because the sandbox may end with the thread.
 
         Raises:
             InfrastructureError: it could not be started.
         """
 
     def close(self) -> None:
-        """Gives back what the backend itself holds."""
+        """Releases the resources of the backend itself."""

@@ -1,10 +1,10 @@
 """Sandboxes by bubblewrap: Linux namespaces, a seccomp filter, and nothing of the host but a copy of the interpreter.
 
-backend   starts sandboxes
-build     one run of bubblewrap, which makes namespaces and mounts
-first     the first process in them, by which all is held
-zygote    the process that sandboxes are forked from: they then need not start an interpreter each
-sandbox   one that runs
+backend         starts sandboxes
+build           one run of bubblewrap, which makes namespaces and mounts
+first_process   the first process in them; all others end with it
+zygote          the process that sandboxes are forked from, so that they need not start an interpreter each
+sandbox         a running sandbox
 """
 
 from sandbox.backends.bubblewrap.backend import Bubblewrap

@@ -1,7 +1,7 @@
 """Starts sandboxes on this machine.
 
-bubblewrap makes namespaces and mounts for each. Into them goes a process that is forked from the zygote; where there
-can be none, a new interpreter is started there, which takes 25 ms longer.
+bubblewrap makes namespaces and mounts for each sandbox, and a process that is forked from the zygote enters them. If
+there can be no zygote, a new interpreter is started in them, which takes 25 ms longer.
 """
 
 import logging
@@ -26,8 +26,8 @@ from sandbox.memory_monitor import Monitor
 from sandbox.settings import SandboxSettings
 from sandbox.user_ids import USER_IDS, UserIds
 
-_DYING_MS = 100  # from the first that is seen of a zygote's end to the last
-_OUTSIDE = 1  # the process that waits for pid 1, or brings it
+_DYING_MS = 100  # from the first sign of a zygote's end to its exit
+_OUTSIDE = 1  # outside its pid namespace: the process that waits for pid 1, or forks it
 
 _log = logging.getLogger(__name__)
 
@@ -36,21 +36,21 @@ class Bubblewrap:
     """Starts sandboxes on this machine.
 
     Attributes:
-        zygote: what sandboxes are forked from; None where each starts an interpreter of its own.
-        why_no_zygote: what was seen when it was tried.
+        zygote: the process that sandboxes are forked from; None if each one starts an interpreter.
+        why_no_zygote: why there is none.
     """
 
     name = "bubblewrap"
 
     def __init__(self, settings: SandboxSettings) -> None:
-        """Raises IsolationUnavailable where a layer that safety needs is missing."""
+        """Raises IsolationUnavailable if a layer that safety needs is missing."""
         self._settings = settings
         self._program = build.find("bwrap", "bubblewrap")
         self._is_root = os.geteuid() == 0
         self._setpriv = build.find("setpriv", "util-linux") if self._is_root else ""
         seccomp.program()
         self._image = image.build(settings.image_dir)
-        # As root, each sandbox has one of its own: the kernel counts no processes of root.
+        # As root, each sandbox gets a separate user id, because the kernel does not count the processes of root.
         ids = range(settings.first_uid, settings.first_uid + USER_IDS)
         self._user_ids = UserIds(settings.image_dir, ids) if self._is_root else None
         self.cgroups = Cgroups.find()
@@ -68,7 +68,7 @@ class Bubblewrap:
 
     def _try_zygote(self) -> None:
         try:
-            if Path(self._program).stat().st_mode & stat.S_ISUID:  # it does not tell when it has made all
+            if Path(self._program).stat().st_mode & stat.S_ISUID:  # then it does not show when everything is made
                 raise IsolationUnavailable(f"{self._program} is setuid")
             self._nsenter = "" if self._is_root else build.find("nsenter", "util-linux")
             self.zygote = Zygote(self._program, self._image)
@@ -90,7 +90,7 @@ class Bubblewrap:
             sandbox.end()
 
     def close(self) -> None:
-        """Ends the monitor and the zygote, and with it all that was forked from it."""
+        """Ends the monitor and the zygote, and with it all sandboxes that were forked from it."""
         self._monitor.end()
         with self._replacing:
             self._closed = True
@@ -100,13 +100,13 @@ class Bubblewrap:
             self._user_ids.close()
 
     def start(self, environment: Path | None = None) -> BubblewrapSandbox:
-        """A new sandbox; its supervisor is about to say that it is ready."""
+        """Starts a new sandbox, whose supervisor is about to report that it is ready."""
         try:
             return self._start(environment)
         except InfrastructureError:
             if self.zygote is None or not self.zygote.has_ended(_DYING_MS):
                 raise
-        return self._start(environment)  # from another zygote
+        return self._start(environment)  # from a new zygote
 
     def _start(self, environment: Path | None) -> BubblewrapSandbox:
         make = self._fork if self.zygote else self._execute
@@ -138,7 +138,7 @@ class Bubblewrap:
     def _execute(
         self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None = None
     ) -> First:
-        """A new interpreter in namespaces of its own."""
+        """Starts a new interpreter in new namespaces."""
         prepared = self._command(uid, environment, build.with_read_only_null)
         command = build.without_cores([*prepared, "--die-with-parent"])
         built = self._build(command if cgroup is None else cgroup.joined(command), channel)
@@ -152,10 +152,10 @@ class Bubblewrap:
         return built
 
     def _fork(self, uid: int, channel: socket.socket, cgroup: Cgroup | None, environment: Path | None = None) -> First:
-        """A copy of the zygote, in the namespaces of a process that waits there until the copy has come.
+        """Forks the zygote. The copy enters the namespaces of a process that waits there until the copy has entered.
 
-        Its descriptors tell it when this process dies, and it ends by that: a signal would come too early for one that
-        is still being made.
+        When this process dies, the waiting process's descriptors close, and it exits: a parent-death signal would come
+        too early for a process that is still being made.
         """
         zygote = self._living_zygote()
         command = self._command(uid, environment)
@@ -190,7 +190,7 @@ class Bubblewrap:
     def _command(
         self, uid: int, environment: Path | None, prepared: Callable[[list[str]], list[str]] = list
     ) -> list[str]:
-        # `nsenter --setuid` is 0.5 ms quicker, but goes on where the groups of the service cannot be given up.
+        # `nsenter --setuid` is 0.5 ms faster, but continues if it cannot give up the groups of the service.
         become = [self._setpriv, "--reuid", str(uid), "--regid", str(uid), "--clear-groups", "--"] if uid else []
         scratch = build.scratch(self._settings.scratch_bytes)
         return [

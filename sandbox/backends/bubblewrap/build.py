@@ -1,6 +1,6 @@
-"""One run of bubblewrap: it makes namespaces and mounts, and starts a program there.
+"""One run of bubblewrap, which makes namespaces and mounts and starts a program in them.
 
-Every argument has been tried against hostile graders; what surprised about them is said beside them.
+Every argument has been tried against hostile graders; comments beside the arguments record the surprises.
 """
 
 import json
@@ -22,16 +22,16 @@ from sandbox.backends.bubblewrap.first_process import First
 from sandbox.errors import InfrastructureError, IsolationUnavailable
 from sandbox.image import Image
 
-START_S = 10.0  # for whatever is started here
+START_S = 10.0  # for any process that is started here
 _START_MS = START_S * 1000
-_LAST_S = 1.0  # for bubblewrap to end, when there is nothing left for it to wait for
-_LOOK_S = 0.0003  # between two looks at what takes some 1 ms
+_LAST_S = 1.0  # for bubblewrap to exit once it has nothing left to wait for
+_LOOK_S = 0.0003  # between two checks of a step that takes about 1 ms
 _MOUNT_NULL = 'mount --bind /dev/null /dev/null && mount -o remount,bind,ro /dev/null && exec "$@"'
 _NO_CAPABILITIES = f"\nCapEff:\t{0:016x}\n"
 
 
 class Build(First):
-    """What bubblewrap has made: namespaces, mounts, and in them a first process, which waits until `go`.
+    """Namespaces and mounts made by bubblewrap, and in them a first process, which waits until `go`.
 
     Attributes:
         bubblewrap: the process outside, which waits for the first one inside to end.
@@ -45,10 +45,11 @@ class Build(First):
         filter_file: int = -1,
         is_entered: bool = False,
     ) -> None:
-        """`filter_file` holds a seccomp program. `is_entered`: the program is never run, for others go in its place.
+        """`filter_file` holds a seccomp program. If `is_entered`, the program never runs: other processes enter
+        instead.
 
         Raises:
-            InfrastructureError: it was not made; the message has bubblewrap's own complaint.
+            InfrastructureError: bubblewrap failed; the message has its error output.
         """
         super().__init__(0, -1)
         (info, info_in), (block, self._block) = _pipe(), _pipe()
@@ -58,7 +59,7 @@ class Build(First):
             told += ["--seccomp", str(filter_file)]
             passed.append(filter_file)
         if is_entered:
-            passed.append(info.fileno())  # or bubblewrap dies of telling nobody, with its work half done
+            passed.append(info.fileno())  # without a reader of the pipe, bubblewrap dies with its work half done
         with info:
             with info_in, block:
                 self.bubblewrap = subprocess.Popen(
@@ -77,7 +78,7 @@ class Build(First):
                 raise
 
     def _hold(self, info: int) -> None:
-        """Takes hold of the first process, of which bubblewrap tells once the namespaces are made."""
+        """Opens a pidfd of the first process, which bubblewrap reports once the namespaces are made."""
         told = b""
         telling = select.poll()
         telling.register(info, select.POLLIN)
@@ -90,14 +91,14 @@ class Build(First):
         try:
             self.pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError as error:
-            self.pid = 0  # it has ended, and the number may be somebody else's by now
+            self.pid = 0  # it has exited, and another process may have its pid by now
             raise self.failed() from error
 
     def go(self) -> None:
-        """Lets the first process become the program, once all is made.
+        """Lets the first process execute the program, once everything is made.
 
         Raises:
-            InfrastructureError: it was not made; the message has bubblewrap's own complaint.
+            InfrastructureError: bubblewrap failed; the message has its error output.
         """
         with self._block as block:
             try:
@@ -105,15 +106,15 @@ class Build(First):
             except BrokenPipeError as error:
                 raise self.failed() from error
             read = select.poll()
-            read.register(block, 0)  # bubblewrap closes its end when it has read this: only the filter comes later
+            read.register(block, 0)  # bubblewrap closes its end once it has read this: only the filter comes later
             if not read.poll(_START_MS):
                 raise self.failed()
 
     def settle(self) -> None:
-        """Waits until all is made. The first process goes on to wait.
+        """Waits until everything is made. The first process continues to wait.
 
         Raises:
-            InfrastructureError: it was not made; the message has bubblewrap's own complaint.
+            InfrastructureError: bubblewrap failed; the message has its error output.
         """
         until = time.monotonic() + START_S
         while not self._is_made():
@@ -122,20 +123,20 @@ class Build(First):
             time.sleep(_LOOK_S)
 
     def _is_made(self) -> bool:
-        """bubblewrap gives up the capabilities that a new namespace comes with when it needs them no more."""
+        """Whether everything is made: bubblewrap then drops the capabilities that come with the new namespace."""
         try:
             return _NO_CAPABILITIES in Path(f"/proc/{self.pid}/status").read_text()
-        except OSError:  # it has ended
+        except OSError:  # it has exited
             return False
 
     def failed(self) -> InfrastructureError:
-        """Ends it all. Returns an error that has what bubblewrap had to say, and what to do about it."""
+        """Ends everything. Returns an error with bubblewrap's error output and advice on it."""
         said = self._end().decode("utf-8", "replace").strip()[:500]
         complaint = f"{said}.{_advice(said)}" if said else "bubblewrap did not answer in time"
         return InfrastructureError(f"a sandbox could not be started: {complaint}")
 
     def end(self) -> None:
-        """Ends the first process, all others of its namespace, and bubblewrap. May be called twice."""
+        """Ends the first process, all others in its namespace, and bubblewrap. May be called twice."""
         self._end()
 
     def _end(self) -> bytes:
@@ -146,8 +147,8 @@ class Build(First):
         super().end()
         self._block.close()
         try:
-            return self.bubblewrap.communicate(timeout=_LAST_S)[1]  # it buries the first process
-        except subprocess.TimeoutExpired:  # it may not even have told of one
+            return self.bubblewrap.communicate(timeout=_LAST_S)[1]  # bubblewrap reaps the first process
+        except subprocess.TimeoutExpired:  # it may not even have reported a first process
             self.bubblewrap.kill()
             self.bubblewrap.wait()
             return b""
@@ -159,7 +160,7 @@ def _pipe() -> tuple[BinaryIO, BinaryIO]:
 
 
 def find(program: str, package: str) -> str:
-    """Where a program is.
+    """Returns the path of a program.
 
     Raises:
         IsolationUnavailable: it is not installed.
@@ -173,9 +174,7 @@ def find(program: str, package: str) -> str:
 
 
 def system(made: Image, environment: Path | None = None) -> list[str]:
-    """The interpreter, the guest and what packages there are, to be read, and the one device that programs cannot do
-    without.
-    """
+    """Mounts the interpreter, the guest and packages read-only, and /dev/null, the one device that programs need."""
     packages = ["--ro-bind", str(environment), str(image.PACKAGES)] if environment else []
     return [
         "--ro-bind", str(made.root), "/",
@@ -186,29 +185,30 @@ def system(made: Image, environment: Path | None = None) -> list[str]:
 
 
 def with_read_only_null(command: list[str]) -> list[str]:
-    """The command, in a mount namespace where nobody can change the times and the mode of the host's /dev/null.
+    """Wraps the command in a mount namespace in which the host's /dev/null is read-only.
 
-    bubblewrap can bind it read-only, but nobody could open it then (nodev). It keeps what is read-only already.
+    Otherwise processes inside could change its times and its mode. bubblewrap could bind it read-only, but then no
+    process could open it (nodev). bubblewrap keeps a mount that is already read-only.
     """
     unshared = [find("unshare", "util-linux"), "--user", "--map-root-user", "--mount"]
     return [*unshared, "/bin/sh", "-c", _MOUNT_NULL, "sh", *command]
 
 
 def without_cores(command: list[str]) -> list[str]:
-    """The command, with what `refuse_cores` of the guest does: there it would be too late, behind the filter."""
+    """Wraps the command with the effect of the guest's `refuse_cores`: inside, behind the filter, it is too late."""
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
     return [find("prlimit", "util-linux"), "--core=1:1", *command] if hard else command
 
 
 def is_read_only(pid: int, point: str) -> bool:
-    """Whether what a process sees as this is a mount of its own, and read-only."""
+    """Whether the path `point`, as a process sees it, is a separate mount, and read-only."""
     found = [line.split() for line in Path(f"/proc/{pid}/mountinfo").read_text().splitlines()]
     options = [fields[5].split(",") for fields in found if fields[4] == point]
     return bool(options) and "ro" in options[-1]
 
 
 def scratch(size: int) -> list[str]:
-    """Folders to be written. Without a size, each would be half of the machine's memory."""
+    """Mounts the writable folders. Without a size, each could take half of the machine's memory."""
     return [
         "--perms", "0700", "--size", str(size), "--tmpfs", "/tmp",
         "--perms", "0700", "--size", str(limits.SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm",
@@ -216,7 +216,7 @@ def scratch(size: int) -> list[str]:
 
 
 def isolation() -> list[str]:
-    """What keeps a sandbox to itself."""
+    """The arguments that isolate a sandbox."""
     return [
         "--remount-ro", "/",
         "--chdir", "/tmp",
@@ -226,17 +226,20 @@ def isolation() -> list[str]:
         # bubblewrap's own pid 1 would show the host's environment in /proc, and would be killable from inside
         "--as-pid-1",
         "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--cap-drop", "ALL",
-        "--new-session",  # TIOCSTI
+        "--new-session",  # against TIOCSTI
     ]  # fmt: skip
 
 
 def _without_nesting() -> list[str]:
-    """No user namespaces inside: the filter refuses them too. The closed /proc of a container cannot be told so."""
+    """Forbids user namespaces inside, which the filter refuses too.
+
+    Omitted if /proc/sys/user is read-only, as in a container, because bubblewrap cannot write the limit there.
+    """
     return [] if os.statvfs("/proc/sys/user").f_flag & os.ST_RDONLY else ["--disable-userns"]
 
 
 def _advice(complaint: str) -> str:
-    """What to do about bubblewrap's commonest complaints."""
+    """Advice on bubblewrap's most common errors."""
     if "Permission denied" in complaint and "uid map" in complaint:
         return (
             " AppArmor keeps ordinary users from user namespaces here: "

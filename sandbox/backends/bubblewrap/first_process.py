@@ -7,11 +7,13 @@ from contextlib import suppress
 
 
 class First:
-    """Held by a descriptor, so that nobody else is hit. When it ends, the kernel ends all that lives in its namespace.
+    """The first process, held by a descriptor so that signals never hit another process.
+
+    When it exits, the kernel kills all other processes of its namespace.
 
     Attributes:
         pid: as this process sees it.
-        pidfd: the descriptor; -1 once it has ended.
+        pidfd: the descriptor; -1 after `end`.
     """
 
     def __init__(self, pid: int, pidfd: int) -> None:
@@ -19,17 +21,17 @@ class First:
         self.pidfd = pidfd
 
     def kill(self) -> None:
-        """Kills it, and does not wait."""
+        """Kills it without waiting."""
         if self.pidfd >= 0:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def has_ended(self, within_ms: int = 0) -> bool:
-        """Whether it is no more, or comes to that within the time."""
+        """Whether it has exited, or exits within the time."""
         return self.pidfd < 0 or bool(_end_of(self.pidfd).poll(within_ms))
 
     def end(self) -> None:
-        """Kills it, and waits until it and all others have gone. May be called twice."""
+        """Kills it, and waits until it and all others of its namespace have exited. May be called twice."""
         self.kill()
         pidfd, self.pidfd = self.pidfd, -1
         if pidfd >= 0:

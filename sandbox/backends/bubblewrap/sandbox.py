@@ -1,4 +1,4 @@
-"""A sandbox that runs."""
+"""A running sandbox of the bubblewrap backend."""
 
 import socket
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class BubblewrapSandbox:
         monitor: Monitor,
         ended: Callable[[], None],
     ) -> None:
-        """`ended` is called once, when all of it has gone."""
+        """`ended` is called once, when the whole sandbox has ended."""
         self.channel = channel
         self.pid = first.pid
         self.memory_bytes = 0
@@ -34,22 +34,22 @@ class BubblewrapSandbox:
             monitor.watch(self)
 
     def allow_memory(self, mebibytes: int) -> None:
-        """Bounds all processes together: by a control group where there is one, else by the monitor."""
+        """Limits the memory of all processes together, by the control group if there is one, otherwise by polling."""
         self.memory_bytes = mebibytes << 20
         if self._cgroup is not None:
             self._cgroup.allow_memory(mebibytes)
 
     def ran_out_of_memory(self) -> bool:
-        """Whether a process was ended for memory since the last call."""
+        """Whether a process was killed for lack of memory since the last call."""
         return self._killed_for_memory or (self._cgroup is not None and self._cgroup.ran_out_of_memory())
 
     def kill_for_memory(self) -> None:
-        """What the monitor does to a sandbox that wants too much."""
+        """Kills the sandbox. The monitor calls this if it uses too much memory."""
         self._killed_for_memory = True
         self._first.kill()
 
     def end(self) -> None:
-        """Kills everything inside and gives back all that the sandbox held."""
+        """Kills everything inside and releases all resources of the sandbox."""
         self._monitor.forget(self)
         self._first.kill()
         self.channel.close()

@@ -1,9 +1,10 @@
 """The process that sandboxes are forked from, so that none of them needs to start an interpreter.
 
-It is the guest, loaded and rehearsed, in a sandbox of its own, and never hears of a grader or a completion: it is given
-descriptors, a number and the seccomp program. For each sandbox bubblewrap makes namespaces and mounts, as it would for
-an interpreter of its own; a copy of the zygote enters them, which needs no privilege but to be their owner, gives up
-what it has, and forks what becomes pid 1. The host then looks at that process before it tells it anything.
+It is the guest, loaded and rehearsed, in a separate sandbox. It never receives anything of a grader or a completion,
+only descriptors, a user id and the seccomp program. For each sandbox, bubblewrap makes namespaces and mounts, as it
+would for a new interpreter. A copy of the zygote enters them, for which it needs no privilege except to be their owner,
+gives up its privileges, and forks the process that becomes pid 1. The host checks that process before it sends it
+anything.
 """
 
 import fcntl
@@ -30,10 +31,10 @@ _CAPABILITIES = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb")
 
 
 class Zygote:
-    """It lives until `end`, or until this process has gone, and all sandboxes that came of it end with it."""
+    """The zygote. It lives until `end` or until this process exits; all sandboxes forked from it end with it."""
 
     def __init__(self, bubblewrap: str, made: Image) -> None:
-        """Raises InfrastructureError when it does not start."""
+        """Raises InfrastructureError if it does not start."""
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.settimeout(START_S)
         with theirs, ExitStack() as failing:
@@ -45,35 +46,35 @@ class Zygote:
 
     @property
     def pid(self) -> int:
-        """As this process sees it."""
+        """The zygote's pid, as this process sees it."""
         return self._build.pid
 
     def has_ended(self, within_ms: int = 0) -> bool:
-        """Whether there is none to fork from any more."""
+        """Whether the zygote has exited, or exits within the time."""
         return self._build.has_ended(within_ms)
 
     def owned(self, nsenter: str, command: list[str]) -> list[str]:
-        """An ordinary user's command, such that the user namespaces which it makes belong to where the zygote is."""
+        """Wraps an ordinary user's command so that the user namespaces it makes belong to the zygote's namespace."""
         return [nsenter, f"--user=/proc/{self.pid}/ns/user", "--preserve-credentials", "--", *command]
 
     def fork(self, uid: int, made: First, channel: socket.socket, cgroup: Cgroup | None, program: bytes) -> First:
-        """Pid 1 of a new sandbox.
+        """Forks pid 1 of a new sandbox.
 
         Args:
-            uid: who it becomes before it enters; 0 to stay who it is.
-            made: a process in the namespaces that are to be entered.
-            channel: what the guest speaks through.
-            cgroup: joined before all else.
+            uid: the user that it becomes before it enters; 0 to remain the same user.
+            made: a process in the namespaces to be entered.
+            channel: the guest's end of the channel.
+            cgroup: joined before anything else.
             program: the seccomp program.
 
         Raises:
-            InfrastructureError: it did not come, or is not what it must be.
+            InfrastructureError: it was not forked, or is not isolated as it must be.
         """
         try:
             with _owner_of_mounts(made.pid) as owner:
                 told, found = self._ask(uid, [channel.fileno(), made.pidfd, owner], cgroup, program)
         except TimeoutError as error:
-            self._build.kill()  # all that came of it is hardly better off
+            self._build.kill()  # the sandboxes forked from it are hardly in a better state
             raise InfrastructureError("a sandbox could not be forked: the zygote took too long") from error
         if not found:
             raise InfrastructureError(f"a sandbox could not be forked: {told.decode() or 'the zygote did not answer'}")
@@ -87,7 +88,7 @@ class Zygote:
         return forked
 
     def _ask(self, uid: int, descriptors: list[int], cgroup: Cgroup | None, program: bytes) -> tuple[bytes, list[int]]:
-        """What the copy says where it fails, else a descriptor of what it has forked; nothing where it died."""
+        """Returns the copy's error message, or a descriptor of the process it has forked; nothing if the copy died."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(START_S)
         with ours:
@@ -104,8 +105,12 @@ class Zygote:
 
 
 def _isolation() -> list[str]:
-    """It needs less than a sandbox, for it runs nobody's code: it is kept from the host all the same."""
-    # As root it becomes who each sandbox is to be. An ordinary user owns what it makes.
+    """The arguments that isolate the zygote.
+
+    It runs no grader's code, so it needs less than a sandbox, but it is isolated from the host all the same.
+    """
+    # As root, its copies become the users of their sandboxes, so it keeps two capabilities. An ordinary user owns the
+    # namespaces it makes.
     return [
         "--remount-ro", "/",
         "--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--as-pid-1", "--new-session",
@@ -115,7 +120,7 @@ def _isolation() -> list[str]:
 
 
 def _look_at(pid: int, made: int, uid: int, cgroup: Cgroup | None) -> None:
-    """Believes nothing of what a process says that it has given up, and where it has gone.
+    """Checks what a process has given up and where it is, without trusting its own report.
 
     Raises:
         InfrastructureError: it has kept something, or is not where it should be.
@@ -142,14 +147,14 @@ def _status(pid: int) -> dict[str, str]:
 
 
 def _must(uid: int) -> dict[str, str]:
-    """What /proc is to tell of a process that has given up all, and has become this user where that is not 0."""
+    """The required values in /proc of a process without privileges that has become user `uid`, if that is not 0."""
     became = {"Uid": f"{uid} {uid} {uid} {uid}", "Gid": f"{uid} {uid} {uid} {uid}", "Groups": ""} if uid else {}
     return {"NoNewPrivs": "1", "Seccomp": "2", **dict.fromkeys(_CAPABILITIES, "0" * 16), **became}
 
 
 @contextmanager
 def _owner_of_mounts(pid: int) -> Iterator[int]:
-    """A descriptor of the user namespace that a process's mounts belong to."""
+    """Yields a descriptor of the user namespace that owns a process's mount namespace."""
     mounts = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
     try:
         owner = fcntl.ioctl(mounts, _NS_GET_USERNS)
@@ -166,7 +171,7 @@ def _inside(pid: int, name: str) -> str:
 
 
 def _pid(pidfd: int) -> int:
-    """Raises InfrastructureError when it has ended."""
+    """Returns the pid of a pidfd's process. Raises InfrastructureError if it has exited."""
     for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "Pid" and int(value) > 0:

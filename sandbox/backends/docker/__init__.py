@@ -1,10 +1,10 @@
 """Sandboxes as containers of a Docker engine.
 
-backend    starts them, and ends them
-policy     what a container may do: all of the hardening
-channel    how the host comes to speak to the guest
-images     the very interpreter that bubblewrap shows, as an image of the engine
-leftovers  whose containers these are, and which of them a killed service left behind
+backend     starts and ends the containers
+policy      what a container may do: all of the hardening
+channel     the connection between the host and the guest
+images      the same interpreter that bubblewrap mounts, as an image of the engine
+leftovers   the owners of containers, and the containers that a killed service left behind
 """
 
 from sandbox.backends.docker.backend import Docker

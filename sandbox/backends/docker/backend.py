@@ -29,8 +29,8 @@ from sandbox.user_ids import USER_IDS, UserIds
 
 _ANSWER_S = 30  # for the engine to answer one request
 _CONNECT_S = 15.0  # for a guest to start and connect
-_TOLD_S = 0.2  # for the engine to hear of what the kernel did
-_MAPPED_UIDS = range(1000, 65_000)  # those that an engine with user namespaces has
+_TOLD_S = 0.2  # for the engine to receive an event of the kernel
+_MAPPED_UIDS = range(1000, 65_000)  # the user ids of an engine with user namespaces
 _GONE = (404, 409)  # removed, or being removed
 
 _HOW = "Start one (`systemctl start docker`, `dockerd`), let this user reach it, or name it with DOCKER_HOST"
@@ -46,7 +46,7 @@ def _engine(doing: str) -> Iterator[None]:
         raise InfrastructureError(f"Docker could not {doing}: {error.explanation or error}") from error
     except (DockerException, RequestException) as error:
         raise InfrastructureError(f"Docker does not answer, to {doing}: {error}") from error
-    except OSError as error:  # of this machine: no room for the channel's socket, no descriptors left
+    except OSError as error:  # on this machine: no space for the channel's socket, no descriptors left
         raise InfrastructureError(f"this machine could not {doing}: {error}") from error
 
 
@@ -68,11 +68,11 @@ class DockerSandbox:
 
     @property
     def bounds_memory(self) -> bool:
-        """Whether the container's control group is written from here, without asking the engine."""
+        """Whether this process can write the container's control group without asking the engine."""
         return self._cgroup is not None and self._cgroup.writable
 
     def hold(self, pid: int) -> None:
-        """Takes hold of the container's pid 1, where it is a process of this machine that is seen from here."""
+        """Opens a pidfd and the control group of the container's pid 1, if that process is visible from here."""
         with suppress(OSError):
             if self.name in Path(f"/proc/{pid}/cgroup").read_text():
                 self._pidfd = os.pidfd_open(pid)
@@ -80,7 +80,7 @@ class DockerSandbox:
                 self._cgroup = of_process(pid)
 
     def speak(self, over: socket.socket | Attached) -> None:
-        """Takes the channel, and has the guest lay on the filter that bubblewrap's sandboxes have from the start."""
+        """Takes the channel, and has the guest install the filter that bubblewrap's sandboxes have from the start."""
         if isinstance(over, Attached):
             self._stream, self.channel = over, over.channel
         else:
@@ -92,30 +92,31 @@ class DockerSandbox:
             raise InfrastructureError(f"a sandbox ended as it started: {error}") from error
 
     def allow_memory(self, mebibytes: int) -> None:
-        """Bounds memory without swap: in the container's control group, or by asking the engine."""
+        """Limits memory without swap: in the container's control group, or by a request to the engine."""
         if self._cgroup is not None and self._cgroup.writable:
-            with suppress(FileNotFoundError):  # it has ended: the channel will say so
+            with suppress(FileNotFoundError):  # it has ended, which the channel will show
                 self._cgroup.allow_memory(mebibytes)
             return
         with _engine("bound a sandbox's memory"):
             self._client.update_container(self.name, mem_limit=mebibytes * MIB, memswap_limit=mebibytes * MIB)
 
     def ran_out_of_memory(self) -> bool:
-        """Whether a process was ended for memory since the last call."""
+        """Whether a process was killed for lack of memory since the last call."""
         kills = self._kills
         if self._cgroup is not None:
             with suppress(OSError):
                 more = self._cgroup.ran_out_of_memory()
                 self._kills += more
                 return more
-        with suppress(DockerException, RequestException):  # the group went with its last process: the engine remembers
+        # The group was removed with its last process, but the engine has the event.
+        with suppress(DockerException, RequestException):
             self._kills = max(kills, self._kills_told())
         return self._kills > kills
 
     def _kills_told(self) -> int:
         time.sleep(_TOLD_S)
         wanted = {"container": self.name, "event": "oom"}
-        until: Any = f"{time.time():.9f}"  # whole seconds, as the stubs want them, would be waited for
+        until: Any = f"{time.time():.9f}"  # not whole seconds as in the stubs: the engine would wait for those
         return sum(1 for _ in self._client.events(since=self._since, until=until, filters=wanted))
 
     def end(self) -> None:
@@ -127,7 +128,7 @@ class DockerSandbox:
         self._forget(self.name, self._kill())
 
     def _kill(self) -> bool:
-        """Whether it is dead; without asking the engine where that is allowed, for it may be away."""
+        """Kills pid 1 without the engine, which may be unavailable, if permitted. Returns whether it is dead."""
         if self._pidfd < 0:
             return False
         try:
@@ -144,19 +145,19 @@ class DockerSandbox:
 
 
 class Docker:
-    """Starts sandboxes in the engine that `DOCKER_HOST` names, or this machine's."""
+    """Starts sandboxes in the engine that `DOCKER_HOST` names, or in this machine's."""
 
     name = "docker"
 
     def __init__(self, settings: SandboxSettings) -> None:
-        """Raises IsolationUnavailable where there is no engine, or it cannot do what safety needs."""
+        """Raises IsolationUnavailable if there is no engine, or it cannot do what safety needs."""
         self._settings = settings
         self._not_removed: set[str] = set()
-        self._uids: dict[str, int] = {}  # of each container
+        self._uids: dict[str, int] = {}  # the user id of each container
         seccomp.program()
         try:
             self.client: docker.APIClient = docker.from_env(timeout=_ANSWER_S).api
-            # Else each request would look for proxies in the environment, which a thread may change meanwhile.
+            # Otherwise each request would look for proxies in the environment, which a thread may change meanwhile.
             self.client.trust_env = False
             self.information: dict[str, Any] = self.client.info()
             self._remove_stale()
@@ -166,17 +167,17 @@ class Docker:
         mapped = any("name=userns" in option for option in self.information.get("SecurityOptions") or [])
         ids = _MAPPED_UIDS if mapped else range(settings.first_uid, settings.first_uid + USER_IDS)
         self._user_ids = UserIds(settings.image_dir, ids)
-        self._image = ""  # imported when the first sandbox is wanted
+        self._image = ""  # imported when the first sandbox is started
         channel.remove_stale(settings.docker_socket_dir)
 
     def close(self) -> None:
-        """Removes what could not be removed before."""
+        """Removes the containers that could not be removed before."""
         self._remove_again()
         self.client.close()
         self._user_ids.close()
 
     def start(self, environment: Path | None = None) -> DockerSandbox:
-        """A new sandbox; its supervisor is about to say that it is ready."""
+        """Starts a new sandbox, whose supervisor is about to report that it is ready."""
         self._remove_again()
         if self._channel != "auto":
             return self._start(self._channel, environment)
@@ -193,7 +194,7 @@ class Docker:
         with _engine("start a sandbox"):
             try:
                 return self._start_from_image(over, environment)
-            except ImageNotFound:  # somebody has tidied up
+            except ImageNotFound:  # the image was removed from the engine
                 if self._settings.docker_image:
                     raise
                 self._image = ""
@@ -237,7 +238,7 @@ class Docker:
 
     def _attach(self, name: str) -> Attached:
         stream = self.client.attach_socket(name, {"stdin": 1, "stdout": 1, "stream": 1})
-        return Attached(getattr(stream, "_sock", stream))  # what docker-py wraps for plain connections
+        return Attached(getattr(stream, "_sock", stream))  # docker-py wraps the socket of a plain connection
 
     def _container(self, uid: int, where: str, socket_path: Path | None, environment: Path | None) -> Container:
         settings = self._settings
@@ -264,8 +265,9 @@ class Docker:
             self._user_ids.give_back(uid)
 
     def _remove(self, name: str, dead: bool = False) -> bool:
-        """Removes a container, and says whether it is gone. Of one that has died the engine does that itself, and it is
-        only waited for.
+        """Removes a container, and returns whether it is removed.
+
+        The engine removes a dead container without a request: then this only waits for that.
         """
         try:
             if dead:

@@ -1,4 +1,4 @@
-"""How the host comes to speak to the guest: a socket that is mounted into the container, or the engine's own stream."""
+"""The connection between host and guest: a socket that is mounted into the container, or the engine's stream."""
 
 import os
 import select
@@ -17,30 +17,30 @@ from sandbox.errors import InfrastructureError
 
 _PREFIX = "gradebox-channel-"
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
-_FRAME = struct.Struct("!BxxxI")  # of the engine's stream: which descriptor, how many bytes
+_FRAME = struct.Struct("!BxxxI")  # header in the engine's stream: descriptor, number of bytes
 _STDOUT = 1
 _PART = 1 << 16
 _STALE_S = 600.0  # no sandbox takes that long to start
 
 
 class ChannelRefused(InfrastructureError):
-    """Nobody came, or somebody else than the guest."""
+    """No process connected, or another one than the guest."""
 
 
 class Listener:
-    """A socket in a folder that only this user can enter. It is there until the guest has come, and no longer."""
+    """A socket in a folder that only this user can enter. It exists until the guest has connected, and no longer."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
         self.path = self._folder / "socket"
         self._socket = socket.socket(socket.AF_UNIX)
-        # A socket's path may have 107 bytes, and where the folder lies is the operator's choice.
+        # A socket's path may have 107 bytes, and the operator chooses the folder.
         opened = os.open(self._folder, os.O_PATH | os.O_CLOEXEC)
         try:
             self._socket.bind(f"/proc/self/fd/{opened}/socket")
         finally:
             os.close(opened)
-        self.path.chmod(0o666)  # the sandbox's user is another one; who else would come must enter the folder
+        self.path.chmod(0o666)  # the sandbox runs as another user; any other process must enter the folder first
         self._socket.listen(1)
 
     def __enter__(self) -> Self:
@@ -51,10 +51,11 @@ class Listener:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def accept(self, pid: int, seconds: float) -> socket.socket:
-        """The channel to the first who comes; nobody can come after that.
+        """Returns the channel to the first process that connects; no process can connect after that.
 
         Raises:
-            ChannelRefused: nothing came in time, or not this process. A pid that is not seen from here is not compared.
+            ChannelRefused: no process connected in time, or another one than `pid`. A pid that is not visible here is
+                not compared.
         """
         ready, _, _ = select.select([self._socket], [], [], seconds)
         if not ready:
@@ -71,13 +72,13 @@ class Listener:
 def remove_stale(folder: Path | None) -> None:
     """Removes the folders of services that were killed while a sandbox was starting."""
     for found in Path(folder or tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        with suppress(OSError):  # it is somebody else's, or has gone meanwhile
+        with suppress(OSError):  # it belongs to another user, or was removed meanwhile
             if time.time() - found.stat().st_mtime > _STALE_S:
                 shutil.rmtree(found)
 
 
 class Attached:
-    """The engine's stream of a container's standard input and output, seen as a socket: `channel`."""
+    """The engine's stream of a container's standard input and output, presented as a socket: `channel`."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
@@ -91,7 +92,7 @@ class Attached:
             copy.start()
 
     def close(self) -> None:
-        """Ends the stream: the guest's standard input ends with it."""
+        """Ends the stream, and with it the guest's standard input."""
         self.channel.close()
         self._shut_down()
         for copy in self._copies:

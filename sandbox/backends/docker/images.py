@@ -1,4 +1,4 @@
-"""The image of the sandbox in the engine: a tar of the very tree that bubblewrap shows, so no registry is needed."""
+"""The image of the sandbox in the engine: a tar of the same tree that bubblewrap mounts, so no registry is needed."""
 
 import logging
 import tarfile
@@ -20,12 +20,12 @@ _log = logging.getLogger(__name__)
 
 
 def name_of(built: image.Image) -> str:
-    """Named by what it holds, as its two folders are."""
+    """The name of the image, made from the hashes of its two folders."""
     return f"{REPOSITORY}:{'-'.join(folder.name.partition('-')[2] for folder in (built.root, built.guest))}"
 
 
 def ensure(client: APIClient, built: image.Image) -> str:
-    """The name of the image of this interpreter and this guest, imported where the engine does not have it."""
+    """Returns the name of the image of this interpreter and this guest; imports it if the engine does not have it."""
     name = name_of(built)
     try:
         client.inspect_image(name)  # type: ignore[no-untyped-call]  # no stub
@@ -46,7 +46,7 @@ def _pack(built: image.Image, file: IO[bytes]) -> None:
     with tarfile.open(fileobj=file, mode="w") as tar:
         for folder in built.root.iterdir():
             tar.add(folder, folder.name, filter=_roots)
-        for path in built.guest.iterdir():  # the folder itself is in the tree already, to be mounted over
+        for path in built.guest.iterdir():  # the folder itself is in the tree already, as a mount point
             tar.add(path, f"{_GUEST}/{path.name}", filter=_roots)
 
 
@@ -57,7 +57,7 @@ def _roots(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _remove_old(client: APIClient, current: str) -> None:
-    """Removes what earlier versions imported. The engine keeps what a container runs from."""
+    """Removes the images that earlier versions imported. The engine keeps an image that a container runs from."""
     for found in client.images(REPOSITORY, filters={"label": f"{LABEL}=1"}):
         for name in found.get("RepoTags") or []:
             if name != current and _age(found) > _KEPT:

@@ -1,4 +1,4 @@
-"""Whose containers these are. A service that was killed leaves some behind; the next one finds them by their labels."""
+"""The owners of containers. A killed service leaves containers behind; the next service finds them by their labels."""
 
 import os
 import time
@@ -11,7 +11,7 @@ _STALE_S = 600.0  # for a container that never ran: no sandbox takes that long t
 
 
 def owner(pid: int) -> str | None:
-    """Names a process for good: its pid namespace, its pid, and when it started. None when there is none."""
+    """Identifies a process permanently, by its pid namespace, pid and start time. None if there is no process."""
     try:
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
         return f"{_machine()}/{pid}/{started}"
@@ -25,15 +25,15 @@ def _machine() -> str:
 
 
 def labels() -> dict[str, str]:
-    """What containers of this process carry."""
+    """The labels of this process's containers."""
     return {LABEL: "1", OWNER: owner(os.getpid()) or ""}
 
 
 def is_stale(container: dict[str, Any]) -> bool:
-    """Whether whoever started this container is no more.
+    """Whether the process that started this container no longer exists.
 
-    Of an owner in another pid namespace, in a container say, nothing is known; its sandboxes end by themselves when
-    their channel closes, so only one that has not even run for minutes is nobody's.
+    If the owner is in another pid namespace, for example in a container, its state is unknown. Its sandboxes end by
+    themselves when their channel closes, so a container is only stale if it is minutes old and does not run.
     """
     told: str = container["Labels"].get(OWNER, "")
     machine, _, pid = told.rpartition("/")[0].rpartition("/")

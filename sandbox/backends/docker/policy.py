@@ -1,4 +1,4 @@
-"""What a container may do: nothing that a sandbox by bubblewrap may not, as near as an engine lets itself be told."""
+"""The permissions of a container: at most those of a bubblewrap sandbox, as far as an engine can be configured."""
 
 import json
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ from typing import Any
 from sandbox import image, limits, seccomp
 from sandbox.backends.base import AT_START, COMMAND
 
-CHANNEL = "/run/gradebox"  # where the socket is seen inside
+CHANNEL = "/run/gradebox"  # the socket, inside a container
 _ALLOW = "SCMP_ACT_ALLOW"
 _ENOSYS = 38
 _OWN_PROCESSES = limits.PROCESSES + limits.OWN_PROCESSES
-_CPU_SHARES = 256  # of the 1024 of an ordinary container: the service itself goes first
+_CPU_SHARES = 256  # an ordinary container has 1024: the service itself has priority
 _OF_THIS_KERNEL = ("", "runc", "crun")
-_KERNELS_THREADS = 1024  # a runtime with a kernel of its own, such as gVisor, has its threads counted in too
-# Every engine puts these into a container unasked.
+_KERNELS_THREADS = 1024  # for a runtime with a separate kernel, such as gVisor: its kernel's threads count too
+# Every engine adds these to a container by default.
 _FILES = ("/etc/hostname", "/etc/hosts", "/etc/mtab", "/etc/resolv.conf", "/.dockerenv")
-_NEEDED_OF_PROC = {"self", "thread-self"}  # by the runtime itself, until it has started the guest
+_NEEDED_OF_PROC = {"self", "thread-self"}  # by the runtime, until it has started the guest
 
 
 @dataclass(frozen=True)
 class Container:
-    """One container to be made.
+    """One container to be created.
 
     Attributes:
         uid: its user and group.
-        where: what the guest is told of its channel.
-        socket: the socket of the host to be mounted, or None where the guest speaks over its standard streams.
-        processors: how many it may use; 0 where the engine cannot bound them.
-        environment: the folder of packages to be mounted, on the engine's machine; None where there are none.
+        where: the guest's argument that names its channel.
+        socket: the socket of the host to be mounted, or None if the guest uses its standard streams.
+        processors: how many it may use; 0 if the engine cannot limit them.
+        environment: the folder of packages to be mounted, on the engine's machine; None if there are none.
     """
 
     image: str
@@ -44,7 +44,7 @@ class Container:
     environment: Path | None = None
 
     def config(self) -> dict[str, Any]:
-        """The body of the engine's request."""
+        """The body of the request to the engine."""
         streams = self.socket is None
         return {
             "Image": self.image,
@@ -77,12 +77,12 @@ class Container:
             "PidsLimit": _OWN_PROCESSES if self.runtime in _OF_THIS_KERNEL else _KERNELS_THREADS,
             "Memory": memory,
             "MemorySwap": memory,
-            "OomScoreAdj": 1000,  # rather than anything else of the machine
+            "OomScoreAdj": 1000,  # the kernel kills this before anything else on the machine
             "NanoCpus": int(self.processors * 1e9),
             "CpuShares": _CPU_SHARES,
-            "Ulimits": [{"Name": "core", "Soft": 1, "Hard": 1}],  # 0 would let one be piped to a program of the host
+            "Ulimits": [{"Name": "core", "Soft": 1, "Hard": 1}],  # with 0, cores can be piped to a program of the host
             "Tmpfs": {
-                "/dev": "ro,dev,nosuid,noexec,mode=755,size=64k",  # by default anybody can set the times of devices
+                "/dev": "ro,dev,nosuid,noexec,mode=755,size=64k",  # by default any process can set the times of devices
                 "/tmp": self._tmpfs(self.scratch_bytes),
                 "/dev/shm": self._tmpfs(limits.SHARED_MEMORY_BYTES),
             },
@@ -90,7 +90,7 @@ class Container:
             "MaskedPaths": _masked(),
             "ReadonlyPaths": ["/proc"],
             "LogConfig": {"Type": "none"},
-            "Dns": ["127.0.0.1"],  # else the engine copies the host's servers and domains in
+            "Dns": ["127.0.0.1"],  # otherwise the engine copies the host's servers and domains in
             "DnsSearch": ["."],
         }
         return host | ({"Runtime": self.runtime} if self.runtime else {})
@@ -109,13 +109,13 @@ class Container:
 
 
 def _masked() -> list[str]:
-    """Everything in /proc that is no process, and all of /sys. What this kernel does not have is passed over."""
+    """Everything in /proc that is no process, and all of /sys. Paths that this kernel does not have are ignored."""
     names = {path.name for path in Path("/proc").iterdir() if not path.name.isdigit()} - _NEEDED_OF_PROC
     return ["/sys", "/dev/pts", "/dev/mqueue", *_FILES, *sorted(f"/proc/{name}" for name in names)]
 
 
 def profile() -> dict[str, Any]:
-    """The seccomp policy as engines read it; the guest lays the stricter one on once it has its channel."""
+    """The seccomp policy in the engine's form; the guest installs the stricter one once it has its channel."""
     policy = seccomp.policy()
     engine = policy["engine"]
     return {
