@@ -1,6 +1,6 @@
-"""`gradebox doctor`: which layers of isolation are in force here. Each is tried, not looked up.
+"""`gradebox doctor`: which layers of isolation are in force on this machine. Each is tried, not looked up.
 
 kernel   what this machine's kernel lets this user do
-inside   what code in a real sandbox can do, of any backend
-engine   what a Docker engine can, gVisor too
+inside   what code in a real sandbox can do, with any backend
+engine   what a Docker engine can do, including gVisor
 """

@@ -1,4 +1,4 @@
-"""`gradebox doctor`: which layers of isolation are in force here. Each is tried in a real sandbox, not looked up."""
+"""Test which layers of isolation are in force here. Each one is tried in a real sandbox, not looked up."""
 
 import argparse
 import json
@@ -44,12 +44,12 @@ EXAMINED: dict[str, Callable[[SandboxSettings], Iterable[Layer]]] = {"bubblewrap
 
 
 def is_safe(layers: Iterable[Layer]) -> bool:
-    """Whether nothing is missing that safety needs."""
+    """Whether all layers that safety needs are in force."""
     return all(layer.in_force for layer in layers if layer.needed)
 
 
 def main() -> int:
-    """Prints what was found. Returns 0 when a backend is safe, else 1."""
+    """Prints the results. Returns 0 if a backend is safe, otherwise 1."""
     parser = argparse.ArgumentParser(prog="gradebox doctor", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print machine-readable output")
     arguments = parser.parse_args()

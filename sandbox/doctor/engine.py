@@ -1,4 +1,4 @@
-"""What a Docker engine can: a real container, and one of gVisor's where the engine has it."""
+"""Tests what a Docker engine can do, with a real container, and with one of gVisor's if the engine has it."""
 
 from collections.abc import Iterator
 from contextlib import closing

@@ -1,4 +1,4 @@
-"""What code in a real sandbox can do: the same probe for every backend."""
+"""Tests what code in a real sandbox can do, with the same probe for every backend."""
 
 import json
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from sandbox.limits import STDOUT_BYTES, limits_of
 from sandbox.outcomes import Decoder
 from sandbox.session import Ended, Session
 
-# Tries what must not work, and says of each whether it was refused.
+# Tries operations that must fail (a write to /tmp must succeed), and reports for each whether the result is right.
 _PROBE = """
 import errno, os, socket, json
 from gradebox import Score
@@ -52,18 +52,18 @@ _LANDLOCK = "Linux 5.13 or newer with `landlock` in the kernel parameter `lsm=`.
 
 
 def examine(backend: Backend) -> Iterator[Layer]:
-    """The layers of this backend, seen from inside.
+    """The layers of this backend, as seen from inside.
 
     Raises:
         InfrastructureError: no sandbox could be started.
-        Ended: one was, and the probe could not be run in it.
+        Ended: one was started, but the probe could not be run in it.
     """
     session = Session(backend.start())
     try:
         tried = _run(session)
         yield Layer("a sandbox, and a grader in it", True, "one was started, and graded")
         yield Layer("processes of its own", tried["processes"], "a look for others from inside")
-        # An engine puts a /proc and a /sys into every container: Landlock closes them.
+        # An engine puts a /proc and a /sys into every container; Landlock closes them.
         closed = backend.name == "bubblewrap"
         yield Layer("no /proc, no /sys", tried["proc"], "a look from inside", needed=closed, fix=_LANDLOCK)
         yield Layer("seccomp: no sockets", tried["network"], "socket(AF_INET) from inside")

@@ -1,4 +1,4 @@
-"""What this machine's kernel lets this user do: each is done, in a process of its own that may not come back."""
+"""Tests what this machine's kernel lets this user do: each test runs in a separate process, which may not return."""
 
 import os
 import platform
@@ -60,7 +60,7 @@ sys.exit("rules were taken, and a file was read all the same")
 
 
 def examine() -> Iterator[Layer]:
-    """The layers below every backend of this machine."""
+    """The layers of this machine that every backend is built on."""
     yield Layer("Linux kernel", platform.system() == "Linux", platform.release(), fix="Sandboxes need Linux.")
     yield from _user_namespaces()
     yield _seccomp()
@@ -70,7 +70,7 @@ def examine() -> Iterator[Layer]:
 
 def _user_namespaces() -> Iterator[Layer]:
     why = _attempt(_UNSHARE.replace("FLAGS", f"({_USER},)"))
-    # A bubblewrap that is setuid works without: what decides is whether a sandbox starts.
+    # A setuid bubblewrap works without them: the start of a sandbox decides.
     yield Layer("user namespaces", not why, why or "one was made", needed=False, fix=NAMESPACES)
     if why:
         return
@@ -91,7 +91,7 @@ def _seccomp() -> Layer:
 
 
 def _attempt(code: str, given: bytes = b"") -> str:
-    """Why it did not work; empty where it did."""
+    """Returns the reason why the code failed; empty if it succeeded."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", code],
@@ -110,7 +110,7 @@ def _attempt(code: str, given: bytes = b"") -> str:
 
 
 def control_groups() -> Layer:
-    """Whether a group can be made, a bound be set and a process be put into it."""
+    """Tests whether a group can be made, a limit set and a process put into it."""
     name = "control groups"
     version = 2 if Path("/sys/fs/cgroup/cgroup.controllers").exists() else 1
     found = Cgroups.find()
