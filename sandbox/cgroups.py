@@ -53,8 +53,8 @@ class Cgroup:
 
     def has(self, pid: int) -> bool:
         """Whether a process is in this group, for each of its controllers."""
-        told = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
-        paths = {controller: path for _, controllers, path in told for controller in controllers.split(",")}
+        reported = [line.split(":", 2) for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines()]
+        paths = {controller: path for _, controllers, path in reported for controller in controllers.split(",")}
         return all(
             paths.get(controller if self._version == 1 else "", "").endswith(f"/{folder.name}")
             for controller, folder in self.folders.items()

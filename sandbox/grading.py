@@ -117,16 +117,16 @@ class Grading:
             self._score_all(call)
             self._score_starved(call)
         except Stopped:
-            self._let_go("abandoned")
+            self._drop_session("abandoned")
         except (InfrastructureError, OSError) as error:  # OSError: this machine has no space or no descriptors left
-            self._let_go("abandoned")
+            self._drop_session("abandoned")
             if not call.outcomes:
                 raise
             _log.warning("%d of %d threads have no sandbox left: %s", call.left, len(call.outcomes) + call.left, error)
             call.fail_rest(NO_SANDBOX)
         self.traces = call.traces
 
-    def _let_go(self, why: str) -> None:
+    def _drop_session(self, why: str) -> None:
         if self._session is not None:
             self._drop(self._session, why)
             self._session = None
@@ -147,7 +147,7 @@ class Grading:
                 tries = tries + 1 if last == done else int(not is_tainted)
                 last = done
                 verdict = _verdict(session, error, tries)
-                self._let_go(verdict.kind if verdict else "tainted" if is_tainted else "crash")
+                self._drop_session(verdict.kind if verdict else "tainted" if is_tainted else "crash")
                 if verdict is not None and call.left:
                     call.fail_next(verdict)
 
@@ -163,7 +163,7 @@ class Grading:
                 call.score_starved(session)
             except Ended as error:
                 _log.warning("a sandbox ended over completions that were graded again: %s", error)
-                self._let_go("crash")
+                self._drop_session("crash")
 
     def _load(self, stopping: Stopping | None) -> Session:
         """Returns a session that has loaded the grader, or that has confirmed that it cannot be loaded; then `_refusal`
@@ -183,7 +183,7 @@ class Grading:
             if len(failures) == _TRIES:
                 self._refusal = _refusal(failures)
                 return session
-            self._let_go("refused")
+            self._drop_session("refused")
 
 
 class _Call:
@@ -222,9 +222,9 @@ class _Call:
         stored: with a reference to itself, the call would hold its payload and outcomes until garbage collection, which
         is rare.
         """
-        return None if self._stop is None else self._wants_no_more
+        return None if self._stop is None else self._is_stopped
 
-    def _wants_no_more(self) -> bool:
+    def _is_stopped(self) -> bool:
         return self._stop is not None and self._stop(len(self.outcomes))
 
     @property

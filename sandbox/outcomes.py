@@ -140,7 +140,7 @@ class Decoder:
     def _outcome(
         self, index: int, identity: str | int | None, kind: int, micros: int, score: float, fields: dict[int, bytes]
     ) -> Outcome:
-        told, kind, unanswered = kind, kind & ~NO_COMPLETION, bool(kind & NO_COMPLETION)
+        reported, kind, unanswered = kind, kind & ~NO_COMPLETION, bool(kind & NO_COMPLETION)
         reason = fields.get(REASON)
         printed = fields.get(STDOUT)
         stdout = None if printed is None else printed.decode("utf-8", "replace")
@@ -149,9 +149,9 @@ class Decoder:
         if self._group_size is not None and kind == SCORED:
             return self._of_group(index, identity, micros, fields, stdout, unanswered)
         if kind == SCORED and -_INFINITY < score < _INFINITY:
-            said = None if reason is None else reason.decode("utf-8", "replace")
+            text = None if reason is None else reason.decode("utf-8", "replace")
             values = unpack_values(fields[VALUES]) if VALUES in fields else None
-            found = Outcome(index, self._label, score, micros / 1000, identity, said, None, stdout, values, unanswered)
+            found = Outcome(index, self._label, score, micros / 1000, identity, text, None, stdout, values, unanswered)
             return _with_details(found, fields)
         if kind == NOT_APPLICABLE:
             why = _text(fields.get(MESSAGE)) or ""
@@ -164,7 +164,7 @@ class Decoder:
             if trace := _text(fields.get(TRACE)):
                 self.traces[index] = trace
         else:
-            raise Malformed(f"a record of kind {told}")
+            raise Malformed(f"a record of kind {reported}")
         failed = Outcome(index, self._label, None, micros / 1000, identity, None, error, stdout, None, unanswered)
         return _with_details(failed, fields) if kind == MODEL else failed
 
@@ -195,11 +195,11 @@ class Decoder:
 
 
 def _of_ask(fields: dict[int, bytes]) -> OutcomeError:
-    told = fields.get(CAUSE, b"")
-    if told[1:] not in _CAUSES:
+    reported = fields.get(CAUSE, b"")
+    if reported[1:] not in _CAUSES:
         raise Malformed("an ask that failed, and nobody knows how")
     message = _text(fields.get(MESSAGE)) or ""
-    return OutcomeError("model", message, told[:1] == b"\x01", _CAUSES[told[1:]], _text(fields.get(REPLY)))
+    return OutcomeError("model", message, reported[:1] == b"\x01", _CAUSES[reported[1:]], _text(fields.get(REPLY)))
 
 
 def _with_details(outcome: Outcome, fields: dict[int, bytes]) -> Outcome:

@@ -55,7 +55,7 @@ _MANY = 16  # with more ungraded lines than this, records are read several at on
 _PAUSE_S = 0.004  # between two reads of their records
 _SLACK_S = 5.0  # added to the sum of the guest's deadlines
 _MEMORY = "all processes together wanted more memory than `memory_mb` allows: load less at module level, or raise it"
-_SPOKE = "the module body changed what is told of the grader"
+_FORGED = "the module body changed what is told of the grader"
 _GRACE_S = 2.0  # the guest's grace period for processes that do not exit at once
 _LOOK_S = 0.2  # between two calls of `stopping`, and between two measurements of the sandbox
 _MOST_LOOKS = 1000  # more than fit into a completion's time
@@ -107,7 +107,7 @@ class Session:
         self._channel = sandbox.channel
         self.limits: GraderLimits
         self._shared: mmap.mmap | None = None
-        self._heard = bytearray()  # bytes of frames that are not processed yet
+        self._received = bytearray()  # bytes of frames that are not processed yet
         self._clean = False
         self._unsettled = False
         self._ready = False
@@ -128,12 +128,12 @@ class Session:
         if self._ready:
             return
         try:
-            kind, told = self._receive(monotonic() + _READY_S)
+            kind, reported = self._receive(monotonic() + _READY_S)
         except Ended as error:
             raise InfrastructureError(f"a sandbox did not start: {error}") from error
         if kind != READY:
             raise InfrastructureError(f"a sandbox did not start: its first word was {kind}")
-        self.landlock_abi = told[0] if told else 0
+        self.landlock_abi = reported[0] if reported else 0
         self._ready = True
 
     def is_gone(self) -> bool:
@@ -185,7 +185,7 @@ class Session:
             self.await_ready()
         checks: list[CheckResult] = []
         try:
-            self.loaded = self._hear_loading(checks, monotonic() + limits.load_ms / 1000 + _SLACK_S, stopping)
+            self.loaded = self._receive_checks(checks, monotonic() + limits.load_ms / 1000 + _SLACK_S, stopping)
         except Ended:
             if not self.sandbox.ran_out_of_memory():
                 raise
@@ -195,17 +195,17 @@ class Session:
             self.loaded = self.loaded._replace(overdue=True)
         return self.loaded
 
-    def _hear_loading(self, checks: list[CheckResult], deadline: float, stopping: Stopping | None) -> Loaded:
+    def _receive_checks(self, checks: list[CheckResult], deadline: float, stopping: Stopping | None) -> Loaded:
         while True:
             kind, payload = self._receive(deadline, stopping)
             if kind == CHECK and len(checks) < 4:
                 checks.append(_read_check(payload))
             elif kind in (LOADED, NOT_LOADED):
-                return self._judge(checks, payload if kind == LOADED else None)
+                return self._loaded_from(checks, payload if kind == LOADED else None)
             else:
                 raise Ended(f"the guest said {kind} while it loaded")
 
-    def _judge(self, checks: list[CheckResult], loaded: bytes | None) -> Loaded:
+    def _loaded_from(self, checks: list[CheckResult], loaded: bytes | None) -> Loaded:
         all_passed = len(checks) == 4 and all(check.passed for check in checks)
         in_order = [check.number for check in checks] == list(range(len(checks)))
         if not in_order or not checks or all_passed != (loaded is not None):
@@ -218,7 +218,7 @@ class Session:
             if len(asks) > MOST_NAMED or not all(map(_ASK.fullmatch, asks)):
                 raise Malformed("what it asks is none that `Model`, `Endpoint` and `Grader` would name")
         except Malformed as problem:  # the module body runs in the process that sends this, and may forge it
-            return Loaded([*checks[:3], checks[3]._replace(passed=False, message=f"{_SPOKE}: {problem}")], None, [])
+            return Loaded([*checks[:3], checks[3]._replace(passed=False, message=f"{_FORGED}: {problem}")], None, [])
         return Loaded(checks, isolation, warnings, asks=tuple(asks), groups=groups)
 
     def grade(self, payload: bytes, lines: int, stopping: Stopping | None = None) -> Iterator[Records]:
@@ -244,7 +244,7 @@ class Session:
         moment = min(_LOOK_S, self.limits.timeout_ms / 4000)
         self._wait_for_records(moment)
         while True:
-            if slow and lines - done > _MANY and not self._heard:
+            if slow and lines - done > _MANY and not self._received:
                 sleep(_PAUSE_S)  # records arrive one by one: several at once cost less to read, and are safe meanwhile
             kind, data = self._receive(deadline, stopping)
             if kind == DONE:
@@ -333,7 +333,7 @@ class Session:
         return kind, payload
 
     def _receive_bytes(self, length: int, deadline: float, stopping: Stopping | None) -> bytes:
-        while len(self._heard) < length:
+        while len(self._received) < length:
             if not self._may_wait(deadline, stopping):
                 raise Ended("the sandbox did not answer in time", overdue=True)
             try:
@@ -344,9 +344,9 @@ class Session:
                 raise Ended(f"the sandbox is gone: {error}") from error
             if not received:
                 raise Ended("the sandbox is gone")
-            self._heard += received
-        taken = bytes(self._heard[:length])
-        del self._heard[:length]
+            self._received += received
+        taken = bytes(self._received[:length])
+        del self._received[:length]
         return taken
 
     def _may_wait(self, deadline: float, stopping: Stopping | None) -> bool:

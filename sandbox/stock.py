@@ -207,7 +207,7 @@ class Stock:
         except BaseException as error:
             _log.exception("the thread that starts sandboxes ends")
             with self._changed:
-                self._starts.ended(_told(error))
+                self._starts.ended(_describe(error))
                 self._changed.notify_all()
             raise
 
@@ -311,7 +311,7 @@ class Stock:
         self._counts.starts_failed.inc()
         known = isinstance(error, InfrastructureError)
         _log.error("a sandbox could not be started: %s", error, exc_info=None if known else error)
-        told = str(error) if known else _told(error)
+        told = str(error) if known else _describe(error)
         with self._changed:
             self._alive -= 1
             if order is None:
@@ -321,5 +321,5 @@ class Stock:
             self._changed.notify_all()
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

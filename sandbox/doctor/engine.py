@@ -36,14 +36,14 @@ def examine(settings: SandboxSettings) -> Iterator[Layer]:
         yield Layer("a Docker engine", False, str(error), fix=_ENGINE)
         return
     with closing(backend):
-        told = backend.information
-        yield Layer("a Docker engine", True, f"version {told['ServerVersion']} at {told['Name']}")
+        reported = backend.information
+        yield Layer("a Docker engine", True, f"version {reported['ServerVersion']} at {reported['Name']}")
         try:
             yield from inside.examine(backend)
             yield from _means(backend)
         except (InfrastructureError, Ended) as error:
             yield Layer("a sandbox, and a grader in it", False, str(error), fix=_CONTAINER)
-        yield _gvisor(settings, told["Runtimes"])
+        yield _gvisor(settings, reported["Runtimes"])
 
 
 def _means(backend: Docker) -> Iterator[Layer]:
@@ -58,10 +58,10 @@ def _means(backend: Docker) -> Iterator[Layer]:
         yield Layer("control groups of containers", sandbox.bounds_memory, seen, needed=False, fix=_GROUPS)
     finally:
         sandbox.end()
-    told = backend.information
-    limits = bool(told.get("CpuCfsQuota"))
+    reported = backend.information
+    limits = bool(reported.get("CpuCfsQuota"))
     yield Layer("a bound on processors", limits, f"the engine says {limits}", needed=False, fix=_CPUS)
-    options = " ".join(told.get("SecurityOptions") or [])
+    options = " ".join(reported.get("SecurityOptions") or [])
     yield Layer("AppArmor", "name=apparmor" in options, options, needed=False, fix="Not needed: a layer more.")
     mapped = "name=userns" in options or "name=rootless" in options
     yield Layer("user namespaces of containers", mapped, options, needed=False, fix=_MAPPED)

@@ -105,8 +105,8 @@ def _attempt(code: str, given: bytes = b"") -> str:
         return f"no answer within {_TRY_S:g} s"
     if done.returncode == 0:
         return ""
-    told = done.stderr.decode("utf-8", "replace").strip().splitlines()
-    return told[-1] if told else f"the process ended with {done.returncode}"
+    reported = done.stderr.decode("utf-8", "replace").strip().splitlines()
+    return reported[-1] if reported else f"the process ended with {done.returncode}"
 
 
 def control_groups() -> Layer:

@@ -161,9 +161,9 @@ class Bubblewrap:
         command = self._command(uid, environment)
         if not self._is_root:
             command = zygote.owned(self._nsenter, command)
-        silent, never_heard = socket.socketpair()
-        with silent, never_heard:
-            built = self._build(command, never_heard, is_entered=True)
+        idle_end, unused_stdin = socket.socketpair()
+        with idle_end, unused_stdin:
+            built = self._build(command, unused_stdin, is_entered=True)
             try:
                 built.settle()
                 return zygote.fork(uid, built, channel, cgroup, seccomp.program(self._sessions))

@@ -79,15 +79,15 @@ class Build(First):
 
     def _hold(self, info: int) -> None:
         """Opens a pidfd of the first process, which bubblewrap reports once the namespaces are made."""
-        told = b""
-        telling = select.poll()
-        telling.register(info, select.POLLIN)
-        while not told.rstrip().endswith(b"}"):
-            part = os.read(info, 4096) if telling.poll(_START_MS) else b""
+        reported = b""
+        info_poll = select.poll()
+        info_poll.register(info, select.POLLIN)
+        while not reported.rstrip().endswith(b"}"):
+            part = os.read(info, 4096) if info_poll.poll(_START_MS) else b""
             if not part:
                 raise self.failed()
-            told += part
-        self.pid = int(json.loads(told)["child-pid"])
+            reported += part
+        self.pid = int(json.loads(reported)["child-pid"])
         try:
             self.pidfd = os.pidfd_open(self.pid)
         except ProcessLookupError as error:
@@ -131,8 +131,8 @@ class Build(First):
 
     def failed(self) -> InfrastructureError:
         """Ends everything. Returns an error with bubblewrap's error output and advice on it."""
-        said = self._end().decode("utf-8", "replace").strip()[:500]
-        complaint = f"{said}.{_advice(said)}" if said else "bubblewrap did not answer in time"
+        text = self._end().decode("utf-8", "replace").strip()[:500]
+        complaint = f"{text}.{_advice(text)}" if text else "bubblewrap did not answer in time"
         return InfrastructureError(f"a sandbox could not be started: {complaint}")
 
     def end(self) -> None:

@@ -72,12 +72,14 @@ class Zygote:
         """
         try:
             with _owner_of_mounts(made.pid) as owner:
-                told, found = self._ask(uid, [channel.fileno(), made.pidfd, owner], cgroup, program)
+                reported, found = self._ask(uid, [channel.fileno(), made.pidfd, owner], cgroup, program)
         except TimeoutError as error:
             self._build.kill()  # the sandboxes forked from it are hardly in a better state
             raise InfrastructureError("a sandbox could not be forked: the zygote took too long") from error
         if not found:
-            raise InfrastructureError(f"a sandbox could not be forked: {told.decode() or 'the zygote did not answer'}")
+            raise InfrastructureError(
+                f"a sandbox could not be forked: {reported.decode() or 'the zygote did not answer'}"
+            )
         forked = First(0, found[0])
         try:
             forked.pid = _pid(forked.pidfd)
@@ -95,8 +97,8 @@ class Zygote:
             with theirs, opened_to_join(cgroup) as groups:
                 passed = [theirs.fileno(), *descriptors, *groups]
                 socket.send_fds(self._control, [ASKED.pack(uid, len(passed)) + program], passed)
-            told, found, _, _ = socket.recv_fds(ours, MOST_TOLD, 1, socket.MSG_CMSG_CLOEXEC)
-        return told, found
+            reported, found, _, _ = socket.recv_fds(ours, MOST_TOLD, 1, socket.MSG_CMSG_CLOEXEC)
+        return reported, found
 
     def end(self) -> None:
         """Ends it, with all sandboxes that were forked from it."""

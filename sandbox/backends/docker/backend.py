@@ -79,7 +79,7 @@ class DockerSandbox:
                 self.pid = pid
                 self._cgroup = of_process(pid)
 
-    def speak(self, over: socket.socket | Attached) -> None:
+    def take_channel(self, over: socket.socket | Attached) -> None:
         """Takes the channel, and has the guest install the filter that bubblewrap's sandboxes have from the start."""
         if isinstance(over, Attached):
             self._stream, self.channel = over, over.channel
@@ -110,10 +110,10 @@ class DockerSandbox:
                 return more
         # The group was removed with its last process, but the engine has the event.
         with suppress(DockerException, RequestException):
-            self._kills = max(kills, self._kills_told())
+            self._kills = max(kills, self._kills_reported())
         return self._kills > kills
 
-    def _kills_told(self) -> int:
+    def _kills_reported(self) -> int:
         time.sleep(_TOLD_S)
         wanted = {"container": self.name, "event": "oom"}
         until: Any = f"{time.time():.9f}"  # not whole seconds as in the stubs: the engine would wait for those
@@ -228,9 +228,9 @@ class Docker:
             pid = self.client.inspect_container(name)["State"]["Pid"]
             sandbox.hold(pid)
             if listener is not None:
-                sandbox.speak(listener.accept(sandbox.pid, _CONNECT_S))
+                sandbox.take_channel(listener.accept(sandbox.pid, _CONNECT_S))
             elif stream is not None:
-                sandbox.speak(stream)
+                sandbox.take_channel(stream)
         except BaseException:
             sandbox.end()
             raise

@@ -61,8 +61,8 @@ class Listener:
         if not ready:
             raise ChannelRefused("the guest did not connect to the socket that is mounted into its container")
         channel, _ = self._socket.accept()
-        told = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        peer, uid, _ = _CREDENTIALS.unpack(told)
+        reported = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        peer, uid, _ = _CREDENTIALS.unpack(reported)
         if pid and peer not in (0, pid):
             channel.close()
             raise ChannelRefused(f"process {peer} of user {uid} came in the place of the sandbox, process {pid}")

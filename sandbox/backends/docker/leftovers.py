@@ -35,10 +35,10 @@ def is_stale(container: dict[str, Any]) -> bool:
     If the owner is in another pid namespace, for example in a container, its state is unknown. Its sandboxes end by
     themselves when their channel closes, so a container is only stale if it is minutes old and does not run.
     """
-    told: str = container["Labels"].get(OWNER, "")
-    machine, _, pid = told.rpartition("/")[0].rpartition("/")
+    reported: str = container["Labels"].get(OWNER, "")
+    machine, _, pid = reported.rpartition("/")[0].rpartition("/")
     if machine == _machine():
-        return not pid.isdigit() or owner(int(pid)) != told
+        return not pid.isdigit() or owner(int(pid)) != reported
     running: bool = container["State"] == "running"
     created: float = container["Created"]
     return not running and time.time() - created > _STALE_S
