@@ -34,14 +34,14 @@ from api.routes import (
 from api.services import Release, Services
 from api.telemetry.requests import Observed
 
-_STRICT = [Depends(known_alone)]  # other services' clients may send more than is read, and so may checks of health
+_STRICT = [Depends(known_alone)]  # not for dialects and health checks, whose clients may send unknown parameters
 
 
 def create_app(services: Services) -> FastAPI:
-    """The API, with what its handlers work with."""
+    """Create the ASGI application; its handlers use `services`."""
     app = FastAPI(title="gradebox", version="1", redirect_slashes=False, openapi_url=None)
     app.state.services = services
-    # A request tries one route after the other: what is waited for most comes first.
+    # Routes are tried in order, so the most latency-sensitive ones come first.
     read_first = (score, batches, recorded_scores, validate, graders, numbers, tables, feedback, environments, models)
     for part in (*read_first, endpoints, budget, spending, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
@@ -51,7 +51,7 @@ def create_app(services: Services) -> FastAPI:
     for router in (health.router, metrics.router, docs.router, *spoken):
         app.include_router(router)
     if services.settings.ui == "on":
-        from ui.app import pages  # here: the templates' engine takes 6 MiB, and not all want pages
+        from ui.app import pages  # imported here: the template engine takes 6 MiB, and pages are optional
 
         app.mount("/ui", pages(services))
         app.add_route("/", _to_pages)

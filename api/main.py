@@ -1,4 +1,4 @@
-"""One API process, until SIGTERM."""
+"""The main function of one API process, which runs until SIGTERM."""
 
 import gc
 import signal
@@ -19,7 +19,7 @@ from storage.store import Store, first_start, open_store
 
 
 def main() -> int:
-    """Opens the store and sandboxes, and serves. Returns the exit code."""
+    """Opens the store and the sandbox pool, and serves. Returns the exit code."""
     return start("api", _run)
 
 
@@ -38,10 +38,10 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
     def stop(_number: int, _frame: FrameType | None) -> None:
         serving.should_exit = True
 
-    # What is there now stays: without this, a collection looks at all of FastAPI's objects again and again.
+    # Freeze the objects created so far. Otherwise each garbage collection traverses all of FastAPI's objects again.
     gc.collect()
     gc.freeze()
-    # uvicorn raises the signals that stopped it once more when it is done; a stop in good order is to exit with 0.
+    # uvicorn re-raises the signals that stopped it when it is done. After an orderly stop, the exit code is to be 0.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     services.presence.start()
@@ -55,7 +55,7 @@ def _serve(settings: ApiSettings, store: Store, pool: Pool) -> None:
 def _open_store() -> Store:
     settings = StorageSettings()
     store = open_store(settings)
-    if is_supervised():  # elsewhere the service waits: `/readyz` says what for
+    if is_supervised():  # otherwise the service waits, and `/readyz` reports the reason
         store.spool.check_usable()
     first_start(store, settings)
     return store

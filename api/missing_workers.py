@@ -1,4 +1,4 @@
-"""Whether batches wait for workers that are not there."""
+"""Detects batches that wait although no worker process is alive."""
 
 import logging
 import time
@@ -7,7 +7,7 @@ from storage.batch_plan import Lane
 from storage.processes import ROLES
 from storage.store import Store
 
-GRACE_S = 10.0  # a worker that is being started, or started again, is there by then
+GRACE_S = 10.0  # enough for a worker to start or restart
 
 _log = logging.getLogger(__name__)
 _MISSING: dict[Lane, str] = {
@@ -20,7 +20,11 @@ _MISSING: dict[Lane, str] = {
 
 
 class MissingWorkers:
-    """Looked for by one thread; `known` is what it found last, for all."""
+    """Detects lanes that have waiting batches and no worker.
+
+    Attributes:
+        known: what the last look found missing. One thread calls `look`; any thread may read this.
+    """
 
     def __init__(self, store: Store) -> None:
         self.known: tuple[str, ...] = ()
@@ -28,7 +32,7 @@ class MissingWorkers:
         self._since: dict[Lane, float] = {}
 
     def look(self) -> None:
-        """Looks, and logs what is missing since the last look. Raises RedisError."""
+        """Looks, and logs what is missing since the previous look. Raises RedisError."""
         now = time.monotonic()
         lacking = [lane for lane in ROLES if self._store.queue.waits(lane) and not self._store.processes.workers(lane)]
         self._since = {lane: self._since.get(lane, now) for lane in lacking}

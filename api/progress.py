@@ -1,4 +1,4 @@
-"""The progress of batches, for streams of events: Redis is asked for a batch once, however many streams watch it."""
+"""The progress of batches for event streams. Each poll reads a batch from Redis once, however many streams watch it."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,15 +13,15 @@ from storage.errors import NotFound
 from storage.store import Store
 
 POLL_S = 0.25
-EACH_S = 0.005  # with many batches each is asked for less often: together they are some 200 questions a second
-THREADS = 4  # of their own, so that streams take none of those in which API keys are looked up
+EACH_S = 0.005  # with many batches each is polled less often: Redis receives some 200 requests a second in total
+THREADS = 4  # a separate limit, so that streams take none of the threads that look up API keys
 
 
 class Progress:
-    """One batch, as it was when Redis was last asked.
+    """One batch, as last read from Redis.
 
     Attributes:
-        text: the batch as JSON, without its summary until it `is_over`.
+        text: the batch as JSON, without its summary until `is_over`.
     """
 
     def __init__(self, batch: Batch) -> None:
@@ -33,18 +33,20 @@ class Progress:
         self._changed = asyncio.Event()
 
     def show(self, batch: Batch) -> None:
-        """Tells all streams, where it has changed."""
+        """Updates the batch and wakes all streams, if it has changed."""
         if batch != self.batch:
             self.batch, self.text = batch, batch.model_dump_json(exclude={"summary"})
             self._tell()
 
     def end(self, batch: Batch) -> None:
-        """Tells all streams that it is over."""
+        """Marks the batch as over and wakes all streams."""
         self.text, self.is_over = batch.model_dump_json(), True
         self._tell()
 
     async def changed(self) -> None:
-        """Returns when it has changed. Raises what ended the poller, as when the batch was deleted."""
+        """Returns when the batch has changed. Raises the exception that ended the poller, e.g. if the batch was
+        deleted.
+        """
         assert self.poller is not None
         waiting = asyncio.ensure_future(self._changed.wait())
         try:
@@ -60,7 +62,7 @@ class Progress:
 
 
 class Watching:
-    """All batches that streams of this process watch."""
+    """All batches that are watched by streams of this process."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -68,7 +70,7 @@ class Watching:
         self._watched: dict[tuple[str, str], Progress] = {}
 
     async def watch(self, batch: Batch) -> AsyncGenerator[Progress, None]:
-        """The progress of a batch, now and whenever it has changed, until it is over."""
+        """Yields the progress of a batch, now and on each change, until the batch is over."""
         name = (batch.project, batch.id)
         progress = self._watched.setdefault(name, Progress(batch))
         progress.streams += 1
@@ -83,7 +85,7 @@ class Watching:
                 while progress.text is shown:
                     await progress.changed()
         except NotFound:
-            return  # it was deleted: its streams end without an end of the batch
+            return  # the batch was deleted: its streams end without a final event
         finally:
             progress.streams -= 1
             if not progress.streams:
@@ -108,7 +110,7 @@ class Watching:
             else:
                 progress.show(batch)
         except RedisError:
-            return  # it comes back, or the clients go away
+            return  # keep polling: Redis may return, or the clients disconnect
 
     async def _get(self, batch: Batch, summary: bool) -> Batch:
         get = partial(self._store.batches.get, batch.project, batch.id, summary=summary)

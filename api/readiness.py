@@ -1,4 +1,4 @@
-"""Whether this process can do its work. It is looked at once a second at most, however many ask."""
+"""Whether this process can do its work. Checked at most once a second, however many requests ask."""
 
 import logging
 import threading
@@ -11,13 +11,13 @@ from sandbox.pool import Pool
 from storage.store import Store
 
 LOOK_S = 1.0
-LATE_S = 10.0  # a look that takes longer, as at a file system that hangs, is no good sign
+LATE_S = 10.0  # a check that takes longer, e.g. on a hanging file system, is itself a problem
 
 _log = logging.getLogger(__name__)
 
 
 class Readiness:
-    """What is wrong with the parts that an API process needs: Redis, the spool, sandboxes and its own threads."""
+    """Checks the parts that an API process needs: Redis, the spool, sandboxes and its own threads."""
 
     def __init__(self, store: Store, pool: Pool) -> None:
         self._store = store
@@ -28,11 +28,13 @@ class Readiness:
 
     @property
     def is_fresh(self) -> bool:
-        """Whether what is known is of the last second."""
+        """Whether the last check is less than a second old."""
         return time.monotonic() < self._looked_at + LOOK_S
 
     def troubles(self) -> tuple[str, ...]:
-        """What is wrong; nothing when all is well. Looks where what is known is old, while others get what is known."""
+        """Returns what is wrong; empty if all is well. One caller repeats an old check; meanwhile others get the old
+        result.
+        """
         if not self.is_fresh and self._looking.acquire(blocking=False):
             try:
                 self._note(tuple(self._look()))

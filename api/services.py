@@ -1,4 +1,4 @@
-"""What the handlers of requests work with."""
+"""The objects and limits shared by the request handlers of one API process."""
 
 from asyncio import get_running_loop
 from collections.abc import Callable
@@ -47,7 +47,7 @@ _Args = ParamSpec("_Args")
 
 
 class Services:
-    """One API process."""
+    """The shared state of one API process."""
 
     def __init__(self, store: Store, pool: Pool, settings: ApiSettings | None = None) -> None:
         self.settings = settings or ApiSettings()
@@ -75,7 +75,7 @@ class Services:
         self.memory = BodyMemory(self.settings.body_memory_mb * 1024 * 1024)
         self.connections = Connections(self.settings.connections)
         self.large_answers = LargeAnswers(self.settings.answer_memory_mb * 1024 * 1024)
-        self.reading_data = CapacityLimiter(1)  # zip files, each of which may take 70 MB
+        self.reading_data = CapacityLimiter(1)  # one at a time: a zip file may take 70 MB of memory
         self._grading = Shares(GRADING_AT_ONCE, "calls that grade")
         self.trials = Shares(TRIALS_AT_ONCE, "tests of models")
         self._threads = CapacityLimiter(GRADING_AT_ONCE)
@@ -83,19 +83,19 @@ class Services:
         self._computing_threads = CapacityLimiter(COMPUTING_AT_ONCE)
 
     def _trouble(self) -> str | None:
-        """What the process tells of itself every few seconds. Workers are looked for as often: it is logged that none
-        lives, though nobody asks whether the service is ready.
+        """Returns the trouble that this process reports every few seconds. It also looks for missing workers, so that
+        their absence is logged even if no request checks readiness.
         """
         self.missing_workers.look()
         return self.pool.trouble()
 
     @property
     def line_bytes(self) -> int:
-        """How long a thread may be."""
+        """The largest size of a thread, in bytes."""
         return self.pool.line_bytes
 
     def answering(self, project: str, ask: Literal["stand-in"] | None = None) -> ProjectAnswering:
-        """Answers what a grader of this project asks while it is proved."""
+        """Returns what answers the asks of a grader of this project while the grader is proved."""
         return ProjectAnswering(self.store, self.asker, project, stand_in=ask == "stand-in")
 
     async def grade(
@@ -106,7 +106,7 @@ class Services:
         *args: _Args.args,
         **more: _Args.kwargs,
     ) -> _T:
-        """Does what waits for a sandbox, for a request whose body has been read, until its client goes."""
+        """Runs `work`, which uses a sandbox, until the client disconnects. The request's body has been read."""
         async with watched(request) as client:
             return await self.grade_for(client, project, work, *args, **more)
 
@@ -118,11 +118,11 @@ class Services:
         *args: _Args.args,
         **more: _Args.kwargs,
     ) -> _T:
-        """Runs in a thread what waits for a sandbox. Such threads are counted apart, so that requests which only read
-        never wait for graders that are slow; and projects share them.
+        """Runs `work`, which uses a sandbox, in a thread. These threads have a limit of their own, shared among the
+        projects, so that read-only requests never wait for slow graders.
 
         Raises:
-            ProblemError: there was no thread or no sandbox in time, or the client has gone; and what `work` raises.
+            ProblemError: no thread or no sandbox was free in time, or the client disconnected; also what `work` raises.
         """
         caller = Caller(client, project, self.settings.score_s)
         try:
@@ -131,7 +131,7 @@ class Services:
         except (Busy, Stopped) as error:
             raise problem_of(error) from error
         finally:
-            # In the next turn of the loop, which has sent the answer by then: it takes the processor for a while.
+            # In the next turn of the loop, after the response is sent, because the reset uses the CPU for a while.
             get_running_loop().call_soon(self.pool.reset)
 
     async def compute(
@@ -142,11 +142,11 @@ class Services:
         *args: _Args.args,
         **more: _Args.kwargs,
     ) -> _T:
-        """Does what runs the program for statistics, for a request whose body has been read, until its client goes.
-        Projects share the places.
+        """Runs `work`, which uses the statistics process, until the client disconnects. The request's body has been
+        read. The places are shared among the projects.
 
         Raises:
-            ProblemError: there was no place in time, or the client has gone; and what `work` raises.
+            ProblemError: no place was free in time, or the client disconnected; also what `work` raises.
         """
         try:
             async with watched(request) as client, client.place(self._computing, project):
@@ -157,7 +157,7 @@ class Services:
 
 
 class Release:
-    """Lets go of what requests held when they are answered: of memory, and of connections of their API keys."""
+    """Middleware that releases what a request held once it is answered: body memory, and its API key's connection."""
 
     def __init__(self, app: ASGIApp, services: Services) -> None:
         self._app = app

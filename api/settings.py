@@ -1,4 +1,4 @@
-"""The settings of the API, which environment variables such as `GRADEBOX_HOST` give."""
+"""The settings of the API, read from environment variables such as `GRADEBOX_HOST`."""
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -12,12 +12,12 @@ Dialect = Literal["adaptive", "langfuse", "openai", "promptfoo", "reward", "weav
 
 
 def _listed(value: object) -> object:
-    """`a,b` as a list; an empty text is an empty list."""
+    """Splits `a,b` into a list; an empty string is an empty list."""
     return [name.strip() for name in value.split(",") if name.strip()] if isinstance(value, str) else value
 
 
 def _or_none(value: object) -> object:
-    """What is set to nothing, as by compose.yaml, is not set."""
+    """Treats an empty variable, as compose.yaml sets, as unset."""
     return value or None
 
 
@@ -28,7 +28,7 @@ def _long(secret: SecretStr | None) -> SecretStr | None:
 
 
 class ApiSettings(BaseSettings):
-    """The address of the API, its bounds, which clients of other services it answers, who may read its metrics."""
+    """The API's address and limits, the dialects it serves, and who may read its metrics."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 

@@ -1,4 +1,4 @@
-"""Variables of the environment that look like settings and are none: most are misspelt."""
+"""Warns about environment variables that look like settings and are none; most are misspelt."""
 
 import os
 from difflib import get_close_matches
@@ -22,7 +22,7 @@ CLASSES: tuple[type[BaseSettings], ...] = (
     StorageSettings,
     WorkerSettings,
 )
-# What no settings class reads: the client's, those of `gradebox serve` itself, and those of compose.yaml.
+# Variables read by no settings class: those of the client, of `gradebox serve` itself, and of compose.yaml.
 _OTHERS = (
     "API_KEY", "API_MEMORY", "BASE", "CONTAINER_CPUS", "ENDPOINT_KEY_", "IMAGE", "LOG_FORMAT", "LOG_LEVEL", "LOG_MB",
     "MODEL_KEY_", "PROJECT", "REDIS_IMAGE", "REDIS_MAXMEMORY", "REDIS_MEMORY", "SUPERVISED", "URL", "WORKERS",
@@ -41,7 +41,7 @@ def known() -> set[str]:
 
 
 def warn() -> None:
-    """Logs a line for each, with the setting that may be meant."""
+    """Logs each unknown variable, with the setting that is probably meant."""
     settings = known()
     for name in sorted(os.environ):
         if name.startswith(PREFIX) and name not in settings:

@@ -1,1 +1,1 @@
-"""Who may do what, how much of it at once, and whom the service may ask elsewhere."""
+"""Access control, the concurrency limits of callers, and which external hosts the service may call."""

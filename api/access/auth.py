@@ -1,4 +1,4 @@
-"""Who asks, for which project, and in which role. What is not yours answers as what is not there."""
+"""Finds the caller's API key and checks its projects and role. A resource outside the caller's projects is a 404."""
 
 from typing import Annotated
 
@@ -21,17 +21,17 @@ from storage.errors import no_project
 async def identify(
     request: HTTPConnection, services: Services, secret: str | None, project: str | None = None
 ) -> ApiKey:
-    """The API key of this secret. `permit` says whether it is for the project.
+    """Returns the API key with this secret. Use `permit` to check that it covers the project.
 
     Raises:
-        ProblemError: it is none, or has too many connections.
+        ProblemError: the secret is missing or belongs to no key, or the key has too many connections.
         NotFound: there is no such project.
     """
     if not secret:
         raise _unauthorized("no API key was sent: send it as `Authorization: Bearer KEY`")
     key = await run_sync(services.store.api_keys.find, secret, project)
     if key is None:
-        # Counted after the look-up: a right key is accepted, also where others send wrong ones from its address.
+        # Counted after the look-up: a valid key is accepted even if its address also sends wrong ones.
         services.strangers.note_wrong(request.headers.get("Authorization", ""))
         services.failed_keys.count(address_of(request))
         raise _unauthorized("the API key is unknown or revoked: check it, or ask for a new one")
@@ -41,14 +41,14 @@ async def identify(
 
 
 def admit(request: HTTPConnection, services: Services, key: ApiKey) -> None:
-    """Lets a request act as this API key. Raises ProblemError where the key has too many connections."""
+    """Lets a request act as this API key. Raises ProblemError if the key has too many connections."""
     services.connections.claim(request.scope, key.id)
     acting.set({"key": key.id, "address": address_of(request), "request_id": request_id(request.scope)})
     request.state.key = key
 
 
 def address_of(request: HTTPConnection) -> str:
-    """Where a request comes from."""
+    """The address of the client."""
     return request.client.host if request.client else "local"
 
 
@@ -63,7 +63,7 @@ def _unauthorized(detail: str) -> ProblemError:
 
 
 def permit(key: ApiKey, project: str, role: Role) -> None:
-    """Lets a key through that covers the project in this role or a higher one.
+    """Checks that a key covers the project, in this role or a higher one.
 
     Raises:
         NotFound: it does not cover the project.
@@ -75,7 +75,7 @@ def permit(key: ApiKey, project: str, role: Role) -> None:
 
 
 def covers(key: ApiKey, project: str) -> bool:
-    """Whether the key is for this project."""
+    """Whether the key covers this project."""
     return EVERY_PROJECT in key.projects or project in key.projects
 
 
@@ -85,20 +85,20 @@ def may(key: ApiKey, role: Role) -> bool:
 
 
 def require(key: ApiKey, role: Role) -> None:
-    """Raises ProblemError where the key has not this role, nor a higher one."""
+    """Raises ProblemError if the key has neither this role nor a higher one."""
     if not may(key, role):
         detail = f"this needs an API key of role {role!r}, and this one is of role {key.role!r}: ask for another key"
         raise ProblemError(403, "forbidden", detail)
 
 
 def secret_of(request: HTTPConnection) -> str | None:
-    """What was sent as an API key."""
+    """The bearer token of a request; None if there is none."""
     scheme, secret = get_authorization_scheme_param(request.headers.get("Authorization"))
     return secret.strip() or None if scheme.lower() == "bearer" else None
 
 
 class Keyed(SecurityBase):
-    """A dependency that asks for an API key, by itself: those of FastAPI that depend on others cost 0.03 ms each."""
+    """A dependency that requires an API key. It has no sub-dependencies, because each one costs FastAPI 0.03 ms."""
 
     model = HTTPBearer(description="an API key")
     scheme_name = "HTTPBearer"
@@ -127,13 +127,13 @@ class _InProject(Keyed):
 InProject = Annotated[str, Depends(_InProject("read"))]
 """The project of the path, for a key that may at least read it."""
 ScoresIn = Annotated[str, Depends(_InProject("score"))]
-"""The same, for a key that may have things scored."""
+"""The project of the path, for a key that may also score."""
 ManagesIn = Annotated[str, Depends(_InProject("manage"))]
-"""The same, for a key that may change what is kept."""
+"""The project of the path, for a key that may also change stored data."""
 
 
 def require_operator(key: ApiKey) -> None:
-    """Raises ProblemError where the key may not manage keys and projects."""
+    """Raises ProblemError if the key may not manage keys and projects."""
     if EVERY_PROJECT not in key.projects or not may(key, "manage"):
         raise ProblemError(
             403,

@@ -1,4 +1,4 @@
-"""Who waits while a grader runs: of which project, until when, and whether it is still there."""
+"""The caller that waits while a grader runs: its project, its deadline, and whether it is still connected."""
 
 import threading
 from asyncio import AbstractEventLoop, Future, create_task, get_running_loop
@@ -13,24 +13,24 @@ from api.http.problems import ProblemError, problem_of
 from sandbox.errors import Stopped
 from sandbox.fair_shares import Shares
 
-PLACE_S = 60.0  # that a call waits for others of its project to end, or of all
+PLACE_S = 60.0  # the longest wait for a place, which other calls of the project or of all projects hold
 
 _GONE = "the connection closed before there was an answer"
 
 
 class WaitingClient:
-    """One connection that waits for an answer. `is_gone` may be asked by any thread; the rest is the event loop's."""
+    """One connection that waits for a response. `is_gone` is thread-safe; the other methods are for the event loop."""
 
     def __init__(self) -> None:
         self._gone = threading.Event()
         self._waits: set[Future[None]] = set()
 
     def is_gone(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether the client has disconnected, or its request is over."""
         return self._gone.is_set()
 
     def leave(self) -> None:
-        """Notes that nobody waits any more, and ends what waits for a place."""
+        """Marks the client as gone, and cancels its waits for a place."""
         self._gone.set()
         for wait in self._waits:
             if not wait.done():
@@ -40,7 +40,7 @@ class WaitingClient:
     async def place(self, shares: Shares, project: str) -> AsyncIterator[None]:
         """Waits for a place of this project, and holds it.
 
-        Raises ProblemError where there was none in time, or the client has gone.
+        Raises ProblemError if none came in time, or the client disconnected.
         """
         granted = get_running_loop().create_future()
         grant = _Grant(granted)
@@ -67,12 +67,12 @@ class WaitingClient:
 
 
 def gone() -> ProblemError:
-    """What a request ends with whose client has left."""
+    """The problem that ends a request whose client has disconnected."""
     return problem_of(Stopped(_GONE))
 
 
 class _Grant:
-    """Wakes who waits for a place, from whichever thread."""
+    """Wakes a waiter for a place, from any thread."""
 
     def __init__(self, granted: "Future[None]") -> None:
         self._granted = granted
@@ -88,7 +88,7 @@ class _Grant:
 
 @asynccontextmanager
 async def watched(request: Request) -> AsyncIterator[WaitingClient]:
-    """The client of a request whose body has been read, which is noticed to leave while the block lasts."""
+    """Yields the client of a request whose body has been read, and watches for its disconnect inside the block."""
     client = WaitingClient()
 
     async def watch() -> None:
@@ -101,14 +101,14 @@ async def watched(request: Request) -> AsyncIterator[WaitingClient]:
         yield client
     finally:
         watching.cancel()
-        client.leave()  # also where the request was cancelled, since the service stops: then its thread is to end
+        client.leave()  # also if the request was cancelled because the service stops: its thread has to end
 
 
 class Caller:
-    """Who waits for one call that grades. Its methods may be called by any thread."""
+    """The caller of one grading call. Its methods are thread-safe."""
 
     def __init__(self, client: WaitingClient, project: str, seconds: float) -> None:
-        """`seconds` is what the call may take from now on."""
+        """`seconds`: the time that the call may take from now on."""
         self.project = project
         self._client = client
         self._seconds = seconds
@@ -122,7 +122,7 @@ class Caller:
         return caller
 
     def until(self, ends: float) -> "Caller":
-        """The same caller, who waits no longer than to this moment of the monotonic clock."""
+        """The same caller, with an earlier deadline: this moment of the monotonic clock."""
         if ends > self._ends:
             return self
         caller = Caller(self._client, self.project, max(0.0, ends - monotonic()))
@@ -130,15 +130,15 @@ class Caller:
         return caller
 
     def is_gone(self) -> bool:
-        """Whether the client has gone."""
+        """Whether the client has disconnected."""
         return self._client.is_gone()
 
     def wants_no_more(self, _: int = 0) -> bool:
-        """Whether the client has gone, or the time is over."""
+        """Whether the client has disconnected, or the deadline has passed."""
         return self._client.is_gone() or monotonic() > self._ends
 
     def why(self, done: str) -> Stopped | ProblemError:
-        """What to raise where a grader was stopped. `done` says how far it came."""
+        """Returns the exception to raise when a grader was stopped. `done`: the progress it made."""
         if self._client.is_gone():
             return Stopped(_GONE)
         return ProblemError(

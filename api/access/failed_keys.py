@@ -1,4 +1,4 @@
-"""Counts wrong API keys by the address that sends them. In this process alone: they must cost Redis no write."""
+"""Counts wrong API keys by client address. Only in this process, so that they cost no Redis write."""
 
 import logging
 import math
@@ -11,13 +11,13 @@ from limits.strategies import FixedWindowRateLimiter
 
 from api.http.problems import ProblemError
 
-_IPV6_NETWORK_BITS = 64  # what one subscriber has: single addresses of it cost nothing
+_IPV6_NETWORK_BITS = 64  # the network of one subscriber, who can use any address in it
 
 _log = logging.getLogger(__name__)
 
 
 class FailedKeys:
-    """Lets each address send so many wrong keys a minute."""
+    """Limits how many wrong keys a minute each address may send."""
 
     def __init__(self, a_minute: int) -> None:
         self._most = RateLimitItemPerMinute(a_minute)
@@ -25,7 +25,7 @@ class FailedKeys:
         self._limiter = FixedWindowRateLimiter(MemoryStorage())
 
     def count(self, address: str) -> None:
-        """Notes a wrong key. Raises ProblemError where there were too many."""
+        """Counts a wrong key. Raises ProblemError if there were too many."""
         network = network_of(address)
         if self._limiter.hit(self._most, network):
             return
@@ -40,7 +40,7 @@ class FailedKeys:
 
 
 def network_of(address: str) -> str:
-    """What is counted as one address: of IPv6, what one subscriber has."""
+    """The unit that counts as one address: for IPv6, the network of one subscriber."""
     try:
         found = ip_address(address)
     except ValueError:

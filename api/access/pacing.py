@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.access.strangers import WAITS
 from api.services import Services
 
-_LONGEST_S = 1.0  # that a request waits
+_LONGEST_S = 1.0  # the longest delay of a request
 
 
 class Paced:
@@ -33,10 +33,10 @@ class Paced:
         return strangers.is_good(_authorization(scope)) or strangers.is_good_address(scope["path"], _address(scope))
 
     async def _may_go(self, scope: Scope) -> bool:
-        """Whether its turn comes within a second.
+        """Whether the request gets a turn within a second.
 
-        It asks once more at a moment that chance says. Were there a queue, a flood of requests that each follow an
-        answer would have every place in it, since one is free just when an answer leaves.
+        It retries once, after a random delay. In a queue, a flood of clients that each send the next request on
+        receiving a response would take every place, because a place becomes free exactly when a response is sent.
         """
         address = _address(scope)
         if self._services.strangers.take_turn(address):

@@ -1,5 +1,5 @@
-"""Asks a reward server elsewhere what it is. The address comes from a tenant and the request from inside the
-operator's network, so only hosts that the operator named are asked, and none by any other way than they were named.
+"""Requests the description of an external reward server. A tenant chooses the URL, and the request comes from inside
+the operator's network. Therefore only hosts listed by the operator are contacted, and only on the listed port.
 """
 
 import ipaddress
@@ -16,11 +16,11 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class EndpointError(Exception):
-    """It was not asked, or did not answer as a reward server does. The message holds nothing of its answer."""
+    """The server was not contacted, or is not a valid reward server. The message quotes nothing of its answer."""
 
 
 class EndpointInfo(msgspec.Struct, frozen=True):
-    """What a reward server says of itself."""
+    """The description of a reward server."""
 
     name: str
     version: str
@@ -28,18 +28,18 @@ class EndpointInfo(msgspec.Struct, frozen=True):
 
 
 def ask(url: str, allowed: Sequence[str]) -> EndpointInfo:
-    """What the reward server at this URL says of itself at `/info`.
+    """Requests `/info` from the reward server at this URL.
 
     Args:
-        url: where it is; `/info` is added.
-        allowed: hosts that may be asked: `host` for the scheme's own port, or `host:port`.
+        url: base URL of the server; `/info` is added.
+        allowed: hosts that may be contacted: `host` for the scheme's default port, or `host:port`.
 
     Raises:
         EndpointError: the host is not allowed, could not be reached, or gave another answer.
     """
     target = _target(url, allowed)
     address = _address(target.host, target.port or _DEFAULT_PORTS[target.scheme])
-    # The address that was checked is the one that is asked: a second look-up might give another.
+    # Connect to the address that was checked: a second look-up might return another one.
     pinned = target.copy_with(host=address, path=f"{target.path.rstrip('/')}/info")
     try:
         body = _get(pinned, target)
@@ -68,7 +68,7 @@ def _target(url: str, allowed: Sequence[str]) -> httpx.URL:
 
 
 def _address(host: str, port: int) -> str:
-    """An address of the host. A name that was allowed must not stand for this machine or for a cloud's metadata."""
+    """Resolves the host. A listed name must not resolve to this machine or to a cloud's metadata service."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

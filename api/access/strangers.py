@@ -1,6 +1,6 @@
-"""Limits how many requests a second of one address are worked on that carry no known good API key.
+"""Limits the requests per second of each address that carry no known good API key.
 
-A request with a key that was good in the last hour is not limited: many clients may share the address of one proxy.
+A request with a key that was good in the last hour is not limited, because many clients may share a proxy's address.
 """
 
 from collections import OrderedDict
@@ -11,26 +11,26 @@ from api.access.failed_keys import network_of
 
 GOOD_S = 3600.0
 _REMEMBERED = 10_000  # keys, and addresses
-_BURST_S = 5.0  # of an address that was quiet, so many seconds' worth are worked on at once
-_LANGFUSE = "/langfuse/v1/"  # whose requests are signed, and bring no API key
-WAITS = "waits_for_its_turn"  # in the state of a request
+_BURST_S = 5.0  # after a quiet time, an address may use this many seconds' worth at once
+_LANGFUSE = "/langfuse/v1/"  # these requests are signed and carry no API key
+WAITS = "waits_for_its_turn"  # a key in the state of a request
 
 
 class Strangers:
-    """Counts requests by address, and remembers good keys. Belongs to one event loop."""
+    """Counts requests by address, and remembers good keys. Used in one event loop only."""
 
     def __init__(self, a_second: int) -> None:
-        """`a_second`: requests of one address that are worked on, not counting those with a good key."""
+        """`a_second`: the limit of requests per address, not counting those with a good key."""
         self.a_second = a_second
-        self._turns: OrderedDict[str, float] = OrderedDict()  # when the next one of an address is due
+        self._turns: OrderedDict[str, float] = OrderedDict()  # when the next request of an address is due
         self._good: OrderedDict[bytes, float] = OrderedDict()
 
     def note_good(self, authorization: str) -> None:
-        """Notes that the key in this header is good."""
+        """Records that the key in this header is good."""
         self._note(authorization.encode("latin-1"))
 
     def note_good_address(self, address: str) -> None:
-        """Notes that what this address sends to Langfuse's executor is good: it brings no key."""
+        """Records that requests of this address to Langfuse's executor are good. They carry no key."""
         self._note(_of_address(address))
 
     def _note(self, known_by: bytes) -> None:
@@ -41,19 +41,21 @@ class Strangers:
             self._good.popitem(last=False)
 
     def note_wrong(self, authorization: str) -> None:
-        """Notes that this header has no good key: a wrong one, or one that was revoked."""
+        """Records that the key in this header is wrong or revoked."""
         self._good.pop(_digest(authorization.encode("latin-1")), None)
 
     def is_good(self, authorization: bytes) -> bool:
-        """Whether the key in this header was good in the last hour. It authorises nothing: it may be revoked."""
+        """Whether the key in this header was good in the last hour. This does not authorise: it may be revoked."""
         return bool(authorization) and monotonic() - self._good.get(_digest(authorization), -GOOD_S) < GOOD_S
 
     def is_good_address(self, path: str, address: str) -> bool:
-        """Whether this path is of Langfuse's executor, and what this address sent there was good in the last hour."""
+        """Whether the path is one of Langfuse's executor, and a request of this address to it was good in the last
+        hour.
+        """
         return path.startswith(_LANGFUSE) and self.is_good(_of_address(address))
 
     def take_turn(self, address: str) -> bool:
-        """Whether a request of this address may be worked on now. If so, it is counted."""
+        """Whether a request of this address may be processed now. If so, it is counted."""
         now, network = monotonic(), network_of(address)
         due = max(self._turns.get(network, 0.0), now - _BURST_S)
         if due > now:

@@ -1,4 +1,4 @@
-"""Other services' clients, each in a room of its own: it translates to the same calls as our own routes."""
+"""The APIs of other services' clients. Each subpackage translates one of them to the calls of our own routes."""
 
 from collections.abc import Sequence
 
@@ -23,5 +23,5 @@ _ROUTERS: dict[Dialect, APIRouter] = {
 
 
 def routers(names: Sequence[Dialect]) -> list[APIRouter]:
-    """The routes of the dialects of these names."""
+    """The routes of these dialects."""
     return [router for name, router in _ROUTERS.items() if name in names]

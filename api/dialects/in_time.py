@@ -1,4 +1,4 @@
-"""Answers for clients that wait for so many seconds and no longer."""
+"""Time limits for clients that wait a fixed number of seconds."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,9 +11,9 @@ from api.http.problems import RETRY, ProblemError
 
 @asynccontextmanager
 async def in_time(seconds: float, last_s: float) -> AsyncIterator[float]:
-    """Gives the moment of the monotonic clock by which a grader is to have ended, `last_s` before the block is to.
+    """Yields the moment of the monotonic clock by which a grader has to end, `last_s` before the block's deadline.
 
-    Raises ProblemError where the block takes longer than so many seconds: the places of all others were taken.
+    Raises ProblemError if the block takes longer than `seconds`, because all places were taken by others.
     """
     try:
         with fail_after(seconds):

@@ -1,9 +1,9 @@
-"""Texts in JSON that was sent, which is cut and not parsed."""
+"""Converts parts of JSON texts to strings without parsing them."""
 
 import json
 import re
 
-# Half of a pair of surrogates, a control character and what is ASCII stay as they were escaped.
+# Escapes of unpaired surrogates, control characters and ASCII stay as they are.
 _ESCAPE = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})|\\u([0-9a-f]{4})|\\.", re.IGNORECASE)
 
 
@@ -13,8 +13,8 @@ def is_text(value: bytes) -> bool:
 
 
 def text_of(value: bytes) -> bytes:
-    """A string, as it was sent; what is none, as a string of its JSON, with letters in place of their escapes: clients
-    escape what is not ASCII, or do not.
+    """Returns a string as it was sent. Another value becomes a string of its JSON, with escapes of letters decoded,
+    because some clients escape non-ASCII characters and others do not.
 
     Raises:
         UnicodeDecodeError: it is not UTF-8.

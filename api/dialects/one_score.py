@@ -1,4 +1,4 @@
-"""The score of one thread, for protocols that have no other word for a score that is missing than an error."""
+"""The score of one thread, for protocols that can represent a missing score only as an error."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from gradebox.outcome import Outcome
 
 
 def score_one(caller: Caller, services: Services, grader: GraderOf, line: bytes) -> Outcome:
-    """An outcome that has a score. Raises what `score_lines` raises, and ProblemError where there is none."""
+    """Returns an outcome that has a score. Raises what `score_lines` raises, and ProblemError if there is no score."""
     _, (outcome,) = score_lines(caller, services, grader.key, grader.version, [line])
     if outcome.score is None:
         raise _not_scored(outcome)

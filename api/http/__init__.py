@@ -1,1 +1,1 @@
-"""HTTP itself: the server and its limits, websockets, problems, what holds for every request."""
+"""The HTTP layer: the server and its limits, websockets, problems, and what applies to every request."""

@@ -1,7 +1,6 @@
-"""How many connections each API key keeps busy. Those that wait for a next request give way, and are not counted.
-
-A websocket counts for as long as it is open. Of a key that has as many connections as it may, the websocket that has
-waited longest for a message gives way to the next connection.
+"""Limits how many busy connections each API key has. A connection that waits for its next request is not counted. A
+websocket is counted as long as it is open. If a key is at its limit, a new connection replaces the key's websocket that
+has waited longest for a message.
 """
 
 from collections import Counter, defaultdict
@@ -15,17 +14,17 @@ _CLAIMED = "connection_of"
 
 
 class Connections:
-    """Counts requests that are being answered, and websockets, by their API keys. Belongs to one event loop."""
+    """Counts requests being answered, and websockets, per API key. Used in one event loop only."""
 
     def __init__(self, most: int) -> None:
-        """`most`: how many connections there may be. A tenth of them is left to those whose key is not known yet."""
+        """`most`: the limit for all connections. A tenth of it is reserved for connections whose key is unknown yet."""
         self._of_key = max(1, most // 2)
         self._of_all = max(1, most - most // 10)
         self._busy: Counter[str] = Counter()
         self._waiting: defaultdict[str, dict[int, tuple[Scope, Callable[[], None]]]] = defaultdict(dict)
 
     def claim(self, scope: Scope, key_id: str) -> None:
-        """Counts the connection of a request for a key. Raises ProblemError where it has too many."""
+        """Counts the connection of a request for a key. Raises ProblemError if the key or the service has too many."""
         if _CLAIMED in scope["state"]:
             return
         close = {**RETRY, "Connection": "close"}
@@ -39,12 +38,12 @@ class Connections:
         self._busy[key_id] += 1
 
     def wait(self, scope: Scope, end: Callable[[], None]) -> None:
-        """A websocket waits for a message from now on; `end` ends it, where another connection is to take its place."""
+        """Marks a websocket as waiting for a message. `end` closes it if another connection is to take its place."""
         if key_id := scope["state"].get(_CLAIMED):
             self._waiting[key_id][id(scope)] = (scope, end)
 
     def work(self, scope: Scope) -> None:
-        """A websocket has a message to answer, so it does not give way."""
+        """Marks a websocket as busy with a message, so that it is not replaced."""
         if (key_id := scope["state"].get(_CLAIMED)) in self._waiting:
             self._waiting[key_id].pop(id(scope), None)
 
@@ -58,7 +57,7 @@ class Connections:
         return True
 
     def release(self, scope: Scope) -> None:
-        """Forgets the connection of a request that is over."""
+        """Removes the connection of a request that is over."""
         key_id = scope.get("state", {}).pop(_CLAIMED, None)
         if key_id is None:
             return

@@ -1,10 +1,10 @@
-"""HEAD is GET without a body: load balancers check health with it."""
+"""HEAD as GET without a body. Load balancers use it for health checks."""
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 class HeadAsGet:
-    """Answers HEAD wherever GET is answered. The server leaves the body away, and ends what would go on."""
+    """Middleware that answers HEAD wherever GET is answered. It drops the body and ends endless responses."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

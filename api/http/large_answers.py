@@ -1,4 +1,4 @@
-"""Large answers: API keys share how many are made at once, and how many of their bytes wait for slow clients."""
+"""Large answers. API keys share how many are made at once, and how many of their bytes wait for slow clients."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -14,17 +14,18 @@ from api.intake.body_budget import BodyMemory, key_of
 from sandbox.errors import Busy
 from sandbox.fair_shares import Shares
 
-AT_ONCE = 4  # each takes the interpreter for some milliseconds at a time, which is what others wait for
+AT_ONCE = 4  # each holds the interpreter for some milliseconds at a time, and others wait meanwhile
 
 _T = TypeVar("_T")
 _Args = ParamSpec("_Args")
 
 
 class LargeAnswers:
-    """Makes answers of up to some megabytes in threads of their own. API keys take turns; one alone has two at once.
+    """Makes answers of up to some megabytes in a separate set of threads. API keys take turns; a key alone may have two
+    at once.
 
     Attributes:
-        unread: bytes that were written to connections and not read, by API key. One may have half of them.
+        unread: bytes written to connections and not read yet, by API key. One key may have half of them.
     """
 
     def __init__(self, most_unread: int) -> None:
@@ -33,10 +34,10 @@ class LargeAnswers:
         self._threads = CapacityLimiter(AT_ONCE)
 
     async def make(self, request: Request, work: Callable[_Args, _T], *args: _Args.args, **more: _Args.kwargs) -> _T:
-        """What `work` gives, for a request whose body has been read.
+        """Returns the result of `work`, for a request whose body has been read.
 
         Raises:
-            ProblemError: the API key does not read its answers, there was no turn in time, or the client has gone; and
+            ProblemError: the API key does not read its answers, no turn came in time, or the client disconnected; also
                 what `work` raises.
         """
         key_id = key_of(request.scope)
@@ -47,7 +48,9 @@ class LargeAnswers:
             return await run_sync(partial(work, *args, **more), limiter=self._threads)
 
     async def stream(self, request: Request, blocks: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """The blocks of a long answer, each made in its turn once the one before was taken, also empty ones."""
+        """Yields the blocks of a long answer, including empty ones. Each takes a turn, after the previous one was
+        consumed.
+        """
         client, key_id = WaitingClient(), key_of(request.scope)
         while True:
             async with client.place(self._turns, key_id):
@@ -59,6 +62,6 @@ class LargeAnswers:
 
 class _Turns(Shares):
     def busy(self, project: str, waited_s: float, places: int = 1) -> Busy:
-        """`project` is an API key here."""
+        """`project` is the id of an API key here."""
         detail = f"others of this API key or of the service were made for {waited_s:g} s: ask for fewer at once"
         return Busy(f"there was no turn for a large answer, {detail}", is_own=True)

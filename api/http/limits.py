@@ -1,5 +1,5 @@
-"""HTTP, bounded where uvicorn trusts its clients: how much comes before a body and beside it, how long it takes to
-come, how long answers wait to be read, and how many connections there are.
+"""uvicorn's HTTP protocol with the limits it lacks: header and trailer size, header and body timeouts, how long answers
+wait to be read, and the number of connections.
 """
 
 import json
@@ -19,9 +19,9 @@ from api.telemetry.requests import Refusals
 
 HEAD_BYTES = 64 * 1024
 HEAD_S = 20.0
-LINGER_S = 10.0  # for what still comes of a request that is answered already
-LINGER_BYTES = 64 * 1024 * 1024  # of it
-_REFUSED_BYTES = 1024 * 1024  # the same, of what is no HTTP or has too long a head
+LINGER_S = 10.0  # for the rest of a request that is already answered
+LINGER_BYTES = 64 * 1024 * 1024  # the most bytes of that rest
+_REFUSED_BYTES = 1024 * 1024  # the same limit for input that is not HTTP or has too long a head
 PIPELINED = 16
 _OFFER = (b"upgrade", b"connection", b"http2-settings")
 
@@ -30,10 +30,10 @@ class BoundedProtocol(HttpToolsProtocol):
     """One connection.
 
     Attributes:
-        most: connections at once. One more takes the place of one that waits for its next request, the longest first;
-            else of one without an API key that does not read its answers, or sends requests ahead.
-        refusals: where requests are counted that are refused before the application sees them.
-        unread: where bytes are counted that were written and not read, by the API key that asked for them.
+        most: the limit of connections at once. One more replaces the connection that has waited longest for its next
+            request, or else one without an API key that does not read its answers or pipelines requests.
+        refusals: counts requests that are refused before they reach the application.
+        unread: counts bytes written and not read yet, by the API key that requested them.
     """
 
     most = 1000
@@ -42,29 +42,29 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._barren = 0  # bytes since the last that were a whole head or a part of a body
+        self._barren = 0  # bytes received since the last complete head or body part
         self._fruitful = False
         self._body_open = False
         self._declined_at: int | None = None
-        self._timer: TimerHandle | None = None  # for what is to come: a head, or the rest of a body
+        self._timer: TimerHandle | None = None  # until the next head or the rest of a body is due
         self._reading: Reading
-        self._running: RequestResponseCycle | None = None  # `cycle` may be one that was sent ahead
+        self._running: RequestResponseCycle | None = None  # `cycle` may be a later, pipelined request
         self._is_lingering = False
-        self._discarded = 0  # bytes of a request that is answered already
-        self._unread, self._reader = 0, ""  # as counted, and whose they are
+        self._discarded = 0  # bytes of a request that is already answered
+        self._unread, self._reader = 0, ""  # the bytes counted in `unread`, and the key they are counted for
 
     @property
     def idle(self) -> bool:
-        """Whether no request is being worked on."""
+        """Whether no request is being processed."""
         return self.cycle is None or self.cycle.response_complete
 
     @property
     def _is_declined(self) -> bool:
-        """Whether the head at hand offers another protocol than websockets; it is read once more, without that."""
+        """Whether the head offers a protocol other than websockets; it is then parsed again without the offer."""
         return self.parser.should_upgrade() and not self._should_upgrade()
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]  # as in uvicorn
-        """Makes room for it, or refuses it."""
+        """Makes room for the connection, or refuses it."""
         super().connection_made(transport)
         self._reading = Reading(self.loop, transport)
         self._await(HEAD_S)
@@ -72,9 +72,9 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(503, "unavailable", f"there are {self.most} connections already: try again in a moment")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Its timers end with it."""
+        """Cancels the connection's timers."""
         super().connection_lost(exc)
-        if self._running is not None:  # uvicorn tells the last request alone, which may be one that was sent ahead
+        if self._running is not None:  # uvicorn notifies only the last request, which may be a pipelined one
             self._running.disconnected = True
             self._running.message_event.set()
         self._reading.stop()
@@ -84,7 +84,7 @@ class BoundedProtocol(HttpToolsProtocol):
                 timer.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Counts bytes that lead to nothing: of heads, and of trailers."""
+        """Feeds the parser, and limits the bytes that complete nothing: those of heads and of trailers."""
         if self._is_lingering:
             self._discard(len(data))
             return
@@ -97,19 +97,19 @@ class BoundedProtocol(HttpToolsProtocol):
         self._barren = 0 if self._fruitful else self._barren + len(data)
         if self._barren > HEAD_BYTES:
             self._refuse(431, "too-large", f"the headers are longer than {HEAD_BYTES} bytes: send less")
-        elif self.idle and self._timer is None and self in self.connections:  # it may speak websocket by now
+        elif self.idle and self._timer is None and self in self.connections:  # it may be a websocket by now
             self._await(HEAD_S)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes headers, and no trailers."""
+        """Keeps headers, and ignores trailers."""
         if not self._body_open:
             super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """A head is over."""
+        """Starts the request, unless its head offers another protocol."""
         self._fruitful = True
         if self.parser.get_method() == b"CONNECT":
-            raise ValueError("this is no proxy")  # the parser stops, and it is refused
+            raise ValueError("this is no proxy")  # stops the parser, and the request is refused
         if self._is_declined:
             return
         self._body_open = True
@@ -117,18 +117,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._await(None)
         before = self.cycle
         super().on_headers_complete()
-        if self.cycle is not before:  # a websocket's head makes none
-            self.cycle.transport = _Closing(self, self.transport)  # type: ignore[assignment]  # all that it is asked for
+        if self.cycle is not before:  # a websocket's head makes no cycle
+            self.cycle.transport = _Closing(self, self.transport)  # type: ignore[assignment]  # all that a cycle uses
         if len(self.pipeline) > PIPELINED:
-            raise ValueError("requests are sent faster than they are answered")  # the parser stops, and it is refused
+            raise ValueError("requests are sent faster than they are answered")  # stops the parser: a refusal
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Another protocol was offered, and the parser stands behind the head."""
+        """Notes where the head ends in the input, when it offers another protocol. The parser stops there."""
         (self._declined_at,) = sys.exception().args  # type: ignore[union-attr]  # HttpParserUpgrade is being handled
 
     def _without_offer(self, rest: bytes) -> bytes:
-        """The request as if nothing had been offered, as RFC 9110 (7.8) has it, for a parser that knows of no offer: to
-        the one that does, the body is of the other protocol, and what comes after it looks like requests.
+        """Returns the request without its offer, which RFC 9110 (7.8) allows a server to ignore, for a new parser. The
+        old parser would treat the body as the other protocol, and what follows it as requests.
         """
         self._declined_at = None
         kept = [(name, value) for name, value in self.headers if name not in _OFFER]
@@ -142,7 +142,9 @@ class BoundedProtocol(HttpToolsProtocol):
         return b"\r\n".join([*head, b"", rest])
 
     def handle_websocket_upgrade(self) -> None:
-        """A websocket is asked for. One whose head `websockets` cannot read would be answered by nobody."""
+        """Hands the connection to a websocket. Refuses a head that `websockets` cannot parse, which would get no
+        answer.
+        """
         if not all(text.isascii() for text in (self.url, *chain.from_iterable(self.headers))):
             self._refuse(400, "invalid-request", "this is no handshake of a websocket: send ASCII in its head alone")
             return
@@ -154,14 +156,14 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_body(self, body: bytes) -> None:
-        """A part of a body, of a request that may be answered already."""
+        """Handles a part of a body, also of a request that is already answered."""
         self._fruitful = True
         super().on_body(body)
         if self.idle:
             self._discard(len(body))
 
     def on_message_complete(self) -> None:
-        """A request is over."""
+        """Handles the end of a request."""
         if self._is_declined:
             return
         self._fruitful, self._body_open = True, False
@@ -170,7 +172,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """An answer is written. What still comes of its request is let go of, for a while."""
+        """Handles the end of an answer. The rest of its request is read and discarded for a while."""
         if self._is_lingering:
             self.server_state.total_requests += 1
             return
@@ -181,30 +183,30 @@ class BoundedProtocol(HttpToolsProtocol):
             self._await(LINGER_S)
 
     def timeout_keep_alive_handler(self) -> None:
-        """No next request came."""
+        """Closes a connection on which no next request came."""
         self._close()
 
     def pause_writing(self) -> None:
-        """The client is behind with reading."""
+        """Watches a client that does not read fast enough."""
         super().pause_writing()
         self._reading.watch()
         self._reader = "" if self._running is None else key_of(self._running.scope)
         self._count_unread(self.transport.get_write_buffer_size())
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """Stops watching a client that has caught up."""
         super().resume_writing()
         self._count_unread(0)
         if not self.transport.is_closing():
             self._reading.stop()
 
     def send_400_response(self, msg: str) -> None:
-        """What is no HTTP."""
+        """Refuses input that is not HTTP."""
         self._refuse(400, "invalid-request", f"{msg.rstrip('.')}: check what sends it")
 
     def close_when_answered(self) -> None:
-        """Closes the connection behind an answer. A client that is still sending would lose the answer with it: its
-        request is read on for a while, and let go of.
+        """Closes the connection after an answer. A client that is still sending would lose the answer on a close, so
+        its request is read and discarded for a while.
         """
         if self._body_open and self.idle:
             self._linger(LINGER_BYTES)
@@ -212,7 +214,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def _refuse(self, status: int, name: str, detail: str) -> None:
-        """Answers, unless an answer is under way, and closes."""
+        """Answers with a problem, unless an answer is in progress, and closes."""
         if not self.idle or self.transport.is_closing() or self._is_lingering:
             self._close()
             return
@@ -243,12 +245,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._reading.watch()
 
     def _count_unread(self, size: int) -> None:
-        """Until all is read it is counted whole: nothing more is written meanwhile."""
+        """Counts the write buffer as a whole until it is drained: nothing more is written meanwhile."""
         self.unread.count(size - self._unread, self._reader)
         self._unread = size
 
     def _await(self, seconds: float | None) -> None:
-        """Gives the client so long to send what is to come; None where nothing is waited for."""
+        """Sets the time in which the client is to send what is due; None if nothing is due."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None if seconds is None else self.loop.call_later(seconds, self._too_late)
@@ -257,7 +259,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._timer = None
         if self.idle:
             self._close()
-        else:  # a next request that was sent ahead: it is read when its turn has come
+        else:  # a pipelined request: it is read in its turn
             self._await(HEAD_S)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
@@ -266,14 +268,14 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _gives_way(self) -> bool:
-        """Whether a client that sent no API key leaves answers unread, has sent requests ahead, or waits for its turn.
-        Those who have a key are bounded by it.
+        """Whether a client without an API key leaves answers unread, has pipelined requests, or waits for its turn.
+        Clients with a key are limited by the key.
         """
         state = {} if self._running is None else self._running.scope["state"]
         return "key" not in state and (self.flow.write_paused or len(self.pipeline) > 0 or WAITS in state)
 
     def _make_room(self) -> bool:
-        """Ends the connection that has waited longest for a request, else one that gives way. False where none does."""
+        """Aborts the connection that has waited longest for a request, else one that gives way. False if none."""
         others = [one for one in self.connections if isinstance(one, BoundedProtocol) and one is not self]
         idle = [one for one in others if one.idle] or [one for one in others if one._gives_way]
         waiting = min(idle, key=BoundedProtocol._ends_at, default=None)
@@ -287,7 +289,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 class _Closing:
-    """Where one answer is written to. uvicorn closes the connection by it."""
+    """The transport of one answer. uvicorn closes the connection through it."""
 
     def __init__(self, protocol: BoundedProtocol, connection: Transport) -> None:
         self._connection = connection
@@ -295,15 +297,15 @@ class _Closing:
         self.close = protocol.close_when_answered
 
     def write(self, data: bytes) -> None:
-        """What comes after the end of a connection is for nobody."""
+        """Drops what is written after the connection is closed."""
         if not self._connection.is_closing():
             self._connection.write(data)
 
 
 def problem_bytes(status: int, name: str, detail: str) -> bytes:
-    """A whole answer that ends its connection, from below the application."""
+    """A complete response that ends its connection, for use below the application."""
     phrase = HTTPStatus(status).phrase
-    # There was no request, so there is no request id.
+    # There is no request, and therefore no request id.
     members = {"type": f"urn:gradebox:problem:{name}", "title": phrase, "status": status, "detail": detail}
     body = json.dumps({**members, "request_id": ""}).encode()
     head = [b"content-type: application/problem+json", b"content-length: %d" % len(body), b"connection: close"]

@@ -1,4 +1,4 @@
-"""What /openapi.json says beyond what FastAPI knows by itself: bodies that are read by hand, and every problem."""
+"""Adds to /openapi.json what FastAPI cannot derive: bodies that are parsed by hand, and all problems."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _OURS = {
     "audit", "batches", "budget", "endpoints", "environments", "graders", "health", "keys", "models", "numbers",
     "projects",    "spending",
 }  # fmt: skip
-# Any JSON: what it is, is for the sandbox to say, and what is no thread becomes an outcome of kind `bad_input`.
+# Any JSON: the sandbox checks it, and an invalid thread results in an outcome of kind `bad_input`.
 _THREAD = {
     "description": "what a grader is given: `messages`, `turns`, or `prompt` and `completion`; `id` and `metadata`",
     "examples": [
@@ -23,7 +23,7 @@ _THREAD = {
         }
     ],
 }
-# What structs hold as it was sent, unparsed, as it is meant to be.
+# Fields that structs hold as raw JSON, described by their intended type.
 _UNPARSED: dict[str, dict[str, Any]] = {
     "source": {"type": "string", "description": "Python with `async def grade(thread)`, at most 64 KiB"},
     "config": {"type": "object", "description": "the settings of the `kind`, in place of a source"},
@@ -42,7 +42,7 @@ JSON_LINES = {"application/x-ndjson": {"schema": {"type": "string", "description
 
 
 def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The `openapi_extra` of a route that takes this struct as JSON, or one of the other media types."""
+    """The `openapi_extra` of a route that takes this struct as JSON. `also`: other media types it takes."""
     schema, components = _described(kind)
     for component in components.values():
         properties = component.get("properties", {})
@@ -57,7 +57,7 @@ def body(kind: type[msgspec.Struct], *, also: dict[str, Any] | None = None) -> d
 
 
 def answer(kind: type[msgspec.Struct]) -> dict[int | str, dict[str, Any]]:
-    """The `responses` of a route that answers with this struct as JSON."""
+    """The `responses` of a route that returns this struct as JSON."""
     schema, components = _described(kind)
     _keep(components)
     return {200: {"content": {"application/json": {"schema": schema}}}}
@@ -80,15 +80,15 @@ def bytes_of(media_type: str, description: str) -> dict[str, Any]:
 
 
 def _options(component: dict[str, Any]) -> list[dict[str, Any]]:
-    """What a source file has in its query, which a JSON body holds itself."""
-    in_body = {*_UNPARSED, "kind"}  # a kind stands in place of a source
+    """The query parameters of a source file, which a JSON body has as fields."""
+    in_body = {*_UNPARSED, "kind"}  # a kind replaces a source
     named = {name: schema for name, schema in component["properties"].items() if name not in in_body}
     told = {"in": "query", "required": False, "description": "for a source file alone"}
     return [{"name": name, **told, "schema": schema} for name, schema in named.items()]
 
 
 def describe(app: FastAPI) -> None:
-    """Makes the document of this app complete."""
+    """Completes the OpenAPI document of this app."""
     generate = app.openapi
 
     def openapi() -> dict[str, Any]:
@@ -96,7 +96,7 @@ def describe(app: FastAPI) -> None:
             _complete(generate())
         return generate()
 
-    app.openapi = openapi  # type: ignore[method-assign]  # as FastAPI says to
+    app.openapi = openapi  # type: ignore[method-assign]  # FastAPI documents this way
 
 
 def _complete(document: dict[str, Any]) -> None:
@@ -117,7 +117,7 @@ _PROBLEM = {
 
 
 def _statuses(path: str, method: str, operation: dict[str, Any]) -> set[int]:
-    """The problems that an operation may answer with."""
+    """The problem statuses that an operation may return."""
     statuses = {401, 429, 503}
     changes = method != "get"
     if changes:

@@ -1,4 +1,4 @@
-"""Every error of the API, as problem details (RFC 9457). docs/http.md lists the types."""
+"""All errors of the API, as problem details (RFC 9457). docs/http.md lists the types."""
 
 import logging
 from http import HTTPStatus
@@ -41,7 +41,7 @@ from storage.secret_key import SecretKeyError
 MEDIA_TYPE = "application/problem+json"
 RETRY = {"Retry-After": "1"}
 FULL_RETRY_S = "30"
-QUEUE_RETRY_S = "5"  # a chunk of most graders is done by then
+QUEUE_RETRY_S = "5"  # a chunk of most graders takes less
 AWAY = (RedisError, SandboxError, OSError)
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ _HTTP = {404: "not-found", 405: "method-not-allowed"}
 
 
 class ProblemError(Exception):
-    """A refusal. `members` are what the problem tells beyond `detail`, such as the report of a validation."""
+    """A refused request. `members` are extra members of the problem, such as the report of a validation."""
 
     def __init__(
         self, status: int, name: str, detail: str, headers: dict[str, str] | None = None, **members: object
@@ -78,17 +78,17 @@ class ProblemError(Exception):
 
 
 def invalid(detail: str) -> ProblemError:
-    """What was asked for makes no sense."""
+    """A 422 problem: the request is invalid."""
     return ProblemError(422, "invalid-request", detail)
 
 
 def too_large(detail: str) -> ProblemError:
-    """Over a limit, which `detail` names."""
+    """A 413 problem: a limit, named in `detail`, is exceeded."""
     return ProblemError(413, "too-large", detail)
 
 
 def validation_failed(report: Report) -> ProblemError:
-    """A check failed, and nothing was saved."""
+    """A 422 problem: a check failed, and nothing was saved."""
     failed = report.failed
     what = f"check {failed.name!r} failed: {failed.message}" if failed else "a check failed"
     return ProblemError(
@@ -111,7 +111,9 @@ def answer(request: HTTPConnection, problem: ProblemError) -> Response:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Makes every error of this app a problem. The handlers are coroutines: others take a thread each."""
+    """Registers handlers that turn every error of this app into a problem. They are coroutines, because others take a
+    thread each.
+    """
     app.add_exception_handler(ProblemError, _on_refusal)
     app.add_exception_handler(StorageError, _on_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid)
@@ -125,7 +127,7 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def problem_of(error: Exception) -> ProblemError:
-    """What an error is to the one who asked. Only refusals say what they say: the rest may tell of our insides."""
+    """The problem to send for an error. Only refusals keep their message: other messages may reveal internals."""
     if isinstance(error, ProblemError):
         return error
     if isinstance(error, StorageError):
@@ -167,30 +169,30 @@ async def _on_http(request: Request, error: Exception) -> Response:
     detail = details.get(error.status_code, str(error.detail))
     headers: dict[str, str] = dict(error.headers or {})
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        headers |= await run_sync(_allowed, request)  # the first makes the description of the API
+        headers |= await run_sync(_allowed, request)  # the first call generates the OpenAPI document
     return answer(request, ProblemError(error.status_code, name, detail, headers))
 
 
 def _allowed(request: Request) -> dict[str, str]:
-    """All methods of a path: the router tells those of the first route alone."""
+    """The `Allow` header with all methods of a path. The router's own header has only those of the first route."""
     methods = request.app.openapi()["paths"].get(route_template(request.scope), ())
     names = {method.upper() for method in methods} | ({"HEAD"} if "get" in methods else set())
     return {"Allow": ", ".join(sorted(names))} if methods else {}
 
 
 async def _on_disconnect(request: Request, _: Exception) -> Response:
-    """The client is gone, so the answer is not read. Without this, the log would report a server fault."""
+    """Handles a client that disconnected: the answer is not read, but without it a server fault would be logged."""
     return answer(request, ProblemError(400, "disconnected", "the connection closed before the body had arrived"))
 
 
 async def _on_leaving(_: Request, error: Exception) -> NoReturn:
-    """The client of a websocket is gone. On this exception the server logs nothing."""
+    """Handles a websocket client that disconnected. The server logs nothing for this exception."""
     raise ClientDisconnected from error
 
 
 def note_away(request: HTTPConnection, error: Exception) -> None:
-    """Logs that a part of the service is away."""
-    # No traceback: each request has one while Redis is away, and the cause is in the message.
+    """Logs that a part of the service is unavailable."""
+    # Without a traceback: while Redis is down every request fails, and the message names the cause.
     _log.error("request %s could not be served: %s: %s", request_id(request.scope), type(error).__name__, error)
 
 
@@ -200,5 +202,5 @@ async def _on_away(request: Request, error: Exception) -> Response:
 
 
 async def _on_bug(request: Request, error: Exception) -> Response:
-    """The server logs the traceback."""
+    """Answers a bug with a problem. The server logs the traceback."""
     return answer(request, problem_of(error))

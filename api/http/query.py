@@ -1,4 +1,4 @@
-"""Query parameters that a route does not know are refused: with them, a client means something that will not happen."""
+"""Refuses unknown query parameters: a client that sends one expects an effect that it would not have."""
 
 from typing import Any
 
@@ -12,10 +12,10 @@ _CHARACTERS = 100
 
 
 async def known_alone(request: Request) -> None:
-    """Raises ProblemError where the query has a parameter that the route does not declare."""
+    """Raises ProblemError if the query has a parameter that the route does not declare."""
     if not request.scope["query_string"]:
         return
-    # That of the route as it was included: before, the project of the path is not known as such.
+    # The route including its prefix. The bare route takes the path's `project` for a query parameter.
     known = _declared(request.scope["fastapi"]["effective_route_context"])
     unknown = sorted(set(request.query_params) - known)
     if unknown:
@@ -25,7 +25,7 @@ async def known_alone(request: Request) -> None:
 
 
 def _declared(route: Any) -> set[str]:
-    """The names that FastAPI reads by itself, and those that the description adds for what is read by hand."""
+    """The names that FastAPI reads, and those that `openapi_extra` adds for parameters that are parsed by hand."""
     described = (route.openapi_extra or {}).get("parameters", ())
     return _read(route.dependant) | {one["name"] for one in described if one["in"] == "query"}
 

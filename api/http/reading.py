@@ -1,13 +1,13 @@
-"""Whether a client reads what is written to it."""
+"""Detects clients that do not read what is written to them."""
 
 from asyncio import AbstractEventLoop, TimerHandle, Transport
 
-READ_S = 60.0  # in which a client reads at least READ_BYTES of what waits for it, or all that is left
+READ_S = 60.0  # in this time a client has to read READ_BYTES of what is written, or all that is left
 READ_BYTES = 64 * 1024
 
 
 class Reading:
-    """Ends a connection whose client reads too little, also when it is closed and not read to its end."""
+    """Aborts a connection whose client reads too little, also after the connection was closed."""
 
     def __init__(self, loop: AbstractEventLoop, transport: Transport) -> None:
         self._loop = loop
@@ -16,13 +16,13 @@ class Reading:
         self._unread = 0
 
     def watch(self) -> None:
-        """Begins where it has not."""
+        """Starts watching, unless already started."""
         if self._timer is None:
             self._unread = self._transport.get_write_buffer_size()
             self._timer = self._loop.call_later(READ_S, self._look)
 
     def stop(self) -> None:
-        """The client has caught up, or is gone."""
+        """Stops watching: the client has caught up, or has disconnected."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,4 +1,4 @@
-"""Each request has an id: in its answer, and in the log where something went wrong."""
+"""An id for each request: in its response, and in the log if the request fails."""
 
 import secrets
 
@@ -9,7 +9,7 @@ HEADER = "X-Request-Id"
 
 
 class RequestId:
-    """Gives each request its id."""
+    """Middleware that gives each request an id."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

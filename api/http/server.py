@@ -1,4 +1,4 @@
-"""The HTTP server, as the API needs it."""
+"""The configured HTTP server of the API."""
 
 import logging
 from math import ceil
@@ -11,13 +11,13 @@ from api.http.limits import BoundedProtocol
 from api.http.websocket import BoundedWebSocket
 from api.services import Services
 
-KEEP_ALIVE_S = 75  # longer than the minute for which load balancers keep a connection
+KEEP_ALIVE_S = 75  # longer than the 60 s for which load balancers keep a connection
 _UNTOLD = ('%s - "WebSocket', "Invalid HTTP request received.", "connection open", "connection rejected")
-LINE_FRAME_BYTES = 64  # that a message may be longer as a line
+LINE_FRAME_BYTES = 64  # the overhead of a message when it is sent as a line
 
 
 def server(services: Services, host: str, port: int) -> uvicorn.Server:
-    """A server that does not run yet. It logs no paths: tenants choose parts of them."""
+    """Returns a server that is not running yet. It logs no paths, because tenants choose parts of them."""
     logging.getLogger("uvicorn.error").addFilter(_is_told)
 
     class Protocol(BoundedProtocol):
@@ -51,5 +51,7 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
 
 
 def _is_told(record: logging.LogRecord) -> bool:
-    """Not what names paths, nor what is a line for each connection that a stranger makes: `Refusals` sums those up."""
+    """Filters out records that contain paths, and those logged for each connection of a stranger, which `Refusals` sums
+    up.
+    """
     return not str(record.msg).startswith(_UNTOLD)

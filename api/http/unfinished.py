@@ -1,4 +1,4 @@
-"""Requests that end before their answers do: because the service stops, or because what a stream reads from is gone."""
+"""Requests that end before their answers do: the service stops, or the source of a stream is gone."""
 
 import logging
 from asyncio import CancelledError
@@ -15,8 +15,8 @@ _log = logging.getLogger(__name__)
 
 
 class Unfinished:
-    """Tells a client that waits that the service stops. An answer that has begun is left without its end, which the
-    client sees; no traceback is logged for it.
+    """Middleware that answers 503 to waiting clients when the service stops. A response that has begun is cut off,
+    which the client can detect; no traceback is logged for it.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -34,12 +34,12 @@ class Unfinished:
         try:
             await self._app(scope, receive, noting)
         except CancelledError:
-            # The server cancels what is left when its time to stop is over, and nobody else cancels a whole request.
+            # The server cancels what is left when its stop timeout is over. Nothing else cancels a whole request.
             if not has_begun:
-                with suppress(CancelledError):  # the event loop ends: this client does not even read what came before
+                with suppress(CancelledError):  # the loop ends: this client does not even read what was sent before
                     await _refuse(scope, receive, send)
         except RuntimeError as error:
-            # Starlette's, for an error that has a handler and came too late for another answer.
+            # Starlette raises this if an error has a handler, but the response has already begun.
             if not has_begun or not isinstance(error.__cause__, (ProblemError, StorageError, *AWAY)):
                 raise
             reason = problem_of(error.__cause__).name

@@ -1,5 +1,5 @@
-"""Websockets, bounded where uvicorn trusts its clients: what comes of unfinished messages and how long it takes, and
-what is written to a client that does not read.
+"""uvicorn's websocket protocol with the limits it lacks: size and duration of unfinished messages, and what is written
+to a client that does not read.
 """
 
 import select
@@ -21,7 +21,7 @@ from api.telemetry.requests import Refusals
 MESSAGE_S = 120.0  # from the first byte of a message to its last
 FRAMES = 100_000
 _PIECE_BYTES = 32 * 1024
-_SHARE = 4  # of the memory, messages of one API key that nobody works on yet may take this part
+_SHARE = 4  # messages of one API key that are not processed yet may take 1/_SHARE of the memory
 _WAIT_S = 0.1
 _POLICY_VIOLATION = 1008
 TRY_AGAIN_LATER = 1013
@@ -31,8 +31,8 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
     """One websocket.
 
     Attributes:
-        memory: where what has come is counted, until the application has taken it.
-        refusals: where websockets are counted that were refused, and no API key was identified for.
+        memory: counts received bytes until the application takes them.
+        refusals: counts websockets that were refused without an identified API key.
     """
 
     memory: BodyMemory
@@ -41,20 +41,20 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._held, self._key = 0, ""
-        self._part = 0  # bytes of a message that is not whole
-        self._frames = 0  # that brought no whole message, since the last that was one or the last ping of ours
-        self._sizes: deque[int] = deque()  # of messages that wait to be taken
+        self._part = 0  # bytes of an incomplete message
+        self._frames = 0  # that completed no message, since the last complete message or our last ping
+        self._sizes: deque[int] = deque()  # of messages that the application has not taken yet
         self._unfinished: TimerHandle | None = None
-        self._waiting: TimerHandle | None = None  # for memory
+        self._waiting: TimerHandle | None = None  # until memory is free
         self._reading: Reading
 
     def connection_made(self, transport: BaseTransport) -> None:
-        """A head has come that asks for a websocket."""
+        """Starts the websocket of a handshake request."""
         super().connection_made(transport)
         self._reading = Reading(self.loop, self.transport)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """What it held is let go of."""
+        """Releases what the connection held."""
         super().connection_lost(exc)
         self._reading.stop()
         self._await_end(False)
@@ -63,14 +63,14 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self.memory.count(-self._held, self._key)
 
     def data_received(self, data: bytes) -> None:
-        """Counts what waits for the rest of its message, and frames that are none."""
+        """Feeds the parser, and counts the bytes of incomplete messages and the frames that complete none."""
         for start in range(0, len(data), _PIECE_BYTES):
             super().data_received(data[start : start + _PIECE_BYTES])
             if self._frames > FRAMES:
                 self._end(_POLICY_VIOLATION, f"more than {FRAMES} frames came without a message: send larger ones")
             if self.transport.is_closing():
                 return
-        self._part = len(self.conn.reader.buffer) + sum(map(len, self.frames))  # at most one
+        self._part = len(self.conn.reader.buffer) + sum(map(len, self.frames))  # one of the two is empty
         self._await_end(self._part > 0 or bool(self.frames))
         self._count()
         if self._is_short:
@@ -78,7 +78,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self._waiting = self.loop.call_later(_WAIT_S, self._look_again)
 
     def handle_cont(self, event: Frame) -> None:
-        """Joins the parts of a message as they come: each by itself costs more than its bytes."""
+        """Joins the fragments of a message on arrival, because a separate fragment costs more than its bytes."""
         self._frames += 1
         joined: Any = self.frames[0]
         if not isinstance(joined, bytearray):
@@ -89,15 +89,15 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self.send_receive_event_to_app()
 
     def send_receive_event_to_app(self) -> None:
-        """A message is whole. Nothing more is read until it is taken."""
+        """Queues a complete message, and stops reading until it is taken."""
         self._frames = 0
         data, self.frames = b"".join(self.frames), []
         if self.close_sent:
-            return  # the rest is read for the client's own close frame alone
+            return  # what follows is only read to find the client's close frame
         if self.curr_msg_data_type == "text":
             try:
                 text = data.decode()
-            except UnicodeDecodeError:  # uvicorn logs a traceback for it
+            except UnicodeDecodeError:  # uvicorn would log a traceback
                 self._end(CloseCode.INVALID_DATA, "a text message is no UTF-8: send it as UTF-8")
                 return
             self.queue.put_nowait({"type": "websocket.receive", "text": text})
@@ -109,7 +109,9 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
             self.transport.pause_reading()
 
     async def receive(self) -> ASGIReceiveEvent:
-        """The next message. More is read when it was the last, unless the client has to read first."""
+        """Returns the next message. Resumes reading if it was the last in the queue, unless the client has to read
+        first.
+        """
         message = await self.queue.get()
         if message["type"] == "websocket.receive":
             self._sizes.popleft()
@@ -120,23 +122,22 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         return message
 
     async def send(self, message: ASGISendEvent) -> None:
-        """A client that is to try again later need not agree to the end first: its connection is another's by then.
-
-        Raises ClientDisconnected where nobody reads it any more.
+        """Sends a message. On "try again later", closes without waiting for the client's close frame, because another
+        connection takes this one's place. Raises ClientDisconnected if the connection is closing.
         """
         await self.writable.wait()
         if self.transport.is_closing():
             raise ClientDisconnected
         await super().send(message)
         if self.initial_response is not None and self.close_sent:
-            self.handshake_complete = True  # it was refused, which is an answer too
+            self.handshake_complete = True  # a refusal is an answer too
             if "key" not in self.scope["state"]:
                 self.refusals.note(self.initial_response[0])
         if message["type"] == "websocket.close" and message.get("code") == TRY_AGAIN_LATER:
             self.transport.close()
 
     def handle_parser_exception(self) -> None:
-        """What came is no frame. Before the handshake is answered, no frame can say so."""
+        """Handles input that is not a frame. Before the handshake is answered, no close frame can report it."""
         if self.conn.close_sent is not None:
             super().handle_parser_exception()
             return
@@ -144,47 +145,47 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self.transport.close()
 
     def send_500_response(self) -> None:
-        """The application ended without an answer to the handshake, which is logged."""
+        """Answers a handshake that the application ended without an answer, which is logged."""
         self._refuse(500, "internal", "the service has a fault: report it")
 
     def shutdown(self) -> None:
-        """The service stops."""
+        """Ends the websocket because the service stops."""
         self._refuse(503, "unavailable", "the service stops: connect again in a moment")
         if self.transport.is_closing():
-            self.stop_keepalive()  # nothing can be said to it any more
+            self.stop_keepalive()  # nothing more can be sent
         else:
             super().shutdown()
 
     def pause_writing(self) -> None:
-        """The client is behind with reading: nothing more is read of it, since that would be answered too."""
+        """Stops reading while the client is slow to read: its messages would cause more answers."""
         super().pause_writing()
         self._reading.watch()
         if not self.read_paused and not self.transport.is_closing():
             self.transport.pause_reading()
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """Resumes reading from a client that has caught up."""
         super().resume_writing()
         self._reading.stop()
         self._read_on()
 
     def handle_ping(self) -> None:
-        """It is answered already, and the answer is sent."""
+        """Counts a ping frame; `websockets` has already queued the pong, which is sent here."""
         self._frames += 1
         super().handle_ping()
 
     def handle_pong(self, event: Frame) -> None:
-        """The client lives."""
+        """Counts a pong frame."""
         self._frames += 1
         super().handle_pong(event)
 
     def send_keepalive_ping(self) -> None:
-        """Asks whether the client lives, each 20 s."""
+        """Sends the ping of each 20 s."""
         self._frames = 0
         super().send_keepalive_ping()
 
     def keepalive_timeout(self) -> None:
-        """A pong did not come, which is the client's fault only where it would have been read."""
+        """Handles a missing pong. It only counts against the client if we are reading."""
         if not self._may_read:
             self.pong_timer = self.loop.call_later(self.ping_timeout or MESSAGE_S, self.keepalive_timeout)
         else:
@@ -205,21 +206,21 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._read_on()
 
     def _is_left(self) -> bool:
-        """Whether the client has gone, which is not told to who does not read."""
+        """Whether the client has disconnected. A transport that does not read does not detect it."""
         poll = select.poll()
         poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
         return bool(poll.poll(0))
 
     @property
     def _is_short(self) -> bool:
-        """Whether memory is: then the rest of a message has to wait."""
+        """Whether memory is short: then the rest of a message has to wait."""
         return self._held > 0 and not self.memory.fits(0, self._key, _SHARE)
 
     def _count(self) -> None:
-        """Counts what has come and is not taken."""
+        """Counts what was received and not taken yet."""
         if self.disconnected:
             return
-        self.memory.count(-self._held, self._key)  # which may not have been known
+        self.memory.count(-self._held, self._key)  # the key may have been unknown at the last count
         self._key = key_of(self.scope) if self.handshake_initiated else ""
         self._held = self._part + sum(self._sizes)
         self.memory.count(self._held, self._key)
@@ -244,7 +245,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self.transport.close()
 
     def _end(self, code: int, reason: str) -> None:
-        """Says why, and closes."""
+        """Sends a close frame with the reason, and closes."""
         if self.close_sent or self.transport.is_closing():
             return
         self.conn.fail(code, reason)

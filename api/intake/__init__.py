@@ -1,1 +1,1 @@
-"""How bodies are read: within their limits, without parsing what tenants wrote inside threads."""
+"""Reads request bodies within their limits, without parsing the contents of threads."""

@@ -1,4 +1,4 @@
-"""Takes the threads of a new batch in, as JSON lines or as one JSON body."""
+"""Receives the threads of a new batch, as JSON lines or as one JSON body."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -26,11 +26,11 @@ from storage.uploads import Upload
 
 JSON_BYTES = 64 * bodies.MIB
 GRADERS = 16
-_AT_ONCE = 1000  # threads that are written together
+_AT_ONCE = 1000  # threads written to the spool together
 
 
 class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
-    """A grader that a batch names; the newest version where none is named."""
+    """A grader of a batch; its newest version by default."""
 
     key: str
     version: VersionNumber | None = None
@@ -38,7 +38,7 @@ class GraderOf(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BudgetOfBatch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What the asks of a batch may cost: money, tokens or both."""
+    """The limit of spending for a batch's asks: cost, tokens or both."""
 
     cost: Cost | None = None
     tokens: Tokens | None = None
@@ -46,7 +46,7 @@ class BudgetOfBatch(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
-    """A batch as one JSON body: of threads, or of those of another batch of the project."""
+    """A batch as one JSON body, with threads or with a reference to another batch of the project for its threads."""
 
     graders: Annotated[list[GraderOf], msgspec.Meta(extra_json_schema={"minItems": 1, "maxItems": GRADERS})]
     threads: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
@@ -56,7 +56,7 @@ class NewBatch(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def terms_of(budget: BudgetOfBatch | None, keep_replies: bool) -> AskTerms:
-    """How the graders of a batch may ask. Raises ProblemError for a budget that bounds nothing."""
+    """Returns the terms under which the graders of a batch may ask. Raises ProblemError if the budget has no limit."""
     if budget is None:
         return AskTerms(None, keep_replies)
     if budget.cost is None and budget.tokens is None:
@@ -65,7 +65,7 @@ def terms_of(budget: BudgetOfBatch | None, keep_replies: bool) -> AskTerms:
 
 
 def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
-    """The graders of a query: `key` or `key@version`, with a weight for each or none at all."""
+    """Parses the graders of a query: `key` or `key@version`, with a weight for each or none at all."""
     if weights and len(weights) != len(graders):
         raise invalid(f"there are {len(graders)} graders and {len(weights)} weights: give one for each, or none")
     found = []
@@ -78,14 +78,14 @@ def named(graders: Sequence[str], weights: Sequence[float]) -> list[GraderOf]:
 
 
 def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> list[Wanted]:
-    """Settles which versions are meant. Raises ProblemError, NotFound for what is not there, and QueueFull."""
+    """Resolves the graders' versions. Raises ProblemError, NotFound for a missing grader, and QueueFull."""
     if not graders:
         raise invalid("the batch names no grader: name at least one, as `grader=key` or in `graders`")
     if len(graders) > GRADERS:
         raise invalid(f"the batch names {len(graders)} graders, and at most {GRADERS} score one batch")
     if not all(math.isfinite(grader.weight) for grader in graders):
         raise invalid("a weight is a finite number")
-    services.store.backlog.check(project)  # before the threads come, which may be gigabytes
+    services.store.backlog.check(project)  # before the threads are received, which may be gigabytes
     wanted = [
         Wanted(grader.key, services.store.graders.runnable(project, grader.key, grader.version), grader.weight)
         for grader in graders
@@ -97,7 +97,7 @@ def resolve(services: Services, project: str, graders: Sequence[GraderOf]) -> li
 
 
 def _refuse_mixed(wanted: Sequence[Wanted]) -> None:
-    """A line is a thread or a group: it cannot be right for graders of both."""
+    """Refuses graders of groups beside graders of threads, because a line is either a thread or a group."""
     of_groups = [one.label for one in wanted if one.version.groups]
     of_threads = [one.label for one in wanted if not one.version.groups]
     if of_groups and of_threads:
@@ -108,9 +108,10 @@ def _refuse_mixed(wanted: Sequence[Wanted]) -> None:
 
 
 class Arrival(NamedTuple):
-    """A batch on its way in, by a key, and perhaps a second time.
+    """Receives a new batch, sent with the API key `by`, possibly as a repeated request.
 
-    All of it but the body's coming waits for Redis or the disk, so there are few turns in a thread: each costs 0.06 ms.
+    All of it except receiving the body waits for Redis or the disk. It uses few thread hops, because each costs 0.06
+    ms.
     """
 
     services: Services
@@ -121,7 +122,7 @@ class Arrival(NamedTuple):
     async def take_lines(self, request: Request, graders: Sequence[GraderOf], terms: AskTerms) -> Batch:
         """Streams JSON lines to the spool.
 
-        Raises ProblemError, or what Upload raises; nothing is left in the spool then, nor when the connection breaks.
+        Raises ProblemError, and what Upload raises. Nothing is left in the spool after an error or a broken connection.
         """
         begun = await run_sync(self._begin_unless_answered, graders)
         if begun is None:
@@ -136,7 +137,7 @@ class Arrival(NamedTuple):
             raise
 
     async def take_body(self, request: Request) -> Batch:
-        """Takes a JSON body, and raises as `take_lines` does."""
+        """Receives a JSON body. Raises as `take_lines` does."""
         if self.repeat is not None and await run_sync(self._is_answered):
             return await self._skip(request)
         body = await bodies.read(request, JSON_BYTES, "send it as JSON lines (application/x-ndjson)")
@@ -144,7 +145,7 @@ class Arrival(NamedTuple):
         return taken if isinstance(taken, Batch) else await self.take_threads_of(request, taken)
 
     async def take_threads_of(self, request: Request, new: NewBatch) -> Batch:
-        """A batch of the threads of another, with other graders. Raises as `copy` does."""
+        """Creates a batch with the threads of another one, for other graders. Raises as `copy` does."""
         terms = terms_of(new.budget, new.keep_replies)
         return await self.copy(request, new.threads_of or "", lambda: self._begin_copy(new), terms)
 
@@ -156,9 +157,8 @@ class Arrival(NamedTuple):
         terms: AskTerms,
         feedback_of: FeedbackOf | None = None,
     ) -> Batch:
-        """Makes a batch of lines from batch `source`, block by block: they may be gigabytes, and others wait meanwhile.
-
-        Raises what `begin` raises, and as `take_lines` does.
+        """Creates a batch from the lines of batch `source`, block by block: they may be gigabytes, and other requests
+        take turns. Raises what `begin` raises, and as `take_lines` does.
         """
         blocks, wanted, upload = await run_sync(begin)
         try:
@@ -183,7 +183,7 @@ class Arrival(NamedTuple):
         return blocks, wanted, upload
 
     def _take(self, body: bytes) -> Batch | NewBatch:
-        """The batch; or what is wanted, where its threads are those of another."""
+        """Returns the batch; or the parsed body, if the threads are those of another batch."""
         new = bodies.parse(body, NewBatch)
         has_threads = bool(bytes(new.threads))
         if has_threads == (new.threads_of is not None):
@@ -205,12 +205,12 @@ class Arrival(NamedTuple):
         return None if self._is_answered() else self._begin(graders)
 
     def _begin(self, graders: Sequence[GraderOf]) -> tuple[list[Wanted], Upload]:
-        """What scores the batch, and an upload for its threads."""
+        """Returns the resolved graders, and an upload for the threads."""
         wanted = resolve(self.services, self.project, graders)
         return wanted, self.upload(wanted)
 
     def upload(self, wanted: list[Wanted]) -> Upload:
-        """An upload for the threads that these graders are to score."""
+        """Returns an upload for threads that these graders are to score."""
         store, longest = self.services.store, self.services.line_bytes
         return Upload(store, longest, self.project, lane_of(wanted), takes_groups(wanted))
 
@@ -223,16 +223,16 @@ class Arrival(NamedTuple):
             file.touch()
         accept, batch_id = self.services.dispatch.accept, upload.batch_id
         batch = accept(batch_id, self.project, wanted, chunks, self.by, once, terms, feedback_of)
-        if batch.id == upload.batch_id:  # else it is one that was accepted before
+        if batch.id == upload.batch_id:  # else the batch of an earlier, identical request
             self.services.metrics.accepted.inc()
         return batch
 
     def _is_answered(self) -> bool:
-        """Whether the request came before: nothing is kept of it then."""
+        """Whether this is a repeated request: nothing of it is stored."""
         return self.repeat is not None and self.services.store.batches.has_answered(self.repeat.once)
 
     async def _skip(self, request: Request) -> Batch:
-        """What was answered to the request before."""
+        """Reads and discards the body, and returns the answer to the first request."""
         await bodies.skip(request, BATCH_BYTES)
         once = self.repeat.once if self.repeat else None
         found = await run_sync(self.services.store.batches.answered, once)

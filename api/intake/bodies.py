@@ -1,4 +1,4 @@
-"""Reads the bodies of requests within their limits. What tenants wrote inside threads is not looked at."""
+"""Reads request bodies within their limits. The contents of threads are not parsed."""
 
 from asyncio import get_running_loop, timeout_at
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -18,32 +18,32 @@ from api.intake.body_budget import BodyMemory, key_of
 JSON_LINES_TYPES = ("application/x-ndjson", "application/jsonl", "application/x-jsonlines")
 MIB = 1024 * 1024
 BLOCK_BYTES = MIB
-SMALL_BYTES = 256 * 1024  # of bodies that hold no source and no threads
-SLOW_BYTES = 4096  # that come at least in each SLOW_S
+SMALL_BYTES = 256 * 1024  # the limit of bodies without a source and threads
+SLOW_BYTES = 4096  # that have to arrive in each SLOW_S
 SLOW_S = 60.0
-INLINE_BYTES = 64 * 1024  # that are worked on in the event loop: more would hold others
-_PIECES = 4096  # that lie about unjoined: each costs more than a byte
+INLINE_BYTES = 64 * 1024  # parsed in the event loop; more would block it
+_PIECES = 4096  # unjoined pieces, because each has a memory overhead
 _FIELDS = 16
-_TOLD = 500  # characters of an error that repeats what was sent
+_TOLD = 500  # characters of an error that quotes the input
 
 _T = TypeVar("_T")
 _Body = TypeVar("_Body", bound=msgspec.Struct)
 
 
 def media_type(request: Request) -> str:
-    """What the body claims to be, without parameters."""
+    """The media type of the body, without parameters."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
 def unsupported(request: Request, *types: str) -> ProblemError:
-    """The problem of a body of another type than these."""
+    """The problem of a body with another media type than these."""
     found = media_type(request) or "nothing"
     detail = f"the body is {found}, and this takes {' or '.join(types)}: set Content-Type to what you send"
     return ProblemError(415, "unsupported-media-type", detail)
 
 
 async def read(request: Request, limit: int, advice: str = "send less") -> bytes:
-    """The whole body. Raises ProblemError where it is longer than `limit` bytes, or memory is short."""
+    """Reads the whole body. Raises ProblemError if it is longer than `limit` bytes, or memory is short."""
     memory: BodyMemory = request.app.state.services.memory
     pieces: list[bytes] = []
     async for piece in _pieces(request, limit, advice):
@@ -55,8 +55,8 @@ async def read(request: Request, limit: int, advice: str = "send less") -> bytes
 
 
 async def pour(request: Request, limit: int, write: Callable[..., None], advice: str = "send less") -> None:
-    """Has `write` take the body in threads, some pieces of it at a time. Raises ProblemError as `read` does, and what
-    `write` raises. Where memory is short, it takes smaller blocks.
+    """Passes the body to `write` in threads, several pieces at a time. The blocks are smaller while memory is short.
+    Raises ProblemError as `read` does, and what `write` raises.
     """
     memory: BodyMemory = request.app.state.services.memory
     pieces: list[bytes] = []
@@ -75,7 +75,7 @@ async def pour(request: Request, limit: int, write: Callable[..., None], advice:
 
 
 async def _pieces(request: Request, limit: int, advice: str) -> AsyncIterator[bytes]:
-    """The body as it comes. Raises ProblemError where it is too long, compressed or too slow."""
+    """Yields the body as it arrives. Raises ProblemError if it is too long, compressed or too slow."""
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise ProblemError(
             415, "unsupported-media-type", "compressed bodies are not taken: send it without Content-Encoding"
@@ -113,24 +113,24 @@ async def _timed(request: Request) -> AsyncIterator[bytes]:
             repeat.feed(piece)
         given = time()
         yield piece
-        ends += time() - given  # what is done with it meanwhile is not the client's time
+        ends += time() - given  # the time that the caller spent on the piece does not count
 
 
 async def skip(request: Request, limit: int) -> None:
-    """Reads the body to its end, and lets go of it."""
+    """Reads the body to its end and discards it."""
     async for _ in _pieces(request, limit, "send less"):
         pass
 
 
 async def worked_on(size: int, work: Callable[..., _T], *args: Any) -> _T:
-    """What `work` makes of so many bytes: in a thread, unless they are few."""
+    """Returns the result of `work` on `size` bytes: in a thread, unless there are few."""
     return work(*args) if size <= INLINE_BYTES else await run_sync(partial(work, *args))
 
 
 def parse(body: bytes, kind: type[_Body]) -> _Body:
-    """A JSON body. Members that are raw are as they were sent, also with half surrogate pairs in them.
+    """Parses a JSON body. Raw members stay as they were sent, including unpaired surrogates.
 
-    Raises ProblemError where it is no JSON, or not of this kind.
+    Raises ProblemError if the body is not valid JSON, or does not match `kind`.
     """
     try:
         return decode(body, kind)
@@ -163,7 +163,7 @@ def _is_half(text: bytes) -> bool:
 
 
 def decode(body: bytes, kind: type[_T]) -> _T:
-    """A JSON body whose texts are whole. Raises ProblemError where it is none, or not of this kind."""
+    """Decodes JSON without unpaired surrogates. Raises ProblemError if it is invalid or does not match `kind`."""
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
@@ -173,14 +173,14 @@ def decode(body: bytes, kind: type[_T]) -> _T:
 
 
 async def read_json(request: Request, kind: type[_T]) -> _T:
-    """A small JSON body. Raises ProblemError where it is none, not of this kind, or too long."""
+    """Reads a small JSON body. Raises ProblemError if it is invalid, too long, or does not match `kind`."""
     if media_type(request) != "application/json":
         raise unsupported(request, "application/json")
     return decode(await read(request, SMALL_BYTES), kind)
 
 
 def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
-    """Fields of a query or a form. Raises ProblemError where they are not of this kind."""
+    """Converts the fields of a query or a form. Raises ProblemError if they do not match `kind`."""
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -188,7 +188,7 @@ def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
 
 
 async def form(request: Request, body: bytes) -> FormData:
-    """A multipart body with at most one file. Raises ProblemError where it is none."""
+    """Parses a multipart body with at most one file. Raises ProblemError if it is invalid."""
 
     async def stream() -> AsyncIterator[bytes]:
         yield body
@@ -201,7 +201,7 @@ async def form(request: Request, body: bytes) -> FormData:
 
 
 def lines(threads: bytes | msgspec.Raw, most: int, longest: int) -> list[bytes]:
-    """Threads of a JSON body as JSON lines, unparsed. Raises ProblemError where there are none, or over a limit."""
+    """Converts the threads of a JSON body to JSON lines, unparsed. Raises ProblemError for none or too many."""
     found = elements(threads, most, longest, "threads", "send a batch instead")
     if not found:
         raise invalid("there are no threads: send at least one")
@@ -209,7 +209,7 @@ def lines(threads: bytes | msgspec.Raw, most: int, longest: int) -> list[bytes]:
 
 
 def elements(array: bytes | msgspec.Raw, most: int, longest: int, what: str, advice: str) -> list[bytes]:
-    """The elements of a member that is a list. Raises ProblemError where it is none, or has too many."""
+    """Splits a JSON array into its elements. Raises ProblemError if it is not an array, or has too many elements."""
     try:
         return json_cut.elements(bytes(array), most, longest)
     except json_cut.TooManyError as error:
@@ -220,7 +220,7 @@ def elements(array: bytes | msgspec.Raw, most: int, longest: int, what: str, adv
 
 
 def line_of(thread: bytes, longest: int, what: str = "the thread") -> bytes:
-    """A JSON text as one line. Raises ProblemError where it is longer than a thread may be."""
+    """Converts a JSON text to one line. Raises ProblemError if it is longer than a thread may be."""
     if len(thread) > longest:
         raise too_large(f"{what} is longer than {longest} bytes: a thread is at most that long")
     return thread.replace(b"\n", b" ").replace(b"\r", b" ")

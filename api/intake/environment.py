@@ -1,4 +1,4 @@
-"""The environment that a grader is to run in, as a request names it."""
+"""Resolves the environment that a request specifies for a grader."""
 
 import re
 from typing import NamedTuple
@@ -13,23 +13,23 @@ _NAMED = re.compile(r"([a-z0-9][a-z0-9._-]{0,63})(?:@([1-9][0-9]{0,8}))?")
 
 
 class Chosen(NamedTuple):
-    """One build. `runs_text` says that some package of it may run code that a completion carries."""
+    """One build. `runs_text`: one of its packages may execute code from a completion."""
 
     use: EnvironmentUse
     runs_text: bool
 
     def settle(self, isolation: Isolation) -> Isolation:
-        """`auto` is `completion` where a package may run text; else the guest settles it, by the source."""
+        """Resolves `auto` to `completion` if a package may execute text; else the guest resolves it from the source."""
         return "completion" if isolation == "auto" and self.runs_text else isolation
 
 
 def choose(environments: Environments, project: str, named: str) -> Chosen | None:
-    """The build of `key` or `key@build`; None where nothing is named.
+    """Resolves `key` or `key@build` to a build; None for an empty name.
 
     Raises:
         NotFound: there is no such environment, or no such build.
         Conflict: the build is not ready.
-        ProblemError: this can be the name of none.
+        ProblemError: the name is malformed.
     """
     if not named:
         return None
@@ -41,5 +41,5 @@ def choose(environments: Environments, project: str, named: str) -> Chosen | Non
 
 
 def default_memory_mb(chosen: Chosen | None) -> int:
-    """What a grader may take that asks for nothing."""
+    """The memory limit of a grader that requests none."""
     return ENVIRONMENT_MEMORY_MB if chosen else MEMORY_MB

@@ -1,4 +1,4 @@
-"""Takes an order for feedback on the outcomes of a batch, and makes the batch that gives it."""
+"""Receives a request for feedback on the outcomes of a batch, and creates the batch that produces it."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -24,12 +24,12 @@ from storage.uploads import Upload
 
 NOTHING_TO_SAY = "nothing-to-say"
 INSTRUCTIONS_CHARACTERS = 4000
-_BYTES = 2 * bodies.MIB  # of labels, which take some eleven times as much memory once they are read
+_BYTES = 2 * bodies.MIB  # for labels, which take about eleven times as much memory when parsed
 
 
 class NewFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Feedback on the outcomes of a batch. `labels` are scores by the ids of threads (or their indices, where they have
-    none), the name of another grader of the batch or of scores recorded in it, or a field such as `metadata.label`.
+    """Feedback on the outcomes of a batch. `labels` are one of: scores by thread id, or by index for threads without an
+    id; another grader of the batch, or of scores recorded in it; a field such as `metadata.label`.
     """
 
     model: str
@@ -44,9 +44,9 @@ class NewFeedback(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
-    """Makes a batch of feedback.
+    """Creates a batch of feedback.
 
-    Raises ProblemError, or what Upload raises; nothing is left in the spool then.
+    Raises ProblemError, and what Upload raises. Nothing is left in the spool then.
     """
     if bodies.media_type(request) != "application/json":
         raise bodies.unsupported(request, "application/json")
@@ -62,7 +62,7 @@ async def take(arrival: Arrival, request: Request, batch_id: str) -> Batch:
 
 
 def _settled(services: Services, project: str, batch_id: str, new: NewFeedback) -> tuple[Batch, FeedbackOf]:
-    """The batch, and what is wanted on which of its graders."""
+    """Validates the request. Returns the batch, and the resolved parameters."""
     store = services.store
     batch = store.batches.get(project, batch_id)
     if batch.state not in ENDED:
@@ -123,7 +123,7 @@ def _begin(
 
 
 def _whole(store: Store, of: FeedbackOf, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The blocks. Raises Conflict where outcomes changed meanwhile, ProblemError where there are none."""
+    """Yields the blocks. Raises Conflict if outcomes changed meanwhile, and ProblemError if all blocks are empty."""
     before = store.batches.settled(of.batch)
     is_empty = True
     for block in blocks:

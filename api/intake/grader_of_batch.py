@@ -1,14 +1,15 @@
-"""Which grader of a batch is meant."""
+"""Resolves a grader of a batch."""
 
 from api.http.problems import invalid
 from gradebox.schemas import Batch
 
 
 def label_of(batch: Batch, named: str | None) -> str:
-    """The grader of this key, or `key@version`, as outcomes name it: one that scored the batch, or one of scores that
-    were recorded in it, for which the batch is to have its summary. Without a name, the only one that scored it.
+    """Returns the label of a grader in outcomes, from its key or `key@version`. It is one that scored the batch, or one
+    of scores recorded in it, which requires that `batch` has its summary. Without a name, it is the only grader that
+    scored the batch.
 
-    Raises ProblemError where the batch has no such grader, or more than one fit.
+    Raises ProblemError if no grader or more than one matches.
     """
     labels = [*map(str, batch.graders), *(one.grader for one in batch.recorded)]
     meant = labels[: len(batch.graders)] if named is None else labels

@@ -1,4 +1,4 @@
-"""Requests with an `Idempotency-Key`: sent twice, they are done once, and answered the same both times."""
+"""Requests with an `Idempotency-Key`: a repeated request runs once, and gets the same answer each time."""
 
 import re
 from typing import Annotated
@@ -16,7 +16,7 @@ _KEY = re.compile(r"[!-~]{1,255}")
 
 
 class Repeat:
-    """A request with an Idempotency-Key. Its body is hashed while it is read, to tell it from another request.
+    """A request with an Idempotency-Key. Its body is hashed while it is read, to distinguish it from other requests.
 
     The hash is not cryptographic: a collision could only mislead the holder of the API key that sends both bodies.
     """
@@ -28,12 +28,12 @@ class Repeat:
         self._hash = xxh3_128("\n".join(head).encode())
 
     def feed(self, piece: bytes | bytearray) -> None:
-        """Takes the next bytes of the body."""
+        """Hashes the next bytes of the body."""
         self._hash.update(piece)
 
     @property
     def once(self) -> Once:
-        """The request, as far as its body was read."""
+        """The request's identity, with the hash of the body read so far."""
         return once(*self._place, self._hash.digest(), self._keep_s)
 
 
@@ -59,4 +59,4 @@ async def _repeatable(
 
 
 Repeatable = Annotated[Repeat | None, Depends(_repeatable)]
-"""What the Idempotency-Key of a request says, or None where it has none. It comes behind what identifies the caller."""
+"""The repeatable request, or None without an Idempotency-Key. It depends on the caller being identified first."""

@@ -1,8 +1,8 @@
-"""Cuts texts of JSON into their members and elements. What is inside of them stays as it was sent, unparsed.
+"""Splits JSON texts into their members and elements, which stay as they were sent, unparsed.
 
-msgspec refuses a whole text for one half surrogate pair, such as an emoji that was cut in two leaves. They are legal
-JSON, and what they mean is for the sandbox to say. So a text that holds one is read as a copy of the same length in
-which every escape of a surrogate is one of another character, and its parts are cut out of the text that was sent.
+msgspec rejects a whole text for one unpaired surrogate, e.g. half of an emoji. These are legal JSON, and how to treat
+them is decided in the sandbox. So a text with surrogates is parsed as a copy of the same length in which each surrogate
+escape is replaced, and the parts are then cut out of the original text.
 """
 
 import json
@@ -11,8 +11,8 @@ from functools import cache
 
 import msgspec
 
-DEPTH = 201  # as deep as sandboxes read a thread
-FEW = 250_000  # parts, which may be held as objects before they are counted: some 20 MB
+DEPTH = 201  # the maximum depth of threads in sandboxes
+FEW = 250_000  # parts that may be held as objects before they are counted: about 20 MB
 
 _STRING = rb'"(?:[^"\\]++|\\.)*+"'
 _KEY = re.compile(rb"[ \t\r\n,]*+(" + _STRING + rb")[ \t\r\n]*+:[ \t\r\n]*+", re.DOTALL)
@@ -21,30 +21,30 @@ _BETWEEN = re.compile(rb"[ \t\r\n,]*+")
 
 
 class TooManyError(Exception):
-    """An array or an object has more parts than it may have, or one that is too long or too deep to be counted."""
+    """An array or an object has too many parts, or a part that is too long or too deep to be counted."""
 
 
 class TwiceError(Exception):
-    """An object has two members of one name, of which only one can be meant."""
+    """An object has two members with the same name."""
 
 
 def holds_surrogates(text: bytes) -> bool:
-    """Whether there may be an escape of a surrogate in it, half of a pair or not."""
+    """Whether the text may contain a surrogate escape, paired or not."""
     return b"\\ud" in text or b"\\uD" in text
 
 
 def masked(text: bytes) -> bytes:
-    """A text of the same length and structure that holds no surrogates. Its strings are others."""
+    """Returns a text of the same length and structure without surrogates. Its strings differ."""
     return text.replace(b"\\ud", b"\\ue").replace(b"\\uD", b"\\ue")
 
 
 def members(text: bytes, most: int = FEW) -> dict[str, bytes]:
-    """The members of an object, byte for byte as they were sent. Half a pair of surrogates in a name stays one.
+    """Returns the members of an object, byte for byte as they were sent. An unpaired surrogate in a name is kept.
 
     Raises:
         TooManyError: there are more than `most`.
         TwiceError: two have the same name.
-        msgspec.DecodeError: the text is no object.
+        msgspec.DecodeError: the text is not an object.
     """
     readable = masked(text)
     known = msgspec.json.decode(readable, type=dict[str, msgspec.Raw])
@@ -57,7 +57,7 @@ def members(text: bytes, most: int = FEW) -> dict[str, bytes]:
     while key := _KEY.match(readable, position):
         name, start = msgspec.json.decode(key[1], type=str), key.end()
         value = known.get(name)
-        # The value that is known is the last of its name. Where this is another one, the places would not fit.
+        # `known` has the last value of a repeated name. For an earlier one the positions would not match.
         if name in seen or value is None or not readable.startswith(value, start):
             raise TwiceError(name)
         seen.add(name)
@@ -70,13 +70,12 @@ def members(text: bytes, most: int = FEW) -> dict[str, bytes]:
 
 
 def elements(array: bytes, most: int, longest: int) -> list[bytes]:
-    """The elements of an array, byte for byte as they were sent. The text must be JSON, half pairs aside.
-
-    `longest` bounds how much of the text is looked at in one go.
+    """Returns the elements of an array, byte for byte as they were sent. The text must be JSON, except for unpaired
+    surrogates. `longest` bounds how much of the text is matched at a time.
 
     Raises:
         TooManyError: there are more than `most`.
-        msgspec.ValidationError: the text is no array.
+        msgspec.ValidationError: the text is not an array.
     """
     if array.count(b",") >= max(most, FEW) and array.lstrip()[:1] == b"[":
         _count(array, most, longest)
@@ -94,18 +93,18 @@ def elements(array: bytes, most: int, longest: int) -> list[bytes]:
 
 
 def _sent(array: bytes, parts: list[msgspec.Raw]) -> list[bytes]:
-    """The same elements of the text that was sent."""
+    """Cuts the same elements out of the original text."""
     found = []
     position = array.find(b"[") + 1
     for part in parts:
-        start = _BETWEEN.match(array, position).end()  # type: ignore[union-attr]  # it matches nothing, too
+        start = _BETWEEN.match(array, position).end()  # type: ignore[union-attr]  # it also matches an empty string
         position = start + memoryview(part).nbytes
         found.append(array[start:position])
     return found
 
 
 def _count(array: bytes, most: int, longest: int) -> None:
-    """Raises TooManyError, before there is an object for each element."""
+    """Raises TooManyError for a long array, without creating an object for each element."""
     element = _element()
     position = array.index(b"[") + 1
     for number in range(most):
@@ -120,7 +119,9 @@ def _count(array: bytes, most: int, longest: int) -> None:
 
 @cache
 def _element() -> re.Pattern[bytes]:
-    """One element of an array, with what ends it. Brackets are matched without going back, in one pass."""
+    """A pattern for one element of an array, with its delimiter. Nested brackets match in one pass, without
+    backtracking.
+    """
     inside = rb'(?:[^][{}"]++|' + _STRING + rb")*+"
     for _ in range(DEPTH):
         inside = rb'(?:[^][{}"]++|' + _STRING + rb"|[\[{]" + inside + rb"[\]}])*+"

@@ -1,4 +1,4 @@
-"""What budgets are made of, as requests have it."""
+"""The types of a budget's fields in requests."""
 
 from typing import Annotated
 

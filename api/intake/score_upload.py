@@ -1,4 +1,4 @@
-"""Scores that were given outside, as JSON lines: read, and brought to the threads of a batch that they are of."""
+"""Parses recorded scores from JSON lines, and assigns them to the threads of a batch."""
 
 from collections.abc import Iterable
 from operator import itemgetter
@@ -12,7 +12,7 @@ from sandbox import thread_ids
 from sandbox.limits import TEXT_BYTES
 from storage.blocks import lines_of
 
-MOST_SCORES = 100_000  # of one request
+MOST_SCORES = 100_000  # per request
 _NOTHING = "nothing was recorded"
 _TWO = 2
 
@@ -22,7 +22,7 @@ _Index = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Line(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A score of one thread, which is named by its id or its index."""
+    """A score of one thread, identified by its id or its index."""
 
     score: _Score
     id: Id | None = None
@@ -34,7 +34,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 
 def read(body: bytes) -> list[_Line]:
-    """The scores of a request. Raises ProblemError, with the number of the line, where one is none."""
+    """Parses the scores of a request. Raises ProblemError with the line number if one is invalid."""
     lines = body.rstrip(b" \t\r\n").split(b"\n", MOST_SCORES)
     if len(lines) > MOST_SCORES:
         raise too_large(f"one request records at most {MOST_SCORES} scores: send the rest in another")
@@ -55,11 +55,11 @@ def _line(number: int, line: bytes) -> _Line:
 
 
 def outcomes_of(scores: list[_Line], grader: str, count: int, threads: Iterable[bytes]) -> list[Outcome]:
-    """Outcomes of `grader`, a label, in the order of the batch's `count` threads, which come in blocks of whole lines:
-    each carries the id of its thread.
+    """Returns outcomes of `grader`, a label, in thread order. `count` is the number of the batch's threads; `threads`
+    are blocks of whole lines. Each outcome has the id of its thread.
 
     Raises:
-        ProblemError: a score is of no thread of the batch, or of one that another score is of.
+        ProblemError: a score matches no thread of the batch, or two match the same one.
     """
     there = _Threads(scores, threads)
     lines: dict[int, tuple[int, _Line]] = {}
@@ -75,7 +75,7 @@ def outcomes_of(scores: list[_Line], grader: str, count: int, threads: Iterable[
 
 
 class _Threads:
-    """The threads that scores name: the id of each, by its index, and the first two indices of each id."""
+    """The threads that scores refer to: the id for each index, and the first two indices for each id."""
 
     def __init__(self, scores: Iterable[_Line], threads: Iterable[bytes]) -> None:
         by_id = {one.id for one in scores if one.id is not None}

@@ -1,4 +1,4 @@
-"""Has a source proved, in whichever form it was sent."""
+"""Receives a source in any form, and proves it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from sandbox.limits import MAX_MEMORY_MB, MAX_TIMEOUT_S, MIN_MEMORY_MB
 from sandbox.source_bytes import from_bytes
 from storage.grader_content import CONFIG_BYTES
 
-FILE_BYTES = bodies.MIB  # more than any source: what is over 64 KiB still gets a report, not only a refusal
+FILE_BYTES = bodies.MIB  # more than any source, so that a source over 64 KiB still gets a report
 _TOO_LONG = f"a source is at most {SOURCE_BYTES} bytes long"
 
 Key = Annotated[str, msgspec.Meta(pattern=KEY_PATTERN)]
@@ -36,9 +36,9 @@ _T = TypeVar("_T", bound="Options")
 
 
 class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a source is to run under. Seconds and MiB; None stands for the default, or for what it was before.
+    """The options of a source. Seconds and MiB; None means the default, or the value of the previous version.
 
-    `source` and `threads` are here because a JSON body holds them too; `Sent` has them in every case.
+    `source` and `threads` are included because they are fields of a JSON body. `Sent` has them for each form.
     """
 
     source: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
@@ -49,9 +49,9 @@ class Options(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     environment: Annotated[str, msgspec.Meta(max_length=80)] | None = None
     """`key` or `key@build`; empty for none."""
     ask: Literal["stand-in"] | None = None
-    """Whether the smallest replies that fit stand in for what the grader asks in the test run."""
+    """Whether generated minimal replies answer the grader's asks in the test run."""
     kind: WrittenKind | Literal["custom"] | None = None
-    """The source is written by this kind's `config`, and is not sent; a `custom` has none."""
+    """The kind whose `config` generates the source, which is then not sent; a `custom` has none."""
     config: msgspec.Raw = msgspec.field(default_factory=msgspec.Raw)
 
 
@@ -63,34 +63,34 @@ class Sent:
     is_json: bool = False
     threads: list[bytes] | None = None
     are_kept: bool = False
-    """Whether the threads are those that stay with the grader, and were not sent now."""
+    """Whether the threads are those stored with the grader."""
     kind: Kind = "function"
     config: dict[str, Any] | None = None
-    """What the source was written from, where it is no function."""
+    """The settings that the source was generated from, if it is not a function."""
     is_newest: bool = False
-    """Whether none was sent, and that of the newest version is meant."""
+    """Whether no source was sent, and the newest version's is to be used."""
 
     def or_newest(self, newest: Version) -> "Sent":
-        """With the source, kind and settings of a grader's newest version, where no source was sent."""
+        """Returns a copy with the source, kind and settings of a grader's newest version, if no source was sent."""
         if not self.is_newest:
             return self
         source = newest.source.encode("utf-8", "surrogatepass")
         return replace(self, source=source, is_json=False, kind=newest.kind, config=newest.config)
 
     def or_kept(self, kept: list[bytes]) -> "Sent":
-        """With the threads that stay with a grader, where none were sent."""
+        """Returns a copy with the threads stored with a grader, if none were sent."""
         return self if self.threads is not None or not kept else replace(self, threads=kept, are_kept=True)
 
     def text(self) -> str:
-        """The source. Raises SourceRefused."""
+        """The decoded source. Raises SourceRefused."""
         return sources.from_json(self.source) if self.is_json else from_bytes(self.source)
 
 
 async def receive(request: Request, options: type[_T], *, may_lack: bool = False) -> tuple[Sent, _T]:
-    """The source and its options, from a JSON body, a form with a file, or a source file with a query. With `may_lack`,
-    a JSON body need not have a source: that of the grader's newest version is meant.
+    """Reads a source and its options from a JSON body, a form with a file, or a source file with a query. With
+    `may_lack`, a JSON body may omit the source, and the grader's newest version is used.
 
-    Raises ProblemError where the request is none of these, or over a limit.
+    Raises ProblemError if the request has none of these forms, or exceeds a limit.
     """
     kind = bodies.media_type(request)
     if request.query_params and kind in ("application/json", "multipart/form-data"):
@@ -126,7 +126,7 @@ def _read(body: bytes, options: type[_T], longest: int, may_lack: bool) -> tuple
 
 
 def _custom(options: Options) -> Sent:
-    """A grader whose scores come from outside: there is nothing to run."""
+    """A grader whose scores are recorded: there is nothing to run."""
     ran = (options.isolation, options.timeout_s, options.memory_mb, options.environment, options.ask)
     sent = (bytes(options.source), bytes(options.config), bytes(options.threads))
     if any(one is not None for one in ran) or any(one not in (b"", b"null", b"{}") for one in sent):
@@ -138,7 +138,7 @@ def _custom(options: Options) -> Sent:
 
 
 def written(kind: WrittenKind, config: Mapping[str, Any]) -> Sent:
-    """The source of a grader of this kind. Raises ProblemError where the config is none of its own."""
+    """Generates the source of a grader of this kind. Raises ProblemError if the config is invalid for the kind."""
     try:
         text = source_of(kind, config)
         return Sent(text.encode("utf-8", "surrogatepass"), kind=kind, config=settled(kind, config))
@@ -184,7 +184,7 @@ def prove(
     environment: Chosen | None = None,
     answering: ProjectAnswering | None = None,
 ) -> Report:
-    """The five checks. Raises SourceRefused where the source never gets to a sandbox, and what `Pool.prove` raises."""
+    """Runs the five checks. Raises SourceRefused if the source cannot be run at all, and what `Pool.prove` raises."""
     source = GraderSource(
         sent.text(),
         environment.settle(isolation) if environment else isolation,

@@ -1,4 +1,4 @@
-"""A grader's source as a JSON body carries it."""
+"""Decodes a grader's source from a JSON body."""
 
 import msgspec
 
@@ -8,11 +8,11 @@ from sandbox.source_bytes import SourceRefused, from_bytes
 
 
 def from_json(raw: bytes, most_bytes: int = SOURCE_BYTES) -> str:
-    """The string `source` of a JSON body, as it stands there; at most so many bytes.
+    """Decodes the raw JSON string `source` of a body; at most `most_bytes` of text.
 
     Raises:
-        SourceRefused: it can be no source.
-        ProblemError: it is no string.
+        SourceRefused: it is not UTF-8, or not a valid source.
+        ProblemError: it is not a string.
     """
     try:
         text = msgspec.json.decode(raw, type=str)

@@ -1,14 +1,14 @@
-"""Statistics over outcomes, computed by a program of their own.
+"""Statistics over outcomes, computed in a separate program.
 
-    process.py     runs the program: what goes in, and its bounds
+    process.py     runs the program with its limits and input
     program.py     the program: reads a job and streams of lines, prints JSON
-    lines.py       what goes through its standard input
-    jobs.py        what it is asked to do
-    *_job.py       the jobs: a summary, a comparison, an agreement
+    lines.py       the format of its standard input
+    jobs.py        its jobs
+    *_job.py       the implementations: a summary, a comparison, an agreement
     bootstrap.py   confidence intervals, by SciPy
     summaries.py   summaries of batches with their intervals
 
-SciPy takes 80 MB of memory when it is imported, and computing with many outcomes holds the interpreter for seconds: in
-the API's process, every request would wait for that. And what tenants sent is parsed where nothing but the program can
-be lost. So no other process imports SciPy, and the program ends after each job.
+Importing SciPy takes 80 MB of memory, and computing with many outcomes holds the interpreter for seconds, during which
+every request in the API process would wait. The program also parses tenants' data, and a crash loses nothing but the
+program. So no other process imports SciPy, and the program exits after each job.
 """

@@ -22,7 +22,7 @@ _QUARTERS = 4
 
 
 class _Rows(NamedTuple):
-    """An entry for each thread; NaN where there is none."""
+    """One entry per thread; NaN if there is no value."""
 
     scores: Array
     labels: Array
@@ -31,7 +31,7 @@ class _Rows(NamedTuple):
 
 
 def run(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> Agreement:
-    """What the grader's scores say beside the labels."""
+    """Compares the grader's scores with the labels."""
     rows = _read(job, outcomes, threads)
     has_score, has_label = ~np.isnan(rows.scores), ~np.isnan(rows.labels)
     both = has_score & has_label
@@ -66,7 +66,7 @@ def _decided(scores: Array, threshold: float | None) -> Array:
 
 
 def categorical(labels: Array, scores: Array, resamples: int) -> dict[str, Any]:
-    """What is counted by value; nothing where there are many values, or no rows."""
+    """Statistics by value; empty if there are more than MOST_VALUES values, or no rows."""
     values = np.unique(np.concatenate([labels, scores]))
     if not 0 < len(values) <= MOST_VALUES:
         none = ("accuracy", "accuracy_interval", "kappa", "precision", "recall")
@@ -102,7 +102,7 @@ def _share(part: int, whole: int) -> float | None:
 
 
 def correlation(one: Array, other: Array) -> Correlation:
-    """Spearman's, by SciPy."""
+    """Spearman's rank correlation, by SciPy. None if there are fewer than three pairs, or one side is constant."""
     if len(one) < 3 or one.min() == one.max() or other.min() == other.max():
         return Correlation(count=len(one), value=None, p_value=None)
     from scipy.stats import spearmanr
@@ -156,14 +156,14 @@ def _read(job: AgreementJob, outcomes: Iterable[bytes], threads: Iterable[bytes]
 
 
 def _bias(outcome: Line) -> bool | None:
-    """Whether a judge decided otherwise in the other order; None where it did not ask in both."""
+    """Whether a judge decided differently in the other order; None if it was not asked in both orders."""
     bias = (outcome.details or {}).get("positional_bias")
     detected = bias.get("detected") if isinstance(bias, dict) else None
     return detected if isinstance(detected, bool) else None
 
 
 def _of_threads(threads: Iterable[bytes], label: str) -> "tuple[array[float], array[float]]":
-    """How long each completion is, and where labels are metadata, each label."""
+    """The length of each completion and, if the labels are metadata, each label."""
     path = label.removeprefix(METADATA).split(".") if label.startswith(METADATA) else None
     lengths, labels = array("d"), array("d")
     for line in threads:
@@ -175,10 +175,10 @@ def _of_threads(threads: Iterable[bytes], label: str) -> "tuple[array[float], ar
 
 
 def _looked_at(line: bytes) -> tuple[float, dict[str, Any]]:
-    """The length of the completion, NaN where there is none, and the metadata. What is no thread has neither."""
+    """The length of the completion, or NaN if there is none, and the metadata. An invalid thread has neither."""
     try:
         turns, metadata, _ = thread_forms.read(value_of(line), keep_unknown=True)
-    except (ValueError, RecursionError):  # it became an outcome of kind `bad_input`
+    except (ValueError, RecursionError):  # it results in an outcome of kind `bad_input`
         return NO_SCORE, {}
     if not turns or turns[-1][0] != "assistant":
         return NO_SCORE, metadata

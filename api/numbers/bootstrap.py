@@ -1,4 +1,4 @@
-"""Confidence intervals of means by bootstrap, as unitxt computes them. Only the program imports SciPy."""
+"""Confidence intervals of means by bootstrap, computed as unitxt does. Only the program imports SciPy."""
 
 import warnings
 
@@ -10,11 +10,11 @@ from gradebox.schemas import Interval
 from storage.normal_interval import LEVEL, normal
 
 _SEED = 42
-_TOGETHER = 100  # resamples: the numbers are the same for any, and the memory grows with it
+_TOGETHER = 100  # resamples at a time: does not change the result, and memory grows with it
 
 
 def bounds(scores: Array, resamples: int) -> tuple[float, float] | None:
-    """BCa, by SciPy. None of one score, of equal scores, and where a bound is no finite number."""
+    """BCa bounds, by SciPy. None for a single score, for equal scores, and if a bound is not finite."""
     if len(scores) < 2 or scores.min() == scores.max():
         return None
     from scipy.stats import DegenerateDataWarning, bootstrap
@@ -35,8 +35,8 @@ def bounds(scores: Array, resamples: int) -> tuple[float, float] | None:
 
 
 def interval(scores: Array, resamples: int) -> Interval | None:
-    """Of a mean: by bootstrap where there are few scores and resamples are wanted, else a normal one. None of one
-    score, and of equal scores.
+    """The interval of a mean: by bootstrap for few scores if `resamples` > 0, else a normal one. None for a single
+    score and for equal scores.
     """
     if len(scores) < 2 or scores.min() == scores.max():
         return None

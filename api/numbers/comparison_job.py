@@ -1,4 +1,4 @@
-"""Compares the scores that the same rows have in two batches."""
+"""Compares the scores of the same rows in two batches."""
 
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -17,7 +17,7 @@ _Key = str | int | tuple[str | int, int]
 
 
 class _Pairs:
-    """Which rows of two columns belong together, by position in each, in the order of a."""
+    """The rows of two columns that belong together, as positions in each column, in the order of a."""
 
     def __init__(self, a: OutcomeColumn, b: OutcomeColumn) -> None:
         has_ids = all(any(one is not None for one in column.ids) for column in (a, b))
@@ -34,7 +34,7 @@ def _numbers(indices: Positions) -> dict[_Key, int]:
 
 
 def _keys(ids: Sequence[str | int | None]) -> dict[_Key, int]:
-    """The position of each id; of the second row with the same id that of `(id, 1)`, and so on."""
+    """Maps each id to its position. The second row with the same id gets the key `(id, 1)`, and so on."""
     seen: dict[str | int, int] = {}
     keys: dict[_Key, int] = {}
     for position, one in enumerate(ids):
@@ -46,7 +46,7 @@ def _keys(ids: Sequence[str | int | None]) -> dict[_Key, int]:
 
 
 def run(job: ComparisonJob, a: OutcomeColumn, b: OutcomeColumn) -> Comparison:
-    """What the columns of both sides say."""
+    """Compares the columns of both sides."""
     pairs = _Pairs(a, b)
     of_a, of_b = a.scores[pairs.a], b.scores[pairs.b]
     has_a, has_b = ~np.isnan(of_a), ~np.isnan(of_b)

@@ -1,4 +1,4 @@
-"""Errors that say the same, counted together."""
+"""Groups errors with the same message, apart from numbers and quoted text."""
 
 import re
 from collections import Counter
@@ -9,14 +9,14 @@ import msgspec
 from gradebox.outcome_table import TEXT_CHARACTERS, ErrorGroup, ErrorGroups, KindGroups
 
 GROUPS = 50
-"""Of a kind, that are told."""
+"""The groups of a kind that are returned."""
 INDICES = 5
-_COUNTED = 10_000  # groups of a kind: errors of further ones are others
-_LOOKED_AT = 500  # characters of a message
-_TIME_S = 20.0  # for all messages: what comes later is among the others, unless its group is known
-_REMEMBERED = 20_000  # messages whose group is known
+_COUNTED = 10_000  # groups per kind: errors of further groups only count as others
+_LOOKED_AT = 500  # characters of a message that are compared
+_TIME_S = 20.0  # for all messages: later errors count as others, unless their group is cached
+_REMEMBERED = 20_000  # messages whose group is cached
 
-_LINE_CHARACTERS = 20  # that the line of the source takes at the end of a message
+_LINE_CHARACTERS = 20  # the most characters of the line number at the end of a message
 _LINE = re.compile(r" \(line (\d{1,9})\)$")
 _VARIES = re.compile(
     r"""(?<!\w)'[^'\n]*'(?!\w) | (?<!\w)"[^"\n]*"(?!\w)"""
@@ -35,7 +35,7 @@ class _Group:
 
 
 class ErrorCounter:
-    """Counts the errors of one grader, for so many seconds of looking at messages."""
+    """Counts the errors of one grader, and spends at most `time_s` on grouping messages."""
 
     def __init__(self, grader: str, time_s: float = _TIME_S) -> None:
         self._grader = grader
@@ -71,7 +71,7 @@ class ErrorCounter:
         return found
 
     def pack(self) -> bytes:
-        """The groups as the API answers them."""
+        """The groups in the form that the API returns."""
         kinds = [self._kind(kind, count) for kind, count in self._counts.most_common()]
         return msgspec.json.encode(ErrorGroups(self._grader, self._counts.total(), kinds))
 
@@ -79,11 +79,11 @@ class ErrorCounter:
         largest = sorted(self._groups[kind].items(), key=lambda item: -item[1].count)[:GROUPS]
         groups = [ErrorGroup(message, line, one.count, one.example, one.indices) for (message, line), one in largest]
         told = sum(one.count for one in groups)
-        return KindGroups(kind, count, groups, count - told)  # type: ignore[arg-type]  # it was read as one of them
+        return KindGroups(kind, count, groups, count - told)  # type: ignore[arg-type]  # validated when it was read
 
 
 def group_of(message: str) -> Key:
-    """What a message says without its numbers and what it quotes, and the line of the source that it names."""
+    """The message without its numbers and quoted text, and the source line it names."""
     end = message[-_LINE_CHARACTERS:]
     where = _LINE.search(end)
     said = message if where is None else message[: len(message) - len(end) + where.start()]

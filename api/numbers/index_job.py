@@ -1,4 +1,4 @@
-"""Makes the index of one grader's outcomes, of which pages of the table are read."""
+"""Creates the index of one grader's outcomes, from which pages of the table are read."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -13,7 +13,7 @@ from api.numbers.outcome_column import NO_SCORE, Array
 from storage.index_file import FIRST_BUCKET, KINDS, MOST_BUCKETS, Bucket, Head
 
 _QUANTILES = MOST_BUCKETS // 2
-_HEAVY = 4 / MOST_BUCKETS  # the share of all scores from which one value has a bucket of its own
+_HEAVY = 4 / MOST_BUCKETS  # a value with this share of all scores gets a bucket of its own
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -34,7 +34,7 @@ _decode_lines = msgspec.json.Decoder(_Line).decode_lines
 
 
 def run(job: IndexJob, outcomes: Iterable[bytes], threads: Iterable[bytes]) -> bytes:
-    """The index as a file. Raises ValueError where a stream has more or fewer lines than the chunks."""
+    """Returns the index file's content. Raises ValueError if a stream has more or fewer lines than the chunks."""
     scores, run_ms, ends = array("d"), array("d"), []
     kinds: dict[int, str] = {}
     errors = ErrorCounter(job.grader)
@@ -57,7 +57,7 @@ def _line_ends(block: bytes) -> Numbers:
 
 
 def _places(lengths: Iterable[Numbers], chunks: Sequence[int]) -> Numbers:
-    """Where each line ends in its chunk."""
+    """The end of each line in its chunk."""
     ends = np.cumsum(np.concatenate([np.zeros(0, dtype=np.int64), *lengths]))
     lines = np.array(chunks, dtype=np.int64)
     if len(ends) != lines.sum():
@@ -74,7 +74,7 @@ def _file(scores: Array, run_ms: Array, kinds: dict[int, str], places: Numbers, 
     classes = np.full(rows, numbers["not_applicable"], dtype=np.uint8)
     for row, kind in kinds.items():
         classes[row] = numbers[kind]
-    order = np.argsort(scores, kind="stable")  # NaN comes last
+    order = np.argsort(scores, kind="stable")  # NaN sorts last
     scored = rows - int(np.isnan(scores).sum())
     order = order[:scored]
     ascending = scores[order]
@@ -99,8 +99,8 @@ def _file(scores: Array, run_ms: Array, kinds: dict[int, str], places: Numbers, 
 
 
 def bucket_starts(ascending: Array) -> Numbers:
-    """Where the buckets of scores begin: equal ones are in one. Each value has its own where there are few; else none
-    but those of a single value has many.
+    """The first positions of the buckets of scores. Equal scores share a bucket. If there are few distinct values, each
+    has a bucket; else no bucket is large, except one of a single value.
     """
     changes = np.flatnonzero(ascending[1:] != ascending[:-1]) + 1
     distinct: Numbers = np.concatenate([np.zeros(min(len(ascending), 1), dtype=np.int64), changes])

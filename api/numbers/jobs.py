@@ -1,4 +1,4 @@
-"""What the program is asked to do."""
+"""The jobs of the program."""
 
 from typing import TypeAlias
 
@@ -7,17 +7,16 @@ import msgspec
 from gradebox.outcome import Spent
 
 OUT_OF_MEMORY = 9
-"""The exit code of the program where its memory did not suffice."""
+"""The exit code of the program when it runs out of memory."""
 MOST_SCORES = 10_000
-"""Of more, an interval is a normal one: the jackknife of BCa takes time that grows with the square."""
-"""What a label begins with that is a field of the threads."""
+"""The most scores for a bootstrap interval. With more it is a normal one: BCa's jackknife takes quadratic time."""
 
 
 class SummaryJob(msgspec.Struct, tag="summary"):
-    """Bounds of the mean of each grader's scores, by bootstrap. Its stream is the outcomes of a batch."""
+    """Computes bootstrap bounds for the mean of each grader's scores. The stream holds the outcomes of a batch."""
 
     graders: list[str]
-    """Labels such as `exact@1`. The result has as many entries; None for a grader that has no interval."""
+    """Labels such as `exact@1`. The result has an entry for each; None for a grader that has no interval."""
     resamples: int
 
 
@@ -30,7 +29,7 @@ class Side(msgspec.Struct):
 
 
 class ComparisonJob(msgspec.Struct, tag="comparison"):
-    """Its streams are the outcomes of both batches. The result is a `Comparison`."""
+    """Compares two batches. The streams hold the outcomes of both. The result is a `Comparison`."""
 
     a: Side
     b: Side
@@ -40,10 +39,11 @@ class ComparisonJob(msgspec.Struct, tag="comparison"):
 
 
 class AgreementJob(msgspec.Struct, tag="agreement"):
-    """Its streams are the outcomes and the threads of the batch. The result is an `Agreement`.
+    """Compares a grader with labels. The streams hold the outcomes and the threads of the batch. The result is an
+    `Agreement`.
 
     Attributes:
-        label: another grader of the batch, or `metadata.` and the name of a field, and of a field in it.
+        label: another grader of the batch, or `metadata.` and a path of field names.
     """
 
     of: Side
@@ -53,12 +53,12 @@ class AgreementJob(msgspec.Struct, tag="agreement"):
 
 
 class IndexJob(msgspec.Struct, tag="index"):
-    """Its streams are the outcomes of one grader, and their threads. The result is the file that
-    `storage/index_file.py` describes.
+    """Creates an index. The streams hold the outcomes of one grader, and their threads. The result is the file
+    described in `storage/index_file.py`.
 
     Attributes:
         grader: a label such as `exact@1`.
-        chunks: how many lines each chunk has, of both streams.
+        chunks: the number of lines of each chunk, which is the same in both streams.
     """
 
     grader: str
@@ -66,12 +66,13 @@ class IndexJob(msgspec.Struct, tag="index"):
 
 
 class SearchJob(msgspec.Struct, tag="search"):
-    """Its streams are, of each chunk, the outcomes of one grader and the threads. The result is a `TextFound`.
+    """Searches for a text. For each chunk there are two streams: the outcomes of one grader, and the threads. The
+    result is a `TextFound`.
 
     Attributes:
-        text: looked for without regard to case.
-        chunks: how many lines each chunk has.
-        time_s: after which the search ends.
+        text: the text to find, ignoring case.
+        chunks: the number of lines of each chunk.
+        time_s: the time after which the search ends.
     """
 
     text: str
@@ -80,11 +81,11 @@ class SearchJob(msgspec.Struct, tag="search"):
 
 
 class TextFound(msgspec.Struct):
-    """The rows whose texts hold a text, ascending.
+    """The rows that contain a text, ascending.
 
     Attributes:
-        searched: how many rows were looked at.
-        is_cut: whether those are not all.
+        searched: the number of rows that were searched.
+        is_cut: whether `rows` may be incomplete.
     """
 
     rows: list[int]

@@ -1,4 +1,4 @@
-"""What goes through the standard input of the program: a job as JSON, then streams of lines, cut into frames."""
+"""The format of the program's standard input: a job as JSON, then streams of lines, divided into frames."""
 
 import struct
 from collections.abc import Iterable, Iterator
@@ -14,7 +14,7 @@ _decoder: msgspec.json.Decoder[Job] = msgspec.json.Decoder(Job)
 
 
 def write(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None:
-    """Blocks need not end where lines end."""
+    """Writes a job and its streams. The blocks of a stream need not end at line ends."""
     _write_frame(file, msgspec.json.encode(job))
     for stream in streams:
         for block in stream:
@@ -25,12 +25,12 @@ def write(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None
 
 
 def read_job(file: IO[bytes]) -> Job:
-    """The job, which comes first."""
+    """Reads the job, which comes first."""
     return _decoder.decode(_frame(file))
 
 
 def read_blocks(file: IO[bytes]) -> Iterator[bytes]:
-    """The next stream in blocks of whole lines, each with its end. It must be read to its end before the next one."""
+    """Yields the next stream in blocks of whole lines with line ends. Read it to its end before the next one."""
     rest: list[bytes] = []
     while block := _frame(file):
         whole, end, after = block.rpartition(b"\n")
@@ -44,7 +44,7 @@ def read_blocks(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of the next stream, without their ends. It must be read to its end before the next one."""
+    """Yields the lines of the next stream, without line ends. Read it to its end before the next one."""
     return lines_of(iter(lambda: _frame(file), b""))
 
 

@@ -1,4 +1,4 @@
-"""The outcomes of one grader of a batch, as the program holds them: few bytes each."""
+"""The outcomes of one grader of a batch, stored in few bytes each."""
 
 from array import array
 from collections import Counter
@@ -13,13 +13,13 @@ NO_SCORE = float("nan")
 
 
 class Error(msgspec.Struct):
-    """As much of an error as is counted."""
+    """The field of an error that is counted."""
 
     kind: str
 
 
 class Line(msgspec.Struct):
-    """As much of an outcome as is looked at."""
+    """The fields of an outcome that are used."""
 
     index: int
     grader: str
@@ -33,7 +33,7 @@ decode = msgspec.json.Decoder(Line).decode
 
 
 class OutcomeColumn:
-    """Outcomes in the order of their threads. A score is NaN where there is none."""
+    """Outcomes in the order of their threads. A missing score is NaN."""
 
     def __init__(self) -> None:
         self._scores = array("d")
@@ -51,17 +51,17 @@ class OutcomeColumn:
 
     @property
     def scores(self) -> Array:
-        """In the order of the threads."""
+        """The scores in the order of the threads."""
         return np.array(self._scores)
 
     @property
     def indices(self) -> np.ndarray[Any, np.dtype[np.int64]]:
-        """Of the threads, ascending."""
+        """The indices of the threads, ascending."""
         return np.array(self._indices, dtype=np.int64)
 
 
 def read(outcomes: Iterable[bytes], grader: str) -> OutcomeColumn:
-    """What the lines hold of one grader."""
+    """Reads the outcomes of one grader from lines."""
     column = OutcomeColumn()
     for line in outcomes:
         outcome = decode(line)
@@ -71,11 +71,11 @@ def read(outcomes: Iterable[bytes], grader: str) -> OutcomeColumn:
 
 
 def finite(value: float) -> float | None:
-    """None where it is no number, or overflowed: JSON has neither."""
+    """None if the value is NaN or infinite, which JSON cannot represent."""
     return float(value) if np.isfinite(value) else None
 
 
 def mean_of(scores: Array) -> float | None:
-    """None where there are none, and where it overflows."""
+    """The mean; None if there are no scores, and if it overflows."""
     with np.errstate(all="ignore"):
         return finite(scores.mean()) if len(scores) else None

@@ -1,4 +1,4 @@
-"""Counts pairs of numbers by both, as a map of them is drawn."""
+"""Counts pairs of numbers in a two-dimensional grid, for a heat map."""
 
 import numpy as np
 
@@ -9,7 +9,9 @@ PARTS = 10
 
 
 def pair_counts(a: Array, b: Array) -> PairCounts | None:
-    """Both ranges in ten parts of equal width; None where all are equal, or lie further apart than a float tells."""
+    """Divides the common range of both into ten bins of equal width. None if all are equal, or the range overflows a
+    float.
+    """
     if not len(a):
         return None
     low, high = float(min(a.min(), b.min())), float(max(a.max(), b.max()))

@@ -1,4 +1,4 @@
-"""Runs the program that computes statistics, within bounds."""
+"""Runs the program that computes statistics, within limits."""
 
 import os
 import subprocess
@@ -18,16 +18,16 @@ from api.numbers.jobs import OUT_OF_MEMORY, Job
 from sandbox.errors import InfrastructureError, Stopped
 
 TIME_S = 60.0
-_COMMAND = [sys.executable, "-P", "-m", "api.numbers.program"]  # -P: the working folder is no place for our modules
-_TOLD = 2000  # bytes of what a program that failed wrote last
+_COMMAND = [sys.executable, "-P", "-m", "api.numbers.program"]  # -P: do not import modules from the working folder
+_TOLD = 2000  # bytes of the end of a failed program's stderr that are reported
 _LOOK_S = 0.2
 
 IsGone: TypeAlias = Callable[[], bool]
-"""Whether nobody waits for the result any more. Any thread may call it."""
+"""Whether the caller no longer waits for the result. Any thread may call it."""
 
 
 def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: float = TIME_S) -> bytes:
-    """What the program prints for a job and its streams of lines. Raises as `run_into` does."""
+    """Returns what the program prints for a job and its streams of lines. Raises as `run_into` does."""
     with TemporaryFile() as result:
         run_into(result, job, streams, is_gone, time_s)
         result.seek(0)
@@ -37,12 +37,12 @@ def run(job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: f
 def run_into(
     result: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]], is_gone: IsGone, time_s: float = TIME_S
 ) -> None:
-    """Runs the program, with `result` as its standard output. The streams are passed on block by block.
+    """Runs the program with `result` as its standard output. The streams are forwarded block by block.
 
     Raises:
-        ProblemError: it takes more than a minute, or more than 2 GiB of memory.
-        Stopped: nobody waits any more.
-        InfrastructureError: the program could not do its work.
+        ProblemError: it takes more than `time_s`, or more than 2 GiB of memory.
+        Stopped: the caller no longer waits.
+        InfrastructureError: the program failed.
     """
     with (
         TemporaryFile() as errors,
@@ -56,7 +56,7 @@ def run_into(
             code = process.wait()
         finally:
             watchdog.stop()
-            process.kill()  # nothing where it has ended
+            process.kill()  # no effect if it has exited
         if code != 0 and watchdog.found == "gone":
             raise Stopped("nobody waits for the statistics any more")
         if code != 0 and watchdog.found == "late":
@@ -69,7 +69,7 @@ def run_into(
 
 
 class _Watchdog(Thread):
-    """Ends the program when its time is over (`found` is `late`) or its caller is gone (`gone`)."""
+    """Kills the program at its deadline (`found` is `late`) or when its caller is gone (`gone`)."""
 
     def __init__(self, process: subprocess.Popen[bytes], is_gone: IsGone, time_s: float) -> None:
         super().__init__(name="statistics-watchdog")
@@ -90,18 +90,18 @@ class _Watchdog(Thread):
                 return
 
     def stop(self) -> None:
-        """Waits for its end: it kills nothing after that."""
+        """Stops the thread and joins it, after which it kills nothing."""
         self._is_over.set()
         self.join()
 
 
 def _send(file: IO[bytes], job: Job, streams: Iterable[Iterable[bytes]]) -> None:
-    with suppress(BrokenPipeError), file:  # it has ended: its exit code says why
+    with suppress(BrokenPipeError), file:  # the program has exited, and its exit code gives the reason
         lines.write(file, job, streams)
 
 
 def _environment() -> dict[str, str]:
-    """Where our modules are, and nothing that is secret."""
+    """The path of our modules, and no secrets."""
     path = [str(Path(api.__file__).resolve().parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
-    # Each thread of NumPy's takes its share of the memory, used or not.
+    # Each NumPy thread reserves its share of the memory limit, whether used or not.
     return {"PYTHONPATH": os.pathsep.join(path), "OPENBLAS_NUM_THREADS": "1"}

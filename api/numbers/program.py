@@ -1,6 +1,6 @@
-"""Run as a program: reads a job and streams of lines from standard input, and prints its result: JSON, or an index.
+"""The program: reads a job and streams of lines from standard input, and prints the result as JSON, or an index.
 
-Each job imports what it needs itself: a page waits for this program, and most of its time is imports.
+Each job has its own imports: a page of the table waits for this program, and most of its time is spent on imports.
 """
 
 import os
@@ -12,11 +12,11 @@ from api.numbers.jobs import OUT_OF_MEMORY, AgreementJob, ComparisonJob, IndexJo
 from api.numbers.lines import read_blocks, read_job, read_lines
 
 _MEMORY_BYTES = 2 << 30
-_TIME_S = 90  # of processor time; the caller waits for less
+_TIME_S = 90  # of CPU time; the caller's timeout is shorter
 
 
 def result(file: IO[bytes]) -> bytes:
-    """The result of the job in the file, as bytes."""
+    """Runs the job in the file and returns its result."""
     job = read_job(file)
     match job:
         case SummaryJob():
@@ -43,10 +43,10 @@ def result(file: IO[bytes]) -> bytes:
 
 
 def main() -> int:
-    """Returns the exit code."""
+    """Runs the job on standard input. Returns the exit code."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (_TIME_S, _TIME_S))
-    os.nice(5)  # who waits for a score goes first
+    os.nice(5)  # requests that wait for a score have priority
     try:
         found = result(sys.stdin.buffer)
     except MemoryError:

@@ -1,4 +1,4 @@
-"""Looks for a text in what graders said and in completions, within a time."""
+"""Searches the graders' texts and the completions for a text, within a time limit."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from api.numbers.jobs import SearchJob, TextFound
 from api.table.completions import completions
 
 MOST_FOUND = 10_000
-# What JSON may write in another way: quotes, backslashes, slashes, what is no ASCII. What it escapes begins with \u.
+# Characters that JSON never escapes: not quotes, backslashes, slashes or non-ASCII. Escapes begin with \u.
 _PLAIN = re.compile(rb"[ !#-.0-\[\]-~]+")
 
 
@@ -28,7 +28,7 @@ _decode = msgspec.json.Decoder(_Line).decode
 
 
 class _Needle:
-    """What is looked for: first in lines as they are, and in their texts where it may be."""
+    """The text to find. It is first searched in raw lines, and then in the decoded texts of the lines that match."""
 
     def __init__(self, text: str) -> None:
         self._text = text.lower()
@@ -36,16 +36,16 @@ class _Needle:
         self._run = max(runs, key=len, default=b"")
 
     def may_be_in(self, line: bytes) -> bool:
-        """Whether it has to be looked at: it may hold the text."""
+        """Whether the line may contain the text and has to be decoded."""
         return self._run in line.lower() or b"\\u" in line
 
     def is_in(self, text: str | None) -> bool:
-        """Whether a text holds it."""
+        """Whether a decoded text contains it."""
         return text is not None and self._text in text.lower()
 
 
 def run(job: SearchJob, streams: Iterator[Iterator[bytes]]) -> bytes:
-    """The rows that hold the text in a reason, a message or a completion."""
+    """Finds the rows that contain the text in a reason, a message or a completion."""
     needle, ends = _Needle(job.text), monotonic() + job.time_s
     found: list[int] = []
     first = 0
@@ -62,7 +62,7 @@ def run(job: SearchJob, streams: Iterator[Iterator[bytes]]) -> bytes:
 
 
 def _matches(needle: _Needle, blocks: Iterator[bytes], is_in: Callable[[_Needle, bytes], bool]) -> Iterator[int]:
-    """The numbers of the lines in which it is."""
+    """Yields the numbers of the matching lines."""
     first = 0
     for block in blocks:
         lines = block.count(b"\n")

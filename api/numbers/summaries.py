@@ -1,4 +1,4 @@
-"""Summaries of batches with their confidence intervals by bootstrap."""
+"""Summaries of batches with bootstrap confidence intervals."""
 
 import logging
 from typing import NamedTuple
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class _Wanted(NamedTuple):
-    """A batch, those of its graders whose intervals are to be by bootstrap, and what these are intervals of."""
+    """A batch, the graders of it that get a bootstrap interval, and a digest of what these are computed from."""
 
     batch: Batch
     graders: list[str]
@@ -39,7 +39,7 @@ class _Wanted(NamedTuple):
 
 
 def with_kept(store: Store, batch: Batch, resamples: int) -> Batch | None:
-    """The batch as `with_bootstrap` gives it; None where that takes the program."""
+    """Returns what `with_bootstrap` does if that is stored or trivial; None if it has to run the program."""
     wanted = _wanted(store, batch, resamples)
     if not wanted.graders:
         return wanted.batch
@@ -48,9 +48,9 @@ def with_kept(store: Store, batch: Batch, resamples: int) -> Batch | None:
 
 
 def with_bootstrap(is_gone: IsGone, store: Store, batch: Batch, resamples: int) -> Batch:
-    """The batch with intervals by bootstrap in place of normal ones, where it is over, all of its outcomes are there,
-    and a grader has at most `MOST_SCORES` scores. Where they cannot be computed, which is logged, it keeps the normal
-    ones: they say so.
+    """Returns the batch with bootstrap intervals in place of normal ones, for graders with at most `MOST_SCORES`
+    scores. The batch has to be over, with all of its outcomes. If the computation fails, which is logged, the batch
+    keeps its normal intervals, which are marked as normal.
     """
     if (kept := with_kept(store, batch, resamples)) is not None:
         return kept
@@ -60,19 +60,19 @@ def with_bootstrap(is_gone: IsGone, store: Store, batch: Batch, resamples: int) 
     except (ProblemError, InfrastructureError):
         _log.exception("the confidence intervals of batch %s could not be computed", batch.id)
         return wanted.batch
-    if _wanted(store, batch, resamples).of != wanted.of:  # it is scored again, and some of each was read
+    if _wanted(store, batch, resamples).of != wanted.of:  # it was scored again, and the outcomes read may be mixed
         return wanted.batch
     store.intervals.keep(batch.id, wanted.of, found)
     return wanted.having(found)
 
 
 def _wanted(store: Store, batch: Batch, resamples: int) -> _Wanted:
-    """`graders` is empty where no interval is to be by bootstrap. The batch is read again: it may have been scored
-    again since, and what is kept is of the outcomes that count now.
+    """Returns what to compute; `graders` is empty if no interval is to be a bootstrap one. The batch is read again,
+    because it may have been scored again, and the stored intervals belong to the current outcomes.
     """
     attempts = store.batches.settled(batch.id)
     batch = store.batches.get(batch.project, batch.id)
-    # What is read of a batch that lacks outcomes ends with the first thread that lacks one: a summary is of all.
+    # Reading the outcomes stops at the first thread without one, but a summary covers all.
     is_whole = attempts is not None and attempts == store.batches.settled(batch.id) and batch.done == batch.total
     if not (is_whole and resamples):
         return _Wanted(batch, [], "", resamples)

@@ -1,4 +1,4 @@
-"""Intervals for the summary of a batch."""
+"""Computes bootstrap intervals for the summary of a batch."""
 
 from array import array
 from collections.abc import Iterator
@@ -16,8 +16,8 @@ class _Scored(msgspec.Struct):
 
 
 def run(job: SummaryJob, outcomes: Iterator[bytes]) -> bytes:
-    """Two numbers or null for each grader, as JSON. Scores are taken in the order of the threads: resamples are drawn
-    by position.
+    """Returns two numbers or null for each grader, as JSON. Scores keep the order of the threads, because resamples are
+    drawn by position.
     """
     scores = {label: array("d") for label in job.graders}
     decode = msgspec.json.Decoder(_Scored).decode

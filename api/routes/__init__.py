@@ -1,1 +1,1 @@
-"""What is answered at each path of /v1, and at the paths beside it: a module for each resource."""
+"""The routes of /v1, and those beside it: a module for each resource."""

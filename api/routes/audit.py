@@ -1,4 +1,4 @@
-"""Who changed what: the lines that storage writes with each change."""
+"""The audit log: the lines that storage writes with each change."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ of_service = APIRouter(prefix="/v1", tags=["audit"])
 
 @router.get("/audit")
 def list_newest(services: Served, project: ManagesIn, limit: _Limit = PAGE, before: _Before = None) -> list[AuditLine]:
-    """The newest changes of the project first; `before` goes on after the line of that id."""
+    """List the newest changes of the project first; `before` continues after the line with that id."""
     return services.store.audit.newest(project, limit, before)
 
 
@@ -28,5 +28,5 @@ def list_newest(services: Served, project: ManagesIn, limit: _Limit = PAGE, befo
 def list_newest_of_service(
     services: Served, operator: Operator, limit: _Limit = PAGE, before: _Before = None
 ) -> list[AuditLine]:
-    """The newest changes of API keys and projects first; `before` goes on after the line of that id."""
+    """List the newest changes of API keys and projects first; `before` continues after the line with that id."""
     return services.store.audit.newest(EVERY_PROJECT, limit, before)

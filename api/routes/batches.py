@@ -1,4 +1,4 @@
-"""Batches: made, watched, read, cancelled, deleted."""
+"""Batches: create, watch, read, cancel and delete them."""
 
 import asyncio
 import zlib
@@ -37,7 +37,7 @@ LONGEST_WAIT_S = 30
 PAGE = 50
 
 Read = Callable[[Batches, Spool, str], Iterator[bytes]]
-"""Lines of a batch."""
+"""Yields lines of a batch."""
 
 Index = Annotated[int, Field(ge=0, lt=BATCH_LINES)]
 After = Annotated[int, Query(ge=-1, description="only threads behind this one, counted from 0")]
@@ -50,7 +50,7 @@ router = APIRouter(prefix="/batches", tags=["batches"])
 
 
 class BatchChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What can be changed of a batch."""
+    """The changeable fields of a batch."""
 
     kept: bool
 
@@ -70,7 +70,7 @@ async def create(
         bool, Query(description="whether kept replies answer its asks, and theirs are kept")
     ] = True,
 ) -> Batch:
-    """Takes threads to be scored. The answer means that they are kept, whatever happens next."""
+    """Create a batch of threads to be scored. The response confirms that they are stored durably."""
     has_budget = budget_cost is not None or budget_tokens is not None
     budget = batch_upload.BudgetOfBatch(cost=budget_cost, tokens=budget_tokens, currency=budget_currency)
     terms = batch_upload.terms_of(budget if has_budget else None, keep_replies)
@@ -95,7 +95,7 @@ async def list_newest(
     before: str | None = None,
     grader: Annotated[str | None, Query(max_length=80, description="those that it scores: key or key@version")] = None,
 ) -> Response:
-    """The newest batches first, without their summaries; `before` goes on after the batch of that id."""
+    """List the newest batches first, without their summaries; `before` continues after the batch with that id."""
     of = None if grader is None else batch_upload.named([grader], [])[0]
     return await services.large_answers.make(request, _newest, services, project, limit, before, of)
 
@@ -119,11 +119,11 @@ async def get(
         bool, Query(description="with confidence intervals by bootstrap, once it is over: takes seconds the first time")
     ] = False,
 ) -> Response:
-    """One batch, with the summary of what is done so far; with `wait_s`, as soon as it is over."""
+    """Get one batch, with the summary of what is done so far; with `wait_s`, wait until it is over."""
     batch = await _awaited(services, project, batch_id, wait_s)
     if bootstrap and batch.state in ENDED:
         resamples = services.settings.bootstrap_resamples
-        kept = await run_sync(with_kept, services.store, batch, resamples)  # these wait for nobody's computations
+        kept = await run_sync(with_kept, services.store, batch, resamples)  # stored intervals wait for no computation
         if kept is None:
             return _told(await services.compute(request, project, with_bootstrap, services.store, batch, resamples))
         batch = kept
@@ -145,7 +145,7 @@ async def _awaited(services: Services, project: str, batch_id: str, wait_s: floa
 
 
 def _told(batch: Batch) -> Response:
-    """As JSON: FastAPI would check it once more."""
+    """As JSON. FastAPI would validate the model again."""
     return Response(batch.model_dump_json(), media_type="application/json")
 
 
@@ -159,7 +159,7 @@ async def read_outcomes(
     limit: Limit = None,
     accept_encoding: AcceptEncoding = "",
 ) -> Response:
-    """The outcomes as JSON lines in input order, as far as all threads up to there are done."""
+    """Read the outcomes as JSON lines in input order, up to the first thread that is not done."""
     read = partial(outcomes.read, after=after, limit=limit)
     return await _streamed(request, services, project, batch_id, accept_encoding, read)
 
@@ -175,7 +175,7 @@ async def read_threads(
     index: Annotated[list[Index], Query(max_length=MOST_PICKED, description="these threads alone, in this order")] = [],  # noqa: B006  # FastAPI copies it
     accept_encoding: AcceptEncoding = "",
 ) -> Response:
-    """The threads as they were sent, a line each, in order; or those that `index` names."""
+    """Read the threads as they were sent, one per line, in order; or those selected by `index`."""
     if index and (after != -1 or limit is not None):
         raise invalid("`index` names threads: leave `after` and `limit` out of the query")
     read: Read = partial(batch_threads.read, after=after, limit=limit)
@@ -197,7 +197,9 @@ async def _streamed(
 
 
 def _lines(services: Services, project: str, batch_id: str, gzip: bool, read: Read) -> bytes | Iterator[bytes]:
-    """All of them where they are no whole block, else blocks, of which the first is read."""
+    """Returns all lines if they are shorter than a block; else an iterator of blocks, of which the first is already
+    read.
+    """
     services.store.batches.get(project, batch_id, summary=False)
     blocks = read(services.store.batches, services.store.spool, batch_id)
     first = next(blocks, b"")
@@ -216,7 +218,7 @@ Known = Annotated[Batch, Depends(_known)]
 
 @router.get("/{batch_id}/events", response_class=EventSourceResponse)
 async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEvent]:
-    """`progress` with the batch as it goes on, and `end` with its summary."""
+    """Stream `progress` events with the batch on each change, and an `end` event with its summary."""
     if batch.state in ENDED:
         batch = await run_sync(services.store.batches.get, batch.project, batch.id)
         yield ServerSentEvent(event="end", raw_data=batch.model_dump_json())
@@ -227,26 +229,26 @@ async def events(services: Served, batch: Known) -> AsyncIterator[ServerSentEven
 
 
 def own(request: Request, batch: Known) -> Batch:
-    """A batch that the key of the request made, or any for one that manages. Raises ProblemError."""
+    """Returns the batch if the request's key created it or may manage the project. Raises ProblemError otherwise."""
     if batch.created_by != key_of(request).id:
         require(key_of(request), "manage")
     return batch
 
 
 Own = Annotated[Batch, Depends(own)]
-"""A batch that the key made, or any of the project for one that may manage it."""
+"""A batch that the key created, or any of the project for a key that may manage it."""
 
 
 @router.patch("/{batch_id}", openapi_extra=openapi.body(BatchChanges))
 async def change(request: Request, services: Served, project: ScoresIn, batch: Own) -> Batch:
-    """Keeps a batch for longer than others live, or no longer: then it lives as long as if it had ended now."""
+    """Keep a batch beyond its lifetime, or stop keeping it: its lifetime then starts again now."""
     changes = await bodies.read_json(request, BatchChanges)
     return await run_sync(services.store.batches.keep, project, batch.id, changes.kept)
 
 
 @router.post("/{batch_id}/cancel")
 def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
-    """Ends a batch that is not over; its outcomes so far can be read. Another key's batch needs the role manage."""
+    """Cancel a batch that is not over; its outcomes so far stay readable. Another key's batch needs the role manage."""
     now = services.store.batches.cancel(project, batch.id)
     if now.state == "cancelled":
         if batch.finished_at is None:
@@ -257,15 +259,15 @@ def cancel(services: Served, project: ScoresIn, batch: Own) -> Batch:
 
 @router.post("/{batch_id}/retry", status_code=202)
 def retry(services: Served, project: ScoresIn, batch: Own) -> Batch:
-    """Scores those outcomes of a finished batch again whose error says `retryable`, and nothing else. No effect on a
-    batch that has none, or runs. Another key's batch needs the role manage.
+    """Score the outcomes of a finished batch again whose error is `retryable`, and no others. No effect on a batch that
+    has none, or is running. Another key's batch needs the role manage.
     """
     return services.dispatch.retry(project, batch.id)
 
 
 @router.delete("/{batch_id}", status_code=204)
 def delete(services: Served, project: ManagesIn, batch_id: str) -> None:
-    """Forgets a batch with its threads and outcomes."""
+    """Delete a batch with its threads and outcomes."""
     if services.store.batches.delete(project, batch_id).finished_at is None:
         services.metrics.ended.labels("cancelled").inc()
     services.store.spool.remove(batch_id)
@@ -284,7 +286,7 @@ def _quality(text: str) -> float:
 
 
 def _gzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    """At the fastest level: outcomes shrink to a tenth at any, and are made to be read at once."""
+    """Compresses at the fastest level: outcomes shrink to a tenth at any, and the response should start at once."""
     packer = zlib.compressobj(1, wbits=31)
     for block in blocks:
         if packed := packer.compress(block):

@@ -1,4 +1,4 @@
-"""What a project may spend on asking models."""
+"""The budget of a project for asking models."""
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -17,7 +17,7 @@ router = APIRouter(prefix="/budget", tags=["budget"])
 
 
 class NewBudget(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What may be spent in each period: money, tokens or both. What is named neither way is not bounded."""
+    """The limit of spending in each period: cost, tokens or both. What is not given is not limited."""
 
     cost: Cost | None = None
     tokens: Tokens | None = None
@@ -27,13 +27,13 @@ class NewBudget(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @router.get("")
 def get(services: Served, project: InProject) -> ProjectBudget:
-    """The budget, and what was spent in its period so far. Without one, what was spent in all."""
+    """Get the budget and the spending in its current period. Without a budget, the spending of all time."""
     return services.store.spending.standing_of(project)
 
 
 @router.put("", openapi_extra=openapi.body(NewBudget))
 async def put(request: Request, services: Served, project: ManagesIn) -> ProjectBudget:
-    """Sets the budget in place of what there is."""
+    """Set the budget, replacing an existing one."""
     new = await bodies.read_json(request, NewBudget)
     if new.cost is None and new.tokens is None:
         raise invalid("a budget names `cost`, `tokens` or both; DELETE takes the budget away")
@@ -44,5 +44,5 @@ async def put(request: Request, services: Served, project: ManagesIn) -> Project
 
 @router.delete("", status_code=204)
 def delete(services: Served, project: ManagesIn) -> None:
-    """Takes the budget away. What was spent is counted all the same."""
+    """Remove the budget. Spending is still counted."""
     services.store.spending.set_budget(project, None)

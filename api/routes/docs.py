@@ -1,4 +1,4 @@
-"""`/openapi.json`, and `/docs` that shows it: Swagger UI, from files that are installed with the service."""
+"""`/openapi.json`, and `/docs`, which displays it with Swagger UI from files that are installed with the service."""
 
 import json
 from importlib.resources import files
@@ -9,7 +9,7 @@ from fastapi.responses import FileResponse, HTMLResponse
 
 from api.http.problems import ProblemError
 
-# API keys are typed into this page. Nothing of it comes from another host, and nothing is sent to one.
+# Users type API keys into this page. It loads nothing from other hosts, and sends nothing to them.
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -48,7 +48,7 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/openapi.json")
 async def document(request: Request) -> Response:
-    """The document. Its bytes are made once: requests for it need no key."""
+    """The OpenAPI document. It is encoded only once, because requests for it need no key."""
     kept: bytes | None = getattr(request.app.state, "openapi", None)
     if kept is None:
         kept = request.app.state.openapi = json.dumps(request.app.openapi(), ensure_ascii=False).encode()
@@ -57,13 +57,15 @@ async def document(request: Request) -> Response:
 
 @router.get("/docs")
 async def page() -> Response:
-    """The page."""
+    """The HTML page."""
     return HTMLResponse(_PAGE, headers=_HEADERS)
 
 
 @router.get("/docs/{name}")
 async def part(name: str) -> Response:
-    """A file of the page. It is sent in pieces as it is read: a client that reads slowly holds one of them."""
+    """A file of the page. It is sent in chunks while it is read, so that a slow client holds only one of them in
+    memory.
+    """
     if name not in _FILES:
         raise ProblemError(404, "not-found", "the page at /docs has no such file")
     return FileResponse(_FILES[name], headers=_HEADERS | _A_DAY)

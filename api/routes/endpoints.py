@@ -18,20 +18,20 @@ router = APIRouter(prefix="/endpoints", tags=["endpoints"])
 
 
 class NewEndpoint(NewServer, kw_only=True, forbid_unknown_fields=True):
-    """An endpoint to be kept: where it is, and the key to send."""
+    """A new endpoint: its URL, and the key to send."""
 
     url: Url
 
 
 class ChangesOfEndpoint(ServerChanges, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed of an endpoint. An empty `api_key` removes the key."""
+    """The changes of an endpoint. An empty `api_key` removes the key."""
 
     url: Url | None = None
 
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewEndpoint))
 async def create(request: Request, services: Served, project: ManagesIn) -> ProjectEndpoint:
-    """Keeps an endpoint. Nothing is asked of it yet: test it. Its API key is encrypted, and never shown again."""
+    """Create an endpoint. It is not contacted yet: use the test. Its API key is stored encrypted and never returned."""
     new = await bodies.read_json(request, NewEndpoint)
     url = await run_sync(allowed, services, new.url)
     per_minute = new.requests_per_minute or None
@@ -41,21 +41,21 @@ async def create(request: Request, services: Served, project: ManagesIn) -> Proj
 
 @router.get("")
 def list_all(services: Served, project: InProject) -> list[ProjectEndpoint]:
-    """The endpoints of the project, by key."""
+    """List the endpoints of the project, by key."""
     return services.store.endpoints.all(project)
 
 
 @router.get("/{key}")
 def get(services: Served, project: InProject, key: str) -> ProjectEndpoint:
-    """One endpoint."""
+    """Get one endpoint."""
     return services.store.endpoints.get(project, key)
 
 
 @router.patch("/{key}", openapi_extra=openapi.body(ChangesOfEndpoint))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectEndpoint:
-    """Changes what is given. Another URL needs the API key again: it was given for the former."""
+    """Change the given fields. A new URL needs the API key again, because the key was given for the old URL."""
     new = await bodies.read_json(request, ChangesOfEndpoint)
-    await run_sync(services.store.endpoints.get, project, key)  # one that is not there is not there for anybody
+    await run_sync(services.store.endpoints.get, project, key)  # a missing endpoint is a 404, whatever the changes
     changes = EndpointChanges()
     if new.url is not None:
         changes["url"] = await run_sync(allowed, services, new.url)
@@ -72,7 +72,7 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
 
 @router.post("/{key}/test")
 async def test(request: Request, services: Served, project: ManagesIn, key: str) -> EndpointTrial:
-    """Has the endpoint score one thread. One that does not answer is no problem of this request: `error` says what
+    """Have the endpoint score one thread. If it does not answer, the request still succeeds: `error` describes what
     happened and what to do.
     """
     access = await run_sync(services.store.endpoints.access, project, key)
@@ -84,12 +84,12 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
 
 @router.delete("/{key}", status_code=204)
 def delete(services: Served, project: ManagesIn, key: str) -> None:
-    """Forgets an endpoint and its API key."""
+    """Delete an endpoint and its API key."""
     services.store.endpoints.delete(project, key)
 
 
 async def _tried(services: Services, access: EndpointAccess) -> EndpointTrial:
-    await run_sync(import_module, "models.endpoint_trial")  # takes a while: other requests do not wait for it
+    await run_sync(import_module, "models.endpoint_trial")  # slow, so in a thread: other requests do not wait
     from models.endpoint_trial import trial
 
     return await trial(access, services.models)

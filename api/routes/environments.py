@@ -34,9 +34,8 @@ router = APIRouter(prefix="/environments", tags=["environments"])
 
 
 class NewBuild(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a build is to be made of: names of packages, with versions and extras; the SHA-256 of data that was sent.
-
-    What is left out stays as it was. Empty data is none.
+    """The input of a build: package names with versions and extras, and the SHA-256 of uploaded data. Omitted fields
+    stay unchanged. An empty `data` means no data.
     """
 
     requirements: Requirements | None = None
@@ -44,7 +43,7 @@ class NewBuild(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewEnvironment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """An environment to be made."""
+    """A new environment."""
 
     key: Key
     requirements: Requirements = []
@@ -53,7 +52,7 @@ class NewEnvironment(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 @router.post("", status_code=202, openapi_extra=openapi.body(NewEnvironment))
 async def create(request: Request, services: Served, project: ManagesIn) -> Environment:
-    """Makes an environment, whose first build a worker begins at once. The answer has that build."""
+    """Create an environment. A worker starts its first build at once. The response includes that build."""
     new = await bodies.read_json(request, NewEnvironment)
     wanted = _wanted(services, new.requirements)
     return await run_sync(services.store.environments.create, project, new.key, wanted, new.data)
@@ -61,7 +60,9 @@ async def create(request: Request, services: Served, project: ManagesIn) -> Envi
 
 @router.post("/data", status_code=201, openapi_extra=openapi.bytes_of(_ZIP, "a zip file, at most 256 MiB"))
 async def send_data(request: Request, services: Served, project: ManagesIn) -> EnvironmentData:
-    """Keeps data for environments, a zip file. They name it by its SHA-256, within a day, and keep it as long."""
+    """Upload data for environments, as a zip file. It is kept for a day, and as long as an environment refers to its
+    SHA-256.
+    """
     _check_on(services)
     if bodies.media_type(request) != _ZIP:
         raise bodies.unsupported(request, _ZIP)
@@ -78,7 +79,7 @@ async def send_data(request: Request, services: Served, project: ManagesIn) -> E
 
 
 def _keep(services: Services, project: str, upload: DataUpload) -> EnvironmentData:
-    """Has data kept that has arrived. Raises ProblemError where it can be none."""
+    """Checks and stores uploaded data. Raises ProblemError if it is invalid."""
     upload.close()
     data = services.store.environment_data
     try:
@@ -94,9 +95,9 @@ def _keep(services: Services, project: str, upload: DataUpload) -> EnvironmentDa
 
 @router.put("/{key}", status_code=202, openapi_extra=openapi.body(NewBuild))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> Environment:
-    """Begins a new build, unless the newest is of the same. Graders keep the build that they name."""
+    """Start a new build, unless the newest one has the same input. Graders keep the build that they refer to."""
     new = await bodies.read_json(request, NewBuild)
-    await run_sync(services.store.environments.newest, project, key)  # one that is not there is not there for anybody
+    await run_sync(services.store.environments.newest, project, key)  # a missing one is a 404, whatever is sent
     wanted = None if new.requirements is None else _wanted(services, new.requirements)
     _check_on(services)
     return await run_sync(services.store.environments.update, project, key, wanted, new.data)
@@ -104,7 +105,7 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
 
 @router.get("", response_model=list[Environment])
 async def list_all(request: Request, services: Served, project: InProject) -> Response:
-    """The environments of the project, by key, each with its newest build."""
+    """List the environments of the project, by key, each with its newest build."""
     return await services.large_answers.make(request, _list, services, project)
 
 
@@ -120,7 +121,7 @@ async def get(
     key: str,
     wait_s: Annotated[float, Query(ge=0, le=LONGEST_WAIT_S, description="wait at most so long for its build")] = 0,
 ) -> Response:
-    """One environment with all of its builds; with `wait_s`, as soon as the newest one is over or a step further."""
+    """Get one environment with all of its builds; with `wait_s`, wait until the newest one is over or progresses."""
     if wait_s:
         await _wait(services, project, key, wait_s)
     return await services.large_answers.make(request, _get, services, project, key)
@@ -132,7 +133,7 @@ def _get(services: Services, project: str, key: str) -> Response:
 
 
 async def _wait(services: Services, project: str, key: str, wait_s: float) -> None:
-    """Returns when the newest build is over, or a step further than now; or in so many seconds."""
+    """Returns when the newest build is over or has progressed, or after `wait_s` seconds."""
     look = partial(run_sync, services.store.environments.newest, project, key)
     changed = asyncio.Event()
     call = partial(asyncio.get_running_loop().call_soon_threadsafe, changed.set)
@@ -148,12 +149,12 @@ async def _wait(services: Services, project: str, key: str, wait_s: float) -> No
 
 @router.delete("/{key}", status_code=204)
 def delete(services: Served, project: ManagesIn, key: str) -> None:
-    """Forgets an environment and its builds, unless a version of a grader names one."""
+    """Delete an environment and its builds, unless a version of a grader refers to one."""
     services.store.environments.delete(project, key)
 
 
 def _wanted(services: Services, asked: Sequence[str]) -> list[str]:
-    """The requirements in one form. Raises ProblemError where they cannot be built."""
+    """Normalises the requirements. Raises ProblemError if they cannot be built."""
     _check_on(services)
     try:
         return requirements.read(asked)
@@ -162,7 +163,7 @@ def _wanted(services: Services, asked: Sequence[str]) -> list[str]:
 
 
 def _check_on(services: Services) -> None:
-    """Raises ProblemError where no environments may be built."""
+    """Raises ProblemError if no environments may be built."""
     if services.environments.environments != "on":
         raise ProblemError(
             403, "forbidden", "this service builds no environments: have its operator set GRADEBOX_ENVIRONMENTS=on"

@@ -15,8 +15,8 @@ router = APIRouter(tags=["batches"])
 
 @router.post("/batches/{batch_id}/feedback", status_code=202, openapi_extra=openapi.body(feedback_upload.NewFeedback))
 async def create(request: Request, services: Served, project: ScoresIn, batch_id: str, repeat: Repeatable) -> Batch:
-    """Has a model say what to change in the completions of a batch that is over, or in the judge that scored them. It
-    says so in the outcomes of a batch of its own, as their `reason`.
+    """Have a model suggest changes to the completions of a finished batch, or to the judge that scored them. The
+    suggestions are the `reason` of the outcomes of a new batch.
     """
     arrival = Arrival(services, project, key_of(request).id, repeat)
     return await feedback_upload.take(arrival, request, batch_id)

@@ -39,8 +39,8 @@ router = APIRouter(prefix="/graders", tags=["graders"])
 
 
 class NewVersion(Options, kw_only=True, forbid_unknown_fields=True):
-    """A new version of a grader that is there. What is None stays as it was; so do source, kind and config where
-    neither a source nor a kind is sent.
+    """A new version of an existing grader. Omitted fields stay unchanged; so do source, kind and config if neither a
+    source nor a kind is sent.
     """
 
     name: Name | None = None
@@ -48,13 +48,13 @@ class NewVersion(Options, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewGrader(NewVersion, kw_only=True, forbid_unknown_fields=True):
-    """A grader to be made."""
+    """A new grader."""
 
     key: Key
 
 
 class GraderChanges(msgspec.Struct, forbid_unknown_fields=True):
-    """What can be changed without a new version. What is not sent, or None, stays as it was."""
+    """The fields that change without a new version. Omitted fields and None stay unchanged."""
 
     name: Name | None = None
     description: Description | None = None
@@ -70,7 +70,7 @@ _ALSO = openapi.SOURCE_FILE | openapi.FORM
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewGrader, also=_ALSO))
 async def create(request: Request, services: Served, project: ManagesIn, repeat: Repeatable) -> GraderRecord:
-    """Proves a source and keeps it as the first version of a new grader."""
+    """Prove a source and store it as the first version of a new grader."""
     sent, new = await receive(request, NewGrader)
     once = repeat.once if repeat else None
     return await services.grade(request, project, create_function, services, sent, new, once)
@@ -80,7 +80,7 @@ async def create(request: Request, services: Served, project: ManagesIn, repeat:
 async def update(
     request: Request, services: Served, project: ManagesIn, key: str, repeat: Repeatable, if_match: IfMatch = None
 ) -> GraderRecord:
-    """Proves a source and keeps it as the next version. What is unchanged makes none."""
+    """Prove a source and store it as the next version. An unchanged source creates none."""
     expected = _version(if_match)
     sent, new = await receive(request, NewVersion, may_lack=True)
     once = repeat.once if repeat else None
@@ -88,7 +88,7 @@ async def update(
 
 
 def _version(if_match: str | None) -> int | None:
-    """The version that a header means: `3`, or `"3"` as others have it; None for any."""
+    """Parses `If-Match`: `3`, or `"3"` in the quotes of an entity tag. None for `*` and without the header."""
     if if_match is None or if_match.strip() == "*":
         return None
     found = _IF_MATCH.fullmatch(if_match.strip())
@@ -106,7 +106,7 @@ async def list_all(
     project: InProject,
     after: Annotated[str, Query(max_length=64, description="only graders of a later key")] = "",
 ) -> Response:
-    """The graders of the project, by key: all, or some megabytes and a `Link` to the next ones."""
+    """List the graders of the project, by key: all, or some megabytes and a `Link` to the next page."""
     return await services.large_answers.make(request, _list, services, project, after)
 
 
@@ -122,13 +122,13 @@ def _page(body: bytes, following: str | int | None) -> Response:
 
 @router.get("/{key}")
 def get(services: Served, project: InProject, key: str) -> GraderRecord:
-    """One grader, with what its newest version runs under, or lacks to be run."""
+    """Get one grader, with the requirements of its newest version, and those that it lacks to be run."""
     return services.store.graders.shown(project, key)
 
 
 @router.patch("/{key}", openapi_extra=openapi.body(GraderChanges))
 async def describe(request: Request, services: Served, project: ManagesIn, key: str) -> GraderRecord:
-    """Changes the name, the description, or where calls of Weave have what is graded; locks or unlocks."""
+    """Change the name, the description, or the paths to the graded fields in calls of Weave; lock or unlock."""
     changes = await bodies.read_json(request, GraderChanges)
     wanted = {name: value for name, value in asdict(changes).items() if value is not None}
     if changes.weave is not None:
@@ -150,7 +150,7 @@ def _mapping(sent: dict[str, Any]) -> WeaveMapping:
 
 @router.delete("/{key}", status_code=204)
 def delete(services: Served, project: ManagesIn, key: str) -> None:
-    """Forgets a grader and its versions. Batches that were accepted keep what they score with."""
+    """Delete a grader and its versions. Accepted batches keep the versions that they score with."""
     services.store.graders.delete(project, key)
 
 
@@ -162,7 +162,7 @@ async def versions(
     key: str,
     after: Annotated[int, Query(ge=0, description="only versions of a higher number")] = 0,
 ) -> Response:
-    """The versions, oldest first, with their sources: all, or some megabytes and a `Link` to the next ones."""
+    """List the versions, oldest first, with their sources: all, or some megabytes and a `Link` to the next page."""
     return await services.large_answers.make(request, _versions, services, project, key, after)
 
 
@@ -173,13 +173,15 @@ def _versions(services: Services, project: str, key: str, after: int) -> Respons
 
 @router.get("/{key}/versions/{number}")
 def version(services: Served, project: InProject, key: str, number: Annotated[int, Path(ge=1)]) -> Version:
-    """One version, with its source."""
+    """Get one version, with its source."""
     return services.store.graders.version(project, key, number)
 
 
 @router.get("/{key}/threads", response_class=Response)
 async def threads(request: Request, services: Served, project: InProject, key: str) -> Response:
-    """The threads that the grader was proved on, as JSON lines: those that were sent last, as many as are kept."""
+    """Read the threads that the grader was proved on, as JSON lines: the last ones that were sent, as many as are
+    stored.
+    """
     return await services.large_answers.make(request, _threads, services, project, key)
 
 
@@ -191,14 +193,14 @@ def _threads(services: Services, project: str, key: str) -> Response:
 def create_function(
     caller: Caller, services: Services, sent: Sent, new: NewGrader, once: Once | None = None
 ) -> GraderRecord:
-    """Proves a source and keeps it. Raises ProblemError where a check fails, and what storage raises."""
+    """Proves a source and stores it. Raises ProblemError if a check fails, and what storage raises."""
     graders, project = services.store.graders, caller.project
     if answered := graders.answered(once):
         return answered
     try:
-        graders.check_free(project, new.key)  # before the work; `create` is what decides
+        graders.check_free(project, new.key)  # an early check; `create` checks again atomically
     except Conflict:
-        if answered := graders.answered(once):  # it was done since that look
+        if answered := graders.answered(once):  # another request with the same key has finished meanwhile
             return answered
         raise
     if sent.kind == "custom":
@@ -223,7 +225,7 @@ def update_function(
     once: Once | None = None,
     expected: int | None = None,
 ) -> GraderRecord:
-    """Proves a source and keeps it as the next version: that of the newest, where none was sent. Raises as
+    """Proves a source, or the newest version's if none was sent, and stores it as the next version. Raises as
     `create_function` does.
     """
     graders, project = services.store.graders, caller.project
@@ -240,7 +242,7 @@ def update_function(
     environment = choose(services.store.environments, project, named or "")
     options = Options(
         isolation=new.isolation or newest.isolation_asked,
-        timeout_s=new.timeout_s or newest.timeout_s or TIMEOUT_S,  # what was only kept has none
+        timeout_s=new.timeout_s or newest.timeout_s or TIMEOUT_S,  # a version that was stored without a check has none
         memory_mb=new.memory_mb or _memory_mb(newest, environment),
         ask=new.ask,
     )
@@ -255,13 +257,13 @@ def update_function(
 
 
 def _memory_mb(newest: Version, environment: Chosen | None) -> int:
-    """As before, unless packages come to a grader that asked for nothing."""
+    """The limit of the newest version, unless a grader with the default limit gets its first environment."""
     asked_nothing = newest.environment is None and newest.memory_mb in (0, MEMORY_MB)
     return default_memory_mb(environment) if asked_nothing else newest.memory_mb
 
 
 def _proved(caller: Caller, services: Services, sent: Sent, options: Options, environment: Chosen | None) -> Proved:
-    """Raises ProblemError with the report where a check fails."""
+    """Proves a source. Raises ProblemError with the report if a check fails."""
     assert options.isolation and options.timeout_s and options.memory_mb
     answering = services.answering(caller.project, options.ask)
     try:

@@ -1,4 +1,4 @@
-"""Whether the service is up. Without a key, the answer says no more than that."""
+"""Health of the service. Callers without a key only learn whether it is up."""
 
 from typing import Annotated, Literal
 
@@ -17,7 +17,7 @@ router = APIRouter(tags=["health"])
 
 
 class Health(BaseModel):
-    """Up or down. What is down, and what batches lack, is told to this machine, and to API keys for every project."""
+    """Up or down. Only requests from this machine, and API keys for every project, also get troubles and warnings."""
 
     status: Literal["up", "down"]
     troubles: list[str] | None = None
@@ -26,18 +26,18 @@ class Health(BaseModel):
 
 @router.get("/healthz", response_model_exclude_none=True)
 async def healthz() -> Health:
-    """Whether this process answers."""
+    """Check that this process answers."""
     return Health(status="up")
 
 
 async def _may_know(request: Request, services: Served) -> bool:
-    """Whether this caller is told what is wrong."""
+    """Whether the caller may see the details."""
     secret = secret_of(request)
     if secret is None:
         return is_local(request)
     try:
         return EVERY_PROJECT in (await identify(request, services, secret)).projects
-    except (ProblemError, RedisError):  # whatever key was sent, the answer is whether the service is ready
+    except (ProblemError, RedisError):  # an invalid key still gets the readiness
         return False
 
 
@@ -47,7 +47,7 @@ async def _may_know(request: Request, services: Served) -> bool:
     responses={503: {"model": Health, "description": "Redis, the spool or sandboxes are away"}},
 )
 async def readyz(services: Served, response: Response, may_know: Annotated[bool, Depends(_may_know)]) -> Health:
-    """Whether this process can do its work now: Redis answers, the spool can be written, sandboxes can be had."""
+    """Check that this process can work: Redis answers, the spool is writable, and sandboxes are available."""
     readiness = services.readiness
     troubles = readiness.troubles() if readiness.is_fresh else await run_sync(readiness.troubles)
     warnings = list(services.missing_workers.known) if may_know else []

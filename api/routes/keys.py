@@ -1,4 +1,4 @@
-"""API keys, for those who may manage them."""
+"""API keys, for callers who may manage them."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ router = APIRouter(prefix="/v1/keys", tags=["keys"])
 
 
 class NewKey(msgspec.Struct, forbid_unknown_fields=True):
-    """A key to be made: whose it is or what for, its projects ("*" stands for all), and what it may do there."""
+    """A new key: its owner or purpose, its projects ("*" means all), and its role in them."""
 
     name: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
     projects: Annotated[list[Annotated[str, msgspec.Meta(max_length=64)]], msgspec.Meta(min_length=1, max_length=1000)]
@@ -27,7 +27,7 @@ class NewKey(msgspec.Struct, forbid_unknown_fields=True):
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewKey))
 async def create(request: Request, services: Served, operator: Operator) -> ApiKey:
-    """Makes a key. Its secret is in this answer and nowhere else."""
+    """Create a key. Its secret is only in this response."""
     return await run_sync(_create, services, await bodies.read_json(request, NewKey))
 
 
@@ -40,13 +40,13 @@ def _create(services: Services, new: NewKey) -> ApiKey:
 
 @router.get("")
 def list_all(services: Served, operator: Operator) -> list[ApiKey]:
-    """All keys without their secrets, oldest first."""
+    """List all keys without their secrets, oldest first."""
     return services.store.api_keys.all()
 
 
 @router.delete("/{key_id}", status_code=204)
 def revoke(services: Served, operator: Operator, key_id: str) -> None:
-    """Makes a key worthless, at once. The one that asks is not taken: there is always one left that manages keys."""
+    """Revoke a key at once. A key cannot revoke itself, so that one that manages keys always remains."""
     if key_id == operator.id:
         detail = "this is the API key that you ask with: make another one, and revoke this one with it"
         raise ProblemError(409, "conflict", detail)

@@ -1,4 +1,4 @@
-"""`GET /metrics`: what this process counted of its requests, and what Redis has of the whole service."""
+"""`GET /metrics`: the metrics of this process, and those of the whole service from Redis."""
 
 from ipaddress import ip_address
 
@@ -28,7 +28,7 @@ class _Permitted(Keyed):
 
 
 def is_local(request: Request) -> bool:
-    """Whether a program of this machine asks for this machine: no proxy between, and no browser led here by a name."""
+    """Whether the client is on this machine, without a proxy, and the Host is local, which excludes DNS rebinding."""
     if request.client is None or any(name in request.headers for name in _FORWARDED):
         return False
     host = URL(scope=request.scope).hostname or ""
@@ -48,5 +48,5 @@ def _is_loopback(host: str) -> bool:
     "/metrics", openapi_extra=openapi.WITHOUT_KEY_TOO, response_class=Response, dependencies=[Depends(_Permitted())]
 )
 def metrics(services: Served) -> Response:
-    """Prometheus' text format. Without an API key only for this machine, unless the settings say otherwise."""
+    """Get the metrics in Prometheus' text format. By default, requests from this machine need no API key."""
     return Response(services.exposition.text(), media_type=CONTENT_TYPE_PLAIN_0_0_4)

@@ -27,7 +27,7 @@ router = APIRouter(prefix="/models", tags=["models"])
 
 
 class NewDefaults(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What is sent with each request, unless the request says otherwise."""
+    """The parameters of each request to the model, unless the request has its own."""
 
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
     top_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
@@ -36,7 +36,7 @@ class NewDefaults(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, omit
 
 
 class NewPrice(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What a million tokens cost."""
+    """The price of a million tokens."""
 
     input: Money
     output: Money
@@ -44,7 +44,7 @@ class NewPrice(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class NewModel(NewServer, kw_only=True, forbid_unknown_fields=True):
-    """A model to be kept: where it is, its name there, the key to send, and how much it may be asked."""
+    """A new model: its server, its name there, the key to send, and its limits."""
 
     base_url: Url
     model: Name
@@ -55,7 +55,7 @@ class NewModel(NewServer, kw_only=True, forbid_unknown_fields=True):
 
 
 class ModelChanges(ServerChanges, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed of a model. An empty `api_key` removes the key; `defaults` are replaced as a whole."""
+    """The changes of a model. An empty `api_key` removes the key; `defaults` are replaced as a whole."""
 
     base_url: Url | None = None
     model: Name | None = None
@@ -67,7 +67,7 @@ class ModelChanges(ServerChanges, kw_only=True, forbid_unknown_fields=True):
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewModel))
 async def create(request: Request, services: Served, project: ManagesIn) -> ProjectModel:
-    """Keeps a model. Nothing is asked of it yet: test it. Its API key is encrypted, and never shown again."""
+    """Create a model. It is not contacted yet: use the test. Its API key is stored encrypted and never returned."""
     new = await bodies.read_json(request, NewModel)
     base_url = await run_sync(allowed, services, new.base_url)
     defaults = _defaults(new.defaults)
@@ -79,21 +79,21 @@ async def create(request: Request, services: Served, project: ManagesIn) -> Proj
 
 @router.get("")
 def list_all(services: Served, project: InProject) -> list[ProjectModel]:
-    """The models of the project, by key."""
+    """List the models of the project, by key."""
     return services.store.models.all(project)
 
 
 @router.get("/{key}")
 def get(services: Served, project: InProject, key: str) -> ProjectModel:
-    """One model."""
+    """Get one model."""
     return services.store.models.get(project, key)
 
 
 @router.patch("/{key}", openapi_extra=openapi.body(ModelChanges))
 async def update(request: Request, services: Served, project: ManagesIn, key: str) -> ProjectModel:
-    """Changes what is given. Another base URL needs the API key again: it was given for the former."""
+    """Change the given fields. A new base URL needs the API key again, because the key was given for the old one."""
     new = await bodies.read_json(request, ModelChanges)
-    await run_sync(services.store.models.get, project, key)  # one that is not there is not there for anybody
+    await run_sync(services.store.models.get, project, key)  # a missing model is a 404, whatever the changes
     changes = Changes()
     _note_limits(changes, new)
     if new.base_url is not None:
@@ -111,8 +111,9 @@ async def update(request: Request, services: Served, project: ManagesIn, key: st
 
 @router.post("/{key}/test")
 async def test(request: Request, services: Served, project: ManagesIn, key: str) -> ModelTrial:
-    """Asks the model three times: whether it answers, with a schema, and with log probabilities. What its server can do
-    is kept. A model that does not answer is no problem of this request: `error` says what happened and what to do.
+    """Send the model three requests: a plain one, one with a schema, and one with log probabilities. The capabilities
+    found are stored. If the model does not answer, the request still succeeds: `error` describes what happened and what
+    to do.
     """
     access = await run_sync(services.store.models.access, project, key)
     async with watched(request) as client, client.place(services.trials, project):
@@ -123,12 +124,12 @@ async def test(request: Request, services: Served, project: ManagesIn, key: str)
 
 @router.delete("/{key}", status_code=204)
 def delete(services: Served, project: ManagesIn, key: str) -> None:
-    """Forgets a model and its API key."""
+    """Delete a model and its API key."""
     services.store.models.delete(project, key)
 
 
 async def _tried(services: Services, access: ModelAccess) -> ModelTrial:
-    await run_sync(import_module, "models.client")  # takes a second: neither the start nor other requests wait for it
+    await run_sync(import_module, "models.client")  # takes a second: not at the start, and in a thread
     from models.client import ModelClient
 
     try:

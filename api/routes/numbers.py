@@ -1,4 +1,4 @@
-"""Statistics over the outcomes of batches that are over."""
+"""Statistics over the outcomes of finished batches."""
 
 from typing import Annotated
 
@@ -39,7 +39,9 @@ async def compare(
     threshold: Threshold = 1.0,
     limit: Annotated[int, Query(ge=0, le=MOST_FLIPS, description="so many of those that flipped")] = 100,
 ) -> Response:
-    """The scores of the same rows in two batches: their mean difference with its interval, and which rows flipped."""
+    """Compare the scores of the same rows in two batches: their mean difference with its interval, and the rows that
+    flipped.
+    """
     of_a, of_b = await run_sync(_over, services, project, a), await run_sync(_over, services, project, b)
     sides = side(of_a, grader), side(of_b, grader_b or grader)
     job = ComparisonJob(*sides, threshold, limit, services.settings.bootstrap_resamples)
@@ -60,7 +62,7 @@ async def agreement(
         float | None, Query(allow_inf_nan=False, description="scores and labels count as 1 from there on, else as 0")
     ] = None,
 ) -> Response:
-    """How far a grader agrees with labels, and how its scores go with the length of completions."""
+    """Compute how well a grader agrees with labels, and how its scores correlate with the length of completions."""
     batch = await run_sync(_over, services, project, batch_id)
     of = side(batch, grader)
     named = label if label.startswith(METADATA) and label != METADATA else side(batch, label).grader
@@ -78,7 +80,7 @@ def _over(services: Services, project: str, batch_id: str) -> Batch:
 
 
 def side(batch: Batch, named: str | None) -> Side:
-    """The grader of a batch that is meant. Raises ProblemError where it has no such grader, or more than one fit."""
+    """Resolves a grader of a batch. Raises ProblemError if no grader or more than one matches."""
     label = label_of(batch, named)
     summary = next((one for one in batch.summary if one.grader == label), None)
     spent = summary.spent if summary is not None else None
@@ -86,7 +88,7 @@ def side(batch: Batch, named: str | None) -> Side:
 
 
 def _run(is_gone: process.IsGone, services: Services, job: Job, streams: list[tuple[str, bool]]) -> Response:
-    """`streams` are batches, each with whether its threads are read, or else its outcomes."""
+    """Runs a job. `streams`: batches, each with whether to read its threads or else its outcomes."""
     store = services.store
     before = [store.batches.settled(batch) for batch, _ in streams]
     reads = (

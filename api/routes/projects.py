@@ -16,7 +16,7 @@ router = APIRouter(prefix="/v1/projects", tags=["projects"])
 
 
 class NewProject(msgspec.Struct, forbid_unknown_fields=True):
-    """A project to be made; its key is its name where it has none."""
+    """A new project. The name defaults to the key."""
 
     key: Key
     name: Name = ""
@@ -25,12 +25,12 @@ class NewProject(msgspec.Struct, forbid_unknown_fields=True):
 
 @router.post("", status_code=201, openapi_extra=openapi.body(NewProject))
 async def create(request: Request, services: Served, operator: Operator) -> Project:
-    """Makes a project."""
+    """Create a project."""
     new = await bodies.read_json(request, NewProject)
     return await run_sync(services.store.projects.create, new.key, new.name, new.description)
 
 
 @router.get("")
 def list_covered(services: Served, caller: Caller) -> list[Project]:
-    """The projects that the API key covers, by key."""
+    """List the projects that the API key covers, by key."""
     return [project for project in services.store.projects.all() if covers(caller, project.key)]

@@ -1,4 +1,4 @@
-"""Scores of a batch that come from outside: from people, or from other programs."""
+"""Scores of a batch that are recorded by people or other programs."""
 
 from typing import Annotated
 
@@ -28,8 +28,8 @@ async def record(
     batch_id: str,
     grader: Annotated[str, Query(max_length=80, description="of kind `custom`: key or key@version")],
 ) -> Response:
-    """Records scores of a batch's threads as outcomes of a grader of kind `custom`: all of them, or none. A score that
-    is there for the same thread is replaced.
+    """Record scores of a batch's threads as outcomes of a grader of kind `custom`: all of them, or none. An existing
+    score of the same thread is replaced.
     """
     if bodies.media_type(request) not in bodies.JSON_LINES_TYPES:
         raise bodies.unsupported(request, "application/x-ndjson")
@@ -54,7 +54,7 @@ def _record(is_gone: IsGone, services: Services, project: str, batch_id: str, gr
 
 
 def _label(services: Services, project: str, grader: str) -> str:
-    """How outcomes name the grader. Raises Conflict where its scores do not come from outside."""
+    """The label of the grader in outcomes. Raises Conflict if the grader is not of kind `custom`."""
     (named,) = batch_upload.named([grader], [])
     version = services.store.graders.version(project, named.key, named.version)
     if version.kind != "custom":

@@ -1,4 +1,4 @@
-"""What the routes of models and of endpoints have in common: servers that a project registers."""
+"""Common parts of the routes of models and endpoints, the servers that a project registers."""
 
 from typing import Annotated
 
@@ -22,7 +22,7 @@ PerMinute = Annotated[int, msgspec.Meta(ge=0, le=1_000_000_000, description="0: 
 
 
 class NewServer(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """A server to be kept, with the key to send."""
+    """A new server, with the key to send."""
 
     key: Key
     api_key: Secret = ""
@@ -32,7 +32,7 @@ class NewServer(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 class ServerChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """What is to be changed of a server. An empty `api_key` removes the key."""
+    """The changes of a server. An empty `api_key` removes the key."""
 
     api_key: Secret | None = None
     timeout_s: Timeout | None = None
@@ -41,7 +41,7 @@ class ServerChanges(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
 
 def allowed(services: Services, url: str) -> str:
-    """The URL in one form. Raises ProblemError where it is none, or the operator does not allow its host."""
+    """Normalises the URL. Raises ProblemError if it is invalid, or the operator does not allow its host."""
     try:
         place = read(url)
     except AddressError as error:

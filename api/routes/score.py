@@ -22,7 +22,7 @@ router = APIRouter(tags=["graders"])
 
 
 class ToScore(msgspec.Struct, forbid_unknown_fields=True):
-    """Threads for one grader; the newest version where none is named."""
+    """Threads for one grader; by default, for its newest version."""
 
     threads: msgspec.Raw
     version: VersionNumber | None = None
@@ -36,14 +36,14 @@ class _Answer(msgspec.Struct, omit_defaults=True):
 
 @router.post("/graders/{key}/score", response_model=ScoreAnswer, openapi_extra=openapi.body(ToScore))
 async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
-    """An outcome for each thread, in order."""
+    """Score threads and return an outcome for each, in order."""
     body = await bodies.read(request, REQUEST_BYTES, "send a batch instead")
     answer = await services.grade(request, project, _score, services, key, body)
     return Response(answer, media_type="application/json")
 
 
 def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
-    """The answer as JSON: in the event loop, a long one would hold others."""
+    """The response as JSON, encoded in the thread: a long one would block the event loop."""
     wanted = bodies.parse(body, ToScore)
     lines = bodies.lines(wanted.threads, REQUEST_THREADS, services.line_bytes)
     label, outcomes = score_lines(caller, services, key, wanted.version, lines)
@@ -54,7 +54,7 @@ def _score(caller: Caller, services: Services, key: str, body: bytes) -> bytes:
 
 
 def _check_groups(lines: list[bytes]) -> None:
-    """Raises ProblemError where groups of so many threads are for a batch. One group alone is never too large."""
+    """Raises ProblemError if the groups have too many threads for one request. A single group is never too large."""
     threads = sum(max(1, read_group_size(line)) for line in lines)
     if threads > REQUEST_THREADS and len(lines) > 1:
         raise too_large(
@@ -65,13 +65,13 @@ def _check_groups(lines: list[bytes]) -> None:
 def score_lines(
     caller: Caller, services: Services, key: str, number: int | None, lines: list[bytes]
 ) -> tuple[str, list[Outcome]]:
-    """What outcomes call the grader, and an outcome for each line, in order.
+    """Scores the lines. Returns the grader's label in outcomes, and an outcome for each line, in order.
 
     Raises:
         NotFound, NotRunnable: from storage.
         InfrastructureError: no sandbox could be had.
         ProblemError: it took too long.
-        Stopped: the client has gone.
+        Stopped: the client disconnected.
     """
     version = services.store.graders.runnable(caller.project, key, number)
     label = f"{key}@{version.number}"

@@ -1,4 +1,4 @@
-"""What the asks of a project came to."""
+"""The spending of a project's asks."""
 
 from typing import Annotated
 
@@ -17,5 +17,7 @@ router = APIRouter(tags=["spending"])
 
 @router.get("/spending")
 def get(services: Served, project: InProject, period: _Period = "") -> ProjectSpending:
-    """What the project's asks came to, in all or in a day or month; in all, by what was asked and who asked too."""
+    """Get the spending of the project's asks, of all time or of a day or month; of all time, also by what was asked and
+    by which grader.
+    """
     return services.store.spending.told(project, period)

@@ -43,8 +43,9 @@ async def read_table(
     page_number: Annotated[int, Query(alias="page", ge=1, le=MOST_PAGES)] = 1,
     limit: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 50,
 ) -> Response:
-    """A page of the outcomes of one grader, with how many match. The first page of a batch that is over waits until its
-    index is made; before, its outcomes so far are there without filters, by index alone.
+    """Get a page of the outcomes of one grader, with the number of matches. The first request for a finished batch
+    waits until its index is made. Before the end of a batch, its outcomes so far can be read by index and without
+    filters.
     """
     of = PageOf(OutcomeFilter(kind, low, high, bin), sort, page_number, limit)
     table = await _table(services, project, batch_id, grader)
@@ -61,7 +62,7 @@ async def read_table(
 async def read_errors(
     request: Request, services: Served, project: InProject, batch_id: str, grader: Named = None
 ) -> Response:
-    """The errors of one grader by kind, and of each kind in groups by what the message says."""
+    """Get the errors of one grader by kind, and those of each kind grouped by message."""
     table = await _table(services, project, batch_id, grader)
     if not table.is_over:
         raise _not_over(table, "its errors are grouped then")

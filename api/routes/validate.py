@@ -1,4 +1,4 @@
-"""The five checks, without keeping anything."""
+"""Runs the five checks without storing anything."""
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -18,10 +18,10 @@ router = APIRouter(tags=["graders"])
 
 
 class ToValidate(Options, kw_only=True, forbid_unknown_fields=True):
-    """A source that is not kept.
+    """A source that is not stored.
 
-    Where `grader` is named, it is tried on the threads that stay with it, and in the environment of its newest version,
-    unless others are named.
+    If `grader` is given, the source is tried on that grader's stored threads and in the environment of its newest
+    version, unless the request has others.
     """
 
     grader: Key | None = None
@@ -31,10 +31,10 @@ class ToValidate(Options, kw_only=True, forbid_unknown_fields=True):
     "/validate", response_model=Report, openapi_extra=openapi.body(ToValidate, also=openapi.SOURCE_FILE | openapi.FORM)
 )
 async def validate(request: Request, services: Served, project: ScoresIn) -> Response:
-    """Proves a source in a sandbox. What is wrong with it is in the report."""
+    """Prove a source in a sandbox. The report lists what is wrong with it."""
     sent, options = await receive(request, ToValidate)
     report = await services.grade(request, project, _report, services, sent, options)
-    return Response(report, media_type="application/json")  # it need not be checked once more
+    return Response(report, media_type="application/json")  # FastAPI would validate the model again
 
 
 def _report(caller: Caller, services: Services, sent: Sent, options: ToValidate) -> bytes:
@@ -48,7 +48,7 @@ def _report(caller: Caller, services: Services, sent: Sent, options: ToValidate)
 
 
 def report_on(caller: Caller, services: Services, sent: Sent, options: Options) -> Report:
-    """The report on a source, also on one that never gets to a sandbox. Raises as `choose` does."""
+    """The report on a source, even if it never reaches a sandbox. Raises as `choose` does."""
     if sent.kind == "custom":
         raise invalid("a grader of kind `custom` has no source that could be proved: its scores are recorded")
     environment = choose(services.store.environments, caller.project, options.environment or "")

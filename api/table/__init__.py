@@ -1,10 +1,10 @@
-"""The table of a batch's outcomes: pages of it, its errors in groups.
+"""The table of a batch's outcomes: its pages, and its errors in groups.
 
-    making.py       what there is of a grader's outcomes; has the program of `numbers` make their index, and search
+    making.py       the available outcomes of a grader; runs the program of `numbers` to index and search them
     page.py         one page
-    lines.py        the lines of outcomes and threads that it shows
-    rows.py         what it shows of each
-    completions.py  what a thread's completion is, from its line
+    lines.py        the lines of outcomes and threads on a page
+    rows.py         the row made of each
+    completions.py  extracts the completion of a thread from its line
 
-The program alone has NumPy: a page is read by ranges of the index.
+Only the program imports NumPy: a page is read by ranges of the index.
 """

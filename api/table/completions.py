@@ -1,4 +1,4 @@
-"""What the completions of a line of threads are."""
+"""Extracts the completions from a line of threads."""
 
 import json
 from typing import Any
@@ -11,18 +11,16 @@ _LISTS = ("messages", "turns", "completion")
 
 
 def completion(line: bytes) -> str | None:
-    """The completion of a thread; None of a group, of what is no thread, and where the last turn is not the
-    assistant's.
-    """
+    """The completion of a thread. None for a group, an invalid thread, and if the last turn is not the assistant's."""
     try:
         value = value_of(line)
         return None if type(value) is dict and thread_forms.is_group(value) else _said_last(value)
-    except (ValueError, RecursionError):  # it became an outcome of kind `bad_input`
+    except (ValueError, RecursionError):  # it results in an outcome of kind `bad_input`
         return None
 
 
 def completions(line: bytes) -> list[str]:
-    """The completion of a thread, or those of a group, as far as there are some."""
+    """The completion of a thread, or the completions of a group's members that have one."""
     try:
         value = value_of(line)
         is_group = type(value) is dict and thread_forms.is_group(value)
@@ -33,7 +31,7 @@ def completions(line: bytes) -> list[str]:
 
 
 def _said_last(value: Any) -> str | None:
-    """Only the last turn is looked at: there may be very many. Raises ValueError where it is none."""
+    """Parses only the last turn, because there may be very many. Raises ValueError if the value is not a thread."""
     if type(value) is dict:
         forms = [(name, value[name]) for name in _LISTS if name in value]
         value = {name: part[-1:] if type(part) is list else part for name, part in forms}
@@ -42,11 +40,10 @@ def _said_last(value: Any) -> str | None:
 
 
 def value_of(line: bytes) -> Any:
-    """The JSON of a thread, as graders are given it: with halves of surrogate pairs, which msgspec refuses, and without
-    a byte order mark.
+    """Parses a thread as graders do: unpaired surrogates, which msgspec rejects, and a byte order mark are allowed.
 
     Raises:
-        ValueError, RecursionError: it is none.
+        ValueError, RecursionError: the line is not valid JSON.
     """
     try:
         return msgspec.json.decode(line)

@@ -1,4 +1,4 @@
-"""The lines of outcomes and of their threads, for rows of the table."""
+"""Reads the lines of outcomes and of their threads, for rows of the table."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
@@ -7,14 +7,14 @@ from storage.graded_chunks import GradedChunks
 from storage.outcome_index import OutcomeIndex
 from storage.spool import Spool
 
-THREAD_BYTES = 256 * 1024  # of a longer one the completion is not looked at: its parts may take twenty times as much
+THREAD_BYTES = 256 * 1024  # longer threads show no completion: parsing may take twenty times their size in memory
 
 Lines = tuple[bytes, bytes | None]
-"""An outcome, and its thread; None where that is longer than `THREAD_BYTES`."""
+"""An outcome, and its thread; None if the thread is longer than `THREAD_BYTES`."""
 
 
 def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequence[int]) -> Iterator[Lines]:
-    """Those of any rows. Raises OSError and Conflict."""
+    """The lines of any rows. Raises OSError and Conflict."""
     places = zip(rows, index.places(rows), strict=True)
     ranges = [graded.ranges(spool, row, before, at) for row, (before, at) in places]
     is_long = [thread.end - thread.start > THREAD_BYTES for _, thread in ranges]
@@ -28,7 +28,7 @@ def by_index(spool: Spool, graded: GradedChunks, index: OutcomeIndex, rows: Sequ
 
 
 def in_order(spool: Spool, graded: GradedChunks, rows: range) -> Iterator[Lines]:
-    """Those of rows that follow one another, without an index: their chunks are read. Raises OSError."""
+    """The lines of consecutive rows, read from their chunks without an index. Raises OSError."""
     for one in graded.chunks:
         some = range(max(rows.start - one.first_row, 0), min(rows.stop - one.first_row, one.chunk.lines))
         if not some:

@@ -1,4 +1,4 @@
-"""Has the program make indexes, and search for texts."""
+"""Runs the program to create indexes, and to search for texts."""
 
 from collections.abc import Iterable, Iterator
 from tempfile import TemporaryFile
@@ -18,10 +18,10 @@ SEARCH_S = 5.0
 
 
 class GraderTable:
-    """The outcomes of one grader of a batch: all, where it is over; else those up to the first that is not there.
+    """The outcomes of one grader of a batch. If the batch is not over, they end at the first missing outcome.
 
     Attributes:
-        is_over: whether the batch is; then it may have an index.
+        is_over: whether the batch is over; only then it may have an index.
 
     Raises:
         NotFound: the batch was deleted meanwhile.
@@ -41,8 +41,8 @@ class GraderTable:
         self._spool = store.spool
 
     def make(self, is_gone: IsGone) -> None:
-        """Makes the index, unless it is there. Raises as `process.run_into` does, and OSError."""
-        if self.index.is_there:  # another request has made it meanwhile
+        """Creates the index if it does not exist. Raises as `process.run_into` does, and OSError."""
+        if self.index.is_there:  # another request created it meanwhile
             return
         job = IndexJob(self.grader, self._lines)
         with TemporaryFile() as made:
@@ -52,7 +52,7 @@ class GraderTable:
         self.index.remove_older()
 
     def search(self, is_gone: IsGone, text: str) -> TextFound:
-        """The rows that hold a text, as far as five seconds suffice. Raises as `make` does."""
+        """Finds the rows that contain a text, in at most `SEARCH_S`. Raises as `make` does."""
         job = SearchJob(text, self._lines, SEARCH_S)
         return msgspec.json.decode(process.run(job, self._by_chunk(), is_gone), type=TextFound)
 

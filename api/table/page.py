@@ -1,4 +1,4 @@
-"""One page of the table: of a batch that is over, or of what there is of one that runs."""
+"""One page of the table, of a finished or a running batch."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from storage.spool import Spool
 
 
 class PageOf(NamedTuple):
-    """Which page is asked for."""
+    """The requested page."""
 
     wanted: OutcomeFilter
     sort: Sort
@@ -24,12 +24,12 @@ class PageOf(NamedTuple):
 
     @property
     def needs_index(self) -> bool:
-        """Whether it is of other rows than those that come first, or in another order."""
+        """Whether the page is filtered, or in another order than by index."""
         return self.sort != "index" or self.wanted != OutcomeFilter()
 
 
 class _Page(msgspec.Struct):
-    """A `TablePage`, as it is answered."""
+    """A `TablePage`, for encoding."""
 
     batch: str
     grader: str
@@ -44,7 +44,7 @@ class _Page(msgspec.Struct):
 
 
 def page(spool: Spool, table: GraderTable, of: PageOf, text: TextFound | None) -> bytes:
-    """The page as JSON; with `text`, of the rows that it names alone. Raises OSError and Conflict."""
+    """The page as JSON; with `text`, of only the rows that it names. Raises OSError and Conflict."""
     if not table.is_over:
         rows = range(table.graded.rows)[(of.page - 1) * of.limit :][: of.limit]
         return _told(table, of, table.graded.rows, in_order(spool, table.graded, rows), None)

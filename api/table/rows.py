@@ -1,4 +1,4 @@
-"""What the table shows of an outcome."""
+"""Converts an outcome to a row of the table."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ _TEXTS = ("reason", "stdout", "not_applicable")
 
 
 class ShownRow(msgspec.Struct, omit_defaults=True, gc=False):
-    """An outcome, of which the parts that may be large stay as they are written; as it is answered, a `TableRow`."""
+    """An outcome, encoded as a `TableRow`. Parts that may be large stay raw JSON."""
 
     index: int
     grader: str
@@ -41,7 +41,7 @@ _decode = msgspec.json.Decoder(ShownRow).decode
 
 
 def row_of(outcome: bytes, thread: bytes | None) -> ShownRow:
-    """A row from the line of an outcome and that of its thread; None where that is too long to be looked at."""
+    """Converts the line of an outcome and that of its thread to a row. `thread` is None if it is too long to parse."""
     row = _decode(outcome)
     cut: list[str] = []
     changes: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def row_of(outcome: bytes, thread: bytes | None) -> ShownRow:
             cut.append(name)
     said = None if thread is None else completion(thread)
     if said is not None:
-        # JSON may hold halves of surrogate pairs, and UTF-8 cannot.
+        # JSON may contain unpaired surrogates, which UTF-8 cannot encode.
         changes["completion"] = said[:TEXT_CHARACTERS].encode(errors="replace").decode()
     if thread is None or (said is not None and len(said) > TEXT_CHARACTERS):
         cut.append("completion")

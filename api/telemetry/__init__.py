@@ -1,1 +1,1 @@
-"""What is counted and logged of requests, and what /metrics answers."""
+"""Metrics and logs of requests, and the content of /metrics."""

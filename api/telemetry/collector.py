@@ -1,4 +1,4 @@
-"""The metrics that are made of what Redis has when they are asked for. docs/observability.md says what each is for."""
+"""Metrics that are computed from Redis on each scrape. docs/observability.md explains each."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -17,17 +17,17 @@ _PROJECTS = 100
 
 
 class Stored(Collector):
-    """The queue and the processes of the whole service: each API process tells the same."""
+    """Metrics of the queue and the processes of the whole service. Each API process reports the same values."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     def describe(self) -> list[Metric]:
-        """Nothing: registering is not to ask Redis."""
+        """Returns nothing, so that registering reads nothing from Redis."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All of it, or that Redis is away."""
+        """Returns all metrics, or only that Redis is down."""
         yield from _spool(self._store)
         try:
             depth, processes = self._store.queue.depth(), self._store.processes.there()
@@ -42,7 +42,7 @@ class Stored(Collector):
 
 
 def _spool(store: Store) -> Iterator[Metric]:
-    with suppress(OSError):  # a file system that is away: `/readyz` says so
+    with suppress(OSError):  # the file system is unavailable, which `/readyz` reports
         if (free := store.spool.free_bytes()) is not None:
             yield GaugeMetricFamily("gradebox_spool_free_bytes", "Free space of the spool's disk.", free)
 

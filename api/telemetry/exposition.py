@@ -1,4 +1,4 @@
-"""What /metrics answers. It takes milliseconds to make and may need no key, so it is made once a second at most."""
+"""The content of /metrics. It takes milliseconds to generate and may need no key, so it is cached for a second."""
 
 import threading
 from time import monotonic
@@ -10,7 +10,7 @@ KEPT_S = 1.0
 
 
 class Exposition:
-    """Thread-safe."""
+    """Caches the exposition. Thread-safe."""
 
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
@@ -19,7 +19,7 @@ class Exposition:
         self._made_at = float("-inf")
 
     def text(self) -> bytes:
-        """Prometheus' text format, at most a second old."""
+        """The metrics in Prometheus' text format, at most a second old."""
         with self._lock:
             if monotonic() - self._made_at >= KEPT_S:
                 self._text, self._made_at = generate_latest(self._collector), monotonic()

@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Requests:
-    """The metrics of requests, by the template of their route: what tenants wrote into paths is in no label."""
+    """The metrics of requests, labelled by route template: labels contain no text that tenants put into paths."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ["method", "route"]
@@ -39,31 +39,31 @@ class Requests:
 
 
 class Refusals:
-    """Sums up refused requests that no key was identified for: who sends them must not fill the log."""
+    """Sums up refused requests without an identified key, so that their senders cannot fill the log."""
 
     def __init__(self) -> None:
         self._counts = Counts[str]()
 
     def note(self, status: int) -> None:
-        """Counts one. The first starts a timer, which logs it with those that come until then."""
+        """Counts a refusal. The first one starts a timer, which logs all that were counted by then."""
         if not self._counts:
             get_running_loop().call_later(REFUSALS_S, self.tell)
         self._counts[str(status)] += 1
 
     @property
     def count(self) -> int:
-        """How many there were since they were told of."""
+        """The number of refusals since the last log line."""
         return self._counts.total()
 
     def tell(self) -> None:
-        """Logs how many there were since the last time, by status."""
+        """Logs the number of refusals since the last log line, by status."""
         if self._counts:
             _log.info("requests refused, no key identified", statuses=dict(self._counts))
             self._counts.clear()
 
 
 class Observed:
-    """An ASGI application whose requests are observed. They have an id already."""
+    """ASGI middleware that counts, times and logs requests. It needs their ids."""
 
     def __init__(self, app: ASGIApp, requests: Requests) -> None:
         self._app = app
@@ -74,7 +74,7 @@ class Observed:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status = 500  # what is answered to an exception that nobody handled
+        status = 500  # the status sent for an unhandled exception
         began = time.perf_counter()
 
         async def noting(message: Message) -> None:
@@ -106,13 +106,13 @@ class Observed:
         if status >= 400 and not has_key:
             self._requests.refusals.note(status)
             return
-        # Clients that wait for a batch ask several times a second: that is worth no line.
+        # Clients that wait for a batch poll several times a second, which is not worth a log line.
         log = _log.debug if method == "GET" and status < 400 else _log.info
         log("request", method=method, route=route, status=status, duration_ms=round(seconds * 1000, 2))
 
 
 def route_template(scope: Scope) -> str:
-    """The path of the route with its parameters' names. FastAPI keeps that of an included router's route apart."""
+    """The path of the route with its parameters' names. FastAPI stores that of an included route separately."""
     found = scope.get("fastapi", {}).get("effective_route_context") or scope.get("route")
     path = getattr(found, "path", None)
-    return NO_ROUTE if path is None else f"{scope.get('root_path', '')}{path}"  # pages are an application below a path
+    return NO_ROUTE if path is None else f"{scope.get('root_path', '')}{path}"  # pages are an app mounted below a path

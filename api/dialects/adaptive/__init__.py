@@ -1,1 +1,1 @@
-"""The API of adaptive-sdk: GraphQL at `/api/graphql`, with that SDK's words for graders and projects."""
+"""The API of adaptive-sdk: GraphQL at `/api/graphql`, with that SDK's types of graders and projects."""

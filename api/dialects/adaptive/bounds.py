@@ -1,7 +1,7 @@
-"""How large a query may be: the largest that adaptive-sdk sends has 220 tokens, three aliases and five levels.
+"""Limits of queries. The largest query of adaptive-sdk has 220 tokens, three aliases and five levels.
 
-Strawberry's own limiters walk each use of a fragment again, so that forty fragments which name the next one twice
-keep them busy for years; these look at every definition once.
+Strawberry's own limiters walk a fragment again for each use, so that forty fragments which each use the next one twice
+keep them busy for years. These visit every definition once.
 """
 
 from typing import Any
@@ -24,7 +24,7 @@ DEPTH = 10
 
 
 class Bounds(ValidationRule):
-    """Refuses a query that nests too deep or has too many aliases."""
+    """Refuses a query that is nested too deep or has too many aliases."""
 
     def __init__(self, context: ValidationContext) -> None:
         super().__init__(context)
@@ -32,13 +32,13 @@ class Bounds(ValidationRule):
         self._depths: dict[str, int] = {}
 
     def enter_field(self, node: FieldNode, *_: Any) -> None:
-        """Each field of the document, those in fragments too."""
+        """Counts the aliases of all fields, including those in fragments."""
         self._aliases += node.alias is not None
         if self._aliases == ALIASES + 1:
             self.report_error(GraphQLError(f"the query has more than {ALIASES} aliases: ask in several requests", node))
 
     def enter_operation_definition(self, node: OperationDefinitionNode, *_: Any) -> None:
-        """Each operation of the document."""
+        """Checks the depth of each operation."""
         if self._depth(node.selection_set) > DEPTH:
             self.report_error(GraphQLError(f"the query is more than {DEPTH} levels deep: ask for less at once", node))
 
@@ -53,7 +53,7 @@ class Bounds(ValidationRule):
         assert isinstance(node, FragmentSpreadNode)
         name = node.name.value
         if name not in self._depths:
-            self._depths[name] = 0  # a fragment that names itself is refused by another rule
+            self._depths[name] = 0  # another rule refuses recursive fragments
             fragment = self.context.get_fragment(name)
             if isinstance(fragment, FragmentDefinitionNode):
                 self._depths[name] = self._depth(fragment.selection_set)

@@ -1,4 +1,4 @@
-"""What the SDK is answered about the configuration of a grader, by its kind."""
+"""The GraphQL output types of a grader's configuration, by its kind."""
 
 from typing import Annotated, Optional
 from uuid import UUID
@@ -11,7 +11,7 @@ from api.dialects.adaptive.scalars import Timestamp
 
 @strawberry.type
 class ModelComputeConfigOutput:
-    """How a model is run."""
+    """The compute settings of a model."""
 
     tp: int
     kv_cache_len: int
@@ -20,7 +20,7 @@ class ModelComputeConfigOutput:
 
 @strawberry.type
 class Model:
-    """A model that a judge names."""
+    """The model of a judge."""
 
     id: UUID
     key: str
@@ -47,7 +47,7 @@ class JudgeExampleTurnEntry:
 
 @strawberry.type
 class JudgeExample:
-    """What a judge is shown."""
+    """An example of a judge."""
 
     input: list[JudgeExampleTurnEntry]
     output: str
@@ -57,7 +57,7 @@ class JudgeExample:
 
 @strawberry.type
 class JudgeConfigOutput:
-    """A judge, as it was sent."""
+    """A judge's configuration, as it was sent."""
 
     criteria: str
     examples: list[JudgeExample]
@@ -68,7 +68,7 @@ class JudgeConfigOutput:
 
 @strawberry.type
 class PrebuiltCriteria:
-    """A judge that comes with the platform."""
+    """A judge that is built into the platform."""
 
     key: PrebuiltCriteriaKey
     name: str
@@ -77,7 +77,7 @@ class PrebuiltCriteria:
 
 @strawberry.type
 class PrebuiltConfigOutput:
-    """A prebuilt judge, as it was sent."""
+    """A prebuilt judge's configuration, as it was sent."""
 
     criteria: PrebuiltCriteria
     model: Model
@@ -85,7 +85,7 @@ class PrebuiltConfigOutput:
 
 @strawberry.type
 class RemoteConfigOutput:
-    """A reward server elsewhere. It is not asked when it is kept, so its version and description are empty."""
+    """An external reward server. It is not contacted when it is stored, so its version and description are empty."""
 
     url: str
     version: str = ""
@@ -94,7 +94,7 @@ class RemoteConfigOutput:
 
 @strawberry.type
 class CustomConfigOutput:
-    """A grader that is only named."""
+    """A grader that is not run."""
 
     description: str | None
 

@@ -1,4 +1,4 @@
-"""Graders of each kind, from what the SDK sends to what is kept, and back."""
+"""Converts graders of each kind between the SDK's types and the stored ones."""
 
 from dataclasses import asdict
 from typing import Any, Protocol
@@ -35,8 +35,8 @@ _PREBUILT: dict[PrebuiltCriteriaKey, WrittenKind] = {
     PrebuiltCriteriaKey.ANSWER_RELEVANCY: "answer_relevancy",
 }
 _CRITERIA: dict[Kind, PrebuiltCriteriaKey] = {kind: key for key, kind in _PREBUILT.items()}
-_TYPES["judge"] = GraderTypeEnum.JUDGE  # those of our own, and those that were kept before they could run
-_TYPES["checks"] = GraderTypeEnum.FUNCTION  # the SDK has no such type, and sees the source
+_TYPES["judge"] = GraderTypeEnum.JUDGE  # our own judges, and old ones that were stored before judges could run
+_TYPES["checks"] = GraderTypeEnum.FUNCTION  # the SDK has no such type, so it gets the generated source
 _TYPES["combine"] = GraderTypeEnum.FUNCTION
 _TYPES["multi_criteria"] = GraderTypeEnum.FUNCTION
 _TYPES["pairwise_judge"] = GraderTypeEnum.FUNCTION
@@ -44,17 +44,17 @@ _TYPES |= dict.fromkeys(("prebuilt", *_CRITERIA), GraderTypeEnum.PREBUILT)
 
 
 def kind_of(grader_type: GraderTypeEnum) -> Kind:
-    """Our word for a type of grader."""
+    """The grader kind of an SDK type."""
     return _KINDS[grader_type][0]
 
 
 def type_of(kind: Kind) -> GraderTypeEnum:
-    """The SDK's word for a kind."""
+    """The SDK type of a grader kind."""
     return _TYPES[kind]
 
 
 def read(config: GraderConfigInput, kind: Kind) -> Config:
-    """The config of a grader of this kind. Raises ProblemError where it is not that, or not alone."""
+    """The config of a grader of this kind. Raises ProblemError if another config or more than one is set."""
     members = {name: member for name, member in vars(config).items() if member is not None}
     found = next(iter(members.values()), None)
     if len(members) == 1 and isinstance(found, Config) and type(found) is _KINDS[_TYPES[kind]][1]:
@@ -64,22 +64,22 @@ def read(config: GraderConfigInput, kind: Kind) -> Config:
 
 
 class KnownServers(Protocol):
-    """What a project has registered."""
+    """The models and endpoints of a project."""
 
     def has_model(self, key: str) -> bool:
-        """Whether there is a model of this key."""
+        """Whether there is a model with this key."""
 
     def url_of(self, endpoint: str) -> str:
-        """Where an endpoint is; empty where there is none of this key."""
+        """The URL of an endpoint; empty if there is none with this key."""
 
 
 def declared(_: CustomConfigInput) -> Declared:
-    """What is kept of a grader that is not run."""
+    """The stored form of a grader that is not run."""
     return Declared("custom", {})
 
 
 def prebuilt(config: PrebuiltConfigInput) -> tuple[WrittenKind, dict[str, Any]]:
-    """The kind of a judge that comes with the platform, and its settings."""
+    """The kind of a judge that is built into the platform, and its settings."""
     return _PREBUILT[config.key], {"model": config.model}
 
 
@@ -99,7 +99,7 @@ def _without_id(example: dict[str, Any]) -> dict[str, Any]:
 
 
 def grader(project: Project, kept: GraderRecord, version: Version, there: KnownServers) -> types.Grader:
-    """A grader with its newest version, as the SDK reads it."""
+    """Converts a grader with its newest version to the SDK's type."""
     return types.Grader(
         id=ids.of_grader(kept),
         name=kept.name,
@@ -154,7 +154,7 @@ def _example(example: dict[str, Any]) -> config_types.JudgeExample:
 
 
 def _said(criterion: str | dict[str, Any]) -> str:
-    """A direct judge's criterion in words: the SDK has no options."""
+    """A direct judge's criterion as text, since the SDK has no options."""
     if isinstance(criterion, str):
         return criterion
     return str(criterion.get("description") or criterion.get("field") or "")
@@ -166,7 +166,7 @@ def _criteria(key: PrebuiltCriteriaKey) -> config_types.PrebuiltCriteria:
 
 
 def _lacks(model: str, there: KnownServers) -> str | None:
-    """Why a judge cannot ask its model, if it cannot."""
+    """Why a judge cannot ask its model; None if it can."""
     return None if there.has_model(model) else f"the project has no model {model!r}: register one of that key"
 
 

@@ -1,4 +1,4 @@
-"""The enumerations of the SDK's schema."""
+"""The enums of the SDK's schema."""
 
 from enum import Enum
 
@@ -18,7 +18,7 @@ class GraderTypeEnum(Enum):
 
 @strawberry.enum
 class PrebuiltCriteriaKey(Enum):
-    """The judges that come with the platform."""
+    """The judges that are built into the platform."""
 
     FAITHFULNESS = "FAITHFULNESS"
     ANSWER_RELEVANCY = "ANSWER_RELEVANCY"
@@ -27,7 +27,7 @@ class PrebuiltCriteriaKey(Enum):
 
 @strawberry.enum
 class MetricKind(Enum):
-    """What a score is."""
+    """The type of a metric's scores."""
 
     SCALAR = "SCALAR"
     BOOL = "BOOL"
@@ -35,7 +35,7 @@ class MetricKind(Enum):
 
 @strawberry.enum
 class MetricScoringType(Enum):
-    """Which scores are good."""
+    """Whether high or low scores are better."""
 
     HIGHER_IS_BETTER = "HIGHER_IS_BETTER"
     LOWER_IS_BETTER = "LOWER_IS_BETTER"
@@ -43,7 +43,7 @@ class MetricScoringType(Enum):
 
 @strawberry.enum
 class ModelOnline(Enum):
-    """Whether a model answers."""
+    """The status of a model."""
 
     ONLINE = "ONLINE"
     DEGRADED = "DEGRADED"
@@ -55,7 +55,7 @@ class ModelOnline(Enum):
 
 @strawberry.enum
 class ProviderName(Enum):
-    """Who runs a model."""
+    """The provider of a model."""
 
     OPEN_AI = "OPEN_AI"
     LEGACY_OPEN_AI = "LEGACY_OPEN_AI"
@@ -66,7 +66,7 @@ class ProviderName(Enum):
 
 @strawberry.enum
 class RemoteEnvStatus(Enum):
-    """Whether an environment answers."""
+    """The status of an environment."""
 
     ONLINE = "ONLINE"
     OFFLINE = "OFFLINE"

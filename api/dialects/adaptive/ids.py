@@ -1,4 +1,4 @@
-"""Ids that stay: made of what names a thing, and of when it was made, so that a new thing of an old key has another."""
+"""Stable ids, computed from a key and a creation time, so that a new object with an old key gets another id."""
 
 from uuid import UUID, uuid5
 
@@ -18,12 +18,12 @@ def of_grader(grader: GraderRecord) -> UUID:
 
 
 def of_metric(grader: GraderRecord) -> UUID:
-    """The id of the metric that a grader's scores are."""
+    """The id of the metric of a grader's scores."""
     return uuid5(_SPACE, f"metric/{grader.project}/{grader.key}/{grader.created_at.isoformat()}")
 
 
 def of_model(key: str) -> UUID:
-    """The id of a model that a judge names."""
+    """The id of a judge's model."""
     return uuid5(_SPACE, f"model/{key}")
 
 
@@ -33,7 +33,7 @@ def of_user(key: ApiKey) -> UUID:
 
 
 def is_id(ref: str) -> bool:
-    """Whether this can be an id at all."""
+    """Whether this has the form of an id."""
     try:
         UUID(ref)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What the SDK sends."""
+"""The GraphQL input types of the SDK."""
 
 from uuid import UUID
 
@@ -18,7 +18,7 @@ class JudgeExampleInputTurnEntry:
 
 @strawberry.input
 class JudgeExampleInput:
-    """What a judge is shown."""
+    """An example of a judge."""
 
     input: list[JudgeExampleInputTurnEntry]
     reasoning: str | None = None
@@ -40,7 +40,7 @@ class JudgeConfigInput:
 
 @strawberry.input
 class PrebuiltConfigInput:
-    """A judge that comes with the platform."""
+    """A judge that is built into the platform."""
 
     key: PrebuiltCriteriaKey
     model: str
@@ -48,14 +48,14 @@ class PrebuiltConfigInput:
 
 @strawberry.input
 class RemoteConfigInput:
-    """A reward server elsewhere."""
+    """An external reward server."""
 
     url: str
 
 
 @strawberry.input
 class CustomConfigInput:
-    """A grader that is only named."""
+    """A grader that is not run."""
 
     description: str | None = None
 
@@ -70,7 +70,7 @@ class FunctionConfigInput:
 
 @strawberry.input
 class GraderConfigInput:
-    """Exactly one of them."""
+    """Exactly one of the configurations."""
 
     judge: JudgeConfigInput | None = None
     prebuilt: PrebuiltConfigInput | None = None
@@ -104,7 +104,7 @@ class GraderCreateInput:
 
 @strawberry.input
 class GraderUpdateInput:
-    """What is to be changed."""
+    """The changes of a grader."""
 
     name: str | None = None
     grader_type: GraderTypeEnum | None = None
@@ -113,7 +113,7 @@ class GraderUpdateInput:
 
 @strawberry.input
 class RemoteEnvCreate:
-    """A reward server elsewhere."""
+    """An external reward server."""
 
     url: str
     key: str | None = None
@@ -144,7 +144,7 @@ class ProjectCreate:
 
 @strawberry.input
 class ProjectShareInput:
-    """A team that is to share a project."""
+    """A team to share a project with."""
 
     team: str
     role: str
@@ -153,6 +153,6 @@ class ProjectShareInput:
 
 @strawberry.input
 class ProjectShares:
-    """All teams that are to share a project."""
+    """All teams to share a project with."""
 
     shares: list[ProjectShareInput]

@@ -1,4 +1,4 @@
-"""What the SDK changes."""
+"""The SDK's GraphQL mutations."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -44,13 +44,13 @@ _Runnable = FunctionConfigInput | JudgeConfigInput | PrebuiltConfigInput | Remot
 
 @strawberry.type
 class Mutation:
-    """Changes; each is what the route of our own does."""
+    """Changes. Each calls the function of one of our own routes."""
 
     @strawberry.mutation
     def validate_function_grader(
         self, info: Info, project: IdOrKey, code: str, test_sample: JSON | None = None
     ) -> types.ValidationResult:
-        """The five checks; `testSample` is the thread of the test run."""
+        """Run the five checks; `testSample` is the thread of the test run."""
         found = info.context.project(project, "score")
         threads = None if test_sample is None else [msgspec.json.encode(test_sample)]
         caller = info.context.caller.of_project(found.key)
@@ -60,7 +60,7 @@ class Mutation:
 
     @strawberry.mutation
     def create_grader(self, info: Info, project: IdOrKey, input: GraderCreateInput) -> types.Grader:  # noqa: A002  # the schema's name
-        """Keeps a new grader; one that can be run is proved first."""
+        """Store a new grader. One that can be run is proved first."""
         context, found = info.context, info.context.project(project, "manage")
         if input.key is None:
             raise invalid("a grader has a key: 1-64 of a-z 0-9 . _ - and starting with a letter or digit")
@@ -78,7 +78,7 @@ class Mutation:
 
     @strawberry.mutation
     def update_grader(self, info: Info, project: IdOrKey, id: IdOrKey, input: GraderUpdateInput) -> types.Grader:  # noqa: A002  # as above
-        """Changes what is sent; another source or config is a new version."""
+        """Change what is sent. Another source or config is a new version."""
         found = info.context.project(project, "manage")
         grader = info.context.grader(found, id)
         if input.grader_type is not None and input.grader_type is not configs.type_of(grader.kind):
@@ -87,7 +87,7 @@ class Mutation:
 
     @strawberry.mutation
     def delete_grader(self, info: Info, project: IdOrKey, id: IdOrKey) -> types.DeleteConfirm:  # noqa: A002  # as above
-        """Forgets a grader. One that is not there, or is locked, is an error."""
+        """Delete a grader. If it is missing or locked, this is an error."""
         found = info.context.project(project, "manage")
         grader = info.context.grader(found, id)
         info.context.services.store.graders.delete(found.key, grader.key)
@@ -95,7 +95,7 @@ class Mutation:
 
     @strawberry.mutation
     def lock_grader(self, info: Info, project: IdOrKey, id: IdOrKey, locked: bool) -> types.Grader:  # noqa: A002  # as above
-        """Locks or unlocks a grader."""
+        """Lock or unlock a grader."""
         found = info.context.project(project, "manage")
         grader = info.context.grader(found, id)
         changed = info.context.services.store.graders.describe(found.key, grader.key, {"locked": locked})
@@ -103,7 +103,7 @@ class Mutation:
 
     @strawberry.mutation
     def test_remote_env(self, info: Info, input: RemoteEnvCreate) -> types.RemoteEnvTest:  # noqa: A002  # as above
-        """Asks a reward server what it is, where the operator allows its host."""
+        """Request a reward server's description, if the operator allows its host."""
         require(info.context.key, "manage")
         try:
             told = ask(input.url, info.context.services.settings.allowed_endpoints)
@@ -113,22 +113,22 @@ class Mutation:
 
     @strawberry.mutation
     def add_remote_env(self, input: RemoteEnvCreate) -> types.RemoteEnv:  # noqa: A002  # as above
-        """Refused: an external endpoint is a grader here."""
+        """Always refused: an external endpoint is a grader here."""
         raise invalid("gradebox has no environments of their own: use `graders.create.external_endpoint`")
 
     @strawberry.mutation
     def remove_remote_env(self, id_or_key: IdOrKey) -> str:
-        """Refused: there are none."""
+        """Always refused: there are no environments."""
         raise invalid("gradebox has no environments of their own: delete the grader with `graders.delete`")
 
     @strawberry.mutation
     def create_metric(self, project: IdOrKey, input: MetricCreate) -> types.Metric:  # noqa: A002  # as above
-        """Refused: a metric is what a grader's scores are."""
+        """Always refused: each grader has one metric, and there are no others."""
         raise invalid("gradebox has a metric for each grader and no others: create a grader of that key")
 
     @strawberry.mutation
     def create_project(self, info: Info, input: ProjectCreate) -> types.Project:  # noqa: A002  # as above
-        """Makes a project. What only a web page would show is not kept."""
+        """Create a project. Fields that only a web page would show are not stored."""
         require_operator(info.context.key)
         if input.team is not None:
             raise invalid("gradebox has no teams: leave `team` away, and make API keys for the project instead")
@@ -140,7 +140,7 @@ class Mutation:
 
     @strawberry.mutation
     def share_project(self, id_or_key: IdOrKey, input: ProjectShares) -> types.Project:  # noqa: A002  # as above
-        """Refused: there are no teams."""
+        """Always refused: there are no teams."""
         raise invalid(
             "gradebox has no teams to share a project with: make an API key that covers it, as with "
             f"`gradebox keys create NAME --covers {id_or_key}`"
@@ -164,7 +164,7 @@ def _update(info: Info, grader: GraderRecord, wanted: GraderUpdateInput) -> Grad
 
 @contextmanager
 def _written(services: Services, project: str, key: str, config: _Runnable) -> Iterator[Sent]:
-    """The source of a grader that can be run, while it is proved and kept."""
+    """Yields the source of a grader that can be run, while the block proves and stores it."""
     if isinstance(config, FunctionConfigInput):
         yield _source(config.source_code)
     elif isinstance(config, JudgeConfigInput):
@@ -190,6 +190,6 @@ def _check_metric(metric: MetricCreate | None) -> None:
 
 
 def _said(check: Check) -> str:
-    """A check's message with where and how: the SDK shows nothing else of it."""
+    """A check's message with its line and traceback, because the SDK shows nothing else."""
     where = f" (line {check.line})" if check.line else ""
     return f"{check.message}{where}\n{check.traceback}" if check.traceback else f"{check.message}{where}"

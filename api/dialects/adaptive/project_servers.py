@@ -1,4 +1,4 @@
-"""The models and endpoints of a project, as graders of the SDK name them: models by key, endpoints by URL."""
+"""The models and endpoints of a project, as the SDK's graders refer to them: models by key, endpoints by URL."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from storage.store import Store
 
 
 class ProjectServers:
-    """What a project has registered, read when it is first asked for."""
+    """The models and endpoints of a project, read from storage on first use."""
 
     def __init__(self, store: Store, project: str) -> None:
         self._store = store
@@ -25,22 +25,22 @@ class ProjectServers:
         return {endpoint.key: endpoint.url for endpoint in self._store.endpoints.all(self._project)}
 
     def has_model(self, key: str) -> bool:
-        """Whether there is a model of this key."""
+        """Whether there is a model with this key."""
         return key in self._models
 
     def url_of(self, endpoint: str) -> str:
-        """Where an endpoint is; empty where there is none of this key."""
+        """The URL of an endpoint; empty if there is none with this key."""
         return self._urls.get(endpoint, "")
 
 
 @contextmanager
 def endpoint_at(services: Services, project: str, url: str, grader: str) -> Iterator[str]:
-    """The key of the project's endpoint at this URL. Where there is none, one is registered under the key of the
-    grader, or one like it, and is removed again if the block fails: no grader asks it then.
+    """Yields the key of the project's endpoint at this URL. If there is none, one is registered under the grader's key
+    or a similar one. It is removed again if the block fails, because no grader uses it then.
 
     Raises:
-        ProblemError: the URL is none, or the operator does not allow its host.
-        QuotaExceeded: the project has as many endpoints as it may.
+        ProblemError: the URL is invalid, or the operator does not allow its host.
+        QuotaExceeded: the project has reached its limit of endpoints.
     """
     endpoints = services.store.endpoints
     wanted, there = allowed(services, url), {one.key: one.url for one in endpoints.all(project)}

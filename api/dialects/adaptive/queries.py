@@ -1,4 +1,4 @@
-"""What the SDK reads."""
+"""The SDK's GraphQL queries."""
 
 from contextlib import suppress
 
@@ -14,11 +14,11 @@ from storage.errors import NotFound
 
 @strawberry.type
 class Query:
-    """Reads; nothing is changed."""
+    """Reads, which change nothing."""
 
     @strawberry.field
     def grader(self, info: Info, id: IdOrKey, project: IdOrKey) -> types.Grader | None:  # noqa: A002  # the schema's name
-        """One grader. One that is not there is an error: the SDK cannot read null."""
+        """One grader. A missing one is an error, because the SDK cannot parse null."""
         found = info.context.project(project, "read")
         return shown(info, found, info.context.grader(found, id))
 
@@ -40,7 +40,7 @@ class Query:
 
     @strawberry.field
     def projects(self, info: Info) -> list[types.Project]:
-        """Those that the API key covers."""
+        """The projects that the API key covers."""
         return [types.project(project) for project in info.context.projects]
 
     @strawberry.field
@@ -54,18 +54,18 @@ class Query:
 
     @strawberry.field
     def metrics(self, info: Info) -> list[types.Metric]:
-        """Those of all graders that the API key covers."""
+        """The metrics of all graders that the API key covers."""
         found = (info.context.graders(project) for project in info.context.projects)
         return [types.metric(grader) for graders in found for grader in graders]
 
     @strawberry.field
     def remote_envs(self) -> list[types.RemoteEnv]:
-        """None: external endpoints are graders here."""
+        """Always empty: external endpoints are graders here."""
         return []
 
     @strawberry.field
     def me(self, info: Info) -> types.User | None:
-        """The holder of the API key: it has a name, and no e-mail address."""
+        """The holder of the API key, who has a name and no e-mail address."""
         key = info.context.key
         return types.User(id=ids.of_user(key), email="", name=key.name, created_at=timestamp(key.created_at), teams=[])
 

@@ -1,4 +1,4 @@
-"""One request: who asks, and what that key may see."""
+"""The context of one request: its API key, and the data this key may read."""
 
 from functools import cached_property
 
@@ -11,21 +11,21 @@ from api.services import Services
 from gradebox.schemas import ApiKey, GraderRecord, Project, Role
 from storage.errors import NotFound
 
-GRADERS = 20_000  # in one answer: a query may ask for the graders of each grader's project
+GRADERS = 20_000  # per response: a query may request the graders of each grader's project
 ANSWER_BYTES = 32 * 1024 * 1024
 _SCALAR_BYTES = 8
 TOO_LONG = f"the answer would be longer than {ANSWER_BYTES} bytes: ask for fewer graders, or less of each, at once"
 
 
 class NoProject(NotFound):
-    """A project that is not there or not the caller's, in the words by which the SDK knows that."""
+    """A project that is missing or not covered, with the message that the SDK recognises."""
 
     def __init__(self, ref: str) -> None:
         super().__init__(f"EntityNotFound: Project {ref!r} is not there, or this API key does not cover it")
 
 
 class QueryContext:
-    """The context of one execution; it lives in one thread."""
+    """The context of one execution, which runs in one thread."""
 
     def __init__(self, services: Services, key: ApiKey, caller: Caller) -> None:
         self.services = services
@@ -38,20 +38,20 @@ class QueryContext:
 
     @cached_property
     def projects(self) -> list[Project]:
-        """Those that the API key covers, by key."""
+        """The projects that the API key covers, by key."""
         return [project for project in self.services.store.projects.all() if covers(self.key, project.key)]
 
     def find_project(self, ref: str) -> Project | None:
-        """The project of this key or id, or None."""
+        """The project with this key or id, or None."""
         by_key = (project for project in self.projects if project.key == ref)
         by_id = (project for project in self.projects if str(ids.of_project(project)) == ref.lower())
         return next(by_key, None) or next(by_id, None)
 
     def project(self, ref: str, role: Role) -> Project:
-        """The project of this key or id, for a key of this role or a higher one.
+        """The project with this key or id, for an API key of this role or a higher one.
 
         Raises:
-            NoProject: it is not there, or not the caller's.
+            NoProject: it does not exist, or the key does not cover it.
             ProblemError: the role does not suffice.
         """
         project = self.find_project(ref)
@@ -61,7 +61,7 @@ class QueryContext:
         return project
 
     def grader(self, project: Project, ref: str) -> GraderRecord:
-        """The grader of this key or id. Raises NotFound."""
+        """The grader with this key or id. Raises NotFound."""
         if ids.is_id(ref):
             found = next((one for one in self.graders(project) if str(ids.of_grader(one)) == ref.lower()), None)
             if found is not None:
@@ -75,13 +75,13 @@ class QueryContext:
         return self._registered[project.key]
 
     def tell(self, size: int) -> None:
-        """Counts bytes of the answer. Raises ProblemError where it has too many by now."""
+        """Counts bytes of the response. Raises ProblemError if it is too long."""
         self._told_bytes += size
         if self._told_bytes > ANSWER_BYTES:
             raise too_large(TOO_LONG)
 
     def graders(self, project: Project) -> list[GraderRecord]:
-        """All graders of a project. Raises ProblemError where the answer has too many by now."""
+        """All graders of a project. Raises ProblemError if the response has too many of them."""
         if project.key not in self._graders:
             self._graders[project.key] = self.services.store.graders.all(project.key)
         self._told += len(self._graders[project.key])
@@ -92,7 +92,7 @@ class QueryContext:
 
 
 def size_of(value: object) -> int:
-    """About how long a value is as JSON."""
+    """The approximate length of a value as JSON."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):

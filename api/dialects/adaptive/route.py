@@ -1,6 +1,7 @@
-"""`/api/graphql`. All that can be answered is answered with 200: of any other status the SDK shows the number alone.
+"""`/api/graphql`. Errors also have the status 200 if possible, because the SDK shows nothing but the number of another
+status.
 
-The schema is made for the first who asks: it and what executes it take 17 MB, and most services are never asked.
+The schema is created on the first request: together with its executor it takes 17 MB, and most services never use it.
 """
 
 import logging
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from strawberry.types import ExecutionResult
 
 BODY_BYTES = bodies.MIB
-MESSAGE_CHARACTERS = 20_000  # a failed check with its traceback is shorter
+MESSAGE_CHARACTERS = 20_000  # longer than a failed check with its traceback
 
-_TAKES_LONG = re.compile(r"validateFunctionGrader|createGrader|updateGrader|testRemoteEnv")  # in the text of a query
+_TAKES_LONG = re.compile(r"validateFunctionGrader|createGrader|updateGrader|testRemoteEnv")  # searched in the query
 
 router = APIRouter(prefix="/api/graphql", tags=["adaptive"])
 _log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class Operation(msgspec.Struct):
 
 @router.post("", include_in_schema=False)
 async def graphql(request: Request, services: Served) -> Response:
-    """Executes one operation of adaptive-sdk. All of it is worked on in threads."""
+    """Execute one operation of adaptive-sdk, in a thread."""
     number = request_id(request.scope)
     try:
         key = await identify(request, services, _secret(request))
@@ -73,24 +74,26 @@ async def _body(request: Request) -> bytes:
 
 
 def _read(body: bytes) -> tuple[Operation, bool]:
-    """The operation, and whether it may wait for a sandbox or a host elsewhere."""
+    """Returns the operation, and whether it may wait for a sandbox or an external host."""
     asked = bodies.decode(body, Operation)
     return asked, _TAKES_LONG.search(asked.query) is not None
 
 
 def _answer(caller: Caller, services: Services, key: ApiKey, asked: Operation, number: str) -> bytes:
-    """The answer as JSON. Raises ProblemError where it is too long, and what `_execute` raises."""
+    """The response as JSON. Raises ProblemError if it is too long, and what `_execute` raises."""
     result = _execute(asked, QueryContext(services, key, caller))
     body: dict[str, Any] = {"data": result.data}
     if result.errors:
         body["errors"] = [_formatted(number, error) for error in result.errors]
-    if size_of(body) > ANSWER_BYTES:  # a query may ask for the same under several names
+    if size_of(body) > ANSWER_BYTES:  # a query may alias the same field several times
         raise too_large(TOO_LONG)
     return msgspec.json.encode(body)
 
 
 def _place_of(key: ApiKey) -> str:
-    """Whose share a call takes. Which projects it names is known too late: a key of several has a share of its own."""
+    """The share that a call counts for. Its projects are known too late, so a key for several projects has its own
+    share.
+    """
     own = len(key.projects) == 1 and key.projects[0] != EVERY_PROJECT
     return key.projects[0] if own else f"key:{key.id}"
 
@@ -111,7 +114,7 @@ def _execute(asked: Operation, context: QueryContext) -> "ExecutionResult":
 
 
 def _formatted(number: str, error: "GraphQLError") -> dict[str, Any]:
-    """An error of GraphQL's own is told as it is; of what came from our code, only what is meant to be told."""
+    """Formats an error. GraphQL's own errors are unchanged; those of our code contain only what may be shown."""
     from graphql import GraphQLError
 
     cause = error.original_error

@@ -1,4 +1,4 @@
-"""The scalars of adaptive-sdk's schema that GraphQL itself has not."""
+"""The scalars of adaptive-sdk's schema that are not built into GraphQL."""
 
 from datetime import datetime
 from typing import NewType
@@ -18,5 +18,5 @@ CONFIG = StrawberryConfig(
 
 
 def timestamp(time: datetime) -> Timestamp:
-    """A time in the unit that the SDK reads."""
+    """Converts a time to the SDK's unit."""
     return Timestamp(int(time.timestamp() * 1000))

@@ -1,4 +1,4 @@
-"""The schema that adaptive-sdk's documents are validated against."""
+"""The schema for adaptive-sdk's documents."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from api.dialects.adaptive.scalars import CONFIG
 
 
 class _Schema(strawberry.Schema):
-    """Errors are told and logged where they are answered, not here: most are the caller's."""
+    """A schema that does not log errors: the route formats and logs them, and most are caused by the caller."""
 
     def process_errors(self, *_: Any) -> None:
         """Logs nothing."""

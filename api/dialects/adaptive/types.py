@@ -1,4 +1,4 @@
-"""What the SDK is answered about graders, projects and people, in its own words."""
+"""The GraphQL output types of graders, projects and users."""
 
 from datetime import datetime
 from typing import Annotated
@@ -25,7 +25,7 @@ Info = strawberry.Info[QueryContext, None]
 
 @strawberry.type
 class ModelService:
-    """A model of a project: there are none here."""
+    """A model of a project. There are none here."""
 
     id: UUID
     key: str
@@ -51,7 +51,7 @@ class MetricWithContext:
 
 @strawberry.type
 class Team:
-    """A team: there are none here, API keys cover projects."""
+    """A team. There are none here: API keys cover projects."""
 
     id: UUID
     key: str
@@ -61,7 +61,7 @@ class Team:
 
 @strawberry.type
 class Role:
-    """What a team may do."""
+    """The role of a team."""
 
     id: UUID
     key: str
@@ -92,7 +92,7 @@ class Project:
 
     @strawberry.field
     def metrics(self, info: Info) -> list[MetricWithContext]:
-        """One for each grader."""
+        """The project's metrics, one for each grader."""
         return [
             MetricWithContext(
                 id=ids.of_metric(grader),
@@ -108,7 +108,7 @@ class Project:
 
     @strawberry.field
     def model_services(self) -> list[ModelService]:
-        """None: gradebox runs no models."""
+        """Always empty: gradebox runs no models."""
         return []
 
     @strawberry.field
@@ -118,13 +118,13 @@ class Project:
 
     @strawberry.field
     def shares(self) -> list[ProjectShare]:
-        """None: there are no teams."""
+        """Always empty: there are no teams."""
         return []
 
 
 @strawberry.input
 class ProjectFilter:
-    """Which projects are meant."""
+    """A filter of projects."""
 
     is_archived: bool | None = None
 
@@ -150,7 +150,7 @@ class Metric:
         info: Info,
         filter: ProjectFilter = ProjectFilter(is_archived=False),  # noqa: A002, B008  # the schema's name; never changed
     ) -> list[Project]:
-        """The one that its grader is of. None is ever archived."""
+        """The project of the metric's grader. No project is ever archived."""
         found = info.context.find_project(self.grader.project)
         return [project(found)] if found is not None and not filter.is_archived else []
 
@@ -182,7 +182,7 @@ class ValidationCheck:
 
 @strawberry.type
 class ValidationResult:
-    """What the five checks say."""
+    """The results of the five checks."""
 
     valid: bool
     checks: list[ValidationCheck]
@@ -191,7 +191,7 @@ class ValidationResult:
 
 @strawberry.type
 class DeleteConfirm:
-    """A grader is gone."""
+    """The confirmation that a grader was deleted."""
 
     success: bool
     details: str | None = None
@@ -199,14 +199,14 @@ class DeleteConfirm:
 
 @strawberry.type
 class RemoteEnvTestOffline:
-    """A reward server that did not answer as one, and why."""
+    """A reward server that could not be reached or is invalid, with the reason."""
 
     error: str
 
 
 @strawberry.type
 class RemoteEnvTestOnline:
-    """What a reward server says of itself."""
+    """The description of a reward server."""
 
     name: str
     version: str
@@ -218,7 +218,7 @@ RemoteEnvTest = Annotated[RemoteEnvTestOffline | RemoteEnvTestOnline, strawberry
 
 @strawberry.type
 class RemoteEnv:
-    """A registered environment: there are none here."""
+    """A registered environment. There are none here."""
 
     id: UUID
     key: str
@@ -251,12 +251,12 @@ class User:
 
 
 def metric_kind(grader: schemas.GraderRecord) -> MetricKind:
-    """Binary judges pass or fail; everything else gives a number."""
+    """BOOL for binary judges, which pass or fail; else SCALAR."""
     return MetricKind.BOOL if grader.kind == "binary_judge" else MetricKind.SCALAR
 
 
 def project(kept: schemas.Project) -> Project:
-    """A project, as the SDK reads it."""
+    """Converts a project to the SDK's type."""
     return Project(
         kept=kept,
         id=ids.of_project(kept),
@@ -268,7 +268,7 @@ def project(kept: schemas.Project) -> Project:
 
 
 def metric(grader: schemas.GraderRecord) -> Metric:
-    """The metric that a grader's scores are."""
+    """The metric of a grader's scores."""
     return Metric(
         grader=grader,
         id=ids.of_metric(grader),

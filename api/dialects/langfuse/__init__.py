@@ -1,1 +1,1 @@
-"""Langfuse's code evaluators: their executor, by Lambda's Invoke protocol and by one URL (docs/langfuse.md)."""
+"""Langfuse's code evaluators: its executor, by Lambda's Invoke protocol and at a single URL (docs/langfuse.md)."""

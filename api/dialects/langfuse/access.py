@@ -1,4 +1,4 @@
-"""Who may have evaluators run: who knows the secret that the operator has set. No API key of ours comes with them."""
+"""Authenticates Langfuse's requests by the secret that the operator sets. They carry none of our API keys."""
 
 import hmac
 import logging
@@ -20,7 +20,7 @@ from api.intake import bodies
 from api.services import Services
 from gradebox.schemas import ApiKey
 
-# Its requests share connections and memory as those of one API key do.
+# Stands for an API key: Langfuse's requests share one key's limits of connections and memory.
 _KEY = ApiKey(id="langfuse", name="Langfuse", projects=[], role="score", created_at=datetime.now(UTC), revoked=False)
 _ONE_LINE = RateLimitItemPerMinute(1)
 
@@ -29,10 +29,10 @@ _told = FixedWindowRateLimiter(MemoryStorage())
 
 
 async def read_signed(request: Request, services: Services) -> bytes:
-    """The body of a request that is signed with the secret as an AWS secret access key.
+    """Reads the body of a request that is signed with the secret as an AWS secret access key.
 
-    Where the hash of the body is a signed header, as the SDK for JavaScript sends it, the body is read only if the
-    signature is good. Raises ProblemError.
+    If the body's hash is a signed header, as the JavaScript SDK sends it, the body is read only if the signature is
+    valid. Raises ProblemError.
     """
     secret = _secret(services)
     claimed = request.headers.get("x-amz-content-sha256")
@@ -50,7 +50,7 @@ async def read_signed(request: Request, services: Services) -> bytes:
 
 
 async def read_external(request: Request, services: Services) -> bytes:
-    """The body of a request that brings the secret, or a signature made with it. Raises ProblemError."""
+    """Reads the body of a request that carries the secret, or a signature made with it. Raises ProblemError."""
     secret = _secret(services)
     if services.settings.langfuse_external == "bearer":
         scheme, _, sent = request.headers.get("authorization", "").partition(" ")
@@ -85,7 +85,7 @@ def _check_aws(request: Request, services: Services, body_sha256: str, secret: s
 
 
 def _let_in(request: Request, services: Services) -> None:
-    """Counts the connection of a request whose body was read as a stranger's. Raises ProblemError."""
+    """Counts the connection of a request whose body was read before it was authenticated. Raises ProblemError."""
     services.strangers.note_good_address(address_of(request))
     services.connections.claim(request.scope, _KEY.id)
 
@@ -98,7 +98,9 @@ def _secret(services: Services) -> str:
 
 
 def _refused(request: Request, services: Services, why: str) -> ProblemError:
-    """Logs why, once a minute: Langfuse tells its users nothing of it. It is final, however often it comes."""
+    """Logs the reason, once a minute, because Langfuse does not show it to its users. Always a 403: Langfuse does not
+    retry.
+    """
     address = address_of(request)
     with suppress(ProblemError):
         services.failed_keys.count(address)

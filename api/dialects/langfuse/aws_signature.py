@@ -1,7 +1,7 @@
-"""AWS's signatures, version 4, of requests to Lambda, as a service checks them.
+"""Verifies AWS signatures, version 4, of requests to Lambda.
 
-Libraries sign requests, and those that check signatures are parts of servers; what botocore and the AWS SDK for
-JavaScript sign is checked in the tests. By AWS's documentation, "Create a signed AWS API request".
+Libraries only sign requests, and existing verifiers are parts of servers. The tests verify what botocore and the AWS
+SDK for JavaScript sign. Source: AWS's documentation, "Create a signed AWS API request".
 """
 
 import hashlib
@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-CLOCK_S = 300  # that a request's date may be off, as in AWS
-_MOST_SIGNED = 50  # headers; SDKs sign some ten
+CLOCK_S = 300  # the allowed difference of a request's date, as in AWS
+_MOST_SIGNED = 50  # headers; SDKs sign about ten
 _ALGORITHM = "AWS4-HMAC-SHA256"
 _CREDENTIAL = re.compile(r"[^/\s,]+/(\d{8})/([^/\s,]{1,64})/lambda/aws4_request")
 _DATE = "x-amz-date"
@@ -21,12 +21,12 @@ _NEEDED = ("host", _DATE)
 
 
 class NotSigned(Exception):
-    """A request is not signed with the secret. The message says what is wrong."""
+    """A request is not signed with the secret. The message gives the reason."""
 
 
 class Signed(NamedTuple):
-    """What of a request is signed: method, path as it was sent, query, headers by their names in lower case, and the
-    SHA-256 of the body.
+    """The signed parts of a request: method, path as it was sent, query, headers by lower-case name, and the SHA-256 of
+    the body.
     """
 
     method: str
@@ -44,7 +44,7 @@ class _Authorization(NamedTuple):
 
 
 def check(request: Signed, secret: str, now: datetime) -> None:
-    """Raises NotSigned where this is not signed with the secret, or at another time."""
+    """Raises NotSigned if the request is not signed with the secret, or was signed too long before or after `now`."""
     sent = _authorization(request.headers.get("authorization", ""))
     if len(sent.headers) > _MOST_SIGNED or len(set(sent.headers)) < len(sent.headers):
         raise NotSigned(f"there are more than {_MOST_SIGNED} signed headers, or one of them twice")
@@ -75,7 +75,7 @@ def check(request: Signed, secret: str, now: datetime) -> None:
 
 
 def _authorization(header: str) -> _Authorization:
-    """Reads the header. Raises NotSigned."""
+    """Parses the header. Raises NotSigned."""
     algorithm, _, rest = header.partition(" ")
     if algorithm != _ALGORITHM:
         raise NotSigned(f"there is no Authorization of {_ALGORITHM}")
@@ -94,7 +94,7 @@ def _canonical(request: Signed, signed: list[str]) -> str:
 
 
 def _path(path: str) -> str:
-    """As every service but S3 has it: without empty segments and dots, and encoded once more."""
+    """Normalises a path as for every service except S3: empty and dot segments are removed, and it is encoded again."""
     segments: list[str] = []
     for segment in path.split("/"):
         if segment == "..":

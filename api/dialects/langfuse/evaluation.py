@@ -1,7 +1,7 @@
 """Evaluates one observation in a sandbox.
 
-A source is loaded once: the sandbox that has loaded it waits for the next observation of the same Langfuse project, by
-the source itself, as loaded graders do. Each observation has a process of its own.
+A source is loaded once. Like other loaded graders, its sandbox is then reused for observations of the same Langfuse
+project with the same source. Each observation has a process of its own.
 """
 
 from typing import Literal
@@ -25,9 +25,9 @@ Code = Literal["SOURCE_TOO_LARGE", "PAYLOAD_TOO_LARGE", "UNSUPPORTED_RUNTIME", "
 
 TIMEOUT_S = 5.0
 MEMORY_MB = 256
-_LOADS = 2  # of a source, before that its sandbox ended over it is its own doing
+_LOADS = 2  # of a source, before the source is blamed for ending its sandbox
 _LABEL = "evaluate"
-_PROJECT = "(langfuse)"  # in metrics: its projects are many, and no project here has this name
+_PROJECT = "(langfuse)"  # in metrics; its projects are many, and no project here can have this name
 _GRADER = """\
 from gradebox.langfuse import Evaluator
 
@@ -43,31 +43,31 @@ grade.has_own_loop = True  # `evaluate` may be plain and start one
 
 
 class EvaluationError(msgspec.Struct):
-    """Why there are no scores. Langfuse decides by the code whether it tries again."""
+    """Why there are no scores. The code determines whether Langfuse retries."""
 
     code: Code
     message: str
 
 
 class ScoresAnswer(msgspec.Struct):
-    """What an evaluator returned."""
+    """The scores that an evaluator returned."""
 
     scores: list[WireScore]
 
 
 class ErrorAnswer(msgspec.Struct):
-    """What stands in place of scores."""
+    """An error in place of scores."""
 
     error: EvaluationError
 
 
 def evaluate(caller: Caller, services: Services, request: EvaluationRequest, ends: float) -> bytes:
-    """Scores or an error, as JSON. The evaluator is ended at the moment `ends` of the monotonic clock.
+    """Returns scores or an error, as JSON. The evaluator is stopped at the moment `ends` of the monotonic clock.
 
     Raises:
         InfrastructureError: no sandbox could be had.
-        ProblemError: the request is not as it should be.
-        Stopped: the client has gone.
+        ProblemError: the request is malformed.
+        Stopped: the client disconnected.
     """
     answer, run_ms = _evaluate(caller.until(ends), services, request)
     errors: dict[str, int] = {answer.error.code: 1} if isinstance(answer, ErrorAnswer) else {}
@@ -78,7 +78,7 @@ def evaluate(caller: Caller, services: Services, request: EvaluationRequest, end
 def _evaluate(
     caller: Caller, services: Services, request: EvaluationRequest
 ) -> tuple[ScoresAnswer | ErrorAnswer, float]:
-    """The answer, and how many milliseconds `evaluate` ran."""
+    """Returns the answer, and the milliseconds that `evaluate` ran."""
     language = request.runtime.language
     if language != "PYTHON":
         return _failed("UNSUPPORTED_RUNTIME", f"this executor runs Python, and the evaluator is in {language}"), 0.0
@@ -106,7 +106,7 @@ def _evaluate(
 
 
 def _overdue(caller: Caller) -> ErrorAnswer:
-    """Raises Stopped where nobody waits any more."""
+    """The timeout as an answer. Raises Stopped if the client disconnected."""
     if caller.is_gone():
         raise Stopped("the connection closed before there was an answer")
     return _failed(
@@ -128,9 +128,9 @@ def _grader(tenant: str, text: str) -> GraderSource:
 
 
 def _load(grading: Grading, caller: Caller) -> ErrorAnswer | None:
-    """Why the source cannot be loaded, where the sandbox ended over it. What it raised is the evaluator's own answer.
+    """Loads the source. Returns the error if the source cannot be loaded; None if it is loaded.
 
-    Raises Stopped where there was no time left.
+    An exception that the source raises is reported by the evaluator itself. Raises Stopped if the time is over.
     """
     loaded = grading.load(caller.wants_no_more)
     if loaded.isolation is not None:
@@ -156,7 +156,7 @@ def _answer(outcome: Outcome) -> ScoresAnswer | ErrorAnswer:
 
 
 def _of_error(error: OutcomeError) -> ErrorAnswer:
-    """What became of the process. Raises InfrastructureError where that is not the evaluator's doing."""
+    """Maps the error of a process. Raises InfrastructureError if the evaluator did not cause it."""
     if error.kind == "infrastructure":
         raise InfrastructureError(error.message)
     if error.kind == "timeout":

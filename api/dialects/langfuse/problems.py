@@ -1,4 +1,4 @@
-"""Problems as each way of Langfuse's reads them."""
+"""Formats problems for both of Langfuse's protocols."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple
@@ -10,12 +10,12 @@ from fastapi.routing import APIRoute
 from api.http.problems import AWAY, ProblemError, answer, note_away, problem_of
 from storage.errors import StorageError
 
-EXECUTE = "/execute"  # what the paths of the external dispatcher end in
-_AGAIN = (409, 429, 500, 502, 503, 504)  # the statuses after which that one tries again
+EXECUTE = "/execute"  # the end of the external dispatcher's path
+_AGAIN = (409, 429, 500, 502, 503, 504)  # the statuses on which the external dispatcher retries
 
 
 class _Exception(NamedTuple):
-    """One of Lambda's exceptions. By its name alone Langfuse decides whether to try again."""
+    """One of Lambda's exceptions. Langfuse decides by its name whether to retry."""
 
     name: str
     status: int
@@ -36,12 +36,12 @@ _EXCEPTIONS = {
 
 
 class LangfuseRoute(APIRoute):
-    """A route whose errors have the form by which Langfuse tries again what may pass and nothing else: Lambda's
-    exceptions, or the status of a problem.
+    """A route whose errors have the form that makes Langfuse retry temporary ones only: Lambda's exceptions, or a
+    problem's status.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, with its errors caught."""
+        """The handler, wrapped to catch errors."""
         handle = super().get_route_handler()
         refuse = _problem if self.path.endswith(EXECUTE) else _exception
 

@@ -1,4 +1,4 @@
-"""What Langfuse sends: a source, and one observation that it is to evaluate."""
+"""Langfuse's request: a source, and one observation to evaluate."""
 
 from typing import Annotated
 
@@ -10,23 +10,23 @@ from api.intake import bodies
 BODY_BYTES = 6 * bodies.MIB  # Langfuse sends 5.5 MiB at most
 SOURCE_BYTES = 256 * 1024
 
-_Id = Annotated[str, msgspec.Meta(pattern=r"^[^/\x00-\x1f]{1,200}$")]  # a slash stands between two of them
+_Id = Annotated[str, msgspec.Meta(pattern=r"^[^/\x00-\x1f]{1,200}$")]  # no slash: it separates two of these
 
 
 class Scope(msgspec.Struct, rename="camel"):
-    """Whose evaluator it is."""
+    """The owner of the evaluator."""
 
     organization_id: _Id
     project_id: _Id
 
     @property
     def tenant(self) -> str:
-        """The Langfuse project, by a name that no project here has."""
+        """The Langfuse project, as a name that no project here can have."""
         return f"langfuse:{self.organization_id}/{self.project_id}"
 
 
 class Runtime(msgspec.Struct):
-    """What the source is written in."""
+    """The language of the source."""
 
     language: Annotated[str, msgspec.Meta(max_length=40)]
 
@@ -38,7 +38,7 @@ class Code(msgspec.Struct):
 
 
 class EvaluationRequest(msgspec.Struct):
-    """One evaluation. What tenants wrote is passed on unparsed."""
+    """One evaluation. The parts that tenants write are passed on unparsed."""
 
     scope: Scope
     runtime: Runtime
@@ -47,12 +47,12 @@ class EvaluationRequest(msgspec.Struct):
 
     @property
     def source(self) -> bytes:
-        """The source as a JSON string. Raises ProblemError where there is none."""
+        """The source as a JSON string. Raises ProblemError if there is none."""
         return bytes(bodies.parse(bytes(self.code), Code).source)
 
     @property
     def line(self) -> bytes:
-        """The thread that the evaluator is given: the payload is its metadata. Raises ProblemError."""
+        """The evaluator's thread, with the payload as its metadata. Raises ProblemError."""
         payload = bytes(self.payload)
         if payload[:1] != b"{":
             raise invalid("`payload` must be an object with the member `observation`")

@@ -1,4 +1,4 @@
-"""`/langfuse/v1`: Lambda's Invoke at its place below it, and `/execute` for Langfuse's external dispatcher."""
+"""`/langfuse/v1`: Lambda's Invoke below it, and `/execute` for Langfuse's external dispatcher."""
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated
@@ -15,9 +15,9 @@ from api.intake import bodies
 from api.services import Served, Services
 
 ANSWER_S = 9.0
-"""Langfuse waits 10 s, from the first byte of its request to the last of the answer."""
+"""Less than the 10 s that Langfuse waits, from the first byte of its request to the last byte of the response."""
 LAST_S = 1.5
-"""Of that, for what comes after the sandbox: one that is killed on a busy machine takes a while to end."""
+"""The part of ANSWER_S reserved for what follows the sandbox: on a busy machine, killing one takes a while."""
 
 _BELOW = "/langfuse/v1"
 _INVOKE = "/2015-03-31/functions/{name}/invocations"
@@ -28,11 +28,11 @@ router = APIRouter(route_class=LangfuseRoute, include_in_schema=False)
 
 
 @router.post(_BELOW + _INVOKE)
-@router.post(f"{_BELOW}/{_INVOKE}")  # what the SDK makes of an endpoint that ends in a slash
+@router.post(f"{_BELOW}/{_INVOKE}")  # the path that the SDK derives from an endpoint with a trailing slash
 async def invoke(
     request: Request, services: Served, name: str, x_amz_invocation_type: Annotated[str, Header()] = "RequestResponse"
 ) -> Response:
-    """Evaluates one observation. The function's name means nothing: the body says the language."""
+    """Evaluate one observation. The function's name is ignored, because the body contains the language."""
     if x_amz_invocation_type != "RequestResponse":
         raise invalid(f"an invocation of type {x_amz_invocation_type[:40]!r} has no answer: send RequestResponse")
     return await _answer(request, services, read_signed)
@@ -40,14 +40,14 @@ async def invoke(
 
 @router.post(_BELOW + EXECUTE)
 async def execute(request: Request, services: Served) -> Response:
-    """Evaluates one observation."""
+    """Evaluate one observation."""
     return await _answer(request, services, read_external)
 
 
 @router.post(_INVOKE)
 @router.post(f"/langfuse{_INVOKE}")
 async def misplaced(name: str) -> Response:
-    """An endpoint that was set to another URL of this service. Without a name for it, Langfuse would try again."""
+    """Reject an endpoint set to another URL of this service. Without an exception's name, Langfuse would retry."""
     raise ProblemError(404, "not-found", f"there is no executor here: the endpoint ends in {_BELOW}")
 
 

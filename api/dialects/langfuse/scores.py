@@ -1,4 +1,4 @@
-"""The scores that an evaluator gives, as Langfuse takes them. One that it refuses would cost the others with it."""
+"""Validates an evaluator's scores as Langfuse does. If Langfuse rejects one, the others are lost too."""
 
 from typing import Any, Literal
 
@@ -9,7 +9,7 @@ _BOOLEANS = ("0", "1", "true", "false")
 
 
 class InvalidScore(Exception):
-    """Langfuse would refuse a score. The message says which, and what to change."""
+    """Langfuse would reject a score. The message identifies the score and the fix."""
 
 
 class WireScore(msgspec.Struct, omit_defaults=True):
@@ -24,7 +24,7 @@ class WireScore(msgspec.Struct, omit_defaults=True):
 
 
 def check(scores: object) -> list[WireScore]:
-    """The scores, where Langfuse takes them all. Raises InvalidScore."""
+    """Returns the scores if Langfuse accepts all of them. Raises InvalidScore."""
     if not isinstance(scores, list) or not scores:
         raise InvalidScore("there is no score: return at least one")
     return [_checked(score, number) for number, score in enumerate(scores)]
@@ -51,7 +51,7 @@ def _advice(error: str) -> str:
 
 
 def _mismatch(value: bool | float | str, data_type: str | None) -> str | None:
-    """What is wrong with a value of this type; None where nothing is."""
+    """Returns the conflict between a value and its type; None if they match."""
     is_bool = isinstance(value, bool)
     is_number = isinstance(value, int | float) and not is_bool
     if data_type is None:

@@ -1,1 +1,1 @@
-"""The graders of OpenAI's fine-tuning API, for its own client."""
+"""The graders of OpenAI's fine-tuning API, for the openai client."""

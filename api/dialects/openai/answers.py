@@ -1,4 +1,4 @@
-"""What a run answers. Every key is there, because OpenAI's reference says so."""
+"""The answers of a run. They contain every key, as OpenAI's reference requires."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from gradebox.outcome import OutcomeError
 
 
 class Errors(msgspec.Struct):
-    """Why a reward is none."""
+    """The reasons why there is no reward."""
 
     formula_parse_error: bool = False
     sample_parse_error: bool = False
@@ -24,7 +24,7 @@ class Errors(msgspec.Struct):
     model_grader_server_error_details: str | None = None
 
     def add(self, error: OutcomeError) -> None:
-        """Says what became of a grader in a sandbox."""
+        """Records a grader's error."""
         if error.kind != "model":
             self.python_grader_runtime_error = True
             self.python_grader_runtime_error_details = f"{error.kind}: {error.message}"
@@ -39,7 +39,7 @@ class Errors(msgspec.Struct):
 
 
 class Metadata(msgspec.Struct):
-    """What is told of a run besides its reward. `execution_time` is in seconds."""
+    """The result of a run besides its reward. `execution_time` is in seconds."""
 
     name: str
     type: str
@@ -51,7 +51,7 @@ class Metadata(msgspec.Struct):
 
 
 class RunAnswer(msgspec.Struct):
-    """A run. Where one of `errors` is set there is no reward: OpenAI answers 0.0 then, which is a score."""
+    """A run. If one of `errors` is set, the reward is None. OpenAI returns 0.0 then, which looks like a score."""
 
     reward: float | None
     metadata: Metadata

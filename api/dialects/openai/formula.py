@@ -1,4 +1,4 @@
-"""`calculate_output` of multi graders: the arithmetic of `gradebox.judges.formula`, refused in OpenAI's form."""
+"""`calculate_output` of multi graders: the arithmetic of `gradebox.judges.formula`, with errors in OpenAI's form."""
 
 from collections.abc import Collection, Mapping
 
@@ -12,7 +12,7 @@ _PARAM = "grader.calculate_output"
 
 
 class OpenAIFormula:
-    """A formula that names nothing but these graders and the eight functions. Raises OpenAIProblem where it does."""
+    """A formula that refers only to these graders and the eight functions. Raises OpenAIProblem if it uses others."""
 
     def __init__(self, text: str, graders: Collection[str]) -> None:
         try:
@@ -21,5 +21,5 @@ class OpenAIFormula:
             raise OpenAIProblem(str(error), _PARAM) from error
 
     def value(self, scores: Mapping[str, float]) -> float:
-        """What the formula comes to. Raises Undefined where that is no finite number."""
+        """The formula's value. Raises Undefined if it is not a finite number."""
         return self._formula.value(scores)

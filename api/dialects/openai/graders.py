@@ -1,4 +1,4 @@
-"""The graders that requests bring, as they stand in OpenAI's reference."""
+"""The grader definitions in requests, as specified in OpenAI's reference."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
@@ -11,7 +11,7 @@ from api.dialects.openai.refused import OpenAIProblem
 
 GRADERS = 16
 MESSAGES = 64
-JSON_BYTES = 1 << 20  # of a grader, and of an item or a sample that is looked at here
+JSON_BYTES = 1 << 20  # for a grader, and for an item or a sample that is parsed here
 
 Metric = Literal[
     "fuzzy_match", "bleu", "gleu", "meteor", "rouge_1", "rouge_2", "rouge_3", "rouge_4", "rouge_5", "rouge_l"
@@ -24,7 +24,7 @@ _NO_COSINE = (
 
 
 class StringCheck(msgspec.Struct):
-    """1 or 0: whether two texts are the same, or one holds the other."""
+    """1 or 0: whether two texts are equal, or one contains the other."""
 
     kind: ClassVar[str] = "string_check"
     input: str
@@ -34,7 +34,7 @@ class StringCheck(msgspec.Struct):
 
 
 class TextSimilarity(msgspec.Struct):
-    """From 0 to 1: how alike two texts are."""
+    """From 0 to 1: the similarity of two texts."""
 
     kind: ClassVar[str] = "text_similarity"
     input: str
@@ -52,14 +52,14 @@ class Python(msgspec.Struct):
 
 
 class Message(msgspec.Struct):
-    """One turn of what a model is asked. The content is a text, a part with a text, or a list of these."""
+    """One turn of a model's prompt. The content is a text, a part with a text, or a list of these."""
 
     role: Literal["user", "assistant", "system", "developer"]
     content: str | dict[str, Any] | list[Any]
 
 
 class Sampling(msgspec.Struct, forbid_unknown_fields=True):
-    """How a model is asked. What is None is as the model is registered."""
+    """Sampling parameters. None means the registered model's default."""
 
     seed: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0, le=2)] | None = None
@@ -68,13 +68,13 @@ class Sampling(msgspec.Struct, forbid_unknown_fields=True):
     reasoning_effort: str | None = None
 
     def options(self) -> dict[str, float]:
-        """What is set, by the names that `Model.chat` has for it."""
+        """The parameters that are set, by their names in `Model.chat`."""
         named = {"seed": self.seed, "temperature": self.temperature, "max_tokens": self.max_completions_tokens}
         return {name: value for name, value in named.items() if value is not None}
 
 
 class ScoreModel(msgspec.Struct):
-    """A number that a model gives, within a range."""
+    """A number from a model, within a range."""
 
     kind: ClassVar[str] = "score_model"
     model: _Named
@@ -85,7 +85,7 @@ class ScoreModel(msgspec.Struct):
 
 
 class LabelModel(msgspec.Struct):
-    """1 where a model chooses one of the labels that pass, else 0."""
+    """1 if a model chooses one of the passing labels, else 0."""
 
     kind: ClassVar[str] = "label_model"
     model: _Named
@@ -102,7 +102,7 @@ class _Multi(msgspec.Struct):
 
 
 class Multi(msgspec.Struct):
-    """What a formula makes of the scores of others."""
+    """A formula over the scores of other graders."""
 
     kind: ClassVar[str] = "multi"
     graders: "Mapping[str, Single]"
@@ -124,7 +124,7 @@ _T = TypeVar("_T")
 
 
 def read(value: Mapping[str, Any]) -> Grader:
-    """A grader. Raises OpenAIProblem, which says what is wrong, where it is none, or none that can be run here."""
+    """Parses a grader. Raises OpenAIProblem with the reason if it is invalid, or cannot run here."""
     if value.get("type") != "multi":
         return _single(value, "grader")
     multi = _convert(value, _Multi, "grader")
@@ -158,7 +158,7 @@ def _single(value: Mapping[str, Any], param: str) -> Single:
 
 
 def texts_of(content: str | dict[str, Any] | list[Any], param: str) -> list[str]:
-    """The texts of a message. Raises OpenAIProblem where it holds anything else."""
+    """The texts of a message. Raises OpenAIProblem if it contains anything else."""
     texts = []
     for part in content if isinstance(content, list) else [content]:
         text = part.get("text") if isinstance(part, dict) and part.get("type") in _TEXT_PARTS else part
@@ -197,7 +197,7 @@ def _check_model(grader: ScoreModel | LabelModel, param: str) -> None:
 
 
 def _named(graders: dict[str, Any] | list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """By name, from the three forms that are in use: a mapping, a list, and one grader alone."""
+    """The graders by name, from the three forms in use: a mapping, a list, and a single grader."""
     if isinstance(graders, dict) and not isinstance(graders.get("type"), str):
         named = graders
     else:

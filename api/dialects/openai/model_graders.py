@@ -1,6 +1,6 @@
-"""Runs graders that ask a model: each becomes a source that asks through `gradebox.asks`, and runs in a sandbox.
+"""Runs model graders. Each is converted to a source that asks through `gradebox.asks`, and runs in a sandbox.
 
-Templates are filled in here. The sandbox is given the messages as the turns of a thread.
+Templates are filled in here. The sandbox gets the messages as the turns of a thread.
 """
 
 from functools import partial
@@ -77,20 +77,20 @@ async def grade(thread: StringThread) -> float:
 
 
 def check(services: Services, caller: Caller, grader: ScoreModel | LabelModel, param: str) -> None:
-    """Raises OpenAIProblem where the project has no such model, or the source would be too long."""
+    """Raises OpenAIProblem if the project does not have the model, or the source would be too long."""
     _source_of(caller.project, grader, param)
     if missing := services.answering(caller.project).missing([_ask(grader)]):
         raise OpenAIProblem(missing, f"{param}.model", "unknown-model")
 
 
 def run(services: Services, caller: Caller, grader: ScoreModel | LabelModel, sample: Sample, param: str) -> Outcome:
-    """What it says of one sample.
+    """Runs the grader on one sample.
 
     Raises:
-        Unresolved: a template holds a name that is not there.
+        Unresolved: a template contains an unknown name.
         OpenAIProblem: the grader is at fault, whatever the sample.
         ProblemError: the messages are too long, or it took too long.
-        Stopped: the client has gone.
+        Stopped: the client disconnected.
         InfrastructureError: no sandbox could be had.
     """
     check(services, caller, grader, param)

@@ -1,4 +1,4 @@
-"""Errors in the form that the openai client reads: `{"error": {"message", "type", "param", "code"}}`."""
+"""Errors in the form that the openai client parses: `{"error": {"message", "type", "param", "code"}}`."""
 
 import logging
 from collections.abc import Callable, Coroutine
@@ -19,7 +19,7 @@ _log = logging.getLogger(__name__)
 
 
 class OpenAIProblem(ProblemError):
-    """What was asked for makes no sense. `param` names the part of the request, such as `grader.source`."""
+    """An invalid request. `param` is the path of the invalid part, such as `grader.source`."""
 
     def __init__(self, message: str, param: str | None = None, code: str = "invalid-grader") -> None:
         super().__init__(_BAD_REQUEST, code, message)
@@ -27,10 +27,10 @@ class OpenAIProblem(ProblemError):
 
 
 class OpenAIRoute(APIRoute):
-    """A route whose errors, those of its dependencies too, come in that form."""
+    """A route that returns its errors, including those of its dependencies, in this form."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The handler, with its errors caught."""
+        """The handler, wrapped to catch errors."""
         handle = super().get_route_handler()
 
         async def handle_or_refuse(request: Request) -> Response:
@@ -46,7 +46,7 @@ class OpenAIRoute(APIRoute):
 
 
 def _answer(problem: ProblemError) -> Response:
-    # The client tries 408, 409, 429 and 5xx again. What is wrong with a request stays wrong, and is said once.
+    # The client retries 408, 409, 429 and 5xx. A 422 becomes a 400: an invalid request stays invalid.
     status = _BAD_REQUEST if problem.status == 422 else problem.status
     error = {
         "message": problem.detail,

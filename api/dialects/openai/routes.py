@@ -21,14 +21,14 @@ from sandbox.fair_shares import Shares
 
 _T = TypeVar("_T")
 
-# OpenAI describes these routes; our own description is of our own.
+# Not in our OpenAPI document, since OpenAI documents these routes.
 router = APIRouter(prefix="/openai/v1", route_class=OpenAIRoute, include_in_schema=False)
-_AT_ONCE = Shares(8, "calls of this dialect")  # of those that may grade: a run takes longer than most
+_AT_ONCE = Shares(8, "calls of this dialect")  # of the places for grading, because a run takes longer than most calls
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 async def _scores(request: Request, services: Served, openai_project: Annotated[str, Header()] = "default") -> str:
-    """The client sends the header for its argument `project`."""
+    """Check the API key. The client sends the header for its argument `project`."""
     permit(await identify(request, services, secret_of(request), openai_project), openai_project, "score")
     return openai_project
 
@@ -43,7 +43,7 @@ class GraderToValidate(msgspec.Struct):
 
 
 class GraderToRun(GraderToValidate):
-    """A grader, the sample to be graded, and the row of the dataset that it belongs to."""
+    """A grader, the sample to be graded, and the sample's row of the dataset."""
 
     model_sample: msgspec.Raw
     item: msgspec.Raw = msgspec.Raw(b"null")
@@ -51,7 +51,7 @@ class GraderToRun(GraderToValidate):
 
 @router.post("/fine_tuning/alpha/graders/validate")
 async def validate(request: Request, services: Served, project: _Project) -> Response:
-    """The grader as it was sent. What is wrong with it is an error."""
+    """Validate a grader and return it as it was sent. If it is invalid, this is an error."""
     body = await _body(request)
     answer = await _grade(request, services, project, _validate, body)
     return Response(answer, media_type="application/json")
@@ -59,7 +59,7 @@ async def validate(request: Request, services: Served, project: _Project) -> Res
 
 @router.post("/fine_tuning/alpha/graders/run")
 async def run(request: Request, services: Served, project: _Project) -> Response:
-    """The reward of one sample."""
+    """Run a grader and return the reward of one sample."""
     body = await _body(request)
     answer = await _grade(request, services, project, _run, body)
     return Response(answer, media_type="application/json")
@@ -67,7 +67,7 @@ async def run(request: Request, services: Served, project: _Project) -> Response
 
 @router.api_route("/{path:path}", methods=_METHODS, dependencies=[Depends(_scores)])
 async def nothing(path: str) -> Response:
-    """Whatever else the client can ask for."""
+    """Reject all other requests of the client."""
     raise ProblemError(
         404,
         "not-found",

@@ -17,7 +17,7 @@ from sandbox.limits import MAX_TIMEOUT_S
 
 
 def run(services: Services, caller: Caller, grader: Grader, sample: Sample) -> RunAnswer:
-    """The reward of a sample, or why it has none.
+    """Returns the reward of a sample, or why it has none.
 
     Raises:
         OpenAIProblem: the grader is at fault, whatever the sample.
@@ -51,7 +51,7 @@ def _combined(
 ) -> float | None:
     python = sum(isinstance(grader, Python) for grader in multi.graders.values())
     for name, grader in multi.graders.items():
-        timeout_s = MAX_TIMEOUT_S / max(1, python)  # together they take no longer than one
+        timeout_s = MAX_TIMEOUT_S / max(1, python)  # together they have the time of one grader
         scores[name] = _score(services, caller, grader, sample, errors, tokens, f"grader.graders.{name}", timeout_s)
     known = {name: score for name, score in scores.items() if score is not None}
     if len(known) < len(scores):

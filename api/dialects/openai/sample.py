@@ -1,4 +1,4 @@
-"""The sample and the item of a run: bytes for a sandbox, and what templates may name."""
+"""The sample and the item of a run: as bytes for a sandbox, and as the namespaces of templates."""
 
 from contextlib import suppress
 from functools import cached_property
@@ -13,7 +13,7 @@ from api.intake import bodies
 
 
 class Sample:
-    """`output` is a string as JSON, `item` an object as JSON; they are parsed for templates alone."""
+    """`output` is a JSON string, `item` a JSON object. They are parsed only for templates."""
 
     def __init__(self, output: bytes, item: bytes, longest: int) -> None:
         self._output = output
@@ -22,7 +22,7 @@ class Sample:
 
     @cached_property
     def line(self) -> bytes:
-        """The thread that a sandbox is given. Raises ProblemError where it is too long."""
+        """The thread for a sandbox. Raises ProblemError if it is too long."""
         line = b'{"messages":[{"role":"assistant","content":%b}],"metadata":%b}' % (self._output, self._item)
         if len(line) > self._longest:
             raise too_large(f"the sample and the item are longer than {self._longest} bytes together: send less")
@@ -30,14 +30,14 @@ class Sample:
 
     @cached_property
     def names(self) -> dict[str, Any]:
-        """`item` and `sample`. Raises OpenAIProblem where they are too long or of another kind."""
+        """The namespaces `item` and `sample`. Raises OpenAIProblem if they are too long or of another type."""
         text = _decode(self._output, str, "model_sample")
         sample: dict[str, Any] = {
             "choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}],
             "output_text": text,
             "output_tools": [],
         }
-        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):  # only where it is JSON
+        with suppress(msgspec.DecodeError, UnicodeEncodeError, RecursionError):  # only if it is JSON
             sample["output_json"] = msgspec.json.decode(text)
         return {"item": _decode(self._item, dict[str, Any], "item"), "sample": sample}
 

@@ -1,5 +1,5 @@
-"""How alike two texts are, measured in a process of its own: some measures take time that grows with the cube of the
-length, hold the interpreter meanwhile, and can only be stopped by ending the process.
+"""Measures the similarity of two texts in a separate process: some measures take cubic time, hold the interpreter
+meanwhile, and can only be stopped by killing the process.
 """
 
 import json
@@ -14,18 +14,18 @@ from sandbox.errors import InfrastructureError
 
 TIME_S = 10.0
 _AT_ONCE = BoundedSemaphore(2)
-_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}  # each thread of NumPy's takes its share of the memory, used or not
+_ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1"}  # each NumPy thread reserves its share of memory, used or not
 
 
 def similarity(metric: Metric, text: str, reference: str, param: str) -> float:
-    """From 0 to 1.
+    """Returns the similarity, from 0 to 1.
 
     Raises:
         OpenAIProblem: it takes more than ten seconds, or more than a GiB of memory.
-        InfrastructureError: the process could not do its work.
+        InfrastructureError: the process failed.
     """
     job = json.dumps([metric, text, reference]).encode()
-    command = [sys.executable, "-P", similarity_measures.__file__]  # -P: its neighbours are not to be imported
+    command = [sys.executable, "-P", similarity_measures.__file__]  # -P: do not import modules beside it
     try:
         with _AT_ONCE:
             done = subprocess.run(

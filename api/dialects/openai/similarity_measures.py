@@ -1,4 +1,4 @@
-"""Run as a program: reads `[metric, text, reference]` as JSON, and prints a number from 0 to 1."""
+"""The program: reads `[metric, text, reference]` as JSON, and prints a number from 0 to 1."""
 
 import json
 import re
@@ -8,39 +8,39 @@ from collections.abc import Callable
 
 OUT_OF_MEMORY = 9
 _MEMORY_BYTES = 1 << 30
-_TIME_S = 15  # of processor time; the caller waits for less
+_TIME_S = 15  # of CPU time; the caller's timeout is shorter
 
 
 def fuzzy_match(text: str, reference: str) -> float:
-    """rapidfuzz' weighted ratio of what remains without case and punctuation, as OpenAI's guide computes it."""
+    """rapidfuzz's weighted ratio of the texts without case and punctuation, as OpenAI's guide computes it."""
     from rapidfuzz import fuzz, utils
 
     return float(fuzz.WRatio(text, reference, processor=utils.default_process)) / 100
 
 
 def bleu(text: str, reference: str) -> float:
-    """sacreBLEU of one sentence, up to the longest n-grams that it has."""
+    """sacreBLEU of one sentence, with n-grams up to the sentence's longest."""
     from sacrebleu.metrics.bleu import BLEU
 
     return BLEU(effective_order=True).sentence_score(text, [reference]).score / 100
 
 
 def gleu(text: str, reference: str) -> float:
-    """Google's BLEU of one sentence, n-grams of 1 to 4 words."""
+    """Google's BLEU of one sentence, with n-grams of 1 to 4 words."""
     from nltk.translate.gleu_score import sentence_gleu
 
     return float(sentence_gleu([_words(reference)], _words(text)))
 
 
 def meteor(text: str, reference: str) -> float:
-    """METEOR by equal words and equal stems. Synonyms would need WordNet, which is not part of any package."""
+    """METEOR with equal words and equal stems. Synonyms would need WordNet, which no package includes."""
     from nltk.translate.meteor_score import single_meteor_score
 
     return float(single_meteor_score(_words(reference), _words(text), wordnet=_NoSynonyms()))
 
 
 def rouge(name: str) -> Callable[[str, str], float]:
-    """The F-measure of one of Google's ROUGE, over words of any alphabet: its own tokenizer knows a to z alone."""
+    """The F-measure of one of Google's ROUGE scores, over words of any alphabet: its own tokenizer knows only a-z."""
 
     def measure(text: str, reference: str) -> float:
         from rouge_score.rouge_scorer import RougeScorer
@@ -61,14 +61,14 @@ MEASURES: dict[str, Callable[[str, str], float]] = {
 
 
 class _Words:
-    """For a to z and digits, what Google's tokenizer finds."""
+    """Splits like Google's tokenizer for a to z and digits, and handles other alphabets too."""
 
     def tokenize(self, text: str) -> list[str]:
         return re.findall(r"[^\W_]+", text.lower())
 
 
 class _NoSynonyms:
-    """As much of NLTK's WordNet as METEOR asks for."""
+    """The part of NLTK's WordNet that METEOR uses."""
 
     def synsets(self, _word: str) -> list[object]:
         return []
@@ -81,7 +81,7 @@ def _words(text: str) -> list[str]:
 
 
 def main() -> int:
-    """Returns the exit code."""
+    """Measures the job on standard input. Returns the exit code."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CPU, (_TIME_S, _TIME_S))
     metric, text, reference = json.loads(sys.stdin.buffer.read())

@@ -16,13 +16,13 @@ _LABEL = "python"
 
 
 def check(services: Services, caller: Caller, source: str, param: str) -> None:
-    """The first four checks: a test run would need an item.
+    """Runs the first four checks; a test run would need an item.
 
     Raises:
         OpenAIProblem: the source cannot be loaded.
         InfrastructureError: no sandbox could be had.
         ProblemError: it took too long.
-        Stopped: the client has gone.
+        Stopped: the client disconnected.
     """
     with services.pool.grading(_grader(caller.project, source, param)) as grading:
         _check(grading, caller, source, param)
@@ -31,7 +31,7 @@ def check(services: Services, caller: Caller, source: str, param: str) -> None:
 def run(
     services: Services, caller: Caller, source: str, line: bytes, param: str, timeout_s: float = MAX_TIMEOUT_S
 ) -> Outcome:
-    """What it says of one thread. Raises as `check` does."""
+    """Runs the grader on one thread. Raises as `check` does."""
     with services.pool.grading(_grader(caller.project, source, param, timeout_s)) as grading:
         _check(grading, caller, source, param)
         outcomes = grading.score(line, 0, _LABEL, 1, stop=caller.wants_no_more)
@@ -56,7 +56,7 @@ def _check(grading: Grading, caller: Caller, source: str, param: str) -> None:
     if loaded.isolation is not None:
         return
     failed = loaded.checks[-1]
-    # What is appended to the source begins behind its last line.
+    # The code appended to the source begins after its last line, and its line numbers mean nothing to the caller.
     where = f" (line {failed.line})" if 0 < failed.line <= source.count("\n") + 1 else ""
     trace = f"\n{failed.trace}" if where and failed.trace else ""
     raise OpenAIProblem(f"check {CHECKS[failed.number]!r} failed{where}: {failed.message}{trace}", param)

@@ -1,4 +1,4 @@
-"""Templates such as `{{ item.answer }}`: names of an item or a sample, and nothing that computes."""
+"""Templates such as `{{ item.answer }}`: paths into an item or a sample, without expressions."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ import msgspec
 
 from api.dialects.openai.refused import OpenAIProblem
 
-CHARACTERS = 1 << 20  # of what a template comes to: one name may stand in it a thousand times
+CHARACTERS = 1 << 20  # the limit of a rendered template, which may repeat a name a thousand times
 
 _PLACE = re.compile(r"\{\{([^{}]{0,500})\}\}")
 _PATH = re.compile(r"\s*(item|sample)((?:\.[\w-]+|\[\d{1,6}\])+)\s*", re.ASCII)
@@ -19,7 +19,7 @@ Names = Mapping[str, Any]
 
 
 class Unresolved(Exception):
-    """The item or the sample has nothing of the `name` that a template holds."""
+    """The item or the sample has no value for the `name` in a template."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -27,7 +27,7 @@ class Unresolved(Exception):
 
 
 def check(template: str, param: str) -> None:
-    """Raises OpenAIProblem where a place of the template names nothing that could be there."""
+    """Raises OpenAIProblem if a placeholder of the template is not a valid path."""
     for place in _PLACE.findall(template):
         if not _PATH.fullmatch(place):
             raise OpenAIProblem(
@@ -38,10 +38,10 @@ def check(template: str, param: str) -> None:
 
 
 def render(template: str, names: Names, param: str) -> str:
-    """The template with each place filled in: a string as it is, anything else as JSON.
+    """Fills in each placeholder of the template: a string as it is, anything else as JSON.
 
     Raises:
-        Unresolved: a name is not there.
+        Unresolved: a name has no value.
         OpenAIProblem: the text would be longer than 2^20 characters.
     """
     pieces: list[str] = []

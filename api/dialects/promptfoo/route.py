@@ -1,4 +1,4 @@
-"""`/promptfoo/v1/{project}/{grader}`. promptfoo sends no header: the API key is the password in the URL."""
+"""`/promptfoo/v1/{project}/{grader}`. promptfoo sends no API key header, so the key is the password in the URL."""
 
 import json
 from typing import Annotated
@@ -19,7 +19,7 @@ from gradebox.limits import REQUEST_BYTES
 from gradebox.thread_forms import ROLES
 
 THRESHOLD = 0.5
-_CHAT_BYTES, _CHAT_MESSAGES = 1_000_000, 1000  # of a prompt that is looked into
+_CHAT_BYTES, _CHAT_MESSAGES = 1_000_000, 1000  # of a prompt that is parsed
 
 router = APIRouter(prefix="/promptfoo/v1", include_in_schema=False)
 
@@ -32,7 +32,7 @@ class Context(msgspec.Struct):
 
 
 class Webhook(msgspec.Struct):
-    """What an assertion of type `webhook` sends. What a tenant wrote is passed on unparsed."""
+    """The request of an assertion of type `webhook`. The parts that a tenant writes are passed on unparsed."""
 
     output: msgspec.Raw
     context: msgspec.Raw = msgspec.Raw(b"{}")
@@ -44,7 +44,7 @@ class _Message(msgspec.Struct):
 
 
 class AssertionResult(msgspec.Struct):
-    """What the assertion is to say."""
+    """The result of the assertion."""
 
     pass_: bool = msgspec.field(name="pass")
     score: float
@@ -58,7 +58,7 @@ async def webhook(
     target: Scored,
     threshold: Annotated[float, Query(allow_inf_nan=False)] = THRESHOLD,
 ) -> Response:
-    """Whether the score of an output reaches the threshold. promptfoo makes a score of 0 of every error."""
+    """Check whether the score of an output reaches the threshold. promptfoo treats every error as a score of 0."""
     body = await bodies.read(request, REQUEST_BYTES)
     answer = await services.grade(request, target.project, _score, services, target, body, threshold)
     return Response(answer, media_type="application/json")
@@ -74,7 +74,7 @@ def _score(caller: Caller, services: Services, target: Target, body: bytes, thre
 
 
 def _thread(sent: Webhook) -> bytes:
-    """The variables are the metadata. An output that is no text is the text of its JSON."""
+    """Builds the thread. The variables are its metadata. An output that is not a text becomes the text of its JSON."""
     context = bodies.parse(bytes(sent.context), Context)
     output, variables = bytes(sent.output), bytes(context.vars)
     if output == b"null":
@@ -88,7 +88,7 @@ def _thread(sent: Webhook) -> bytes:
 
 
 def _prompt(sent: bytes) -> bytes:
-    """A prompt for a chat is a text of JSON, a list of messages. What is none is a turn of the user's."""
+    """Returns a chat prompt, a JSON text with a list of messages, as that list; any other prompt as it was sent."""
     if not is_text(sent) or len(sent) > _CHAT_BYTES:
         return sent
     text = json.loads(sent).encode("utf-8", "surrogatepass")

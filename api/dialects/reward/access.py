@@ -1,4 +1,4 @@
-"""Who asks a reward server. RewardClient can send no header: what it has is the `user:password@` of its URL."""
+"""Authenticates clients of reward servers. RewardClient cannot send headers, but the `user:password@` of its URL."""
 
 import base64
 from collections.abc import Awaitable, Callable
@@ -26,7 +26,7 @@ class _Sent(NamedTuple):
 
 
 async def enter(connection: HTTPConnection, services: Services, project: str, role: Role) -> None:
-    """Lets a key through that has this role in the project.
+    """Identifies the caller and checks that its key has this role in the project.
 
     Raises:
         NotFound: it does not cover the project, or there is none.
@@ -36,7 +36,7 @@ async def enter(connection: HTTPConnection, services: Services, project: str, ro
 
 
 def at_path(role: Role) -> Callable[[HTTPConnection, Services, str, str], Awaitable[Target]]:
-    """The grader of the path, for a key of this role."""
+    """A dependency that returns the path's grader, for a key of this role."""
 
     async def entered(connection: HTTPConnection, services: Served, project: str, key: str) -> Target:
         await enter(connection, services, project, role)
@@ -46,7 +46,9 @@ def at_path(role: Role) -> Callable[[HTTPConnection, Services, str, str], Awaita
 
 
 def of_user(role: Role) -> Callable[[HTTPConnection, Services], Awaitable[Target]]:
-    """The grader that the user name is, as `project+grader`: the client's blocking calls lose the path of its URL."""
+    """A dependency that returns the grader in the user name, `project+grader`. The client's blocking calls drop the
+    URL's path.
+    """
 
     async def entered(connection: HTTPConnection, services: Served) -> Target:
         project, plus, key = _sent(connection).user.partition("+")
@@ -61,7 +63,7 @@ def of_user(role: Role) -> Callable[[HTTPConnection, Services], Awaitable[Target
 
 
 def _sent(connection: HTTPConnection) -> _Sent:
-    """The API key as password of Basic, alone as its user name, or as Bearer."""
+    """Extracts the API key: the password of Basic, or the user name if there is no password, or the Bearer token."""
     scheme, _, rest = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return _Sent("", rest.strip())
@@ -69,7 +71,7 @@ def _sent(connection: HTTPConnection) -> _Sent:
         return _Sent("", "")
     try:
         user, _, password = base64.b64decode(rest.strip(), validate=True).decode().partition(":")
-    except ValueError:  # no base64, no ASCII or no UTF-8
+    except ValueError:  # neither base64 nor UTF-8
         return _Sent("", "")
     return _Sent(user, password or user)
 

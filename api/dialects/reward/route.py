@@ -1,4 +1,4 @@
-"""`/reward/{project}/{grader}`, and at the root what the client's blocking calls ask for there."""
+"""`/reward/{project}/{grader}`, and the paths at the root that the client's blocking calls use."""
 
 from typing import Any
 
@@ -23,47 +23,47 @@ router = APIRouter(tags=["reward"], include_in_schema=False)
 
 @router.post("/reward/{project}/{key}/score")
 async def score(request: Request, services: Served, target: Scored) -> HttpResponse:
-    """The reward of one completion."""
+    """Score one completion and return its reward."""
     body = await bodies.read(request, REQUEST_BYTES)
     return _json(await services.grade(request, target.project, scoring.score_one, services, target, body))
 
 
 @router.post("/reward/{project}/{key}/batch_score")
 async def batch_score(request: Request, services: Served, target: Scored) -> HttpResponse:
-    """The rewards of several."""
+    """Score several completions and return their rewards."""
     body = await bodies.read(request, REQUEST_BYTES, "send fewer at once")
     return _json(await services.grade(request, target.project, scoring.score_many, services, target, body))
 
 
 @router.get("/reward/{project}/{key}/info")
 async def info(services: Served, target: Shown) -> HttpResponse:
-    """What the grader is."""
+    """Get the description of the grader."""
     return _json(msgspec.json.encode(await run_sync(scoring.info, services, target)))
 
 
 @router.get("/reward/{project}/{key}/metadata_schema")
 async def metadata_schema(services: Served, target: Shown) -> dict[str, Any]:
-    """Any object, for a grader that is there."""
+    """Get the metadata schema of an existing grader, which allows any object."""
     await run_sync(scoring.info, services, target)
     return METADATA_SCHEMA
 
 
 @router.post("/batch_score")
 async def batch_score_by_name(request: Request, services: Served, target: ScoredByName) -> HttpResponse:
-    """As below `/reward`, of the grader that the user name is."""
+    """Like `/reward/.../batch_score`, for the grader in the user name."""
     return await batch_score(request, services, target)
 
 
 @router.get("/info")
 async def info_by_name(services: Served, target: ShownByName) -> HttpResponse:
-    """As below `/reward`, of the grader that the user name is."""
+    """Like `/reward/.../info`, for the grader in the user name."""
     return await info(services, target)
 
 
 @router.websocket("/reward/{project}/{key}/ws")
-@router.websocket("/reward/{project}/{key}//ws")  # what the client makes of a URL that ends in a slash
+@router.websocket("/reward/{project}/{key}//ws")  # the path that the client derives from a URL with a trailing slash
 async def ws(connection: WebSocket, services: Served, project: str, key: str) -> None:
-    """Rewards as they are ready."""
+    """Send rewards over a websocket as they are ready."""
     target = Target(project, key)
     try:
         await enter(connection, services, project, "score")

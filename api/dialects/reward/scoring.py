@@ -1,4 +1,4 @@
-"""Scores requests on the path of `POST /score`. A completion without a score fails the whole call."""
+"""Scores requests like `POST /score`. If one completion has no score, the whole call fails."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,18 +15,20 @@ from api.services import Services
 from gradebox.limits import REQUEST_THREADS
 from gradebox.outcome import Outcome
 
-ERRORS = 100  # that a problem tells of
-NOT_APPLICABLE = "not_applicable"  # in the place of a kind of error
+ERRORS = 100  # the most errors in a problem
+NOT_APPLICABLE = "not_applicable"  # in place of an error's kind
 
 
 def score_one(caller: Caller, services: Services, target: Target, body: bytes) -> bytes:
-    """The reward of one completion, as JSON. Raises ProblemError where it has none, and what `score_lines` raises."""
+    """Returns the reward of a completion as JSON. Raises ProblemError if it has none, and what `score_lines` raises."""
     request = bodies.parse(body, Request)
     return msgspec.json.encode(response(_scored(caller, services, target, [request])[0], request.id))
 
 
 def score_many(caller: Caller, services: Services, target: Target, body: bytes) -> bytes:
-    """The rewards of several completions, in order, as JSON. Raises as `score_one` does where one of them has none."""
+    """Returns the rewards of several completions, in order, as JSON. Raises as `score_one` does if one of them has
+    none.
+    """
     batch = bodies.parse(body, BatchedRequest)
     sent = bodies.elements(batch.requests, REQUEST_THREADS, services.line_bytes, "requests", "send fewer at once")
     requests = [bodies.parse(request, Request) for request in sent]
@@ -36,7 +38,7 @@ def score_many(caller: Caller, services: Services, target: Target, body: bytes) 
 
 
 def info(services: Services, target: Target) -> ServerInfo:
-    """What the grader is. Raises NotFound, and NotRunnable for one that could never score."""
+    """The description of the grader. Raises NotFound, and NotRunnable if it can never score."""
     graders = services.store.graders
     number = graders.runnable(target.project, target.key).number
     grader = graders.get(target.project, target.key)

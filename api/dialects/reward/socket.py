@@ -1,7 +1,7 @@
-"""Rewards over a websocket: many requests under way at once, each answered under its id.
+"""Rewards over a websocket: many requests in progress at once, each answered with its id.
 
-RewardClient waits for ever for an id that is not answered, and stops reading at the first frame that is no part of a
-response. So every id is answered, and one without a score as `wire.NO_SCORE` says.
+RewardClient waits forever for an id that gets no answer, and stops reading at the first frame that is not part of a
+response. So every id is answered, and one without a score as described at `wire.NO_SCORE`.
 """
 
 import json
@@ -35,21 +35,19 @@ from api.services import Services
 from storage.errors import StorageError
 
 SCORERS = 4
-TOGETHER = 8  # requests that one scorer takes at once: with four of them, what the client has under way
-WAITING = (
-    10_000  # requests that are not answered yet; all that comes is read, so that it is noticed when the client goes
-)
+TOGETHER = 8  # requests that a scorer takes at once; four scorers take all that the client has in progress
+WAITING = 10_000  # unanswered requests; all input is read, so that a disconnect is noticed
 TOGETHER_BYTES = bodies.MIB
 CHUNK_CHARACTERS = 10_240
 POLICY_VIOLATION = 1008
 BUSY = 429
-REASON_BYTES = 123  # of a close frame, by the protocol
+REASON_BYTES = 123  # the protocol's limit for a close frame
 
 _log = logging.getLogger(__name__)
 
 
 class AskedThread(NamedTuple):
-    """A thread as a line of JSON, and the id to answer under."""
+    """A thread as a line of JSON, and the id of its answer."""
 
     line: bytes
     id: int
@@ -63,19 +61,19 @@ def _read(text: str, longest: int) -> AskedThread:
 
 
 class Conversation:
-    """One websocket of one client."""
+    """One websocket connection of a client."""
 
     def __init__(self, socket: WebSocket, services: Services, target: Target) -> None:
         self._socket = socket
         self._services = services
         self._target = target
         self._client = WaitingClient()
-        self._under_way = 0  # messages that are not answered
+        self._under_way = 0  # unanswered messages
         self._scope = CancelScope()
         self._gave_way = False
 
     async def serve(self) -> None:
-        """Scores what comes until the client closes, or sends what cannot be answered."""
+        """Scores requests until the client closes, or sends one that cannot be answered."""
         await self._socket.accept()
         sending, receiving = create_memory_object_stream[AskedThread](WAITING)
         refusal = ""
@@ -102,7 +100,7 @@ class Conversation:
                 refusal = error.detail
         if self._gave_way:
             await self._socket.close(TRY_AGAIN_LATER, "another connection of the same API key took this one's place")
-        elif refusal:  # all that came before is answered
+        elif refusal:  # all earlier requests are answered
             reason = refusal.encode()[:REASON_BYTES].decode(errors="ignore")
             await self._socket.close(POLICY_VIOLATION, reason)
 
@@ -119,7 +117,7 @@ class Conversation:
         self._scope.cancel()
 
     async def _next(self) -> AskedThread:
-        """Raises WebSocketDisconnect, or ProblemError where there is no id to answer under."""
+        """Returns the next request. Raises WebSocketDisconnect, and ProblemError for a message without a usable id."""
         while True:
             message = await self._socket.receive()
             if message["type"] == "websocket.disconnect":
@@ -134,7 +132,7 @@ class Conversation:
                 return asked
 
     async def _score(self, receiving: MemoryObjectReceiveStream[AskedThread]) -> None:
-        """A scorer's life. It ends early where nobody is there to be answered."""
+        """The loop of one scorer. It ends early if the client disconnects."""
         with receiving, suppress(WebSocketDisconnect, WebSocketDisconnected):
             async for first in receiving:
                 group = [first, *_waiting(receiving, len(first.line))]
@@ -177,7 +175,7 @@ class Conversation:
 
 
 def _waiting(receiving: MemoryObjectReceiveStream[AskedThread], size: int) -> Iterator[AskedThread]:
-    """What else has come, as much as is scored together with something of this size."""
+    """Yields further received requests, as many as are scored together with one of this size."""
     for _ in range(TOGETHER - 1):
         if size >= TOGETHER_BYTES:
             return

@@ -1,4 +1,4 @@
-"""Requests and responses as RewardClient has them. It refuses a response with one member more or less."""
+"""The requests and responses of RewardClient, which rejects a response with a missing or an additional member."""
 
 from typing import Any, Literal
 
@@ -8,14 +8,14 @@ from api.intake import bodies
 from gradebox.outcome import Outcome
 
 NO_SCORE: Literal["NaN"] = "NaN"
-"""The reward of a completion that has none, over a websocket, where every request must be answered in the same shape.
+"""The reward of a completion without a score, over a websocket, where every answer needs the same shape.
 
-RewardClient reads this string as the float NaN, which no score ever is; any client that reads strictly refuses it.
+RewardClient parses this string as the float NaN, which is never a score; clients with strict parsing reject it.
 """
 
 
 class Request(msgspec.Struct, forbid_unknown_fields=True):
-    """One completion to be scored. What a tenant wrote is passed on unparsed."""
+    """One completion to be scored. The parts that a tenant writes are passed on unparsed."""
 
     turns: msgspec.Raw
     metadata: msgspec.Raw = msgspec.field(default_factory=lambda: msgspec.Raw(b"null"))
@@ -43,7 +43,7 @@ class BatchedResponse(msgspec.Struct):
 
 
 class ServerInfo(msgspec.Struct):
-    """What a reward server is."""
+    """The description of a reward server."""
 
     version: str
     name: str
@@ -51,18 +51,18 @@ class ServerInfo(msgspec.Struct):
 
 
 METADATA_SCHEMA = {"title": "Metadata", "type": "object", "additionalProperties": True}
-"""Graders do not say which metadata they need, so all is taken."""
+"""Graders do not declare the metadata that they need, so all is allowed."""
 
 
 def line_of(request: Request, longest: int) -> bytes:
-    """A request as a thread, one line of JSON. Raises ProblemError where it is longer than a thread may be."""
+    """Converts a request to a thread, one line of JSON. Raises ProblemError if it is longer than a thread may be."""
     metadata = b"{}" if bytes(request.metadata) == b"null" else bytes(request.metadata)
     thread = b'{"messages":%b,"metadata":%b}' % (bytes(request.turns), metadata)
     return bodies.line_of(thread, longest)
 
 
 def response(outcome: Outcome, request_id: int | None) -> Response:
-    """An outcome as a response; one without a score has no reward, and in `metadata` its error, or `not_applicable`."""
+    """Converts an outcome to a response. Without a score, `metadata` has the error, or `not_applicable`."""
     told: dict[str, Any] = {"grader": outcome.grader, "run_ms": outcome.run_ms}
     told |= {name: said for name in ("reason", "stdout", "details") if (said := getattr(outcome, name)) is not None}
     if outcome.not_applicable is not None:

@@ -14,17 +14,17 @@ from api.intake.batch_upload import named
 from api.services import Served, Services
 from gradebox.schemas import WeaveMapping
 
-BODY_BYTES = bodies.MIB * 5 // 4  # Weave sends 1 MiB at most
+BODY_BYTES = bodies.MIB * 5 // 4  # Weave sends at most 1 MiB
 ANSWER_S = 28.0
-"""Weave waits 30 s."""
-LAST_S = 1.0  # of that, for what comes after the sandbox
+"""Less than the 30 s that Weave waits."""
+LAST_S = 1.0  # the part of ANSWER_S reserved for what follows the sandbox
 
 router = APIRouter(prefix="/weave/v1", include_in_schema=False)
 
 
 @router.post("/{project}/{key}")
 async def score(request: Request, services: Served, project: ScoresIn, key: str) -> Response:
-    """The score of one call. One that has none is an error, by whose status Weave knows whether to try again."""
+    """Score one call. A missing score is an error, whose status tells Weave whether to retry."""
     async with in_time(ANSWER_S, LAST_S) as ends:
         body = await bodies.read(request, BODY_BYTES)
         answer = await services.grade(request, project, _score, services, key, body, ends)
@@ -35,7 +35,7 @@ def _score(caller: Caller, services: Services, key: str, body: bytes, ends: floa
     sent = bodies.parse(body, wire.ScoringRequest)
     (grader,), graders = named([key], []), services.store.graders
     mapping = graders.get(caller.project, grader.key).weave or WeaveMapping()
-    graders.version(caller.project, grader.key, grader.version)  # where it is not there, nothing else is said
+    graders.version(caller.project, grader.key, grader.version)  # a missing version is reported before any other error
     line = thread_of_call.line_of(sent, mapping, services.line_bytes)
     outcome = score_one(caller.until(ends), services, grader, line)
     assert outcome.score is not None

@@ -1,4 +1,4 @@
-"""Makes a thread of a call or of an agent's turn. Its parts are cut out of what was sent, and not parsed."""
+"""Builds a thread from a call or an agent's turn. Its parts are cut out of the request without parsing them."""
 
 import json
 from typing import NamedTuple
@@ -12,31 +12,31 @@ from api.intake import bodies, json_cut
 from gradebox.limits import REQUEST_BYTES
 from gradebox.schemas import WeaveMapping
 
-_PARTS = 10_000  # of one list or object that is looked into
-_CONTENT = ("inputs", "output", "messages")  # the members of a call or a turn that do not only say what it is
-_TOLD = 200  # characters of what was sent, in an error
+_PARTS = 10_000  # the limit of one list or object that is split
+_CONTENT = ("inputs", "output", "messages")  # the members that have content; the others describe the call or turn
+_TOLD = 200  # characters of the input quoted in an error
 
 _Members = dict[str, bytes]
 
 
 class Call(NamedTuple):
-    """What is to be scored: the members of a call, or of the turn of an agent."""
+    """The input of the scorer: the members of a call, or of an agent's turn."""
 
     members: _Members
     is_turn: bool
 
     def at(self, path: str) -> bytes | None:
-        """The value at a path such as `output.choices.0.message`; None where there is none."""
+        """The value at a path such as `output.choices.0.message`; None if there is none."""
         return _at(self.members, path)
 
     def own(self, path: str | None) -> str | None:
-        """A path of a mapping, where it is for this: those into `messages` are for turns, and others for calls."""
+        """Returns a mapping's path if it applies here: paths into `messages` are for turns, all others for calls."""
         is_of_turns = path is not None and path.partition(".")[0] == "messages"
         return path if is_of_turns == self.is_turn else None
 
 
 def line_of(request: ScoringRequest, mapping: WeaveMapping, longest: int) -> bytes:
-    """The thread as one line of JSON. Raises ProblemError where the mapping finds no completion in the call."""
+    """Returns the thread as one line of JSON. Raises ProblemError if the mapping finds no completion in the call."""
     call = _call(request)
     try:
         parts = {"completion": _completion(call, mapping), "metadata": _metadata(request, call, mapping)}
@@ -48,7 +48,7 @@ def line_of(request: ScoringRequest, mapping: WeaveMapping, longest: int) -> byt
 
 
 def _call(request: ScoringRequest) -> Call:
-    """Raises ProblemError where it is not there."""
+    """Returns the call. Raises ProblemError if the request has none."""
     if request.schema_version == 1:
         return Call(_members(bytes(request.original_call), "original_call"), is_turn=False)
     target = bodies.parse(bytes(request.scoring_target), ScoringTarget)
@@ -56,7 +56,7 @@ def _call(request: ScoringRequest) -> Call:
 
 
 def _completion(call: Call, mapping: WeaveMapping) -> bytes:
-    """A JSON string, or a list of messages."""
+    """Returns a JSON string, or a list of messages."""
     if (path := call.own(mapping.completion)) is not None:
         return text_of(_mapped(call, "completion", path))
     if call.is_turn:
@@ -82,7 +82,7 @@ def _no_completion() -> ProblemError:
 
 
 def _prompt(call: Call, mapping: WeaveMapping) -> bytes | None:
-    """A JSON string or a list of messages; None where there is none."""
+    """Returns a JSON string or a list of messages; None if there is no prompt."""
     if (path := call.own(mapping.prompt)) is not None:
         found = _mapped(call, "prompt", path)
         return found if _is_messages(found) else text_of(found)
@@ -98,7 +98,7 @@ def _prompt(call: Call, mapping: WeaveMapping) -> bytes | None:
 
 
 def _metadata(request: ScoringRequest, call: Call, mapping: WeaveMapping) -> bytes:
-    """An object: what the mapping names, or the inputs; and what the call is called by, as `weave`."""
+    """Returns an object: the mapped value or else the inputs, and as `weave` the members that describe the call."""
     path = call.own(mapping.metadata)
     found = _mapped(call, "metadata", path) if path is not None else call.at("inputs")
     if path is not None and found is not None and found[:1] != b"{":
@@ -114,7 +114,7 @@ def _turn(call: Call) -> _Members:
 
 
 def _messages(value: bytes, role: str, where: str) -> list[bytes]:
-    """The messages that this is: those of a list, one, or one of a text in this role."""
+    """Converts a value to messages: those of a list, a single one, or a text as one in this role."""
     if value == b"null":
         return []
     if is_text(value):
@@ -127,7 +127,7 @@ def _messages(value: bytes, role: str, where: str) -> list[bytes]:
 
 
 def _is_messages(value: bytes) -> bool:
-    """Whether it is a list of objects that have a role."""
+    """Whether the value is a list of objects with a role."""
     if value[:1] != b"[":
         return False
     elements = _elements(value, "messages")
@@ -153,7 +153,7 @@ def _at(members: _Members, path: str) -> bytes | None:
 
 
 def _elements(value: bytes, where: str) -> list[bytes]:
-    """Raises ProblemError where the list is too long to be looked into."""
+    """Raises ProblemError if the list is too long to be split."""
     try:
         return json_cut.elements(value, _PARTS, REQUEST_BYTES)
     except json_cut.TooManyError as error:
@@ -161,7 +161,7 @@ def _elements(value: bytes, where: str) -> list[bytes]:
 
 
 def _members(value: bytes, where: str) -> _Members:
-    """Raises ProblemError where it is no object, or one too large to be looked into."""
+    """Raises ProblemError if the value is not an object, or too large to be split."""
     try:
         return json_cut.members(value, _PARTS)
     except json_cut.TooManyError as error:
@@ -181,7 +181,7 @@ def _list(elements: list[bytes]) -> bytes:
 
 
 def _mapped(call: Call, part: str, path: str) -> bytes:
-    """The value at a path of the mapping. Raises ProblemError where there is none, or null."""
+    """The value at a path of the mapping. Raises ProblemError if it is missing or null."""
     found = call.at(path)
     if found is not None and found != b"null":
         return found

@@ -1,4 +1,4 @@
-"""Requests and answers of Weave's RemoteScorer, in both versions of its schema."""
+"""The requests and responses of Weave's RemoteScorer, in both versions of its schema."""
 
 from typing import Literal
 
@@ -8,14 +8,14 @@ _NOTHING = msgspec.Raw(b"null")
 
 
 class ScoringTarget(msgspec.Struct):
-    """What version 2 has scored: a call, or the turn of an agent. What a tenant wrote is passed on unparsed."""
+    """The input in version 2: a call, or an agent's turn. The parts that a tenant writes are passed on unparsed."""
 
     type: Literal["call", "agent_turn"]
     payload: msgspec.Raw
 
 
 class ScoringRequest(msgspec.Struct):
-    """One call to be scored. Version 1 has it as `original_call`, version 2 as `scoring_target`."""
+    """One call to be scored: `original_call` in version 1, `scoring_target` in version 2."""
 
     schema_version: Literal[1, 2]
     original_call: msgspec.Raw = _NOTHING
@@ -32,7 +32,7 @@ class ScoringResult(msgspec.Struct, omit_defaults=True):
 
 
 class ScoringAnswer(msgspec.Struct):
-    """What is answered: the version is that of the request."""
+    """The response, which has the request's schema version."""
 
     schema_version: int
     result: ScoringResult
