@@ -45,10 +45,10 @@ def create_app(services: Services) -> FastAPI:
     read_first = (score, batches, recorded_scores, validate, graders, numbers, tables, feedback, environments, models)
     for part in (*read_first, endpoints, budget, spending, audit):
         app.include_router(part.router, prefix="/v1/projects/{project}", dependencies=_STRICT)
-    spoken = dialects.routers(services.settings.dialects)
+    dialect_routers = dialects.routers(services.settings.dialects)
     for router in (me.router, projects.router, keys.router, audit.of_service):
         app.include_router(router, dependencies=_STRICT)
-    for router in (health.router, metrics.router, docs.router, *spoken):
+    for router in (health.router, metrics.router, docs.router, *dialect_routers):
         app.include_router(router)
     if services.settings.ui == "on":
         from ui.app import pages  # imported here: the template engine takes 6 MiB, and pages are optional

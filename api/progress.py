@@ -36,12 +36,12 @@ class Progress:
         """Updates the batch and wakes all streams, if it has changed."""
         if batch != self.batch:
             self.batch, self.text = batch, batch.model_dump_json(exclude={"summary"})
-            self._tell()
+            self._wake()
 
     def end(self, batch: Batch) -> None:
         """Marks the batch as over and wakes all streams."""
         self.text, self.is_over = batch.model_dump_json(), True
-        self._tell()
+        self._wake()
 
     async def changed(self) -> None:
         """Returns when the batch has changed. Raises the exception that ended the poller, e.g. if the batch was
@@ -56,7 +56,7 @@ class Progress:
         if self.poller.done():
             self.poller.result()
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         told, self._changed = self._changed, asyncio.Event()
         told.set()
 

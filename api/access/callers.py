@@ -79,9 +79,9 @@ class _Grant:
         self._loop: AbstractEventLoop = granted.get_loop()
 
     def __call__(self) -> None:
-        self._loop.call_soon_threadsafe(self._tell)
+        self._loop.call_soon_threadsafe(self._wake)
 
-    def _tell(self) -> None:
+    def _wake(self) -> None:
         if not self._granted.done():
             self._granted.set_result(None)
 
@@ -133,7 +133,7 @@ class Caller:
         """Whether the client has disconnected."""
         return self._client.is_gone()
 
-    def wants_no_more(self, _: int = 0) -> bool:
+    def should_stop(self, _: int = 0) -> bool:
         """Whether the client has disconnected, or the deadline has passed."""
         return self._client.is_gone() or monotonic() > self._ends
 

@@ -42,8 +42,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._barren = 0  # bytes received since the last complete head or body part
-        self._fruitful = False
+        self._unproductive_bytes = 0  # bytes received since the last complete head or body part
+        self._has_progress = False
         self._body_open = False
         self._declined_at: int | None = None
         self._timer: TimerHandle | None = None  # until the next head or the rest of a body is due
@@ -88,14 +88,14 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._is_lingering:
             self._discard(len(data))
             return
-        self._fruitful = False
+        self._has_progress = False
         super().data_received(data)
         read = data
         while self._declined_at is not None:
             read = self._without_offer(read[self._declined_at :])
             super().data_received(read)
-        self._barren = 0 if self._fruitful else self._barren + len(data)
-        if self._barren > HEAD_BYTES:
+        self._unproductive_bytes = 0 if self._has_progress else self._unproductive_bytes + len(data)
+        if self._unproductive_bytes > HEAD_BYTES:
             self._refuse(431, "too-large", f"the headers are longer than {HEAD_BYTES} bytes: send less")
         elif self.idle and self._timer is None and self in self.connections:  # it may be a websocket by now
             self._await(HEAD_S)
@@ -107,7 +107,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Starts the request, unless its head offers another protocol."""
-        self._fruitful = True
+        self._has_progress = True
         if self.parser.get_method() == b"CONNECT":
             raise ValueError("this is no proxy")  # stops the parser, and the request is refused
         if self._is_declined:
@@ -157,7 +157,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Handles a part of a body, also of a request that is already answered."""
-        self._fruitful = True
+        self._has_progress = True
         super().on_body(body)
         if self.idle:
             self._discard(len(body))
@@ -166,7 +166,7 @@ class BoundedProtocol(HttpToolsProtocol):
         """Handles the end of a request."""
         if self._is_declined:
             return
-        self._fruitful, self._body_open = True, False
+        self._has_progress, self._body_open = True, False
         if self.idle:
             self._await(None)
         super().on_message_complete()

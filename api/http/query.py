@@ -7,7 +7,7 @@ from fastapi.dependencies.models import Dependant
 
 from api.http.problems import invalid
 
-_TOLD = 5
+_SHOWN = 5
 _CHARACTERS = 100
 
 
@@ -19,7 +19,7 @@ async def known_alone(request: Request) -> None:
     known = _declared(request.scope["fastapi"]["effective_route_context"])
     unknown = sorted(set(request.query_params) - known)
     if unknown:
-        names = ", ".join(repr(name[:_CHARACTERS]) for name in unknown[:_TOLD])
+        names = ", ".join(repr(name[:_CHARACTERS]) for name in unknown[:_SHOWN])
         takes = f"it takes {', '.join(sorted(known))}" if known else "it takes none"
         raise invalid(f"this path has no query parameter {names}: {takes}")
 

@@ -12,13 +12,13 @@ from api.http.websocket import BoundedWebSocket
 from api.services import Services
 
 KEEP_ALIVE_S = 75  # longer than the 60 s for which load balancers keep a connection
-_UNTOLD = ('%s - "WebSocket', "Invalid HTTP request received.", "connection open", "connection rejected")
+_NOT_LOGGED = ('%s - "WebSocket', "Invalid HTTP request received.", "connection open", "connection rejected")
 LINE_FRAME_BYTES = 64  # the overhead of a message when it is sent as a line
 
 
 def server(services: Services, host: str, port: int) -> uvicorn.Server:
     """Returns a server that is not running yet. It logs no paths, because tenants choose parts of them."""
-    logging.getLogger("uvicorn.error").addFilter(_is_told)
+    logging.getLogger("uvicorn.error").addFilter(_is_logged)
 
     class Protocol(BoundedProtocol):
         most = services.settings.connections
@@ -50,8 +50,8 @@ def server(services: Services, host: str, port: int) -> uvicorn.Server:
     return uvicorn.Server(config)
 
 
-def _is_told(record: logging.LogRecord) -> bool:
+def _is_logged(record: logging.LogRecord) -> bool:
     """Filters out records that contain paths, and those logged for each connection of a stranger, which `Refusals` sums
     up.
     """
-    return not str(record.msg).startswith(_UNTOLD)
+    return not str(record.msg).startswith(_NOT_LOGGED)

@@ -75,7 +75,7 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         self._count()
         if self._is_short:
             self.transport.pause_reading()
-            self._waiting = self.loop.call_later(_WAIT_S, self._look_again)
+            self._waiting = self.loop.call_later(_WAIT_S, self._recheck_memory)
 
     def handle_cont(self, event: Frame) -> None:
         """Joins the fragments of a message on arrival, because a separate fragment costs more than its bytes."""
@@ -199,13 +199,13 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
         if self._may_read and not self.transport.is_closing():
             self.transport.resume_reading()
 
-    def _look_again(self) -> None:
-        self._waiting = self.loop.call_later(_WAIT_S, self._look_again) if self._is_short else None
-        if self._is_left():
+    def _recheck_memory(self) -> None:
+        self._waiting = self.loop.call_later(_WAIT_S, self._recheck_memory) if self._is_short else None
+        if self._has_disconnected():
             self.transport.abort()
         self._read_on()
 
-    def _is_left(self) -> bool:
+    def _has_disconnected(self) -> bool:
         """Whether the client has disconnected. A transport that does not read does not detect it."""
         poll = select.poll()
         poll.register(self.transport.get_extra_info("socket").fileno(), select.POLLRDHUP)

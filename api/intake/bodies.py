@@ -24,7 +24,7 @@ SLOW_S = 60.0
 INLINE_BYTES = 64 * 1024  # parsed in the event loop; more would block it
 _PIECES = 4096  # unjoined pieces, because each has a memory overhead
 _FIELDS = 16
-_TOLD = 500  # characters of an error that quotes the input
+_SHOWN = 500  # characters of an error that quotes the input
 
 _T = TypeVar("_T")
 _Body = TypeVar("_Body", bound=msgspec.Struct)
@@ -141,7 +141,7 @@ def parse(body: bytes, kind: type[_Body]) -> _Body:
     try:
         sent = json_cut.members(body)
     except json_cut.TwiceError as error:
-        raise invalid(f"the body has the member {str(error)[:_TOLD]!r} twice: send it once") from error
+        raise invalid(f"the body has the member {str(error)[:_SHOWN]!r} twice: send it once") from error
     fields = [field for field in msgspec.structs.fields(kind) if field.encode_name in sent]
     raw = {field.name: msgspec.Raw(sent[field.encode_name]) for field in fields if field.type is msgspec.Raw}
     rest = {
@@ -167,7 +167,7 @@ def decode(body: bytes, kind: type[_T]) -> _T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        raise invalid(f"the body is not as it should be: {str(error)[:_TOLD]}") from error
+        raise invalid(f"the body is not as it should be: {str(error)[:_SHOWN]}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise invalid(f"the body is no JSON: {error}") from error
 
@@ -184,7 +184,7 @@ def convert(fields: Mapping[str, Any], kind: type[_T]) -> _T:
     try:
         return msgspec.convert(fields, kind, strict=False)
     except msgspec.ValidationError as error:
-        raise invalid(f"the fields are not as they should be: {str(error)[:_TOLD]}") from error
+        raise invalid(f"the fields are not as they should be: {str(error)[:_SHOWN]}") from error
 
 
 async def form(request: Request, body: bytes) -> FormData:

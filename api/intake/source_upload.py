@@ -194,6 +194,6 @@ def prove(
         environment=environment.use.sha256 if environment else "",
     )
     try:
-        return services.pool.prove(source, sent.threads, caller.wants_no_more, answering)
+        return services.pool.prove(source, sent.threads, caller.should_stop, answering)
     except Stopped as stopped:
         raise caller.why("the checks did not come to an end") from stopped

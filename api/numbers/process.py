@@ -19,7 +19,7 @@ from sandbox.errors import InfrastructureError, Stopped
 
 TIME_S = 60.0
 _COMMAND = [sys.executable, "-P", "-m", "api.numbers.program"]  # -P: do not import modules from the working folder
-_TOLD = 2000  # bytes of the end of a failed program's stderr that are reported
+_SHOWN = 2000  # bytes of the end of a failed program's stderr that are reported
 _LOOK_S = 0.2
 
 IsGone: TypeAlias = Callable[[], bool]
@@ -64,7 +64,7 @@ def run_into(
         if code == OUT_OF_MEMORY:
             raise too_large("statistics of so many outcomes take more than 2 GiB of memory: compare fewer at once")
         if code != 0:
-            errors.seek(max(0, errors.seek(0, os.SEEK_END) - _TOLD))
+            errors.seek(max(0, errors.seek(0, os.SEEK_END) - _SHOWN))
             raise InfrastructureError(f"the program for statistics ended with {code}: {errors.read()!r}")
 
 

@@ -125,9 +125,9 @@ async def get(
         resamples = services.settings.bootstrap_resamples
         kept = await run_sync(with_kept, services.store, batch, resamples)  # stored intervals wait for no computation
         if kept is None:
-            return _told(await services.compute(request, project, with_bootstrap, services.store, batch, resamples))
+            return _shown(await services.compute(request, project, with_bootstrap, services.store, batch, resamples))
         batch = kept
-    return _told(batch)
+    return _shown(batch)
 
 
 async def _awaited(services: Services, project: str, batch_id: str, wait_s: float) -> Batch:
@@ -144,7 +144,7 @@ async def _awaited(services: Services, project: str, batch_id: str, wait_s: floa
     return batch
 
 
-def _told(batch: Batch) -> Response:
+def _shown(batch: Batch) -> Response:
     """As JSON. FastAPI would validate the model again."""
     return Response(batch.model_dump_json(), media_type="application/json")
 

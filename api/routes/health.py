@@ -30,7 +30,7 @@ async def healthz() -> Health:
     return Health(status="up")
 
 
-async def _may_know(request: Request, services: Served) -> bool:
+async def _may_see(request: Request, services: Served) -> bool:
     """Whether the caller may see the details."""
     secret = secret_of(request)
     if secret is None:
@@ -46,12 +46,12 @@ async def _may_know(request: Request, services: Served) -> bool:
     response_model_exclude_none=True,
     responses={503: {"model": Health, "description": "Redis, the spool or sandboxes are away"}},
 )
-async def readyz(services: Served, response: Response, may_know: Annotated[bool, Depends(_may_know)]) -> Health:
+async def readyz(services: Served, response: Response, may_see: Annotated[bool, Depends(_may_see)]) -> Health:
     """Check that this process can work: Redis answers, the spool is writable, and sandboxes are available."""
     readiness = services.readiness
     troubles = readiness.troubles() if readiness.is_fresh else await run_sync(readiness.troubles)
-    warnings = list(services.missing_workers.known) if may_know else []
+    warnings = list(services.missing_workers.known) if may_see else []
     if not troubles:
         return Health(status="up", warnings=warnings or None)
     response.status_code = 503
-    return Health(status="down", troubles=list(troubles) if may_know else None, warnings=warnings or None)
+    return Health(status="down", troubles=list(troubles) if may_see else None, warnings=warnings or None)

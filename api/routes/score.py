@@ -78,7 +78,7 @@ def score_lines(
     if version.groups:
         _check_groups(lines)
     with scoring(services.store, services.pool, services.asker, caller.project, key, version) as scorer:
-        outcomes = scorer.score(b"\n".join(lines), 0, label, len(lines), stop=caller.wants_no_more)
+        outcomes = scorer.score(b"\n".join(lines), 0, label, len(lines), stop=caller.should_stop)
     counted = tally(outcomes)
     services.metrics.completions.add(
         caller.project, key, counted.scored, counted.not_applicable, counted.errors, counted.run_ms

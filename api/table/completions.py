@@ -14,7 +14,7 @@ def completion(line: bytes) -> str | None:
     """The completion of a thread. None for a group, an invalid thread, and if the last turn is not the assistant's."""
     try:
         value = value_of(line)
-        return None if type(value) is dict and thread_forms.is_group(value) else _said_last(value)
+        return None if type(value) is dict and thread_forms.is_group(value) else _last_completion(value)
     except (ValueError, RecursionError):  # it results in an outcome of kind `bad_input`
         return None
 
@@ -24,13 +24,13 @@ def completions(line: bytes) -> list[str]:
     try:
         value = value_of(line)
         is_group = type(value) is dict and thread_forms.is_group(value)
-        found = [_said_last(each) for each in (group_forms.members(value) if is_group else [value])]
+        found = [_last_completion(each) for each in (group_forms.members(value) if is_group else [value])]
     except (ValueError, RecursionError):  # as above
         return []
     return [said for said in found if said is not None]
 
 
-def _said_last(value: Any) -> str | None:
+def _last_completion(value: Any) -> str | None:
     """Parses only the last turn, because there may be very many. Raises ValueError if the value is not a thread."""
     if type(value) is dict:
         forms = [(name, value[name]) for name in _LISTS if name in value]

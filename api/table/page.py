@@ -47,13 +47,13 @@ def page(spool: Spool, table: GraderTable, of: PageOf, text: TextFound | None) -
     """The page as JSON; with `text`, of only the rows that it names. Raises OSError and Conflict."""
     if not table.is_over:
         rows = range(table.graded.rows)[(of.page - 1) * of.limit :][: of.limit]
-        return _told(table, of, table.graded.rows, in_order(spool, table.graded, rows), None)
+        return _shown(table, of, table.graded.rows, in_order(spool, table.graded, rows), None)
     among = None if text is None else frozenset(text.rows)
     found = OutcomeSelection(table.index, of.wanted).page(of.sort, (of.page - 1) * of.limit, of.limit, among)
-    return _told(table, of, found.total, by_index(spool, table.graded, table.index, found.rows), text)
+    return _shown(table, of, found.total, by_index(spool, table.graded, table.index, found.rows), text)
 
 
-def _told(table: GraderTable, of: PageOf, total: int, lines: Iterable[Lines], text: TextFound | None) -> bytes:
+def _shown(table: GraderTable, of: PageOf, total: int, lines: Iterable[Lines], text: TextFound | None) -> bytes:
     rows = [row_of(outcome, thread) for outcome, thread in lines]
     searched, is_cut = (None, False) if text is None else (text.searched, text.is_cut)
     told = _Page(table.batch, table.grader, total, of.page, of.limit, of.sort, searched, is_cut, table.is_over, rows)

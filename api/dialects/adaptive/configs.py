@@ -129,7 +129,7 @@ def _output(kept: GraderRecord, source: str, config: dict[str, Any], there: Know
             return config_types.PrebuiltConfigOutput(criteria=_criteria(criteria), model=model)
         case "judge" if source:
             return config_types.JudgeConfigOutput(
-                criteria=_said(config["criterion"]),
+                criteria=_text(config["criterion"]),
                 examples=[],
                 model=_model(kept, config["model"], _lacks(config["model"], there)),
                 system_template="",
@@ -153,7 +153,7 @@ def _example(example: dict[str, Any]) -> config_types.JudgeExample:
     )
 
 
-def _said(criterion: str | dict[str, Any]) -> str:
+def _text(criterion: str | dict[str, Any]) -> str:
     """A direct judge's criterion as text, since the SDK has no options."""
     if isinstance(criterion, str):
         return criterion

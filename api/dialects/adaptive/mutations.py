@@ -55,7 +55,7 @@ class Mutation:
         threads = None if test_sample is None else [msgspec.json.encode(test_sample)]
         caller = info.context.caller.of_project(found.key)
         report = report_on(caller, info.context.services, _source(code, threads), Options())
-        checks = [types.ValidationCheck(name=one.name, passed=one.passed, message=_said(one)) for one in report.checks]
+        checks = [types.ValidationCheck(name=one.name, passed=one.passed, message=_text(one)) for one in report.checks]
         return types.ValidationResult(valid=report.valid, checks=checks, warnings=report.warnings)
 
     @strawberry.mutation
@@ -189,7 +189,7 @@ def _check_metric(metric: MetricCreate | None) -> None:
         raise invalid("scores are higher-is-better here: leave `scoringType` away, and negate what the grader returns")
 
 
-def _said(check: Check) -> str:
+def _text(check: Check) -> str:
     """A check's message with its line and traceback, because the SDK shows nothing else."""
     where = f" (line {check.line})" if check.line else ""
     return f"{check.message}{where}\n{check.traceback}" if check.traceback else f"{check.message}{where}"

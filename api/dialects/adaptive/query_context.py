@@ -31,8 +31,8 @@ class QueryContext:
         self.services = services
         self.caller = caller
         self.key = key
-        self._told = 0
-        self._told_bytes = 0
+        self._shown = 0
+        self._answer_bytes = 0
         self._graders: dict[str, list[GraderRecord]] = {}
         self._registered: dict[str, ProjectServers] = {}
 
@@ -76,16 +76,16 @@ class QueryContext:
 
     def tell(self, size: int) -> None:
         """Counts bytes of the response. Raises ProblemError if it is too long."""
-        self._told_bytes += size
-        if self._told_bytes > ANSWER_BYTES:
+        self._answer_bytes += size
+        if self._answer_bytes > ANSWER_BYTES:
             raise too_large(TOO_LONG)
 
     def graders(self, project: Project) -> list[GraderRecord]:
         """All graders of a project. Raises ProblemError if the response has too many of them."""
         if project.key not in self._graders:
             self._graders[project.key] = self.services.store.graders.all(project.key)
-        self._told += len(self._graders[project.key])
-        if self._told > GRADERS:
+        self._shown += len(self._graders[project.key])
+        if self._shown > GRADERS:
             raise too_large(f"the answer would hold more than {GRADERS} graders or metrics: ask for less at once")
         self.tell(sum(len(one.name) + len(one.description) for one in self._graders[project.key]))
         return self._graders[project.key]

@@ -58,7 +58,7 @@ async def graphql(request: Request, services: Served) -> Response:
             make = services.large_answers.make
             answer = await make(request, _answer, caller, services, key, asked, number)
     except (ProblemError, StorageError, *AWAY) as error:
-        answer = msgspec.json.encode({"data": None, "errors": [_told(number, error)]})
+        answer = msgspec.json.encode({"data": None, "errors": [_shown(number, error)]})
     return Response(answer, media_type="application/json")
 
 
@@ -124,12 +124,12 @@ def _formatted(number: str, error: "GraphQLError") -> dict[str, Any]:
     if isinstance(cause, RecursionError):
         cause = invalid("the query is nested too deep: ask for less at once")
     if isinstance(cause, Exception) and (error.path is not None or isinstance(cause, ProblemError)):
-        formatted |= _told(number, cause)
+        formatted |= _shown(number, cause)
     formatted["message"] = formatted["message"][:MESSAGE_CHARACTERS]
     return formatted
 
 
-def _told(number: str, error: Exception) -> dict[str, Any]:
+def _shown(number: str, error: Exception) -> dict[str, Any]:
     problem = problem_of(error)
     if problem.status >= 500:
         _log.error("request %s met what it should not", number, exc_info=error)

@@ -25,7 +25,7 @@ _KEY = ApiKey(id="langfuse", name="Langfuse", projects=[], role="score", created
 _ONE_LINE = RateLimitItemPerMinute(1)
 
 _log = logging.getLogger(__name__)
-_told = FixedWindowRateLimiter(MemoryStorage())
+_shown = FixedWindowRateLimiter(MemoryStorage())
 
 
 async def read_signed(request: Request, services: Services) -> bytes:
@@ -104,6 +104,6 @@ def _refused(request: Request, services: Services, why: str) -> ProblemError:
     address = address_of(request)
     with suppress(ProblemError):
         services.failed_keys.count(address)
-    if _told.hit(_ONE_LINE, address):
+    if _shown.hit(_ONE_LINE, address):
         _log.warning("a request to Langfuse's executor from %s is refused: %s", address, why)
     return ProblemError(403, "forbidden", why)

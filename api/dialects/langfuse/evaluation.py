@@ -94,7 +94,7 @@ def _evaluate(
         with services.pool.grading(source) as grading:
             try:
                 refused = _load(grading, caller)
-                outcomes = [] if refused else grading.score(line, 0, _LABEL, 1, stop=caller.wants_no_more)
+                outcomes = [] if refused else grading.score(line, 0, _LABEL, 1, stop=caller.should_stop)
             except Stopped:
                 refused, outcomes = None, []
         if refused is None:
@@ -132,7 +132,7 @@ def _load(grading: Grading, caller: Caller) -> ErrorAnswer | None:
 
     An exception that the source raises is reported by the evaluator itself. Raises Stopped if the time is over.
     """
-    loaded = grading.load(caller.wants_no_more)
+    loaded = grading.load(caller.should_stop)
     if loaded.isolation is not None:
         return None
     if loaded.overdue:

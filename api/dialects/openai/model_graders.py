@@ -98,7 +98,7 @@ def run(services: Services, caller: Caller, grader: ScoreModel | LabelModel, sam
     line = _line(grader, sample, param, services.line_bytes)
     who = Who(caller.project, "", f"openai:{grader.kind}", asks={_ask(grader): ""})
     scorer = AskingScorer(partial(services.pool.grading, source), services.asker, who)
-    outcomes = scorer.score(line, 0, grader.kind, 1, stop=caller.wants_no_more)
+    outcomes = scorer.score(line, 0, grader.kind, 1, stop=caller.should_stop)
     if not outcomes:
         raise caller.why(f"{param} did not come to an end")
     return outcomes[0]

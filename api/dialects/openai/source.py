@@ -34,7 +34,7 @@ def run(
     """Runs the grader on one thread. Raises as `check` does."""
     with services.pool.grading(_grader(caller.project, source, param, timeout_s)) as grading:
         _check(grading, caller, source, param)
-        outcomes = grading.score(line, 0, _LABEL, 1, stop=caller.wants_no_more)
+        outcomes = grading.score(line, 0, _LABEL, 1, stop=caller.should_stop)
     if not outcomes:
         raise caller.why(f"{param} did not come to an end")
     return outcomes[0]
@@ -50,7 +50,7 @@ def _grader(project: str, source: str, param: str, timeout_s: float = MAX_TIMEOU
 
 def _check(grading: Grading, caller: Caller, source: str, param: str) -> None:
     try:
-        loaded = grading.load(caller.wants_no_more)
+        loaded = grading.load(caller.should_stop)
     except Stopped as stopped:
         raise caller.why(f"{param} was not loaded") from stopped
     if loaded.isolation is not None:

@@ -14,7 +14,7 @@ from gradebox.schemas import WeaveMapping
 
 _PARTS = 10_000  # the limit of one list or object that is split
 _CONTENT = ("inputs", "output", "messages")  # the members that have content; the others describe the call or turn
-_TOLD = 200  # characters of the input quoted in an error
+_SHOWN = 200  # characters of the input quoted in an error
 
 _Members = dict[str, bytes]
 
@@ -167,7 +167,7 @@ def _members(value: bytes, where: str) -> _Members:
     except json_cut.TooManyError as error:
         raise invalid(f"of `{where}`, {error}, and an object that is looked into may have {_PARTS}") from error
     except json_cut.TwiceError as error:
-        raise invalid(f"{where} has the member {str(error)[:_TOLD]!r} twice: send it once") from error
+        raise invalid(f"{where} has the member {str(error)[:_SHOWN]!r} twice: send it once") from error
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError) as error:
         raise invalid(f"{where} must be an object, and is {value[:40].decode('utf-8', 'replace')}") from error
 
@@ -188,7 +188,7 @@ def _mapped(call: Call, part: str, path: str) -> bytes:
     root = path.partition(".")[0]
     value = call.members.get(root, b"null")
     if value[:1] == b"{":
-        there = f"`{root}` has {', '.join(sorted(_members(value, root)))[:_TOLD] or 'no members'}"
+        there = f"`{root}` has {', '.join(sorted(_members(value, root)))[:_SHOWN] or 'no members'}"
     else:
         there = f"`{root}` is {value[:40].decode('utf-8', 'replace')}"
     raise _unfit(f"the grader takes its {part} from `{path}`, and there is nothing there: {there}")
