@@ -1,8 +1,8 @@
 """Grades LLM completions with untrusted Python.
 
-Graders use `StringThread`, `Score`, `NotApplicable`, and what `gradebox.asks` has. These are imported inside the
-sandbox, which has only the standard library and their modules. All other names are imported when they are first used,
-so that `import gradebox` takes milliseconds.
+Graders use `StringThread`, `Score`, `NotApplicable`, and the names of `gradebox.asks`. These are imported inside the
+sandbox, which contains only the standard library and the modules of these names. All other names are imported on first
+use, so that `import gradebox` takes milliseconds.
 """
 
 from typing import TYPE_CHECKING
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
     __version__: str
 else:
-    # The module of each name. Type checkers read the imports above instead, and report a misspelt name.
+    # The module of each name. Type checkers use the imports above instead, and report a misspelt name.
     _HOMES = {
         "gradebox._openai": ("openai_grader",),
         "gradebox.asks": ("Endpoint", "Grader", "Model", "ModelError", "Reply", "Verdict", "once"),

@@ -1,13 +1,13 @@
-"""Graders that were written for OpenAI: `grade(sample, item)`, sync or async, made into sources that gradebox runs.
+"""Adapts graders written for OpenAI (`grade(sample, item)`, sync or async) into sources that gradebox runs.
 
-The source is text to this module: nothing here parses it. What is appended reaches the sandbox with it.
+The source is handled as text and never parsed here. The adapter is appended to it and runs in the sandbox.
 """
 
 from collections.abc import Callable
 from textwrap import dedent
 
-# It begins with an empty line and a statement, so that a source which breaks off (in a backslash, a decorator, a block)
-# is an error of its own, and holds no triple quotes that could end a string of the source.
+# Starts with an empty line and a statement, so that a source that breaks off (at a backslash, a decorator, a block)
+# raises an error of its own. Contains no triple quotes, which could end a string of the source.
 _ADAPTER = """
 pass  # the source above ends here
 
@@ -55,27 +55,27 @@ grade.__code__ = grade.__code__.replace(co_filename="gradebox")
 
 
 def openai_grader(fn: Callable[..., object] | str, packages: bool = False) -> str:
-    """The source of a gradebox grader that calls this `grade(sample, item)`.
+    """Return the source of a gradebox grader that calls this `grade(sample, item)`.
 
     `sample` holds the completion (`output_text`, `output_json`, `choices`), `item` is the thread's metadata.
 
     Args:
-        fn: the function, which is taken with what it uses from its module, or its source.
-        packages: whether it runs in an environment, so that it may import more than the standard library.
+        fn: the function or its source. A function is extracted together with the names it uses from its module.
+        packages: whether the grader runs in an environment, so that it may import more than the standard library.
 
     Raises:
-        SourceError: the function cannot stand alone; the message says what to change.
+        SourceError: the function depends on something that cannot be extracted; the message explains what to change.
     """
     if isinstance(fn, str):
         source = _dedented(fn)
     else:
-        from gradebox.source import extract, imports  # here, because the server needs none of it
+        from gradebox.source import extract, imports  # imported here, because the server does not need it
 
         source = extract(fn, plain=True, allowed=imports.may_be_package if packages else imports.nothing)
     return source + ("" if source.endswith("\n") else "\n") + _ADAPTER
 
 
 def _dedented(source: str) -> str:
-    """Sources are often cut out of an indented string; a first line that is indented is no Python otherwise."""
+    """Dedents a source cut out of an indented string; an indented first line is a syntax error otherwise."""
     first = next((line for line in source.splitlines() if line.strip()), "")
     return dedent(source) if first[:1] in (" ", "\t") else source

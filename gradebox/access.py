@@ -1,8 +1,8 @@
 """Finds the service and the API key for it.
 
-`gradebox serve` leaves a note of each running service among the user's own files, so that a client on the same machine
-finds the API key that belongs to a URL. A key that was found so is only ever sent to this machine, and there only to a
-service of the user whom the key's file belongs to: when that service has stopped, anybody may listen on its port.
+`gradebox serve` writes a note about each running service to the user's files, so that a client on the same machine
+finds the API key that belongs to a URL. A key found this way is sent only to this machine, and only to a service of the
+user who owns the key's file: after that service has stopped, any other user's process may listen on its port.
 """
 
 import json
@@ -25,14 +25,14 @@ _LISTENS = "0A"
 
 
 class Note(NamedTuple):
-    """What a running service leaves for clients on its machine."""
+    """The URL and the data folder of a running service, written for clients on its machine."""
 
     url: str
     data_dir: Path
 
 
 class FoundKey(NamedTuple):
-    """An API key, and the user of the service that it is for; None for a key that was named and not found."""
+    """An API key and the user id of its service's owner; the owner is None for a key given explicitly."""
 
     secret: str
     owner: int | None = None
@@ -40,7 +40,7 @@ class FoundKey(NamedTuple):
 
 
 class Listeners:
-    """Who listens on the port of a service on this machine. The kernel is asked, at most once in a second."""
+    """The processes that listen on a local service's port. Queries the kernel at most once a second."""
 
     def __init__(self, url: str, owner: int) -> None:
         parsed = httpx.URL(url)
@@ -52,14 +52,14 @@ class Listeners:
         self._is_there = False
 
     def forget(self) -> None:
-        """The next `check` asks the kernel again."""
+        """Discard the cached result, so that the next `check` queries the kernel."""
         self._looked_at = float("-inf")
 
     def check(self) -> bool:
-        """Whether the service listens.
+        """Return whether the service listens.
 
         Raises:
-            NotOurs: another user's process listens there.
+            NotOurs: another user's process listens on the port.
         """
         now = time.monotonic()
         if now > self._looked_at + _LOOK_S:
@@ -69,7 +69,7 @@ class Listeners:
 
     def _look(self) -> bool:
         found = _listening(self._port)
-        others = {user for _, user in found} - {self._owner, 0}  # root can read the key in any case
+        others = {user for _, user in found} - {self._owner, 0}  # root can read the key anyway
         if others:
             raise NotOurs(
                 f"a process of another user (number {min(others)}) listens on port {self._port}, so nothing was "
@@ -80,18 +80,18 @@ class Listeners:
 
 
 def data_dir() -> Path:
-    """The service's data folder: GRADEBOX_DATA_DIR, or the platform's place for a user's data."""
+    """The service's data folder: GRADEBOX_DATA_DIR, or the platform's default for user data."""
     named = os.environ.get("GRADEBOX_DATA_DIR")
     return Path(named) if named else _user_folder("XDG_DATA_HOME", ".local/share")
 
 
 def service_url(url: str | None) -> str:
-    """The URL that was given, else GRADEBOX_URL, else the default; without a slash at its end."""
+    """The given URL, else GRADEBOX_URL, else the default; without a trailing slash."""
     return (url or os.environ.get("GRADEBOX_URL") or DEFAULT_URL).rstrip("/")
 
 
 def find_key(url: str) -> FoundKey | None:
-    """The API key for the service at this URL: GRADEBOX_API_KEY, or what a service on this machine left."""
+    """The API key for the service at this URL: GRADEBOX_API_KEY, or the key file of a service on this machine."""
     named = os.environ.get("GRADEBOX_API_KEY")
     if named:
         return FoundKey(named)
@@ -102,7 +102,7 @@ def find_key(url: str) -> FoundKey | None:
 
 
 def key_folders(url: str) -> list[Path]:
-    """The data folders on this machine where the key of the service at this URL is looked for."""
+    """The data folders on this machine that are searched for the key of the service at this URL."""
     return _folders(read_note(httpx.URL(url).port or 80)) if is_local(url) else []
 
 
@@ -114,7 +114,7 @@ def _folders(noted: Note | None) -> list[Path]:
 
 
 def is_local(url: str) -> bool:
-    """True for the loopback addresses of this machine."""
+    """Return whether the URL's host is a loopback address of this machine."""
     host = httpx.URL(url).host
     try:
         return ip_address(host).is_loopback
@@ -123,7 +123,7 @@ def is_local(url: str) -> bool:
 
 
 def write_note(port: int, note: Note) -> Path:
-    """Leaves the note of a service that is ready; returns its file, which the service removes when it stops."""
+    """Write the note of a service that is ready; returns its path, which the service removes when it stops."""
     path = _note_file(port)
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     path.write_text(json.dumps({"url": note.url, "data_dir": str(note.data_dir)}))
@@ -153,7 +153,7 @@ def _read_key(folder: Path) -> FoundKey | None:
 
 
 def _listening(port: int) -> list[tuple[str, int]]:
-    """The address and the user of each socket that listens on a port of this machine. Where there is no /proc, none."""
+    """The address and user id of each socket that listens on a port of this machine; empty if there is no /proc."""
     return [*_listening_in("/proc/net/tcp", IPv4Address, port), *_listening_in("/proc/net/tcp6", IPv6Address, port)]
 
 

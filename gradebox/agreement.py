@@ -1,4 +1,4 @@
-"""How far a grader agrees with labels: the wire schema."""
+"""Agreement between a grader and labels: the wire schema."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -12,7 +12,7 @@ class _Schema(BaseModel):
 
 
 class Correlation(_Schema):
-    """Spearman's rank correlation. Null where there are too few rows, or one side is constant."""
+    """Spearman's rank correlation. Null if there are too few rows, or one side is constant."""
 
     count: int
     value: float | None
@@ -20,7 +20,7 @@ class Correlation(_Schema):
 
 
 class LengthQuarter(_Schema):
-    """A quarter of the completions, by length."""
+    """A quarter of the completions, ordered by length."""
 
     shortest: int = Field(description="characters")
     longest: int
@@ -29,7 +29,7 @@ class LengthQuarter(_Schema):
 
 
 class LengthBias(_Schema):
-    """How the grader's scores go with the length of completions, in characters."""
+    """How the grader's scores correlate with the length of completions, in characters."""
 
     score: Correlation = Field(description="of score and length, of all rows that the grader scored")
     excess: Correlation = Field(
@@ -39,7 +39,7 @@ class LengthBias(_Schema):
 
 
 class Agreement(_Schema):
-    """The scores of a grader beside labels, of one batch."""
+    """The scores of a grader compared with labels, for one batch."""
 
     batch: str
     grader: str

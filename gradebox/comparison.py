@@ -1,4 +1,4 @@
-"""What two graders' scores of the same threads say of each other: the wire schema of a comparison."""
+"""A comparison of two graders' scores of the same threads: the wire schema."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ class _Schema(BaseModel):
 
 
 class Compared(_Schema):
-    """One side of a comparison: all outcomes of one grader of one batch, whether they have a partner or not."""
+    """One side of a comparison: all outcomes of one grader of one batch, with or without a partner."""
 
     batch: str
     grader: str
@@ -26,7 +26,7 @@ class Compared(_Schema):
 
 
 class Flip(_Schema):
-    """A pair of which one passes and the other does not."""
+    """A pair in which exactly one side passes."""
 
     id: str | int | None
     index_a: int
@@ -36,7 +36,7 @@ class Flip(_Schema):
 
 
 class PairCounts(_Schema):
-    """How many pairs have which scores: both ranges are cut into ten parts of equal width, between the same ends."""
+    """Counts of pairs by their scores. Both axes span the same range, cut into ten parts of equal width."""
 
     low: float
     high: float

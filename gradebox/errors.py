@@ -1,24 +1,24 @@
-"""What the client raises.
+"""Exceptions that the client raises.
 
 GradeboxError
 ├── ConnectionFailed            the service could not be reached, or did not answer
-├── CannotServe                 a service cannot be started, or go on, on this machine
-├── NotOurs                     another user of this machine listens where the service should
+├── CannotServe                 a service cannot start, or continue, on this machine
+├── NotOurs                     another user of this machine listens on the service's port
 ├── SourceError (ValueError)    the function cannot be uploaded: a lambda, a closure, a method …
 ├── ValidationError (ValueError)  a check failed: nothing was saved
-├── WaitTimeout (TimeoutError)  a batch did not end in the time that wait() was given; it goes on
-├── BuildTimeout (TimeoutError) an environment was not built in the time that was given; its build goes on
-├── EnvironmentFailed           an environment could not be built; the message says why
+├── WaitTimeout (TimeoutError)  a batch did not end within the timeout of wait(); it keeps running
+├── BuildTimeout (TimeoutError) an environment was not built within the timeout; its build continues
+├── EnvironmentFailed           an environment could not be built; the message explains why
 ├── BatchFailed                 a batch ended without all of its outcomes: cancelled, or failed
-├── ScoreMissing                a completion has no score, and who asks must be given a number
-└── ApiError                    any other refusal; has status, type, detail and request_id
-    ├── NotFound                404: no such project, grader, version or batch, or not yours
-    ├── NotAllowed              401, 403: no key, a wrong one, or one that may not do this
+├── ScoreMissing                a completion has no score, and the caller requires a number
+└── ApiError                    any other error response; has status, type, detail and request_id
+    ├── NotFound                404: the project, grader, version or batch does not exist or is not visible to you
+    ├── NotAllowed              401, 403: the API key is missing or wrong, or lacks the permission
     ├── Conflict                409: the key is taken, or the grader is locked
-    ├── VersionChanged          412: the grader has another version than the one that was meant
+    ├── VersionChanged          412: the grader's version is not the expected one
     └── TooLarge                413: over a limit, which the message names
 
-What it warns of is a GraderWarning (UserWarning).
+Warnings are of class GraderWarning (UserWarning).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class GradeboxError(Exception):
-    """The root of all that gradebox raises on purpose."""
+    """The base class of all exceptions that gradebox raises deliberately."""
 
 
 class ConnectionFailed(GradeboxError):
@@ -39,23 +39,23 @@ class ConnectionFailed(GradeboxError):
 
 
 class CannotServe(GradeboxError):
-    """A service cannot be started, or go on, on this machine; the message says what is missing and how to get it."""
+    """A service cannot start, or continue, on this machine; the message names what is missing and how to get it."""
 
 
 class NotOurs(GradeboxError):
-    """Another user of this machine listens where the service should: nothing is sent there, least of all a key."""
+    """Another user of this machine listens on the service's port: nothing is sent there, in particular no API key."""
 
 
 class SourceError(GradeboxError, ValueError):
-    """The function cannot be made into a source that stands alone."""
+    """The function cannot be extracted into a source that runs without its module."""
 
 
 class GraderWarning(UserWarning):
-    """The checks passed a grader, and found what may make its scores other than its author expects."""
+    """A grader passed the checks, but they found something that may make its scores differ from what is expected."""
 
 
 class ValidationError(GradeboxError, ValueError):
-    """A check failed. `report` has all five; nothing was saved."""
+    """A check failed. `report` holds the checks that ran; nothing was saved."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -70,7 +70,7 @@ class ValidationError(GradeboxError, ValueError):
 
 
 class WaitTimeout(GradeboxError, TimeoutError):
-    """A batch did not end in the time that `wait` was given. It goes on; `batch` says how far it came."""
+    """A batch did not end within the timeout of `wait`. It keeps running; `batch` is its state at that time."""
 
     def __init__(self, batch: Batch, timeout: float) -> None:
         self.batch = batch
@@ -81,7 +81,7 @@ class WaitTimeout(GradeboxError, TimeoutError):
 
 
 class BatchFailed(GradeboxError):
-    """A batch ended without all of its outcomes. `batch` says how far it came."""
+    """A batch ended without all of its outcomes. `batch` is its final state."""
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
@@ -89,7 +89,7 @@ class BatchFailed(GradeboxError):
 
 
 class BuildTimeout(GradeboxError, TimeoutError):
-    """An environment was not built in the time that was given. Its build goes on; `environment` is how it stood."""
+    """An environment was not built within the timeout. Its build continues; `environment` is its state at that time."""
 
     def __init__(self, environment: Environment, timeout: float) -> None:
         self.environment = environment
@@ -100,7 +100,7 @@ class BuildTimeout(GradeboxError, TimeoutError):
 
 
 class EnvironmentFailed(GradeboxError):
-    """An environment could not be built. `environment` is what the service says of it."""
+    """An environment could not be built. `environment` is the service's record of it."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
@@ -110,7 +110,7 @@ class EnvironmentFailed(GradeboxError):
 
 
 class ScoreMissing(GradeboxError):
-    """A completion has no score, and a framework that asks must be given a number. `outcome` says why there is none."""
+    """A completion has no score, and the calling framework requires a number. `outcome` holds the reason."""
 
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
@@ -123,7 +123,7 @@ class ScoreMissing(GradeboxError):
 
 
 class ApiError(GradeboxError):
-    """The service refused."""
+    """The service responded with an error."""
 
     def __init__(self, problem: Problem) -> None:
         self.status = problem.status
@@ -134,11 +134,11 @@ class ApiError(GradeboxError):
 
 
 class NotFound(ApiError):
-    """No such project, grader, version or batch, or not one that the key covers."""
+    """The project, grader, version or batch does not exist, or the API key does not cover it."""
 
 
 class NotAllowed(ApiError):
-    """No API key, a wrong one, or one that may not do this."""
+    """The API key is missing or wrong, or lacks the permission."""
 
 
 class Conflict(ApiError):
@@ -146,7 +146,7 @@ class Conflict(ApiError):
 
 
 class VersionChanged(ApiError):
-    """Somebody gave the grader another version than the one that was to be followed. Nothing was saved."""
+    """The grader's version is not the expected one: it was changed in the meantime. Nothing was saved."""
 
 
 class TooLarge(ApiError):

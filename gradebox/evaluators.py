@@ -1,7 +1,7 @@
-"""Evaluators: a score with an explanation, of a completion and what it is compared with.
+"""Evaluators: each scores a completion and explains the score.
 
-`deterministic` and `exact_match` compute it, `lm_judge` asks a model for it. What a whole batch comes to is in
-`gradebox.reduction`. Graders see this module inside the sandbox, so it imports nothing but the standard library.
+`deterministic` and `exact_match` compute the score, `lm_judge` asks a model for it. `gradebox.reduction` reduces the
+outcomes of a whole batch. Graders import this module inside the sandbox, so it imports only the standard library.
 """
 
 import json
@@ -14,7 +14,7 @@ from gradebox.score import Score
 from gradebox.thread import StringThread
 
 Field = str | Callable[[StringThread], Any]
-"""The name of a member of a thread's metadata, or a function of the thread."""
+"""The name of a field of a thread's metadata, or a function of the thread."""
 
 _QUOTED_CHARACTERS = 1000
 _PREDICTION, _TARGET = "prediction", "target"
@@ -22,10 +22,10 @@ _PLACEHOLDER = re.compile(r"\{\{([A-Za-z_]\w*)\}\}|\{([A-Za-z_]\w*)\}")
 
 
 class Deterministic:
-    """Scores a completion by a function of it and of its target: `evaluator(thread)`."""
+    """Scores a completion by a function of the completion and its target: `evaluator(thread)`."""
 
     def __init__(self, eval_fn: Callable[[Any, Any], float], purpose: str, target: Field) -> None:
-        """As `deterministic`."""
+        """See `deterministic`."""
         if not callable(eval_fn):
             raise TypeError(f"eval_fn= takes a function of a prediction and a target, and got {eval_fn!r:.80}")
         self._eval_fn = eval_fn
@@ -33,10 +33,10 @@ class Deterministic:
         self._target = _field(target, "target")
 
     def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread, with an explanation as its reason.
+        """Score a thread; the explanation is the score's reason.
 
         Raises:
-            ValueError: the thread has no completion or no target, or `eval_fn` gives no number.
+            ValueError: the thread has no completion or no target, or `eval_fn` does not return a number.
         """
         prediction, target = _prediction(thread), _value(self._target, thread, "target")
         score = self._eval_fn(prediction, target)
@@ -50,27 +50,27 @@ class Deterministic:
 
 
 def deterministic(eval_fn: Callable[[Any, Any], float], *, purpose: str, target: Field) -> Deterministic:
-    """An evaluator by a function of the completion and its target, which returns a number or a boolean.
+    """Make an evaluator from a function of the completion and its target that returns a number or a boolean.
 
     Args:
-        eval_fn: a function of (prediction, target). What it raises is an error of the grader.
-        purpose: what the function is for, in words: it stands in the explanation.
-        target: the name of a member of the thread's metadata, or a function of the thread.
+        eval_fn: a function of (prediction, target). An exception that it raises becomes an error of the grader.
+        purpose: a description of what the function evaluates; it appears in the explanation.
+        target: the name of a field of the thread's metadata, or a function of the thread.
 
     Raises:
-        TypeError: `eval_fn` is no function, or `target` neither a name nor a function.
+        TypeError: `eval_fn` is not callable, or `target` is neither a name nor a function.
         ValueError: the purpose is empty.
     """
     return Deterministic(eval_fn, purpose, target)
 
 
 def exact_match(target: Field) -> Deterministic:
-    """1 where the completion is the target, to the character; else 0. A target that is no text is an error."""
+    """Score 1 if the completion equals the target exactly, else 0. A target that is not a string is an error."""
     return Deterministic(_is_equal, "exact match", target)
 
 
 class LMJudge:
-    """Scores a completion by what a model says: `await judge(thread)`. Make it at module level."""
+    """Scores a completion by asking a model: `await judge(thread)`. Create it at module level."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class LMJudge:
         max_tokens: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """As `lm_judge`."""
+        """See `lm_judge`."""
         self._fields = {name: _field(field, name) for name, field in (inputs or {}).items()}
         if taken := {_PREDICTION, _TARGET} & self._fields.keys():
             raise ValueError(f"inputs= has the name {min(taken)!r}, which is a placeholder of its own: rename it")
@@ -96,10 +96,10 @@ class LMJudge:
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The model's score, with its explanation as the reason.
+        """Return the model's score, with its explanation as the reason.
 
         Raises:
-            ModelError: there is no reply, or none with a score and an explanation.
+            ModelError: there is no reply, or no reply with a score and an explanation.
             ValueError: the thread has no completion, or lacks an input or the target.
         """
         values = {_PREDICTION: _prediction(thread)}
@@ -123,24 +123,25 @@ def lm_judge(
     max_tokens: int | None = None,
     seed: int | None = None,
 ) -> LMJudge:
-    """An evaluator by a model, which says a score and an explanation.
+    """Make an evaluator that asks a model for a score and an explanation.
 
     Args:
-        messages: with `role` and `content`, in which `{prediction}`, `{target}` and the names of `inputs` stand for the
-            thread's. What is filled in is not searched for placeholders. Write `{{name}}` for the text `{name}`. How to
-            answer is added to the last message.
+        messages: dicts with `role` and `content`, in which `{prediction}`, `{target}` and the names of `inputs` are
+            replaced by the thread's values. Inserted values are not searched for placeholders. Write `{{name}}` for the
+            literal text `{name}`. Instructions on the reply's format are appended to the last message.
         model: the key of a model of the project.
-        target: the name of a member of the thread's metadata, or a function of the thread.
+        target: the name of a field of the thread's metadata, or a function of the thread.
         inputs: the same for each further placeholder.
-        scores: what the model may say, in words, and the number of each. Without it, it says a number, true or false.
-        temperature: of the ask; else as the model is registered. So are the two that follow.
-        max_tokens: of the reply.
-        seed: for servers that take one.
+        scores: the words that the model may answer with, and the number for each. Without it, the model answers with a
+            number, true or false.
+        temperature: sampling temperature; None for the model's default. The same holds for the next two.
+        max_tokens: maximum number of tokens of the reply.
+        seed: random seed, for servers that support it.
 
     Raises:
         TypeError: an input or the target is neither a name nor a function.
-        ValueError: a placeholder has no value, no message shows the prediction, an input is called prediction or
-            target, or the scores are none.
+        ValueError: a placeholder has no value, no message contains `{prediction}`, an input is called prediction or
+            target, or `scores` is invalid.
     """
     return LMJudge(messages, model, target, inputs, scores, temperature, max_tokens, seed)
 

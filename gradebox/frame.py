@@ -1,4 +1,4 @@
-"""Outcomes, and what the service lists, as a pandas.DataFrame and as a table of a notebook."""
+"""Outcomes and listings of the service as a pandas.DataFrame and as a notebook table."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from gradebox.html import table, table_of
 from gradebox.outcome import Outcome, Spent
 
-SHOWN = 100  # outcomes that a notebook shows
+SHOWN = 100  # maximum number of outcomes in a notebook table
 _COLUMNS = (
     "index",
     "id",
@@ -25,14 +25,14 @@ _T = TypeVar("_T")
 
 
 class Listing(list[_T]):
-    """A list that a notebook shows as a table, with a column for each of some attributes."""
+    """A list that a notebook shows as a table, with one column per given attribute."""
 
     def __init__(self, things: Iterable[_T] = (), names: Sequence[str] = ()) -> None:
         super().__init__(things)
         self._names = tuple(names)
 
     def to_pandas(self) -> Any:
-        """A `pandas.DataFrame` with a row for each, of what a notebook shows. Needs pandas."""
+        """Return a `pandas.DataFrame` with a row per item and the columns of the notebook table. Needs pandas."""
         from pandas import DataFrame
 
         rows = [[getattr(thing, name) for name in self._names] for thing in self]
@@ -46,11 +46,15 @@ class Outcomes(list[Outcome]):
     """A list of outcomes that a notebook shows as a table."""
 
     def to_pandas(self, threads: Sequence[object] | None = None) -> Any:
-        """A `pandas.DataFrame` with a row for each. `error` is the kind of an error, `message` what it says.
+        """Return a `pandas.DataFrame` with a row per outcome. Needs pandas.
 
-        Values of a `Score` have columns of their own, `values.NAME`. Where there were asks, so has what they came to,
-        `spent.asks` and the like; where one failed, `cause` says what became of it. `threads`, one for each, are the
-        column `thread`. The numbers of a group are in `scores`, None where a completion has none. Needs pandas.
+        The column `error` is the kind of the error, `message` its message, and `cause` the failure of the ask, if an
+        ask failed. Each value of a `Score` has a column `values.NAME`. If there were asks, their costs are in columns
+        such as `spent.asks`. The scores of a group are a list in `scores`, with None for each completion without a
+        score.
+
+        Args:
+            threads: one for each outcome; they become the column `thread`.
         """
         from pandas import DataFrame
 

@@ -1,7 +1,7 @@
-"""What a group looks like as JSON: `{"threads": […]}`, or `{"prompt", "completions": […]}` with an optional "metadata".
+"""The JSON forms of a group: `{"threads": […]}`, or `{"prompt", "completions": […]}` with an optional "metadata".
 
-A group is of completions that belong together. Runs inside the sandbox too, so it imports nothing but the standard
-library.
+A group is a set of completions that are scored together. This module also runs inside the sandbox, so it imports only
+the standard library.
 """
 
 from typing import Any
@@ -14,10 +14,10 @@ _MEANT = 'a line of this grader is a group, {"threads": [thread, …]} or {"prom
 
 
 def members(value: object) -> list[Any]:
-    """The threads of a group, each in one of the forms of a thread.
+    """Return the threads of a group, each in one of the forms of a thread.
 
     Raises:
-        ValueError: the value is no group; the message says what it lacks.
+        ValueError: the value is not a group; the message explains what is wrong.
     """
     if type(value) is not dict:
         raise ValueError(f"{_MEANT}, and this is no object")

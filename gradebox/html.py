@@ -1,14 +1,14 @@
-"""Tables for notebooks. What graders and models wrote is in them, so all of it is escaped."""
+"""Tables for notebooks. They contain text written by graders and models, so every cell is escaped."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
 
-_CHARACTERS = 300  # of a cell
+_CHARACTERS = 300  # maximum per cell
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str = "") -> str:
-    """A table with these columns."""
+    """Return an HTML table with these columns."""
     head = "".join(f"<th>{escape(column)}</th>" for column in columns)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
@@ -16,7 +16,7 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], caption: str
 
 
 def table_of(things: Iterable[object], names: Sequence[str]) -> str:
-    """A table of things, with a column for each of these attributes."""
+    """Return an HTML table of objects, with one column per attribute."""
     columns = [f"{name.removesuffix('_at')} (UTC)" if name.endswith("_at") else name for name in names]
     return table(columns, [[getattr(thing, name) for name in names] for thing in things])
 

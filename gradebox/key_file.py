@@ -1,4 +1,4 @@
-"""The file `api-key` of a data folder: where a service leaves its first API key, and how a lost one is replaced."""
+"""The file `api-key` of a data folder: it holds the service's first API key, and a lost key is replaced in it."""
 
 import os
 import re
@@ -7,25 +7,25 @@ from contextlib import suppress
 from pathlib import Path
 
 KEY_FILE = "api-key"
-NEW_KEY_FILE = "api-key.new"  # what the service takes up when it starts
+NEW_KEY_FILE = "api-key.new"  # the service imports it when it starts
 _PREFIX = "gbx"
 _SECRET_BYTES = 32
 _TOKEN = re.compile(rf"{_PREFIX}_([0-9a-f]{{12}})_[A-Za-z0-9_-]{{43}}")
 
 
 def new_token() -> str:
-    """A new API key."""
+    """Generate an API key."""
     return f"{_PREFIX}_{secrets.token_hex(6)}_{secrets.token_urlsafe(_SECRET_BYTES)}"
 
 
 def id_of(token: str) -> str | None:
-    """The id of an API key; None where this is none."""
+    """The id of an API key; None if the text is not an API key."""
     match = _TOKEN.fullmatch(token)
     return match[1] if match else None
 
 
 def write(path: Path, token: str) -> None:
-    """Puts the key into the file, whole or not at all. It can be read by the owner of the folder alone."""
+    """Write the key to the file atomically, readable only by the owner of the folder."""
     folder = path.parent.stat()
     own = path.with_name(f"{path.name}.{secrets.token_hex(4)}")
     try:
@@ -42,7 +42,7 @@ def write(path: Path, token: str) -> None:
 
 
 def replace(folder: Path, old: str, token: str) -> Path | None:
-    """Puts a key in the place of the one with this id, where the folder's file holds that. Returns the file then."""
+    """Replace the key in the folder's file if the file holds the key with the id `old`. Returns the file, or None."""
     path = folder / KEY_FILE
     try:
         there = path.read_text("ascii").strip()

@@ -1,7 +1,7 @@
-"""Langfuse's code evaluators: what an `evaluate(ctx)` is given and returns, and how one grades.
+"""Langfuse's code evaluators: the argument and result types of `evaluate(ctx)`, and a grader that calls it.
 
-The names, members and defaults are those that Langfuse's own executor gives to Python evaluators (docs/langfuse.md).
-Evaluators see this module inside the sandbox, so it imports nothing but the standard library.
+Names, fields and defaults are those of Langfuse's own executor for Python evaluators (docs/langfuse.md). Evaluators
+import this module inside the sandbox, so it imports only the standard library.
 """
 
 import dataclasses
@@ -20,15 +20,15 @@ ErrorCode = Literal["INVALID_SOURCE", "USER_CODE_ERROR", "INVALID_RESULT", "RESU
 
 _MODULE, _FILE = "evaluator", "evaluator.py"
 _MESSAGE_CHARACTERS, _NAME_CHARACTERS = 4000, 200
-_MEMBERS = {"data_type": "dataType", "config_id": "configId"}  # as they are on the wire
+_MEMBERS = {"data_type": "dataType", "config_id": "configId"}  # names in the response
 _ON_THE_WIRE = ("name", "value", "dataType", "comment", "configId", "metadata")
-_KEYS = {None: "null", True: "true", False: "false"}  # as JSON has them for names of members
-_PRELOADED = ("asyncio", "random")  # where the source names them: before the processes that evaluate are forked
+_KEYS = {None: "null", True: "true", False: "false"}  # JSON's spelling of these as keys
+_PRELOADED = ("asyncio", "random")  # imported if the source mentions them, before the evaluating processes are forked
 
 
 @dataclass
 class ToolCall:
-    """A call of a tool in the observation."""
+    """A tool call in the observation."""
 
     id: str = ""
     name: str = ""
@@ -39,7 +39,7 @@ class ToolCall:
 
 @dataclass
 class ObservationContext:
-    """What is evaluated. Its members are any JSON value: Langfuse parses texts that are JSON."""
+    """The observation to evaluate. The fields hold any JSON value: Langfuse parses strings that are JSON."""
 
     input: Any = None
     output: Any = None
@@ -57,7 +57,7 @@ class ExperimentContext:
 
 @dataclass
 class EvaluationContext:
-    """What `evaluate` is given. `experiment` is None outside experiments."""
+    """The argument of `evaluate`. `experiment` is None outside experiments."""
 
     observation: ObservationContext
     experiment: ExperimentContext | None = None
@@ -65,7 +65,7 @@ class EvaluationContext:
 
 @dataclass
 class Score:
-    """One score. Members that are None are left out."""
+    """One score. Fields that are None are omitted."""
 
     value: int | float | str | bool
     name: str
@@ -77,22 +77,22 @@ class Score:
 
 @dataclass
 class EvaluationResult:
-    """What `evaluate` returns; a dict with `scores` will do."""
+    """The result of `evaluate`; a dict with `scores` is accepted too."""
 
     scores: list[Score] = field(default_factory=list)
 
 
 class Unfit(Exception):
-    """What `evaluate` returned cannot be sent. The message says what to change."""
+    """`evaluate` returned something that cannot be sent. The message explains what to change."""
 
 
 class Evaluator:
-    """A source with `evaluate(ctx)`, loaded. As a grader it gives a score that means nothing: what `evaluate` came to
-    stands in its details, as `scores`, or as an `error` with `code` and `message`.
+    """A loaded source with `evaluate(ctx)`. As a grader it always scores 0.0; the result of `evaluate` is in the
+    score's details, as `scores`, or as an `error` with `code` and `message`.
     """
 
     def __init__(self, source: str) -> None:
-        """Runs the source. What it raises is the answer for each thread."""
+        """Run the source. If it raises, every thread gets that error as its answer."""
         self._evaluate: Callable[[EvaluationContext], Any] | None = None
         self._fault = ""
         for name in _PRELOADED:
@@ -102,10 +102,10 @@ class Evaluator:
         module.__file__ = _FILE
         for given in (EvaluationContext, EvaluationResult, Score, ToolCall):
             module.__dict__[given.__name__] = given
-        sys.modules[_MODULE] = module  # dataclasses look it up by its name
+        sys.modules[_MODULE] = module  # dataclasses look the module up by name
         try:
             exec(compile(source, _FILE, "exec", dont_inherit=True), module.__dict__)  # noqa: S102  # in a sandbox
-        except BaseException as error:  # noqa: BLE001  # whatever a source raises is its author's to read
+        except BaseException as error:  # noqa: BLE001  # every exception of the source is reported to its author
             self._fault = _told(error)
             return
         evaluate = module.__dict__.get("evaluate")
@@ -117,20 +117,20 @@ class Evaluator:
             self._fault = f"TypeError: `evaluate` is {_named(evaluate)}, and must be a function: `def evaluate(ctx)`"
 
     def __call__(self, thread: StringThread) -> score.Score:
-        """Evaluates the payload that the thread has as its metadata."""
+        """Evaluate the payload in the thread's metadata."""
         return score.Score(0.0, details=self.answer(thread.metadata))
 
     def answer(self, payload: Mapping[str, Any]) -> dict[str, Any]:
-        """What `evaluate` comes to for a payload, as it is sent to Langfuse."""
+        """Run `evaluate` on a payload and return the response for Langfuse."""
         if self._evaluate is None:
             return error_of("INVALID_SOURCE", self._fault)
         if (random := sys.modules.get("random")) is not None:
-            random.seed()  # graders have the same seed for each completion; evaluators that draw a sample rely on none
+            random.seed()  # graders use one seed for all completions; evaluators that sample rely on none
         try:
             answer = {"scores": _scores(_finished(self._evaluate(context_of(payload))))}
         except Unfit as unfit:
             return error_of("INVALID_RESULT", str(unfit))
-        except BaseException as error:  # noqa: BLE001  # whatever an evaluator raises is its author's to read
+        except BaseException as error:  # noqa: BLE001  # every exception of the evaluator is reported to its author
             return error_of("USER_CODE_ERROR", _told(error))
         if (size := _size(answer)) > RESULT_BYTES:
             return error_of("RESULT_TOO_LARGE", f"the scores take {size} bytes as JSON, and may take {RESULT_BYTES}")
@@ -138,12 +138,12 @@ class Evaluator:
 
 
 def error_of(code: ErrorCode, message: str) -> dict[str, Any]:
-    """An error as it is sent."""
+    """Return the response for an error."""
     return {"error": {"code": code, "message": message}}
 
 
 def context_of(payload: Mapping[str, Any]) -> EvaluationContext:
-    """What `evaluate` is given for a payload."""
+    """Return the argument of `evaluate` for a payload."""
     told = _object(payload.get("observation"))
     calls = [_tool_call(call) for call in told.get("toolCalls") or ()]
     observation = ObservationContext(told.get("input"), told.get("output"), told.get("metadata"), calls)
@@ -170,7 +170,7 @@ def _object(value: object) -> dict[str, Any]:
 
 
 def _finished(result: Any) -> Any:
-    """What an `async def evaluate` returns."""
+    """The result of `evaluate`, awaited if it is a coroutine."""
     if not hasattr(result, "__await__"):
         return result
     if "asyncio" in sys.modules:
@@ -178,7 +178,7 @@ def _finished(result: Any) -> Any:
 
         return asyncio.run(_awaited(result))
     try:
-        next(result.__await__())  # a coroutine that waits for nothing needs no loop, which takes long to load
+        next(result.__await__())  # a coroutine that never suspends needs no event loop, which is slow to import
     except StopIteration as ended:
         return ended.value
     raise RuntimeError("`evaluate` awaits what an event loop alone can give: import asyncio in the source")
@@ -189,11 +189,11 @@ async def _awaited(result: Any) -> Any:
 
 
 def _told(error: BaseException) -> str:
-    """`Type: text (line N)`, with the innermost line that is of the source."""
+    """`Type: text (line N)`, with the innermost line that belongs to the source."""
     kind = type(error).__name__[:_NAME_CHARACTERS]
     try:
         text = str(error.msg) if isinstance(error, SyntaxError) else str(error)
-    except BaseException:  # noqa: BLE001  # it is the author's own `__str__`
+    except BaseException:  # noqa: BLE001  # the author's own `__str__` may raise anything
         text = "(its message could not be read)"
     if isinstance(error, ModuleNotFoundError):
         text += ". An evaluator has the standard library alone"
@@ -212,7 +212,7 @@ def _line(trace: TracebackType | None) -> int | None:
 
 
 def _scores(result: object) -> list[dict[str, Any]]:
-    """The scores as JSON has them. Raises Unfit."""
+    """The scores as JSON values. Raises Unfit."""
     found = _fields(result) if _is_dataclass(result) else result
     if not isinstance(found, dict):
         raise Unfit(
@@ -239,18 +239,18 @@ def _members(item: object, number: int) -> dict[str, Any]:
 
 
 def _is_dataclass(value: object) -> bool:
-    """Evaluators made from older templates define classes of their own for scores and results."""
+    """Evaluators made from older templates define their own classes for scores and results."""
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
 def _fields(value: Any) -> dict[str, Any]:
-    """The members of a dataclass that are not None."""
+    """The fields of a dataclass that are not None."""
     members = ((each.name, getattr(value, each.name)) for each in dataclasses.fields(value))
     return {name: member for name, member in members if member is not None}
 
 
 def _plain(value: object) -> Any:
-    """A value as JSON can hold it; what JSON has no word for is its `str`."""
+    """Convert a value to JSON types; a value of any other type becomes its `str`."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -276,12 +276,12 @@ def _key(name: object) -> str:
 
 
 def _whole(text: str) -> str:
-    """Half of a pair of surrogates is no text that can be sent."""
+    """Replaces lone surrogates, which UTF-8 cannot encode."""
     return text.encode("utf-8", "replace").decode()
 
 
 def _size(answer: dict[str, Any]) -> int:
-    from json import dumps  # here: an evaluator that fails does without
+    from json import dumps  # imported here: an evaluator that fails does not need it
 
     return len(dumps(answer, ensure_ascii=False, separators=(",", ":")).encode())
 

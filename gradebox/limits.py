@@ -1,8 +1,8 @@
-"""Limits that more than one of client, service, store and sandbox know."""
+"""Limits shared by at least two of client, service, store and sandbox."""
 
-SOURCE_BYTES = 64 * 1024  # of one grader
+SOURCE_BYTES = 64 * 1024  # of one grader's source
 REQUEST_THREADS = 1000  # of synchronous scoring, and of a test run
-REQUEST_BYTES = 16 * 1024 * 1024  # of a body that is no batch
-LINE_BYTES = 4 * 1024 * 1024  # of one thread, unless GRADEBOX_LINE_BYTES says otherwise
-TIMEOUT_S = 5.0  # of a grader for one completion, unless it asks for another
-MEMORY_MB = 256  # MiB of a grader, unless it asks for another
+REQUEST_BYTES = 16 * 1024 * 1024  # of a request body that is not a batch
+LINE_BYTES = 4 * 1024 * 1024  # of one thread, unless GRADEBOX_LINE_BYTES is set
+TIMEOUT_S = 5.0  # default of a grader, for one completion
+MEMORY_MB = 256  # default of a grader, in MiB

@@ -1,6 +1,6 @@
-"""What one grader said of one thread, or of a group of them.
+"""The outcome of one grader for one thread or one group of threads.
 
-Outcomes come by the million, so they are msgspec structs: one is read or written in some 0.3 µs.
+Batches have millions of outcomes, so they are msgspec structs: reading or writing one takes about 0.3 µs.
 """
 
 from collections.abc import Iterable
@@ -10,55 +10,55 @@ import msgspec
 
 ErrorKind = Literal[
     "exception",  # grade() raised
-    "bad_return",  # grade() returned no finite number
+    "bad_return",  # grade() did not return a finite number
     "timeout",  # grade() took longer than timeout_s
-    "memory",  # grade() wanted more than memory_mb
+    "memory",  # grade() needed more than memory_mb
     "crash",  # the process ended: os._exit, a segmentation fault, a signal
-    "bad_input",  # the line is no thread: grade() was not called
-    "model",  # grade() asked, and what came of it was an error that it did not catch
-    "infrastructure",  # ours: no sandbox could be had, however often it was tried
+    "bad_input",  # the line is not a thread: grade() was not called
+    "model",  # an ask of grade() failed, and grade() did not catch the error
+    "infrastructure",  # the service's fault: no sandbox was available after all retries
 ]
 
 
 AskFailure = Literal[
-    "unknown",  # the project has nothing of this name, or the grader may not ask it
+    "unknown",  # the project has no such name, or the grader may not ask it
     "unreachable",  # the server could not be reached, or did not answer in time
-    "rate_limited",  # the server wanted fewer requests
-    "refused",  # the server or the model would not answer
-    "cut_off",  # the reply ended at the bound of tokens
-    "invalid_reply",  # the reply is not what was asked for
-    "over_budget",  # the batch or the project has spent what it may
+    "rate_limited",  # the server limited the rate of requests
+    "refused",  # the server or the model refused to answer
+    "cut_off",  # the reply reached the token limit
+    "invalid_reply",  # the reply does not have the requested form
+    "over_budget",  # the budget of the batch or the project is used up
     "failed",  # the grader that was asked has no score
-    "not_repeated",  # a run did not make an ask again that was answered
-    "too_much",  # more asks, or larger ones, than a completion may have
+    "not_repeated",  # a later run did not repeat an ask that was already answered
+    "too_much",  # a completion exceeded the limit on the number or the size of its asks
 ]
 
 
 class OutcomeError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """Why there is no score. `retryable` says that another try may give one: after an `infrastructure` error, after the
-    `timeout` of a completion that got too little of a processor, and where a server could not answer.
+    """Why there is no score. `retryable` is true if another try may give one: after an `infrastructure` error, after
+    the `timeout` of a completion that got too little CPU time, and if a server could not answer.
 
     Attributes:
-        cause: of kind `model`, what became of the ask.
-        reply: of kind `model`, the beginning of what the server answered, where it did.
+        cause: for kind `model`, how the ask failed.
+        reply: for kind `model`, the beginning of the server's answer, if there was one.
     """
 
     kind: ErrorKind
     message: str
-    retryable: bool = msgspec.field(default_factory=bool)  # told always: defaults of other forms are left out
+    retryable: bool = msgspec.field(default_factory=bool)  # always encoded: omit_defaults omits only plain defaults
     cause: AskFailure | None = None
     reply: str | None = None
 
 
 class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What the asks of one completion cost.
+    """The cost of the asks of one completion.
 
     Attributes:
-        asks: how many there were.
-        kept: how many of them were answered with a reply that was kept, at no cost.
-        input_tokens: of all asks that were not, as the servers counted.
-        output_tokens: the same.
-        cost: in the currency of the models' prices; 0 where they have none.
+        asks: number of asks.
+        kept: number of these asks that were answered with a stored reply, at no cost.
+        input_tokens: of the asks not answered with a stored reply, as counted by the servers.
+        output_tokens: the same for output.
+        cost: in the currency of the models' prices; 0 if they have no price.
     """
 
     asks: int = 0
@@ -69,22 +69,22 @@ class Spent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def sum_of(parts: Iterable[Spent]) -> Spent:
-    """What several came to together."""
+    """Return the sum of several costs."""
     found = [(one.asks, one.kept, one.input_tokens, one.output_tokens, one.cost) for one in parts]
     return Spent(*map(sum, zip(*found, strict=True)))
 
 
 class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a grader of groups said of one completion of a group: a finite score; or none and an error; or none, where
-    it does not apply.
+    """The result for one completion of a group: a finite score; or no score and an error; or neither, if the grader
+    does not apply.
 
     Attributes:
         score: a finite number, or None.
-        reason: what a `gradebox.Score` carried.
+        reason: the reason of the `gradebox.Score`.
         error: why there is no score.
-        values: the values by name that a `gradebox.Score` carried.
+        values: the named values of the `gradebox.Score`.
         not_applicable: why there is neither a score nor an error.
-        details: the details that a `gradebox.Score` carried, or what stood in place of one.
+        details: the details of the `gradebox.Score`, or of what was given in place of a score.
     """
 
     score: float | None
@@ -96,24 +96,24 @@ class CompletionScore(msgspec.Struct, frozen=True, omit_defaults=True, gc=False)
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A finite score; or no score and an error; or no score, where the grader said that it does not apply.
+    """A finite score; or no score and an error; or neither, if the grader does not apply.
 
     Attributes:
         index: the position of the thread in its batch or request, from 0.
-        grader: which version of which grader: `exact-match@3`.
-        score: a finite number, or None where there is an error or the grader does not apply.
-        run_ms: how long grade() ran, in milliseconds; waiting is not counted.
-        id: the thread's own "id", where it has one.
-        reason: what a `gradebox.Score` carried.
+        grader: the grader's key and version: `exact-match@3`.
+        score: a finite number; None if there is an error or the grader does not apply.
+        run_ms: running time of grade() in milliseconds, without the time spent waiting.
+        id: the thread's "id", if it has one.
+        reason: the reason of the `gradebox.Score`.
         error: why there is no score.
-        stdout: what was printed, standard output and error together, cut at the limit.
-        values: the values by name that a `gradebox.Score` carried.
-        no_completion: whether the thread does not end with a turn of the assistant: `thread.completion()` was None.
-        not_applicable: why there is neither a score nor an error: what `gradebox.NotApplicable` said.
-        details: the details that a `gradebox.Score` carried, or what was raised in place of one.
-        spent: what its asks cost, where it asked.
-        scores: of a group, what its grader said of each of its completions, in their order. The outcome's own score is
-            their mean where each has one.
+        stdout: the text printed to standard output and standard error, cut at the limit.
+        values: the named values of the `gradebox.Score`.
+        no_completion: whether the thread does not end with an assistant turn: `thread.completion()` was None.
+        not_applicable: why there is neither a score nor an error: the reason of the `gradebox.NotApplicable`.
+        details: the details of the `gradebox.Score`, or of the exception raised in place of one.
+        spent: the cost of the asks, if there were any.
+        scores: for a group, the result for each of its completions, in order. The outcome's `score` is their mean if
+            each has one.
     """
 
     index: int

@@ -1,4 +1,4 @@
-"""Pages of a batch's outcomes, and its errors in groups: what the service answers, and users are given."""
+"""Pages of a batch's outcomes and groups of its errors: the response types that the service sends and users receive."""
 
 from typing import Literal
 
@@ -11,19 +11,19 @@ Sort = Literal["index", "-index", "score", "-score", "run_ms", "-run_ms"]
 
 MOST_ROWS = 200
 MOST_PICKED = 50
-"""Threads that are picked by their index at once."""
+"""Maximum number of threads selected by index in one request."""
 TEXT_CHARACTERS = 300
-"""What a row shows of a reason, a message, what was printed, and a completion."""
+"""Maximum length of a reason, a message, printed text and a completion in a row."""
 
 
 class TableRow(Outcome, frozen=True, omit_defaults=True, gc=False):
     """An outcome with the beginning of its completion. Texts are cut at 300 characters; `details` and `scores` of more
-    than 2,000 bytes are left out.
+    than 2,000 bytes are omitted.
 
     Attributes:
-        completion: the beginning of the thread's completion; None where it has none, for a group, and where the thread
-            is longer than 256 KiB.
-        cut: the names of the fields that are cut or left out.
+        completion: the beginning of the thread's completion; None if it has none, for a group, and if the thread is
+            longer than 256 KiB.
+        cut: the names of the fields that are cut or omitted.
     """
 
     completion: str | None = None
@@ -34,12 +34,12 @@ class TablePage(msgspec.Struct, frozen=True):
     """One page of a grader's outcomes.
 
     Attributes:
-        total: how many outcomes match.
-        page: its number, from 1.
-        limit: outcomes on a page.
-        searched: in how many outcomes the text was searched for; None without one.
-        is_cut: whether the search ended before all were searched: more may match than `total` says.
-        is_over: whether the batch is; else these are its outcomes so far.
+        total: number of matching outcomes.
+        page: the page's number, from 1.
+        limit: outcomes per page.
+        searched: number of outcomes searched for the text; None without a text.
+        is_cut: whether the search ended early, so that more outcomes may match than `total`.
+        is_over: whether the batch has ended; otherwise these are its outcomes so far.
     """
 
     batch: str
@@ -55,13 +55,13 @@ class TablePage(msgspec.Struct, frozen=True):
 
 
 class ErrorGroup(msgspec.Struct, frozen=True):
-    """Errors of one kind whose messages differ only in numbers and in what is quoted.
+    """Errors of one kind whose messages differ only in numbers and quoted text.
 
     Attributes:
-        message: with # in place of numbers, and '…' in place of what is quoted.
-        line: of the grader's source, where the message names one.
-        example: the message of the first, cut at 300 characters.
-        indices: of the first few threads.
+        message: the message with # in place of numbers and '…' in place of quoted text.
+        line: line of the grader's source, if the message names one.
+        example: the message of the first error, cut at 300 characters.
+        indices: indices of the first few threads.
     """
 
     message: str
@@ -75,8 +75,8 @@ class KindGroups(msgspec.Struct, frozen=True):
     """The errors of one kind.
 
     Attributes:
-        groups: the largest of them, largest first.
-        others: how many errors are in none of them.
+        groups: the largest groups, largest first.
+        others: number of errors that are in none of these groups.
     """
 
     kind: ErrorKind

@@ -1,4 +1,4 @@
-"""What the outcomes of a batch come to: one score by a reduction, with an explanation."""
+"""Reduces the outcomes of a batch to one score, with an explanation."""
 
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
@@ -11,15 +11,15 @@ _QUOTED_CHARACTERS = 200
 
 
 class Evaluation(NamedTuple):
-    """What the outcomes of one grader come to.
+    """The reduced outcomes of one grader.
 
     Attributes:
-        score: what the reduction made of the scores; None without one.
-        explanation: how it came about, in words.
+        score: the result of the reduction; None without a reduction.
+        explanation: how the score was computed, in words.
         scores: of each completion, in order, without those that the grader does not apply to.
-        is_success: what the success function says of the scores; None without one. Where it is true, nothing is to be
-            improved, and nobody needs to be asked what.
-        not_applicable: to how many completions the grader does not apply.
+        is_success: the result of the success function; None without one. If it is true, there is nothing to improve and
+            no need to ask for feedback.
+        not_applicable: number of completions that the grader does not apply to.
     """
 
     score: float | None
@@ -37,19 +37,19 @@ def reduced(
     reduction_purpose: str = "summation",
     success_fn: Callable[[Sequence[float]], object] | None = None,
 ) -> Evaluation:
-    """One score of all outcomes of one grader.
+    """Reduce all outcomes of one grader to one score.
 
     Args:
         outcomes: of a batch: `reduced(batch.outcomes(), purpose="…")`.
-        purpose: what the grader is for, in words.
-        reduction_fn: makes one number of all scores; None to keep them apart.
-        reduction_purpose: what the reduction is, in words.
-        success_fn: whether these scores are good enough.
+        purpose: what the grader evaluates, in words.
+        reduction_fn: computes one number from all scores; None to keep them separate.
+        reduction_purpose: a description of the reduction, in words.
+        success_fn: returns whether these scores are good enough.
 
     Raises:
-        ScoreMissing: an outcome is an error. A sum without it would be another number.
-        ValueError: a purpose is empty, there is no score, there are several graders, or the reduction gives no finite
-            number.
+        ScoreMissing: an outcome is an error. A sum without it would be wrong.
+        ValueError: a purpose is empty, there is no score, the outcomes are of several graders, or the reduction does
+            not return a finite number.
     """
     purpose = _words(purpose, "purpose")
     reduction_purpose = _words(reduction_purpose, "reduction_purpose")

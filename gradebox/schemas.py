@@ -1,4 +1,4 @@
-"""The wire schemas: what the API answers and the client reads. Times are ISO 8601 in UTC, durations say their unit."""
+"""The wire schemas of the API. Times are ISO 8601 in UTC; names of durations include their unit."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from gradebox.outcome import Outcome
 CheckName = Literal["syntax", "structure", "signature", "execution", "test_run"]
 CHECKS: tuple[CheckName, ...] = ("syntax", "structure", "signature", "execution", "test_run")
 Isolation = Literal["auto", "batch", "completion"]
-# The service writes the source of a grader of such a kind, by its config.
+# The service generates the source of a grader of these kinds from its config.
 WrittenKind = Literal[
     "binary_judge",
     "external",
@@ -36,10 +36,10 @@ FeedbackTarget = Literal["completion", "judge"]
 BatchState = Literal["queued", "running", "finished", "cancelled", "failed"]
 ENDED: tuple[BatchState, ...] = ("finished", "cancelled", "failed")
 Role = Literal["read", "score", "manage"]
-ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each may do what those before it may
+ROLES: tuple[Role, ...] = ("read", "score", "manage")  # each includes the permissions of those before it
 WarningKind = Literal["equal", "errors", "jump", "no_completion", "few_apply"]
 ModelFailure = Literal["unknown", "unreachable", "rate_limited", "refused", "cut_off", "invalid_reply"]
-KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone lets a line end follow
+KEY_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,63}(?!\n)$"  # `$` alone would also match before a trailing newline
 
 
 _PLACE = re.compile(r"line ([0-9]{1,9}): (.*)", re.DOTALL)
@@ -66,14 +66,14 @@ def _outcomes(value: object) -> Outcomes:
 
 
 class WarningPlace(_Schema):
-    """A warning that is of a line of the source, without that line in its words."""
+    """A warning about one line of the source; the message does not repeat the line number."""
 
     line: int
     message: str
 
 
 class Report(_Schema):
-    """What the five checks say of one source. The first that fails is the last in `checks`."""
+    """The result of the five checks of one source. If a check fails, it is the last in `checks`."""
 
     valid: bool
     checks: list[Check]
@@ -90,7 +90,7 @@ class Report(_Schema):
     @computed_field(description="the warnings that are of a line of the source, for editors")  # type: ignore[prop-decorator]
     @property
     def places(self) -> list[WarningPlace]:
-        """The warnings that are of a line of the source, for editors."""
+        """The warnings that refer to a line of the source, for editors."""
         found = (_PLACE.fullmatch(warning) for warning in self.warnings)
         return [WarningPlace(line=int(place[1]), message=place[2]) for place in found if place]
 
@@ -108,7 +108,7 @@ class Report(_Schema):
 
 
 class EnvironmentPackage(_Schema):
-    """One package of a build, as it was locked."""
+    """One package of a build, as locked."""
 
     name: str
     version: str
@@ -116,7 +116,7 @@ class EnvironmentPackage(_Schema):
 
 
 class EnvironmentBuild(_Schema):
-    """One immutable set of packages. It never changes once it is ready."""
+    """One set of packages. It is immutable once it is ready."""
 
     number: int
     state: BuildState
@@ -134,7 +134,7 @@ class EnvironmentBuild(_Schema):
 
 
 class Environment(_Schema):
-    """A named set of packages of a project, which graders may import."""
+    """A named set of packages of a project that graders may import."""
 
     project: str
     key: str
@@ -146,12 +146,12 @@ class Environment(_Schema):
 
     @property
     def newest(self) -> EnvironmentBuild | None:
-        """The newest build, where it came along."""
+        """The newest build, if it is part of the response."""
         return next((build for build in self.builds if build.number == self.build), None)
 
 
 class EnvironmentData(_Schema):
-    """Data that was sent, to lie beside the packages of environments."""
+    """Data that was uploaded, to be placed beside the packages of environments."""
 
     sha256: str = Field(description="of the zip file: it names the data")
     size_bytes: int = Field(description="of all files, unpacked")
@@ -167,7 +167,7 @@ class EnvironmentUse(_Schema):
 
     @property
     def label(self) -> str:
-        """As people write it."""
+        """The environment and build as `KEY@BUILD`."""
         return f"{self.key}@{self.build}"
 
     def __str__(self) -> str:
@@ -175,7 +175,8 @@ class EnvironmentUse(_Schema):
 
 
 class Version(_Schema):
-    """One immutable source of a grader, with the config that it was written from; or a config that is only kept."""
+    """One immutable source of a grader and the config that it was generated from; or only a config, without a
+    source."""
 
     number: int
     kind: Kind = "function"
@@ -202,8 +203,8 @@ _PATH = r"^(inputs|output|messages)(\.[^.\x00-\x1f]{1,100}){0,9}$"
 
 
 class WeaveMapping(_Schema):
-    """Where Weave's calls have the parts of a thread: names, and positions in lists, with dots between. Paths that
-    begin with `messages` are for turns of agents.
+    """Where Weave's calls hold the parts of a thread: paths of names and list positions, separated by dots. Paths that
+    begin with `messages` apply to agent turns.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -246,14 +247,14 @@ class GraderRecord(_Schema):
         return table_of([self], GRADER_COLUMNS)
 
 
-# What is shown in lists, by the names of the fields.
+# The columns of listings, by field name.
 GRADER_COLUMNS = ("key", "kind", "version", "locked", "isolation", "environment", "updated_at", "description")
 KEY_COLUMNS = ("id", "name", "projects", "role", "revoked", "created_at")
 BATCH_COLUMNS = ("id", "state", "graders", "done", "total", "scored", "errors", "not_applicable", "created_at")
 
 
 class BatchGrader(_Schema):
-    """One grader of a batch: the version is settled when the batch is accepted."""
+    """One grader of a batch. The version is fixed when the batch is accepted."""
 
     key: str
     version: int
@@ -264,7 +265,7 @@ class BatchGrader(_Schema):
 
 
 class HistogramBin(_Schema):
-    """Scores from `low` up to `high`; the last bin holds its upper end too."""
+    """Counts the scores from `low` up to `high`; the last bin includes its upper end."""
 
     low: float
     high: float
@@ -272,7 +273,7 @@ class HistogramBin(_Schema):
 
 
 class ValueSummary(_Schema):
-    """The values of one name, which scores carried."""
+    """Statistics of the values that scores had under one name."""
 
     count: int
     mean: float | None
@@ -281,7 +282,7 @@ class ValueSummary(_Schema):
 
 
 class SpentSummary(_Schema):
-    """What the asks of a grader came to over a batch."""
+    """The cost of a grader's asks over a batch."""
 
     asks: int
     kept: int = Field(description="of them, those that were answered with a reply that was kept, at no cost")
@@ -304,14 +305,14 @@ class Interval(_Schema):
 
 
 class BiasCount(_Schema):
-    """Of decisions that were made in both orders, how many differ."""
+    """Number of decisions made in both orders, and how many of them differ."""
 
     checked: int
     detected: int
 
 
 class Summary(_Schema):
-    """The scores of one grader over a batch. Quantiles are exact to three significant digits."""
+    """Statistics of the scores of one grader over a batch. Quantiles are exact to three significant digits."""
 
     grader: str
     weight: float
@@ -347,7 +348,7 @@ class Summary(_Schema):
 
 
 class BatchBudget(_Schema):
-    """What the asks of a batch may cost, with all its retries. What comes first ends them."""
+    """The budget of a batch for its asks, including all retries. Asks end when the first limit is reached."""
 
     cost: float | None = Field(None, description="in `currency`, by models whose price is in it; null: any")
     tokens: int | None = Field(None, description="input and output together; null: any")
@@ -355,7 +356,7 @@ class BatchBudget(_Schema):
 
 
 class FeedbackOf(_Schema):
-    """What a batch of feedback is on. Its outcomes have the feedback as their reason."""
+    """The subject of a batch of feedback. The reason of each of its outcomes is the feedback."""
 
     batch: str = Field(description="the id of the batch whose outcomes it is on")
     grader: str = Field(description="the grader whose outcomes these are, with its version")
@@ -372,7 +373,7 @@ class FeedbackOf(_Schema):
 
 
 class AwaitedServer(_Schema):
-    """A model's or endpoint's server that is waited for: it does not answer, or wants no request for a while."""
+    """A model's or endpoint's server that a batch waits for: it does not answer, or it limits the rate of requests."""
 
     asked: str = Field(description="`model:small-judge` or `endpoint:my-reward`")
     kind: Literal["unreachable", "rate_limited"]
@@ -432,7 +433,7 @@ class Batch(_Schema):
 
 
 class ScoreAnswer(_Schema):
-    """The answer of synchronous scoring: an outcome for each thread, in order."""
+    """The response of synchronous scoring: an outcome for each thread, in order."""
 
     outcomes: list[dict[str, Any]]
     summary: Summary | None
@@ -440,7 +441,7 @@ class ScoreAnswer(_Schema):
 
 
 class ApiKey(_Schema):
-    """An API key, as it may be shown: the secret itself is shown once, when the key is made."""
+    """An API key without its secret, which is shown once, when the key is created."""
 
     id: str
     name: str
@@ -452,13 +453,13 @@ class ApiKey(_Schema):
 
 
 class SignInLink(_Schema):
-    """What signs a browser in to the pages."""
+    """A link that signs a browser in to the web pages."""
 
     path: str = Field(description="below the service's URL; it works once, within a day")
 
 
 class Project(_Schema):
-    """What keeps one team's graders and batches from another's."""
+    """A project separates the graders and batches of one team from those of others."""
 
     key: str
     name: str = ""
@@ -467,7 +468,7 @@ class Project(_Schema):
 
 
 class ModelDefaults(_Schema):
-    """What is sent with each request to a model, unless the request says otherwise."""
+    """Parameters that are sent with each request to a model, unless the request overrides them."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -477,12 +478,12 @@ class ModelDefaults(_Schema):
 
 @dataclass(frozen=True)
 class Price:
-    """What a million tokens cost.
+    """The price of a million tokens.
 
     Attributes:
-        input: of those that are sent.
-        output: of those that come back.
-        currency: three capitals.
+        input: of input tokens.
+        output: of output tokens.
+        currency: a code of three capital letters.
     """
 
     input: float
@@ -491,7 +492,7 @@ class Price:
 
 
 class ProjectModel(_Schema):
-    """A model of a project, on any server that speaks OpenAI's chat completions. Its API key is never shown."""
+    """A model of a project, on any server with OpenAI's chat completions API. Its API key is never shown."""
 
     project: str
     key: str
@@ -513,7 +514,7 @@ class ProjectModel(_Schema):
 
 
 class ModelFault(_Schema):
-    """Why a model gave no reply that can be used."""
+    """Why a model gave no usable reply."""
 
     kind: ModelFailure
     message: str = Field(description="what happened, and what to do")
@@ -522,7 +523,7 @@ class ModelFault(_Schema):
 
 
 class ModelTrial(_Schema):
-    """What a test of a model came to."""
+    """The result of a test of a model."""
 
     passed: bool
     error: ModelFault | None = None
@@ -548,7 +549,7 @@ class ProjectEndpoint(_Schema):
 
 
 class EndpointTrial(_Schema):
-    """What a test of an endpoint came to."""
+    """The result of a test of an endpoint."""
 
     passed: bool
     error: ModelFault | None = None
@@ -557,7 +558,7 @@ class EndpointTrial(_Schema):
 
 
 class ProjectBudget(_Schema):
-    """What a project may spend on asking models, and what it has spent of it."""
+    """A project's budget for asks, and how much of it is spent."""
 
     cost: float | None = Field(None, description="in `currency`; None: any")
     tokens: int | None = Field(None, description="input and output together; None: any")
@@ -569,7 +570,7 @@ class ProjectBudget(_Schema):
 
 
 class Spending(_Schema):
-    """What asks came to."""
+    """The cost of asks."""
 
     asks: int
     kept: int = Field(description="of them, those that were answered with a kept reply, at no cost")
@@ -579,7 +580,7 @@ class Spending(_Schema):
 
 
 class ProjectSpending(_Schema):
-    """What the asks of a project came to."""
+    """The cost of the asks of a project."""
 
     total: Spending
     by: dict[str, Spending] = Field(
@@ -588,7 +589,7 @@ class ProjectSpending(_Schema):
 
 
 class AuditLine(_Schema):
-    """One change: who did what to which object, when, and from where."""
+    """One change: its author, action, object, time and client address."""
 
     id: str = Field(description="to read on from")
     at: datetime

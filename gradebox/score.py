@@ -1,22 +1,22 @@
-"""A score that says why, and of what it is made; and what is raised instead of one.
+"""`Score`, a float with a reason, values and details; and the exception for threads that a grader does not apply to.
 
-Graders see this class inside the sandbox, so this module imports nothing but the standard library.
+Graders import this module inside the sandbox, so it imports only the standard library.
 """
 
 from typing import Any
 
 MOST_VALUES = 16
 DETAILS_BYTES = 16_384
-GROUP_BYTES = 1 << 18  # of all scores of a group, with what they say
+GROUP_BYTES = 1 << 18  # of all scores of a group, with their reasons, values and details
 NAME_CHARACTERS = 64
-_LARGEST = 1.7976931348623157e308  # of all floats
+_LARGEST = 1.7976931348623157e308  # the largest float
 
 
 class Score(float):
-    """A float with a reason, with values by name, with details, or without.
+    """A float with an optional reason, named values and details.
 
-    `return Score(0.5, reason="no unit", values={"format": 1.0, "length": 0.3})`. It is a float everywhere else: it
-    adds, compares and prints as one.
+    `return Score(0.5, reason="no unit", values={"format": 1.0, "length": 0.3})`. It adds, compares and prints as a
+    float.
     """
 
     __slots__ = ("details", "reason", "values")
@@ -32,11 +32,17 @@ class Score(float):
         values: dict[str, float] | None = None,
         details: dict[str, Any] | None = None,
     ) -> "Score":
-        """Values are at most 16 finite numbers; their names have at most 64 characters, all of them printable. Details
-        are a dict that JSON can hold, in at most 16 KiB: they stand in the outcome as they are.
+        """Make a score.
+
+        Args:
+            value: the score.
+            reason: why, in words.
+            values: at most 16 finite numbers by name. A name has at most 64 characters, all of them printable.
+            details: a dict that JSON can hold, of at most 16 KiB. It appears unchanged in the outcome.
 
         Raises:
-            ValueError: the values are none; the message says which. Of details that is said when `grade` returns.
+            ValueError: `values` is invalid; the message names the value. `details` is checked only when `grade`
+                returns.
         """
         score = super().__new__(cls, value)
         score.reason = reason
@@ -51,10 +57,10 @@ class Score(float):
 
     @classmethod
     def failed(cls, reason: str) -> "Score":
-        """A score of 0.0, which says why.
+        """A score of 0.0 with a reason.
 
         Raises:
-            ValueError: the reason is no text, or an empty one.
+            ValueError: the reason is not a string, or is empty.
         """
         if not isinstance(reason, str) or not reason.strip():
             raise ValueError(f"Score.failed() takes a text that says why, and got {reason!r:.80}")
@@ -67,8 +73,8 @@ class Score(float):
 
 
 class NotApplicable(Exception):
-    """Raised by a grader that has nothing to say of a thread: its outcome then has neither a score nor an error, but
-    `not_applicable` with this reason, and is counted apart. Details stand in it as those of a `Score` do.
+    """Raised by a grader that does not apply to a thread: the outcome then has neither a score nor an error, but
+    `not_applicable` with this reason, and is counted separately. `details` appear in the outcome as those of a `Score`.
     """
 
     def __init__(self, reason: str = "", details: dict[str, Any] | None = None) -> None:
@@ -91,5 +97,5 @@ def _checked(values: dict[str, float]) -> dict[str, float]:
 
 
 def is_name(text: str) -> bool:
-    """Whether a value may have this name."""
+    """Return whether a value may have this name."""
     return 0 < len(text) <= NAME_CHARACTERS and text.isprintable()

@@ -1,4 +1,4 @@
-"""Tests of graders that ask, without a service: models, endpoints and graders that answer what a test says.
+"""Tests of graders that ask, without a service: scripted models, endpoints and graders.
 
 with gradebox.testing.model("small-judge", replies=['{"reasoning": "it is", "score": "PASS"}']) as asked:
     score = asyncio.run(grade(StringThread([("user", "Hi"), ("assistant", "Hello!")])))
@@ -18,14 +18,14 @@ from gradebox.score import NotApplicable
 
 Said = str | float | dict[str, Any] | Exception
 Replies = Sequence[Said] | Callable[[Request], Said]
-"""Replies in the order in which they are asked for, or what makes one of a request."""
+"""Replies in the order of the asks, or a function that returns the reply to a request."""
 
 
 @contextmanager
 def model(key: str, replies: Replies) -> Iterator[list[Request]]:
-    """Has the model of this key answer so inside the block. Gives the list of what it is asked.
+    """Script the replies of the model with this key inside the block. Yields the list of received requests.
 
-    A reply is a text; a dict, which is sent as JSON; or a `ModelError`, with which the ask fails.
+    A reply is a string; a dict, which is sent as JSON; or a `ModelError`, with which the ask fails.
     """
 
     def answered(said: Said) -> Answer:
@@ -38,7 +38,7 @@ def model(key: str, replies: Replies) -> Iterator[list[Request]]:
 
 @contextmanager
 def endpoint(key: str, replies: Replies) -> Iterator[list[Request]]:
-    """As `model`, for a reward server. A reply is a number; or a dict with `reward` and perhaps `metadata`."""
+    """Like `model`, for a reward server. A reply is a number; or a dict with `reward` and optionally `metadata`."""
 
     def answered(said: Said) -> Answer:
         return {"reply": said if isinstance(said, dict) else {"reward": float(said)}}  # type: ignore[arg-type]
@@ -49,8 +49,8 @@ def endpoint(key: str, replies: Replies) -> Iterator[list[Request]]:
 
 @contextmanager
 def grader(key: str, replies: Replies) -> Iterator[list[Request]]:
-    """As `model`, for another grader of the project. A reply is a number; a dict with `score` and perhaps `reason`,
-    `values` and `details`; or a `NotApplicable`.
+    """Like `model`, for another grader of the project. A reply is a number; a dict with `score` and optionally
+    `reason`, `values` and `details`; or a `NotApplicable`.
     """
 
     def answered(said: Said) -> Answer:
@@ -63,7 +63,7 @@ def grader(key: str, replies: Replies) -> Iterator[list[Request]]:
 
 
 class _Scripted:
-    """Answers what is asked of one key. What is asked of another, it hands on."""
+    """Answers the asks for one key. Delegates all others to the enclosing answerer."""
 
     def __init__(self, kind: str, key: str, replies: Replies, answered: Callable[[Said], Answer]) -> None:
         self.requests: list[Request] = []
@@ -74,7 +74,7 @@ class _Scripted:
         self._others: Answerer | None = asker_of()
 
     async def answer(self, request: bytes) -> Answer:
-        """As an `Answerer`. Raises AssertionError where the script has no reply left."""
+        """See `Answerer`. Raises AssertionError if the script has no reply left."""
         asked: Request = json.loads(request)
         if (asked["ask"], asked["name"]) != (self._kind, self._key):
             if self._others is not None:
@@ -101,11 +101,11 @@ class _Scripted:
         return self._replies[len(self.requests) - 1]
 
     def remembered(self, name: str) -> tuple[bool, Any]:
-        """Nothing: there is one run."""
+        """Return no value: there is only one run."""
         return False, None
 
     def remember(self, request: bytes) -> None:
-        """Is not needed: there is one run."""
+        """Do nothing: there is only one run."""
 
 
 @contextmanager

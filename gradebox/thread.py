@@ -1,7 +1,7 @@
-"""The conversation that a grader is given.
+"""The conversation that a grader receives.
 
-Graders see this class inside the sandbox, so this module imports nothing but the standard library. What a thread looks
-like as JSON is in `gradebox.thread_forms`, which reads it.
+Graders import this module inside the sandbox, so it imports only the standard library. `gradebox.thread_forms` defines
+and reads the JSON forms of a thread.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class StringTurn(NamedTuple):
 class StringThread:
     """A conversation: its turns, and the metadata of the sample it belongs to.
 
-    The surface is that of `adaptive_harmony.StringThread`, so that graders written for Adaptive run unchanged; beside
-    it stand `raw_messages`, `steps` and `tool_calls`. Threads are values: `user()` and the like return a new thread.
+    The interface is that of `adaptive_harmony.StringThread`, so that graders written for Adaptive run unchanged, plus
+    `raw_messages`, `steps` and `tool_calls`. Threads are not modified: `user()` and the like return a new thread.
     """
 
-    # Turns are kept as plain pairs: a named tuple costs 0.3 µs to make, and most graders look at the completion alone.
-    # `_raw` is unset where the messages hold nothing but role and content: setting it would be paid by every thread.
+    # Turns are stored as plain pairs: creating a named tuple takes 0.3 µs, and most graders read only the completion.
+    # `_raw` is unset if the messages hold nothing but role and content, so that such threads do not pay for setting it.
     __slots__ = ("_raw", "_turns", "metadata")
 
     metadata: Any
@@ -35,44 +35,45 @@ class StringThread:
     _raw: list[dict[str, Any]]
 
     def __init__(self, turns: Iterable[tuple[str, str]] | None = None, metadata: Any = None) -> None:
-        """Turns are pairs of role and content.
+        """Make a thread from turns: pairs of role and content.
 
         Raises:
-            ValueError: one is none, or its role is unknown; the message says which.
+            ValueError: a turn is not such a pair, or its role is unknown; the message names the turn.
         """
         self._turns = [] if turns is None else [_checked(turn, number) for number, turn in enumerate(turns)]
         self.metadata = {} if metadata is None else metadata
 
     @classmethod
     def with_metadata(cls, turns: Iterable[tuple[str, str]], metadata: Any) -> StringThread:
-        """A thread of these turns with this metadata."""
+        """Make a thread of these turns with this metadata."""
         return cls(turns, metadata)
 
     @classmethod
     def from_messages(cls, messages: list[dict[str, Any]], metadata: dict[str, Any] | None = None) -> StringThread:
-        """A thread of messages as OpenAI's API has them: dicts with "role" and "content", perhaps "tool_calls".
+        """Make a thread from messages in the form of OpenAI's API: dicts with "role", "content" and optionally
+        "tool_calls".
 
         Raises:
-            ValueError: they are none; the message says which part is wrong.
+            ValueError: the messages are invalid; the message names the wrong part.
         """
         return cls.from_object({"messages": messages, "metadata": metadata})
 
     def get_turns(self) -> list[StringTurn]:
-        """All turns, the completion too."""
+        """All turns, including the completion."""
         return [StringTurn(role, content) for role, content in self._turns]
 
     def messages(self) -> list[tuple[str, str]]:
-        """The turns before the completion: all but a last assistant turn."""
+        """The turns before the completion: all turns except a final assistant turn."""
         turns = self._turns
         return turns[:-1] if turns and turns[-1][0] == "assistant" else list(turns)
 
     def completion(self) -> str | None:
-        """What the last turn says, when the assistant says it; else None."""
+        """The content of the last turn if it is an assistant turn; else None."""
         turns = self._turns
         return turns[-1][1] if turns and turns[-1][0] == "assistant" else None
 
     def last_content(self) -> str:
-        """What the last turn says, whichever role it has.
+        """The content of the last turn, of any role.
 
         Raises:
             ValueError: the thread has no turns.
@@ -82,34 +83,34 @@ class StringThread:
         return self._turns[-1][1]
 
     def raw_messages(self) -> list[dict[str, Any]]:
-        """Each turn's message as it was sent, with all of its members: a copy of the list, not of the messages."""
+        """Each turn's message as it was sent, with all of its fields. The list is a copy, the messages are not."""
         raw: list[dict[str, Any]] | None = getattr(self, "_raw", None)
         return list(raw) if raw is not None else [{"role": role, "content": content} for role, content in self._turns]
 
     @property
     def steps(self) -> list[AssistantTurn]:
-        """The assistant's turns, in order, each with the tools that it called."""
+        """The assistant's turns, in order, each with its tool calls."""
         return steps(self.raw_messages(), self._turns)
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """All calls of tools, in order."""
+        """All tool calls, in order."""
         return [call for step in self.steps for call in step.tool_calls]
 
     def user(self, content: str) -> StringThread:
-        """A new thread with a user turn at its end."""
+        """Return a new thread with a user turn appended."""
         return self._with("user", content)
 
     def system(self, content: str) -> StringThread:
-        """A new thread with a system turn at its end."""
+        """Return a new thread with a system turn appended."""
         return self._with("system", content)
 
     def assistant(self, content: str) -> StringThread:
-        """A new thread with an assistant turn at its end."""
+        """Return a new thread with an assistant turn appended."""
         return self._with("assistant", content)
 
     def tool(self, content: str) -> StringThread:
-        """A new thread with a tool turn at its end."""
+        """Return a new thread with a tool turn appended."""
         return self._with("tool", content)
 
     def _with(self, role: str, content: str) -> StringThread:
@@ -119,24 +120,25 @@ class StringThread:
         return thread
 
     def get_fragments(self) -> list[tuple[str, list[dict[str, str]]]]:
-        """The turns as lists of fragments: text, and images by their URL."""
+        """The turns as lists of fragments: text, and images as URLs."""
         return [
             (role, fragments(message.get("content"), content))
             for (role, content), message in zip(self._turns, self.raw_messages(), strict=True)
         ]
 
     def to_json(self) -> str:
-        """This thread as `{"messages": [{"role", "content"}], "metadata"}`, the form that `from_json` reads."""
-        import json  # here, because it costs a cold sandbox 10 ms
+        """Serialize this thread as `{"messages": [{"role", "content"}], "metadata"}`, the form that `from_json`
+        reads."""
+        import json  # imported here, because it takes 10 ms in a cold sandbox
 
         return json.dumps({"messages": self.raw_messages(), "metadata": self.metadata}, ensure_ascii=False)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> StringThread:
-        """The thread that `to_json` wrote, or any other form that a batch may hold.
+        """Parse the output of `to_json`, or any other form of a thread in a batch.
 
         Raises:
-            ValueError: the text is no JSON, or no thread.
+            ValueError: the text is not JSON, or not a thread.
         """
         import json
 
@@ -144,14 +146,14 @@ class StringThread:
 
     @classmethod
     def from_object(cls, value: object, keep_unknown: bool = False) -> StringThread:
-        """Reads `{"messages"}`, `{"turns"}` or `{"prompt", "completion"}`, each with an optional "metadata" and "id".
+        """Read `{"messages"}`, `{"turns"}` or `{"prompt", "completion"}`, each with an optional "metadata" and "id".
 
         Args:
-            value: the object, as JSON was parsed.
-            keep_unknown: whether members that no form has become metadata; else they are refused.
+            value: the parsed JSON object.
+            keep_unknown: whether unknown fields become metadata; otherwise they are an error.
 
         Raises:
-            ValueError: the value is no thread; the message says which part is wrong.
+            ValueError: the value is not a thread; the message names the wrong part.
         """
         thread = cls.__new__(cls)
         thread._turns, thread.metadata, raw = read(value, keep_unknown)
@@ -164,7 +166,7 @@ class StringThread:
             return NotImplemented
         return self.raw_messages() == other.raw_messages() and bool(self.metadata == other.metadata)
 
-    __hash__ = None  # type: ignore[assignment]  # metadata can be changed
+    __hash__ = None  # type: ignore[assignment]  # metadata is mutable
 
     def __repr__(self) -> str:
         return f"StringThread({self._turns!r}, metadata={self.metadata!r})"

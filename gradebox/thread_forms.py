@@ -1,6 +1,6 @@
-"""What a thread looks like as JSON: `{"messages"}`, `{"turns"}` or `{"prompt", "completion"}`.
+"""The JSON forms of a thread: `{"messages"}`, `{"turns"}` or `{"prompt", "completion"}`.
 
-Runs inside the sandbox too, so it imports nothing but the standard library.
+This module also runs inside the sandbox, so it imports only the standard library.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-METADATA = "metadata."  # the names of its fields begin with it, where they might be names of something else
+METADATA = "metadata."  # prefix of the names of metadata fields, used if they could be names of something else
 ROLES = frozenset(("system", "developer", "user", "assistant", "tool", "function", "document"))
 
 _MEANT = {
@@ -27,13 +27,13 @@ _Messages = list[dict[str, Any]]
 
 
 class ToolCall(NamedTuple):
-    """One call of a tool by the assistant.
+    """One tool call by the assistant.
 
     Attributes:
         name: of the tool.
-        arguments: what its JSON says, mostly a dict; the text itself where that is no JSON.
-        result: what the tool answered, where a message with this call's id follows.
-        id: the call's, where it has one.
+        arguments: the parsed JSON, usually a dict; the raw text if it is not JSON.
+        result: the tool's answer, if a message with this call's id exists.
+        id: the call's id, if it has one.
     """
 
     name: str
@@ -43,17 +43,17 @@ class ToolCall(NamedTuple):
 
 
 class AssistantTurn(NamedTuple):
-    """One turn of the assistant: what it said, and the tools that it called."""
+    """One turn of the assistant: its content and its tool calls."""
 
     content: str
     tool_calls: list[ToolCall]
 
 
 def read(value: object, keep_unknown: bool = False) -> tuple[_Turns, dict[str, Any], _Messages | None]:
-    """The turns and the metadata of a thread, and its messages where they hold more than turns do.
+    """Return the turns and the metadata of a thread, and its messages if they hold more than the turns do.
 
     Raises:
-        ValueError: the value is no thread; the message says which part is wrong, and what to do.
+        ValueError: the value is not a thread; the message names the wrong part and the fix.
     """
     if type(value) is not dict:
         raise ValueError(f"a thread is a JSON object, and this is {_kind(value)}")
@@ -91,7 +91,7 @@ def _form(value: dict[str, Any]) -> str:
 
 
 def is_group(value: dict[str, Any]) -> bool:
-    """Whether an object has the members of a group: `gradebox.group_forms` reads it."""
+    """Return whether an object has the fields of a group, which `gradebox.group_forms` reads."""
     return "threads" in value or "completions" in value
 
 
@@ -106,7 +106,7 @@ def _kept(value: dict[str, Any], unknown: list[str], keep: bool) -> dict[str, An
 
 
 def _messages(value: dict[str, Any], form: str) -> list[tuple[dict[str, Any], str]]:
-    """Each message, and where it stands."""
+    """Each message, and its position as text."""
     if form == "messages":
         return _listed(value["messages"], '"messages"')
     prompt, completion = value.get("prompt"), value["completion"]
@@ -146,7 +146,7 @@ def _turn(message: dict[str, Any], where: str) -> tuple[str, str]:
 
 
 def _part(part: object, where: str) -> str:
-    """A part of a message as text; what is no text stands as a mark, as in Adaptive's threads."""
+    """A part of a message as text; a part that is not text becomes a mark, as in Adaptive's threads."""
     if type(part) is str:
         return part
     kind = part.get("type") if type(part) is dict else None
@@ -159,7 +159,7 @@ def _part(part: object, where: str) -> str:
 
 
 def check_role(role: str, where: str) -> None:
-    """Raises ValueError where a role is unknown, and says which one is meant."""
+    """Raise ValueError if the role is unknown; the message suggests the right one."""
     if role in ROLES:
         return
     meant = next((known for known, others in _MEANT.items() if role.lower() in others), role.strip().lower())
@@ -178,7 +178,7 @@ def _read_pairs(pairs: object) -> _Turns:
 
 
 def fragments(content: object, text: str) -> list[dict[str, str]]:
-    """The parts of a message's content: text, and images by their URL."""
+    """The parts of a message's content: text, and images as URLs."""
     if type(content) is not list:
         return [{"type": "text", "text": text}]
     found = []
@@ -193,7 +193,7 @@ def fragments(content: object, text: str) -> list[dict[str, str]]:
 
 
 def steps(messages: _Messages, turns: _Turns) -> list[AssistantTurn]:
-    """The assistant's turns with the tools that each called, and what these answered."""
+    """The assistant's turns with their tool calls and the tools' results."""
     answers = {
         message["tool_call_id"]: content
         for message, (role, content) in zip(messages, turns, strict=True)
@@ -209,7 +209,7 @@ def steps(messages: _Messages, turns: _Turns) -> list[AssistantTurn]:
 def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
     calls = message.get("tool_calls")
     if calls is None and message.get("function_call") is not None:
-        calls = [{"function": message["function_call"]}]  # what tool calls were called before
+        calls = [{"function": message["function_call"]}]  # the older form of tool calls
     return [call for call in calls if type(call) is dict] if type(calls) is list else []
 
 
@@ -220,7 +220,7 @@ def _call(call: dict[str, Any], answers: dict[str, str]) -> ToolCall:
     if type(arguments) is str:
         import json
 
-        with suppress(ValueError):  # the model wrote no JSON: a grader sees what it wrote
+        with suppress(ValueError):  # not JSON: the grader gets the raw text
             arguments = json.loads(arguments)
     known = identity if type(identity) is str else None
     return ToolCall(str(told.get("name", "")), arguments, answers.get(known) if known else None, known)

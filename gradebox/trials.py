@@ -1,4 +1,4 @@
-"""How reliably a prompt is solved: pass@k, pass^k and the pass rate over repeated completions of it."""
+"""How reliably prompts are solved: pass@k, pass^k and the pass rate over repeated completions."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,17 +11,17 @@ Key = str | int
 
 
 class PromptTrials(NamedTuple):
-    """The completions of one prompt. `pass_at_k` and `pass_hat_k` are None where fewer than `k` were decided.
+    """The completions of one prompt. `pass_at_k` and `pass_hat_k` are None if fewer than `k` completions have a score.
 
     Attributes:
-        key: the id or the member of the metadata that they share.
-        decided: how many have a score.
-        passed: how many of these passed.
-        errors: how many have none, by the kind of their error.
-        not_applicable: how many the grader does not apply to.
-        pass_at_k: the probability that at least one of `k` passes.
-        pass_hat_k: the probability that all of `k` pass.
-        pass_rate: passed / decided; None where none was decided.
+        key: the id, or the metadata field, that the completions share.
+        decided: number of completions with a score.
+        passed: number of these that passed.
+        errors: number of completions with an error, by its kind.
+        not_applicable: number of completions that the grader does not apply to.
+        pass_at_k: the probability that at least one of `k` completions passes.
+        pass_hat_k: the probability that all of `k` completions pass.
+        pass_rate: passed / decided; None if no completion has a score.
     """
 
     key: Key
@@ -35,20 +35,20 @@ class PromptTrials(NamedTuple):
 
 
 class Trials(NamedTuple):
-    """All prompts. The three numbers are means over the `counted` prompts, which have at least `k` decided completions;
-    None where there is none.
+    """All prompts. The three rates are means over the `counted` prompts, which have at least `k` completions with a
+    score; None if there is no such prompt.
 
     Attributes:
-        k: how many completions are drawn.
-        pass_at_k: that at least one of `k` passes.
-        pass_hat_k: that all of `k` pass.
-        pass_rate: that one passes.
-        counted: how many prompts are in these numbers.
-        too_few: how many are not, as fewer than `k` of their completions were decided.
-        errors: how many completions have no score, by the kind of their error. None of them is a failed one.
-        not_applicable: how many completions the grader does not apply to.
-        without_key: how many of the completions with an error belong to a prompt that is not known.
-        prompts: each prompt, in the order in which they came.
+        k: number of completions that are drawn.
+        pass_at_k: the probability that at least one of `k` completions passes.
+        pass_hat_k: the probability that all of `k` completions pass.
+        pass_rate: the probability that one completion passes.
+        counted: number of prompts included in these rates.
+        too_few: number of prompts left out, because fewer than `k` of their completions have a score.
+        errors: number of completions with an error, by its kind. They do not count as failed completions.
+        not_applicable: number of completions that the grader does not apply to.
+        without_key: number of completions with an error whose prompt is unknown.
+        prompts: each prompt, in order of first occurrence.
     """
 
     k: int
@@ -64,7 +64,7 @@ class Trials(NamedTuple):
 
 
 class _Tally:
-    """What is counted of one prompt."""
+    """The counts of one prompt."""
 
     __slots__ = ("decided", "errors", "not_applicable", "passed")
 
@@ -103,19 +103,19 @@ def trials(
     by: str | None = None,
     threshold: float = 1.0,
 ) -> Trials:
-    """How reliably prompts are solved, from one grader's outcomes of repeated completions.
+    """Compute how reliably prompts are solved, from one grader's outcomes of repeated completions.
 
-    With n decided completions of a prompt, of which c passed, pass@k is 1 - C(n-c, k) / C(n, k), and pass^k is
-    C(c, k) / C(n, k): what drawing k of them without putting any back comes to.
+    With n scored completions of a prompt, c of which passed, pass@k is 1 - C(n-c, k) / C(n, k), and pass^k is
+    C(c, k) / C(n, k): the probabilities for drawing k completions without replacement.
 
     Args:
         outcomes: of a batch. With `by`, pairs of an outcome and its thread: `batch.outcomes(threads=True)`.
-        k: how many completions are drawn.
-        by: the member of the metadata that the completions of a prompt share; else it is their id.
-        threshold: the least score that passes.
+        k: number of completions to draw.
+        by: the metadata field that the completions of a prompt share; by default they share their id.
+        threshold: the lowest score that passes.
 
     Raises:
-        ValueError: `k` is no integer of at least 1, there are outcomes of several graders, or a completion that has a
+        ValueError: `k` is not an integer of at least 1, the outcomes are of several graders, or a completion with a
             score has no key.
     """
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
@@ -148,7 +148,7 @@ def trials(
 
 
 def _key(outcome: Outcome, thread: Any, by: str | None) -> Key | None:
-    """What a completion shares with the others of its prompt; None where it has an error, and nothing says it."""
+    """The key that a completion shares with others of its prompt; None if it has an error and its prompt is unknown."""
     if by is None:
         key, where = outcome.id, 'an "id"'
     else:

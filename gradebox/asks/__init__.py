@@ -1,15 +1,15 @@
-"""What a grader may ask, through the host: the models and endpoints of its project, and its other graders.
+"""Asks: a grader's calls, through the host, to models and endpoints of its project, and to its other graders.
 
     model.py         `Model`: chat, and a choice between options
     endpoint.py      `Endpoint`: a reward server
     other_grader.py  `Grader`: another grader of the project
-    once.py          `once`: what is to be done in one run alone
+    once.py          `once`: a computation that is done in one run only
     errors.py        `ModelError`
-    asking.py        who answers: a sandbox's replay, or what `gradebox.testing` scripts
-    reading.py       JSON out of a reply
-    schema.py        whether JSON fits a schema
+    asking.py        the interface that answers asks: a sandbox's replay, or a script of `gradebox.testing`
+    reading.py       parsing of JSON in a reply
+    schema.py        validation of JSON against a schema
 
-Graders see these modules inside the sandbox, so they import nothing but the standard library.
+Graders import these modules inside the sandbox, so they import only the standard library.
 """
 
 from gradebox.asks.endpoint import Endpoint

@@ -1,4 +1,4 @@
-"""Who answers the asks of a grader, and what a grader names at module level."""
+"""The interface that answers a grader's asks, and the registry of the names that a grader may ask."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +8,10 @@ from typing import Any, Protocol
 
 from gradebox.asks.errors import ModelError
 
-MOST_ASKS = 64  # of one completion
+MOST_ASKS = 64  # per completion
 MOST_ROUNDS = 16
-REQUEST_BYTES = 256 << 10  # of one ask
-KNOWN_BYTES = 4 << 20  # of all answers and kept values of one completion
+REQUEST_BYTES = 256 << 10  # per ask
+KNOWN_BYTES = 4 << 20  # of all answers and stored values of one completion
 MOST_NAMED = 32
 NAME_CHARACTERS = 128
 
@@ -20,27 +20,27 @@ Answer = dict[str, Any]
 
 
 class Answerer(Protocol):
-    """Who answers."""
+    """Answers asks and stores values between runs."""
 
     async def answer(self, request: bytes) -> Answer:
-        """The answer to a request, which comes in its canonical form: `{"reply": …}` or `{"error": {…}}`."""
+        """Answer a request, which is in canonical form, with `{"reply": …}` or `{"error": {…}}`."""
 
     def remembered(self, name: str) -> tuple[bool, Any]:
-        """Whether an earlier run has kept a value of this name that this run has not used yet, and the value."""
+        """Return whether an earlier run stored a value of this name that this run has not used yet, and the value."""
 
     def remember(self, request: bytes) -> None:
-        """Keeps a value for later runs."""
+        """Store a value for later runs."""
 
 
 _encode = JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
 _asker: ContextVar[Answerer | None] = ContextVar("asker", default=None)
 _named: set[str] = set()
-_is_settled = False  # whether the module body has run: what is named later is unknown to the version
+_is_settled = False  # whether the module body has run: names added later would be missing from the version
 
 
 @contextmanager
 def using(asker: Answerer) -> Iterator[None]:
-    """Has `asker` answer what is asked inside the block."""
+    """Answer the asks inside the block with `asker`."""
     token = _asker.set(asker)
     try:
         yield
@@ -49,12 +49,12 @@ def using(asker: Answerer) -> Iterator[None]:
 
 
 def asker_of() -> Answerer | None:
-    """Who answers here, if anybody does."""
+    """The current answerer, or None."""
     return _asker.get()
 
 
 def current() -> Answerer:
-    """Who answers here. Raises RuntimeError where nobody does."""
+    """The current answerer. Raises RuntimeError if there is none."""
     asker = asker_of()
     if asker is None:
         raise RuntimeError(
@@ -64,11 +64,11 @@ def current() -> Answerer:
 
 
 def name(kind: str, key: str) -> str:
-    """Notes that the grader asks this `model`, `endpoint` or `grader`, and returns the key.
+    """Register that the grader asks this `model`, `endpoint` or `grader`, and return the key.
 
     Raises:
-        ValueError: it is none, or one too many.
-        RuntimeError: inside a sandbox, the module body has run already.
+        ValueError: the key is invalid, or exceeds the number of names.
+        RuntimeError: inside a sandbox, the module body has already run.
     """
     if not isinstance(key, str) or not 0 < len(key) <= NAME_CHARACTERS or not key.isprintable():
         raise ValueError(f"{key!r:.80} is no name of a {kind}: give the key that it has in the project")
@@ -85,17 +85,17 @@ def name(kind: str, key: str) -> str:
 
 
 def settle() -> tuple[str, ...]:
-    """What was named, in order of the alphabet: the sandbox calls it once the module body has run."""
+    """Close the registry and return its names, sorted. The sandbox calls it after the module body has run."""
     global _is_settled
     _is_settled = True
     return tuple(sorted(_named))
 
 
 def canonical(request: Request) -> bytes:
-    """The bytes of a request. The same request always has the same.
+    """Encode a request. Equal requests have equal bytes.
 
     Raises:
-        ModelError: of kind `too_much`.
+        ModelError: of kind `too_much`, if the request is too large.
         ValueError: JSON cannot hold it.
     """
     try:
@@ -108,11 +108,11 @@ def canonical(request: Request) -> bytes:
 
 
 async def ask(request: Request) -> Any:
-    """The reply to a request.
+    """Send a request and return its reply.
 
     Raises:
-        ModelError: there is none.
-        RuntimeError: nobody answers here.
+        ModelError: there is no reply.
+        RuntimeError: there is no answerer.
         ValueError: JSON cannot hold the request.
     """
     answer = await current().answer(canonical(request))

@@ -8,17 +8,17 @@ from gradebox.thread import StringThread
 
 
 class Endpoint:
-    """An endpoint by its key. Make it at module level."""
+    """An endpoint by its key. Create it at module level."""
 
     def __init__(self, key: str) -> None:
-        """Raises ValueError for what is no key."""
+        """Raises ValueError if the key is invalid."""
         self.key = name("endpoint", key)
 
     async def score(self, thread: StringThread) -> Score:
-        """What the server answers: its `reward`, with `metadata.reason` as the reason and `metadata` as details.
+        """Score a thread: the server's `reward`, with `metadata.reason` as the reason and `metadata` as details.
 
         Raises:
-            ModelError: it does not answer, or not with a reward.
+            ModelError: the server does not answer, or not with a reward.
         """
         reply = await ask({"ask": "endpoint", "name": self.key, "thread": sent(thread)})
         metadata: dict[str, Any] = reply.get("metadata") or {}
@@ -30,5 +30,5 @@ class Endpoint:
 
 
 def sent(thread: StringThread) -> dict[str, Any]:
-    """A thread as it is sent."""
+    """A thread in the form in which it is sent."""
     return {"messages": thread.raw_messages(), "metadata": thread.metadata}

@@ -1,18 +1,18 @@
-"""What a grader sees of an ask that failed."""
+"""The exception that a grader gets for a failed ask."""
 
 from typing import Any
 
 
 class ModelError(Exception):
-    """An ask that failed. Uncaught, the completion has an outcome of kind `model`, and no score.
+    """A failed ask. If it is not caught, the completion has an outcome of kind `model`, and no score.
 
     Attributes:
         kind: `unknown`, `unreachable`, `rate_limited`, `refused`, `cut_off`, `invalid_reply`, `over_budget`, `failed`,
             `not_repeated` or `too_much`.
-        message: what happened, and what to do.
-        retryable: whether the same ask may be answered later.
-        reply: the beginning of what the server answered; empty where it did not.
-        details: what stands in the outcome beside the error, as those of a `Score`; None for nothing.
+        message: the problem and the fix.
+        retryable: whether the same ask may succeed later.
+        reply: the beginning of the server's answer; empty if there was none.
+        details: appear in the outcome beside the error, like those of a `Score`; None for none.
     """
 
     def __init__(

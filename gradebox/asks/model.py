@@ -8,7 +8,7 @@ from gradebox.asks.asking import ask, name
 from gradebox.asks.errors import ModelError
 from gradebox.asks.schema import checked, problem
 
-_AGAIN = 2  # times that a reply which does not fit is asked for anew
+_AGAIN = 2  # retries after a reply that does not fit
 _ROLES = frozenset(("system", "user", "assistant"))
 _REPLY_TOLD = 4000
 
@@ -17,8 +17,8 @@ Messages = str | Sequence[Mapping[str, str]]
 
 
 class Reply(NamedTuple):
-    """What a model answered. `data` is what it holds as JSON, where a schema was asked for. `usage` counts tokens:
-    `input_tokens` and `output_tokens`, of the last ask where it took several.
+    """The reply of a model. `data` is its JSON value, if a schema was given. `usage` counts tokens: `input_tokens` and
+    `output_tokens`, of the last ask if there were several.
     """
 
     text: str
@@ -28,17 +28,18 @@ class Reply(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The option that a model chose, exactly as it was given, and why."""
+    """The option that a model chose, spelled as it was given, and the model's reasoning."""
 
     option: str
     reasoning: str | None
 
 
 class Model:
-    """A model by its key in the project. Make it at module level: the version then knows what it asks."""
+    """A model by its key in the project. Create it at module level, so that the version records which models it
+    asks."""
 
     def __init__(self, key: str) -> None:
-        """Raises ValueError for what is no key."""
+        """Raises ValueError if the key is invalid."""
         self.key = name("model", key)
 
     async def chat(
@@ -50,20 +51,20 @@ class Model:
         seed: int | None = None,
         sample: int = 0,
     ) -> Reply:
-        """The model's reply.
+        """Ask the model for a reply.
 
         Args:
-            messages: one user message, or several.
-            schema: a JSON Schema that the reply must fit. A reply that does not is asked for again, at most twice, with
-                what was wrong. The keywords that are known stand in `gradebox.asks.schema`.
-            temperature: of this ask; else as the model is registered. So are the two that follow.
-            max_tokens: of the reply.
-            seed: for servers that take one.
-            sample: replies are kept, and the same ask gets the same reply: another number draws anew.
+            messages: one user message, or several messages.
+            schema: a JSON Schema that the reply must fit. If a reply does not fit, the model is asked again, at most
+                twice, and shown the problem. `gradebox.asks.schema` lists the supported keywords.
+            temperature: sampling temperature; None for the model's default. The same holds for the next two.
+            max_tokens: maximum number of tokens of the reply.
+            seed: random seed, for servers that support it.
+            sample: replies are stored, and the same ask gets the same reply: use another number for a new reply.
 
         Raises:
-            ModelError: there is no reply, or none that fits.
-            ValueError: the messages or the schema are none.
+            ModelError: there is no reply, or no reply that fits.
+            ValueError: the messages or the schema are invalid.
         """
         request: dict[str, Any] = {"ask": "model", "name": self.key, "sample": sample}
         given = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
@@ -104,23 +105,23 @@ class Model:
         seed: int | None = None,
         sample: int = 0,
     ) -> Verdict:
-        """One of the options, which the model names.
+        """Ask the model to choose one of the options.
 
-        A reply that names none, or does so only among other words, is asked for again, at most twice. It is never taken
-        for the option that it is most alike.
+        If a reply names no option, or names one only among other words, the model is asked again, at most twice. A
+        reply is never mapped to the most similar option.
 
         Args:
-            prompt: one user message, or several. How to answer is added to the last.
-            options: at least two different texts.
-            reasoning: whether the model is to say why first.
-            temperature: and the others as in `chat`.
+            prompt: one user message, or several messages. Instructions on the reply's format are appended to the last.
+            options: at least two different strings.
+            reasoning: whether the model gives its reasoning first.
+            temperature: see `chat`.
             max_tokens: see `chat`.
             seed: see `chat`.
             sample: see `chat`.
 
         Raises:
-            ModelError: there is no reply, or none of them names an option.
-            ValueError: the prompt or the options are none.
+            ModelError: there is no reply, or none of the replies names an option.
+            ValueError: the prompt or the options are invalid.
         """
         named = list(options)
         if len(named) < 2 or len(set(named)) < len(named) or not all(isinstance(o, str) and o.strip() for o in named):

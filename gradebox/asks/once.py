@@ -1,4 +1,4 @@
-"""What is done in one run of `grade` alone: a run that waits for a model begins anew when the answer is there."""
+"""Computations done in only one run of `grade`: a run that waits for a model starts over when the answer arrives."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
@@ -9,12 +9,14 @@ T = TypeVar("T")
 
 
 async def once(fn: Callable[[], T | Awaitable[T]]) -> T:
-    """What `fn` returns, which JSON must be able to hold. Later runs of the same completion do not call it: they get
-    what it returned as JSON gives it back. So return what comes back the same: no tuples, no keys but texts.
+    """Call `fn` and return its result, which JSON must be able to hold.
+
+    Later runs of the same completion do not call `fn`: they get its result after a round trip through JSON. Return
+    values that survive the round trip: no tuples, and only strings as keys.
 
     Raises:
-        Exception: what `fn` raises; that is not remembered.
-        ValueError: JSON cannot hold what it returned.
+        Exception: what `fn` raises; it is not stored.
+        ValueError: JSON cannot hold the result.
     """
     name = getattr(fn, "__qualname__", type(fn).__qualname__)[:200]
     asker = current()

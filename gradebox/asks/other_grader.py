@@ -1,4 +1,4 @@
-"""Another grader of the project, which grades in a sandbox of its own."""
+"""Another grader of the project, which runs in a separate sandbox."""
 
 from gradebox.asks.asking import ask, name
 from gradebox.asks.endpoint import sent
@@ -7,21 +7,21 @@ from gradebox.thread import StringThread
 
 
 class Grader:
-    """A grader by its key, `has-answer`, or by a version of it, `has-answer@3`. Make it at module level.
+    """A grader by its key, `has-answer`, or by one of its versions, `has-answer@3`. Create it at module level.
 
-    Without a number it is the version that is newest when the version of the grader that asks is made.
+    Without a number, the version is the newest one at the time when the version of the asking grader is created.
     """
 
     def __init__(self, key: str) -> None:
-        """Raises ValueError for what is no key."""
+        """Raises ValueError if the key is invalid."""
         self.key = name("grader", key)
 
     async def __call__(self, thread: StringThread) -> Score:
-        """Its score of a thread.
+        """Score a thread with this grader.
 
         Raises:
-            ModelError: of kind `failed`, it has none.
-            NotApplicable: it says that it does not apply.
+            ModelError: of kind `failed`: the grader gave no score.
+            NotApplicable: the grader does not apply.
         """
         reply = await ask({"ask": "grader", "name": self.key, "thread": sent(thread)})
         if (why := reply.get("not_applicable")) is not None:

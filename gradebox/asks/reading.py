@@ -1,7 +1,7 @@
-"""What a reply says, read strictly: JSON that stands alone or in one fence, an option that is one.
+"""Strict parsing of replies: JSON that stands alone or in a single fence, and an option's exact name.
 
-Nothing is guessed: a reply that is cut off, that holds two different objects, or that names an option among other words
-is none.
+Nothing is guessed. A reply is invalid if it is cut off, holds two different objects, or names an option among other
+words.
 """
 
 import re
@@ -16,10 +16,10 @@ _LONGEST = 262_144
 
 
 def json_of(text: str) -> Any:
-    """The JSON value that a reply holds: all of it, or what stands in its one fence, or its one object.
+    """The JSON value of a reply: the whole reply, or the content of its only fence, or its only object.
 
     Raises:
-        ValueError: there is none, or more than one; the message says which, for the model to read.
+        ValueError: there is none, or more than one; the message is written for the model.
     """
     text = without_thinking(text)
     if len(text) > _LONGEST:
@@ -43,10 +43,10 @@ def json_of(text: str) -> Any:
 
 
 def option_of(text: str, options: list[str]) -> tuple[str, str | None] | None:
-    """The option that a reply names, and its reasoning; None where it names none.
+    """The option that a reply names, and its reasoning; None if it names none.
 
-    An option may be written in another case, where that is not another option. Around a reply that is an option and
-    nothing else there may be quotes and markup.
+    An option may be written in another case, unless that is a different option. A reply that is only an option may be
+    surrounded by quotes and markup.
     """
     reasoning: str | None = None
     bare = without_thinking(text).strip(_AROUND)
@@ -55,7 +55,7 @@ def option_of(text: str, options: list[str]) -> tuple[str, str | None] | None:
     except ValueError:
         data = bare
     if not isinstance(data, dict | str | list):
-        data = bare  # a number, where options are numbers
+        data = bare  # a number: options may be numbers
     if isinstance(data, dict):
         reason = data.get("reasoning")
         reasoning = reason if isinstance(reason, str) else None
@@ -65,7 +65,7 @@ def option_of(text: str, options: list[str]) -> tuple[str, str | None] | None:
 
 
 def without_thinking(text: str) -> str:
-    """A reply without what comes before the end of a block of thinking, which some servers leave in."""
+    """Strip everything up to the end of a thinking block, which some servers leave in the reply."""
     _, end, rest = text.rpartition(_THINKING_END)
     return (rest if end else text).strip()
 
@@ -79,14 +79,14 @@ def _match(said: str, options: list[str]) -> str | None:
 
 
 def _objects(text: str) -> list[Any]:
-    """The JSON objects in a text that hold none of each other."""
+    """The outermost JSON objects in a text."""
     found: list[Any] = []
     position = text.find("{")
     while position >= 0 and len(found) < 8:
         try:
             value, end = _decoder.raw_decode(text, position)
         except (ValueError, RecursionError):
-            # What looks like the start of an object and is none: a smaller one inside it would be a part of a whole.
+            # An invalid object. A smaller object inside it would be only a part, so nothing is returned.
             return []
         found.append(value)
         position = text.find("{", end)

@@ -1,8 +1,8 @@
-"""Whether JSON fits a schema, for the keywords that servers take in structured output.
+"""Validation of JSON against a schema, for the keywords that servers support in structured output.
 
-Known are `type`, `enum`, `const`, `properties`, `required`, `additionalProperties` (true or false), `items`,
+Supported are `type`, `enum`, `const`, `properties`, `required`, `additionalProperties` (true or false), `items`,
 `minItems`, `maxItems`, `minLength`, `maxLength`, `minimum`, `maximum`, `anyOf`; and `title`, `description`, `default`,
-which say nothing of what fits. Any other is refused: what is not checked is not promised.
+which do not constrain anything. Any other keyword is rejected, because it would not be checked.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ _DEEPEST = 20
 
 
 def checked(schema: Any, depth: int = 0) -> None:
-    """Raises ValueError where this is no schema, or one with a keyword that is not known."""
+    """Raise ValueError if this is not a schema, or if it has an unsupported keyword."""
     if not isinstance(schema, Mapping):
         raise ValueError(f"schema= takes a JSON Schema as a dict, and holds {schema!r:.80}")
     if depth > _DEEPEST:
@@ -45,7 +45,7 @@ def checked(schema: Any, depth: int = 0) -> None:
 
 
 def problem(value: Any, schema: Mapping[str, Any], place: str = "the value") -> str | None:
-    """What of a value does not fit a schema that was `checked`, for a model to read; None where all does."""
+    """Describe, for a model, how a value fails to fit a schema that was `checked`; None if it fits."""
     if "anyOf" in schema and all(problem(value, each, place) for each in schema["anyOf"]):
         return f"{place} fits none of its forms"
     types = schema.get("type")

@@ -1,4 +1,4 @@
-"""Checks: graders that pass or fail with a reason, over a completion and over what an agent did.
+"""Checks: graders that pass or fail with a reason, for a completion and for the actions of an agent.
 
     check.py       `ThreadCheck`, and how values are compared and quoted
     text.py        checks of the completion
@@ -6,7 +6,7 @@
     steps.py       checks of an agent's tool calls and steps
     run.py         `run_all` and `Checks`: several checks as one score
 
-Graders see these modules inside the sandbox, so they import nothing but the standard library, and that late.
+Graders import these modules inside the sandbox, so they import only the standard library, and only when needed.
 """
 
 from gradebox.checks.check import ThreadCheck

@@ -1,4 +1,4 @@
-"""A check, and how values are compared and quoted."""
+"""A check, and helpers that compare and quote values."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,34 +10,34 @@ QUOTED_CHARACTERS = 200
 _DEEPEST = 100
 
 Problem = Callable[[StringThread], str | None]
-"""Why a thread fails; None where it passes."""
+"""Returns why a thread fails; None if it passes."""
 
 
 class ThreadCheck:
-    """Whether a thread passes: `contains("x")(thread)` is a `Score` of 1.0, or of 0.0 with the reason."""
+    """A pass/fail test of a thread: `contains("x")(thread)` is a `Score` of 1.0, or of 0.0 with the reason."""
 
     __slots__ = ("_problem", "name", "settings")
 
     def __init__(self, name: str, settings: Mapping[str, Any], problem: Problem) -> None:
-        """`name` and `settings` are the function that made it, and its arguments."""
+        """`name` and `settings` are the name and the arguments of the function that made the check."""
         self.name = name
         self.settings = dict(settings)
         self._problem = problem
 
     def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread.
+        """Score a thread.
 
         Raises:
-            ValueError: the thread lacks what is checked, such as a completion; the message says what.
+            ValueError: the thread lacks what is checked, such as a completion; the message names it.
         """
         problem = self._problem(thread)
         return Score.passed() if problem is None else Score.failed(problem)
 
     def config(self) -> dict[str, Any]:
-        """This check as JSON: `{"check": "contains", "text": "x"}`.
+        """Return this check as JSON: `{"check": "contains", "text": "x"}`.
 
         Raises:
-            ValueError: a function is part of it.
+            ValueError: a function is among its settings.
         """
         if held := [name for name, value in self.settings.items() if callable(value)]:
             raise ValueError(
@@ -51,7 +51,7 @@ class ThreadCheck:
 
 
 def quoted(value: object, most: int = QUOTED_CHARACTERS) -> str:
-    """A value for a reason: its beginning, where it is long."""
+    """Quote a value for a reason; a long value is cut."""
     if isinstance(value, str):
         more = f"… ({len(value):,} characters)" if len(value) > most else ""
         return f"{value[:most]!r}{more}"
@@ -65,7 +65,7 @@ def quoted(value: object, most: int = QUOTED_CHARACTERS) -> str:
 
 
 def same(one: object, other: object, depth: int = 0) -> bool:
-    """Whether two values of JSON are equal. `1` and `1.0` are, `1` and `true` are not."""
+    """Return whether two JSON values are equal. `1` and `1.0` are, `1` and `true` are not."""
     if depth > _DEEPEST:
         return False
     if isinstance(one, bool) or isinstance(other, bool):
@@ -80,14 +80,14 @@ def same(one: object, other: object, depth: int = 0) -> bool:
 
 
 def text_of(check: str, name: str, value: object) -> str:
-    """The value as a text that is not empty. Raises ValueError."""
+    """Return the value if it is a non-empty string. Raises ValueError."""
     if not isinstance(value, str) or not value:
         raise ValueError(f"{check}({name}=) takes a text that is not empty, and got {value!r:.80}")
     return value
 
 
 def count_of(check: str, name: str, value: object) -> int:
-    """The value as a count. Raises ValueError."""
+    """Return the value if it is a count. Raises ValueError."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise ValueError(f"{check}({name}=) takes an integer of at least 0, and got {value!r:.80}")
     return value

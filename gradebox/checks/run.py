@@ -10,14 +10,14 @@ from gradebox.score import DETAILS_BYTES, Score
 from gradebox.thread import StringThread
 
 MOST_CHECKS = 50
-_WIDTHS = (400, 100, 16)  # characters of a name and of a reason in details; the last fits whatever they are
-_AROUND = 48  # characters of JSON around them
-_CHARACTER_BYTES = 6  # of one in JSON, at most
+_WIDTHS = (400, 100, 16)  # characters of a name and of a reason in details; the last width always fits
+_AROUND = 48  # characters of JSON around name and reason
+_CHARACTER_BYTES = 6  # maximum bytes of one character in JSON
 _ROOM = DETAILS_BYTES - 512  # for the summary
 _REASON_CHARACTERS = 1_000
 
 AnyCheck = ThreadCheck | Callable[[StringThread], object]
-"""A check, or a function of a thread that returns what is 1 or 0: a `Score`, a number, a boolean."""
+"""A check, or a function of a thread that returns 1 or 0: a `Score`, a number or a boolean."""
 
 _MADE_BY: dict[str, Callable[..., ThreadCheck]] = {
     make.__name__: make
@@ -32,10 +32,11 @@ _MADE_BY: dict[str, Callable[..., ThreadCheck]] = {
 
 
 def run_all(checks: Sequence[AnyCheck], thread: StringThread) -> Score:
-    """1.0 if a thread passes all checks, else 0.0. All are run, in order; details have each result, and a summary.
+    """Score 1.0 if a thread passes all checks, else 0.0. All checks run, in order; details have each result and a
+    summary.
 
     Raises:
-        ValueError: there are more than 50, or one gives neither 1 nor 0. What a check raises is raised.
+        ValueError: there are more than 50 checks, or one returns neither 1 nor 0. Exceptions of a check propagate.
     """
     if len(checks) > MOST_CHECKS:
         raise ValueError(
@@ -62,20 +63,20 @@ def run_all(checks: Sequence[AnyCheck], thread: StringThread) -> Score:
 
 
 class Checks:
-    """Several checks as a grader: `await checks(thread)`, as `run_all`."""
+    """Several checks as a grader: `await checks(thread)` is `run_all`."""
 
     def __init__(self, checks: Sequence[AnyCheck | Mapping[str, Any]]) -> None:
-        """A check may be written as JSON: `{"check": "contains", "text": "x"}`.
+        """Each check may be given as JSON: `{"check": "contains", "text": "x"}`.
 
         Raises:
-            ValueError: there is none, or more than 50, or one is no check; the message says which.
+            ValueError: there is no check, or more than 50, or one is invalid; the message names it.
         """
         if isinstance(checks, str | Mapping) or not 0 < len(checks) <= MOST_CHECKS:
             raise ValueError(f"checks= takes a list of 1 to {MOST_CHECKS} checks, and got {checks!r:.80}")
         self.checks = [_made(check, number) for number, check in enumerate(checks)]
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread. Raises as `run_all` does."""
+        """Score a thread. Raises what `run_all` raises."""
         return run_all(self.checks, thread)
 
     def __repr__(self) -> str:
@@ -110,7 +111,7 @@ def _name_of(check: AnyCheck) -> str:
 
 
 def _listed(results: list[tuple[str, Score]]) -> list[dict[str, Any]]:
-    """Each result, cut so that details have room for all."""
+    """Each result, cut so that all fit into the details."""
     listed: list[dict[str, Any]] = []
     for width in _WIDTHS:
         listed = [
@@ -125,13 +126,13 @@ def _listed(results: list[tuple[str, Score]]) -> list[dict[str, Any]]:
 def _fits(listed: list[dict[str, Any]]) -> bool:
     if sum(len(one["check"]) + len(one["reason"] or "") + _AROUND for one in listed) * _CHARACTER_BYTES <= _ROOM:
         return True
-    from json import dumps  # here: mostly it is not needed
+    from json import dumps  # imported here: it is rarely needed
 
     return len(dumps(listed, ensure_ascii=False).encode()) <= _ROOM
 
 
 def _cut(text: str | None, width: int) -> Any:
-    """A text that UTF-8 can hold, of about this many characters."""
+    """Cut a text to about this many characters, and escape what UTF-8 cannot encode."""
     if text is None:
         return None
     whole = text[: width + 1].encode("utf-8", "backslashreplace").decode()

@@ -7,19 +7,19 @@ from gradebox.checks.check import ThreadCheck, count_of, quoted, same, text_of
 from gradebox.checks.trajectory import Output, Trajectory
 from gradebox.thread import StringThread
 
-_NAMED = 20  # outputs that a reason lists
+_NAMED = 20  # maximum number of outputs listed in a reason
 
 
 def called(
     tool: str, arguments: Mapping[str, Any] | None = None, times: int | None = None, exact: bool = False
 ) -> ThreadCheck:
-    """The tool was called: at least once, or exactly so many times.
+    """The tool was called: at least once, or exactly `times` times.
 
     Args:
         tool: its name.
-        arguments: what a call must have to count; others may stand beside them.
-        times: exactly how often; 0 is never.
-        exact: whether a call that counts has these arguments and no others.
+        arguments: arguments that a call must have to count; it may have others too.
+        times: the exact number of calls; 0 for never.
+        exact: whether a counted call must have these arguments and no others.
     """
     text_of("called", "tool", tool)
     if arguments is not None and not isinstance(arguments, Mapping):
@@ -59,25 +59,25 @@ def not_called(tool: str) -> ThreadCheck:
 
 
 def called_in_order(tools: Sequence[str]) -> ThreadCheck:
-    """The tools were called in this order. Other calls may lie between."""
+    """The tools were called in this order. Other calls may be in between."""
     _check_names("called_in_order", "tools", tools)
     return ThreadCheck("called_in_order", {"tools": list(tools)}, lambda thread: _out_of_order(tools, _calls(thread)))
 
 
 def max_tool_calls(n: int) -> ThreadCheck:
-    """At most `n` calls of tools."""
+    """There are at most `n` tool calls."""
     count_of("max_tool_calls", "n", n)
     return _at_most("max_tool_calls", n, "calls of tools", lambda thread: len(_calls(thread)))
 
 
 def max_steps(n: int) -> ThreadCheck:
-    """At most `n` steps: turns of the assistant, or steps in the metadata."""
+    """There are at most `n` steps: assistant turns, or steps in the metadata."""
     count_of("max_steps", "n", n)
     return _at_most("max_steps", n, "steps", lambda thread: len(_trajectory(thread).steps or []))
 
 
 def max_tokens(n: int) -> ThreadCheck:
-    """At most `n` tokens in all steps together. It is an error where they are not known of each step."""
+    """All steps together have at most `n` tokens. It is an error if the count of any step is unknown."""
     count_of("max_tokens", "n", n)
 
     def total(thread: StringThread) -> float:
@@ -87,7 +87,7 @@ def max_tokens(n: int) -> ThreadCheck:
 
 
 def max_duration_ms(n: float) -> ThreadCheck:
-    """At most `n` milliseconds in all steps together. It is an error where they are not known of each step."""
+    """All steps together take at most `n` milliseconds. It is an error if the duration of any step is unknown."""
     if not isinstance(n, int | float) or isinstance(n, bool) or not n >= 0:
         raise ValueError(f"max_duration_ms(n=) takes a number of at least 0, and got {n!r:.80}")
 
@@ -97,8 +97,8 @@ def max_duration_ms(n: float) -> ThreadCheck:
     return _at_most("max_duration_ms", n, "ms", total)
 
 
-def output_produced(type: str, times: int | None = None) -> ThreadCheck:  # noqa: A002  # the word of the form of metadata
-    """Some step gave an output of this type: at least one, or exactly so many."""
+def output_produced(type: str, times: int | None = None) -> ThreadCheck:  # noqa: A002  # the metadata's name for it
+    """Steps produced outputs of this type: at least one, or exactly `times`."""
     text_of("output_produced", "type", type)
     _check_times("output_produced", times)
 
@@ -113,7 +113,7 @@ def output_produced(type: str, times: int | None = None) -> ThreadCheck:  # noqa
 
 
 def output_not_produced(type: str) -> ThreadCheck:  # noqa: A002
-    """No step gave an output of this type."""
+    """No step produced an output of this type."""
     text_of("output_not_produced", "type", type)
 
     def problem(thread: StringThread) -> str | None:
@@ -124,7 +124,7 @@ def output_not_produced(type: str) -> ThreadCheck:  # noqa: A002
 
 
 def output_matches(fn: Callable[[Output], object], times: int | None = None) -> ThreadCheck:
-    """The function is true of some output: of at least one, or of exactly so many."""
+    """The function is true for at least one output, or for exactly `times` outputs."""
     if not callable(fn):
         raise ValueError(f"output_matches(fn=) takes a function of an output, and got {fn!r:.80}")
     _check_times("output_matches", times)
@@ -140,7 +140,7 @@ def output_matches(fn: Callable[[Output], object], times: int | None = None) -> 
 
 
 def output_sequence(types: Sequence[str]) -> ThreadCheck:
-    """Outputs of these types came in this order. Others may lie between."""
+    """Outputs of these types were produced in this order. Others may be in between."""
     _check_names("output_sequence", "types", types)
     return ThreadCheck(
         "output_sequence", {"types": list(types)}, lambda thread: _out_of_order(types, _trajectory(thread).outputs)

@@ -13,7 +13,7 @@ def contains(text: str, ignore_case: bool = False) -> ThreadCheck:
 
 
 def not_contains(text: str, ignore_case: bool = False) -> ThreadCheck:
-    """The text is no part of the completion."""
+    """The text is not part of the completion."""
     return _found("not_contains", text, ignore_case, wanted=False)
 
 
@@ -51,11 +51,11 @@ def ends_with(text: str) -> ThreadCheck:
 
 
 def equals(value: Any) -> ThreadCheck:
-    """The completion is this text; or it is JSON that says this value, where the value is no text. Nothing is trimmed;
-    1 and 1.0 are equal, 1 and true are not.
+    """The completion is this text; or, if the value is not a string, the completion is JSON equal to this value.
+    Nothing is trimmed; 1 and 1.0 are equal, 1 and true are not.
 
     Raises:
-        ValueError: the value is none of JSON's.
+        ValueError: the value is not a JSON value.
     """
     if not (value is None or isinstance(value, str | bool | int | float | list | tuple | dict)):
         raise ValueError(f"equals(value=) takes a text or another value of JSON, and got {value!r:.80}")
@@ -73,7 +73,7 @@ def equals(value: Any) -> ThreadCheck:
 
 
 def satisfies(fn: Callable[[str], object]) -> ThreadCheck:
-    """The function of the completion is true. What it raises is an error of the grader, and no failure."""
+    """The function of the completion is true. An exception that it raises is an error of the grader, not a failure."""
     if not callable(fn):
         raise ValueError(f"satisfies(fn=) takes a function of the completion, and got {fn!r:.80}")
 
@@ -85,7 +85,7 @@ def satisfies(fn: Callable[[str], object]) -> ThreadCheck:
 
 
 def max_words(n: int) -> ThreadCheck:
-    """The completion has at most `n` words: parts between white space."""
+    """The completion has at most `n` words: parts separated by white space."""
     count_of("max_words", "n", n)
     return _counted("max_words", n, "words", lambda said: len(said.split()), is_most=True)
 
@@ -103,7 +103,7 @@ def max_characters(n: int) -> ThreadCheck:
 
 
 def is_json() -> ThreadCheck:
-    """The completion is JSON, and nothing is around it."""
+    """The completion is JSON, with nothing around it."""
 
     def problem(thread: StringThread) -> str | None:
         said = completion(thread)
@@ -114,13 +114,13 @@ def is_json() -> ThreadCheck:
 
 
 def fits_schema(schema: Mapping[str, Any]) -> ThreadCheck:
-    """The completion is JSON that fits a JSON Schema, and nothing is around it.
+    """The completion is JSON that fits a JSON Schema, with nothing around it.
 
     Raises:
-        ValueError: the schema is none, or has a keyword that is not checked here (`gradebox.asks.schema` lists those
-            that are).
+        ValueError: the schema is invalid, or has an unsupported keyword (`gradebox.asks.schema` lists the supported
+            ones).
     """
-    from gradebox.asks.schema import checked  # here: most graders do without what comes with it
+    from gradebox.asks.schema import checked  # imported here: most graders do not need the package
     from gradebox.asks.schema import problem as unfit
 
     checked(schema)
@@ -135,7 +135,7 @@ def fits_schema(schema: Mapping[str, Any]) -> ThreadCheck:
 
 
 def completion(thread: StringThread) -> str:
-    """What the assistant says last. Raises ValueError where another role has the last turn."""
+    """The assistant's last message. Raises ValueError if the last turn has another role."""
     said = thread.completion()
     if said is None:
         raise ValueError("the thread does not end with a turn of the assistant, so there is no completion to check")
@@ -156,7 +156,7 @@ def _found(name: str, text: str, ignore_case: bool, wanted: bool) -> ThreadCheck
 
 
 def _searched(name: str, pattern: str, wanted: bool) -> ThreadCheck:
-    import re  # here: a cold sandbox may do without
+    import re  # imported here: a cold sandbox may not need it
 
     text_of(name, "pattern", pattern)
     try:
@@ -187,7 +187,7 @@ def _counted(name: str, n: int, what: str, count: Callable[[str], int], is_most:
 
 
 def _parsed(text: str) -> tuple[Any, str | None]:
-    """What JSON says, or why it is none."""
+    """The parsed JSON value, or the parse error."""
     import json
 
     try:

@@ -1,11 +1,11 @@
 """The steps of an agent, from the thread's turns or from its metadata.
 
-A thread's own turns of the assistant are its steps. `metadata["trajectory"]` may say what turns do not:
+A thread's assistant turns are its steps. `metadata["trajectory"]` may add what turns do not contain:
 
     {"steps": [{"output": …, "type": "Search", "tokens": {"input": 12, "output": 3}, "duration_ms": 210}],
      "total_tokens": 15, "total_duration_ms": 250}
 
-Each member may be left out. Where there are steps, they are the trajectory, in place of the turns.
+Each field is optional. If there are "steps", they replace the turns.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,12 +18,12 @@ _LARGEST = 1.7976931348623157e308
 
 
 class Output(NamedTuple):
-    """What a step gave: a call of a tool, a value of a named type, or text.
+    """An output of a step: a tool call, a value of a named type, or text.
 
     Attributes:
         type: the tool's name, the type's name, or "text"; "data" for another value without a type.
         value: the call's arguments, the value, or the text.
-        is_call: whether it is a call of a tool, or a value of a named type.
+        is_call: whether it is a tool call, or a value of a named type.
     """
 
     type: str
@@ -32,7 +32,7 @@ class Output(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One call of the model. `tokens` and `duration_ms` are None where nobody said them."""
+    """One call of the model. `tokens` and `duration_ms` are None if they are unknown."""
 
     outputs: list[Output]
     tokens: float | None
@@ -40,8 +40,8 @@ class Step(NamedTuple):
 
 
 class Trajectory(NamedTuple):
-    """What an agent did. `steps` is None where the thread says nothing of it; totals are None where they are not known
-    of each step.
+    """The steps of an agent. `steps` is None if the thread has no information on them; a total is None if it is unknown
+    for any step.
     """
 
     steps: list[Step] | None
@@ -50,15 +50,15 @@ class Trajectory(NamedTuple):
 
     @property
     def outputs(self) -> list[Output]:
-        """What all steps gave, in order."""
+        """The outputs of all steps, in order."""
         return [output for step in self.steps or [] for output in step.outputs]
 
     @classmethod
     def of(cls, thread: StringThread) -> "Trajectory":
-        """The trajectory of a thread.
+        """Read the trajectory of a thread.
 
         Raises:
-            ValueError: what it says of it has not the form of docs/checks.md; the message says which part.
+            ValueError: the trajectory does not have the form of docs/checks.md; the message names the wrong part.
         """
         told = _told(thread)
         listed = told.get("steps")
@@ -141,7 +141,7 @@ def _first(told: Mapping[str, Any], *names: str) -> object:
 
 
 def _sum(steps: list[Step] | None, number_of: Callable[[Step], float | None]) -> float | None:
-    """The sum, where the number of each step is known."""
+    """The sum; None if the number of any step is unknown."""
     if steps is None:
         return None
     known = [number for step in steps if (number := number_of(step)) is not None]

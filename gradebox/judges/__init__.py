@@ -1,28 +1,28 @@
-"""Kinds of graders: classes that make one from a few settings.
+"""Kinds of graders: classes that make a grader from a few settings.
 
-    binary_judge.py       `BinaryJudge`: a model says whether a completion meets a criterion
+    binary_judge.py       `BinaryJudge`: a model decides whether a completion meets a criterion
     direct_judge.py       `DirectJudge`: a model chooses one of the options of a criterion
     multi_criteria.py     `MultiCriteria`: the weighted sum of several criteria
-    pairwise_judge.py     `PairwiseJudge`: which of several responses is better
-    faithfulness.py       `Faithfulness`: the share of a completion's claims that its context bears out
-    relevancy.py          `ContextRelevancy`, `AnswerRelevancy`: the share of documents, or of statements, that help
-    combine.py            `Combine`: one score of those of several graders
+    pairwise_judge.py     `PairwiseJudge`: a model compares several responses
+    faithfulness.py       `Faithfulness`: the share of a completion's claims that its context supports
+    relevancy.py          `ContextRelevancy`, `AnswerRelevancy`: the share of helpful documents, or statements
+    combine.py            `Combine`: one score from the scores of several graders
     external_endpoint.py  `ExternalEndpoint`: a reward server scores
     formula.py            arithmetic on scores
-    feedback.py           what to change in a completion, or in its judge: for batches of feedback
-    criterion.py          `Criterion` and `Option`, and how they are read
-    criteria.py           the criteria that come with gradebox
-    fields.py             what of a thread a judge is shown
-    fence.py              marks around what is judged
-    documents.py          the documents that a thread holds
-    together.py           asks that go out in one round
-    bounded.py            details that fit into an outcome
-    prompts.py, direct_prompts.py, pairwise_prompts.py, claim_prompts.py, feedback_prompts.py  what judges say to models
+    feedback.py           proposed changes to a completion, or to its judge: for batches of feedback
+    criterion.py          `Criterion` and `Option`, and their parsing
+    criteria.py           the predefined criteria
+    fields.py             the fields of a thread that a judge is shown
+    fence.py              marks around the judged text
+    documents.py          the documents of a thread
+    together.py           asks that are sent in one round
+    bounded.py            details cut to fit into an outcome
+    prompts.py, direct_prompts.py, pairwise_prompts.py, claim_prompts.py, feedback_prompts.py  the judges' prompts
     templates.py          prompts in Handlebars
     source.py             the source of a grader of a kind
 
-Graders see these modules inside the sandbox, so they import nothing but the standard library and the template engine.
-Each name is imported when it is first used: a grader pays for no more than it names.
+Graders import these modules inside the sandbox, so they import only the standard library and the template engine.
+Each name is imported on first use, so that a grader loads only what it uses.
 """
 
 from typing import TYPE_CHECKING

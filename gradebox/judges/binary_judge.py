@@ -1,4 +1,4 @@
-"""A judge that says whether a completion meets a criterion."""
+"""A judge that decides whether a completion meets a criterion."""
 
 from collections.abc import Mapping, Sequence
 from json import JSONEncoder
@@ -33,8 +33,8 @@ class ExampleTurn(TypedDict):
 
 
 class Example(TypedDict):
-    """A case that was decided: the turns before the answer, of which the last is the question, the answer, and whether
-    it passes. There may be no turns before.
+    """A decided case: the turns before the answer, the last of which is the question; the answer; and whether it
+    passes. `input` may be empty.
     """
 
     input: Sequence[ExampleTurn]
@@ -44,10 +44,10 @@ class Example(TypedDict):
 
 
 class BinaryJudge:
-    """Asks a model whether a completion meets a criterion: `await judge(thread)`. Make it at module level.
+    """Asks a model whether a completion meets a criterion: `await judge(thread)`. Create it at module level.
 
-    The score is 1.0 or 0.0, with the model's reasoning as its reason. Where the model says that the criterion does not
-    apply, the outcome is that, and no score.
+    The score is 1.0 or 0.0, with the model's reasoning as its reason. If the model answers that the criterion does not
+    apply, `NotApplicable` is raised.
     """
 
     def __init__(
@@ -62,21 +62,21 @@ class BinaryJudge:
         max_tokens: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """A judge.
+        """Make a judge.
 
         Args:
-            criteria: what a completion must be, in words.
+            criteria: the requirement on a completion, in words.
             model: the model's key in the project.
-            examples: cases that were decided, which the model is to follow.
+            examples: decided cases that the model should follow.
             system_template: the system message in Handlebars, with the variables of docs/judges.md; "" for none.
-            user_template: the user message.
-            template_variables: further variables; one of a name that is there already takes its place.
-            temperature: None for what the model is registered with. So are the two that follow.
-            max_tokens: of the reply.
-            seed: for servers that take one.
+            user_template: the user message, likewise.
+            template_variables: further variables; they override existing ones of the same name.
+            temperature: sampling temperature; None for the model's default. The same holds for the next two.
+            max_tokens: maximum number of tokens of the reply.
+            seed: random seed, for servers that support it.
 
         Raises:
-            ValueError: a template is none, or an example is not as `Example` says.
+            ValueError: `criteria`, a template or an example is invalid.
         """
         if not isinstance(criteria, str) or not criteria.strip():
             raise ValueError("criteria= is a text that says what a completion must be")
@@ -89,12 +89,12 @@ class BinaryJudge:
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread.
+        """Score a thread.
 
         Raises:
-            NotApplicable: the model says so.
+            NotApplicable: the model answers that the criterion does not apply.
             ModelError: there is no verdict.
-            ValueError: the thread does not end with a turn of the assistant, or a template prints what is not there.
+            ValueError: the thread does not end with an assistant turn, or a template prints a missing value.
         """
         values = self._values(thread)
         system, user = self._system.render(values), self._user.render(values)
@@ -136,7 +136,7 @@ def _listed(turns: list[dict[str, str]]) -> str:
 
 
 def _shown(example: Example, number: int) -> dict[str, str]:
-    """An example as templates see it."""
+    """An example in the form in which templates receive it."""
     try:
         turns = [(turn["role"], turn["content"]) for turn in example["input"]]
         output, passes, reasoning = example["output"], example["passes"], example.get("reasoning")

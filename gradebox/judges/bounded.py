@@ -1,4 +1,4 @@
-"""Details that fit into an outcome."""
+"""Details cut to fit into an outcome."""
 
 from json import JSONEncoder
 from typing import Any
@@ -10,13 +10,13 @@ _LONGEST = (4000, 2000, 1000, 500, 250, 120, 60, 30)
 
 
 def bounded(details: dict[str, Any], most_bytes: int = DETAILS_BYTES) -> dict[str, Any]:
-    """The details with their texts cut until an outcome can hold them; what is cut ends in an ellipsis.
+    """Cut the texts in the details until they fit into an outcome. Cut texts end in an ellipsis.
 
     Raises:
-        ValueError: there are so many members that no cut helps.
+        ValueError: there are too many entries for any cut to suffice.
     """
     characters = len(_encode(details))
-    if characters <= _LONGEST[0] and 4 * characters <= most_bytes:  # no text in it is longer, no character takes more
+    if characters <= _LONGEST[0] and 4 * characters <= most_bytes:  # no text needs a cut; UTF-8 takes at most 4 bytes
         return details
     for longest in _LONGEST:
         cut = _cut(details, longest)

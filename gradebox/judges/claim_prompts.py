@@ -1,4 +1,4 @@
-"""What judges of claims, documents and statements say to models."""
+"""Prompts of the judges of claims, documents and statements."""
 
 from collections.abc import Mapping, Sequence
 
@@ -14,12 +14,12 @@ _ONE_OBJECT = "Answer with one JSON object and nothing else."
 
 
 def messages(prompt: str) -> list[dict[str, str]]:
-    """An ask."""
+    """The messages of an ask."""
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}]
 
 
 def claims(completion: str, question: str | None) -> str:
-    """Asks for the claims of a completion."""
+    """Prompt for the claims of a completion."""
     shown = {"question": question, "answer": completion} if question is not None else {"answer": completion}
     return (
         "List the claims that the answer makes, each as a sentence of its own that can be true or false and can be "
@@ -31,7 +31,7 @@ def claims(completion: str, question: str | None) -> str:
 
 
 def verdicts(listed: Sequence[str], context: Mapping[str, str]) -> str:
-    """Asks which claims a context bears out."""
+    """Prompt for which claims a context supports."""
     numbered = {f"claim {number}": claim for number, claim in enumerate(listed, 1)}
     return (
         "Decide of each claim whether the context bears it out: whether it follows from what stands there, and not "
@@ -42,7 +42,7 @@ def verdicts(listed: Sequence[str], context: Mapping[str, str]) -> str:
 
 
 def document(question: str, text: str) -> str:
-    """Asks whether a document helps with a question."""
+    """Prompt for whether a document helps with a question."""
     return (
         "Decide whether the document holds anything that helps to answer the question.\n\n"
         f'{_fenced({"question": question, "document": text})}\n\n{_ONE_OBJECT} Its members: "reason" (text, why) and '
@@ -51,7 +51,7 @@ def document(question: str, text: str) -> str:
 
 
 def statements(question: str, completion: str) -> str:
-    """Asks for the statements of a completion, and which of them help with the question."""
+    """Prompt for the statements of a completion, and which of them help with the question."""
     return (
         "Take the answer apart into its statements, all of them and in their order. Decide of each whether it helps to "
         "answer the question, whether or not it is true.\n\n"

@@ -1,4 +1,4 @@
-"""A score that is made of the scores of other graders of the project, and of judges."""
+"""A score computed from the scores of other graders of the project and of judges."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -17,18 +17,18 @@ from gradebox.thread import StringThread
 _TEXTS = frozenset(("reason", "details", "error", "not_applicable"))
 
 Said = Score | ModelError | NotApplicable
-"""What a part says of a thread."""
+"""The result of a part for a thread."""
 
 
 class Combine:
-    """The mean of several graders' scores by weights, or what a formula makes of them: `await combined(thread)`.
+    """The weighted mean of several graders' scores, or the value of a formula on them: `await combined(thread)`.
 
-    All parts are asked at once; each grader of the project in a sandbox of its own. Where a part fails, the whole
-    fails; else, where a part does not apply, the whole does not. The other parts never stand in for it. Make it at
+    All parts are asked at once; each grader of the project runs in a separate sandbox. If a part fails, the whole
+    fails; otherwise, if a part does not apply, the whole does not apply. The other parts never replace it. Create it at
     module level.
 
     Attributes:
-        parts: what is combined.
+        parts: the combined parts.
     """
 
     def __init__(
@@ -37,17 +37,17 @@ class Combine:
         normalize: bool = False,
         formula: str | None = None,
     ) -> None:
-        """Combines graders and judges into one score.
+        """Combine graders and judges into one score.
 
         Args:
-            parts: up to 16, by the names that they have here: each the key of a grader, `"helpful-judge@3"`, a judge,
-                or a `PartConfig` that says how it counts; or a list of keys, each of which is its own name. Without a
-                number it is the version that is newest when this grader is made.
-            normalize: whether each part counts by where its score lies in the range of its scores, from 0 to 1.
-            formula: arithmetic on the names, in place of weights: `0.7 * helpful + 0.3 * min(brief, 1)`.
+            parts: up to 16 parts by name: each is the key of a grader, `"helpful-judge@3"`, a judge, or a `PartConfig`
+                that defines how it counts. Or a list of keys, which are then also the names. Without a number, the
+                version is the newest one at the time when this grader is created.
+            normalize: whether each part's score is rescaled from the range of its scores to 0 to 1.
+            formula: arithmetic on the names, instead of weights: `0.7 * helpful + 0.3 * min(brief, 1)`.
 
         Raises:
-            ValueError: a setting is none; the message says which.
+            ValueError: a setting is invalid; the message names it.
         """
         if not isinstance(normalize, bool):
             raise ValueError(f"normalize= is true or false, and not {normalize!r:.80}")
@@ -59,17 +59,17 @@ class Combine:
         self._weights = _weights(self.parts) if self._formula is None else {}
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread, with those of its parts in `values` and all that they say in `details`.
+        """Score a thread, with the scores of the parts in `values` and their full results in `details`.
 
         Raises:
-            ModelError: a part has no score, or the formula has no value for these scores; of kind `failed`.
-            NotApplicable: a part says that it does not apply, and no part failed.
+            ModelError: a part has no score, or the formula has no value for these scores, which is of kind `failed`.
+            NotApplicable: a part does not apply, and no part failed.
         """
         results = await together([partial(_asked, part, thread) for part in self.parts])
         return self.result_of({part.name: result for part, result in zip(self.parts, results, strict=True)})
 
     def result_of(self, results: Mapping[str, Said]) -> Score:
-        """The score of what each part says, by its name. Raises as a call does."""
+        """Compute the score from the result of each part, by name. Raises the same exceptions as a call."""
         said, values, counted = dict(results), {}, {}
         for part in self.parts:
             if isinstance(one := said[part.name], Score):
@@ -122,12 +122,12 @@ async def _asked(part: Part, thread: StringThread) -> Said:
         return why
     except MemoryError:
         raise
-    except Exception as problem:  # noqa: BLE001  # a judge in this source fails its part alone, as another grader does
+    except Exception as problem:  # noqa: BLE001  # a judge in this source fails only its part, like another grader
         return ModelError("failed", f"{type(problem).__name__}: {problem}")
 
 
 def _unscored(said: Mapping[str, Said], details: dict[str, Any]) -> ModelError | NotApplicable:
-    """Why the whole has no score: a part that failed goes before one that does not apply."""
+    """Why the whole has no score: a failed part takes precedence over one that does not apply."""
     failures = {name: one for name, one in said.items() if isinstance(one, ModelError)}
     if failures:
         return _failure(failures, details)
@@ -136,7 +136,7 @@ def _unscored(said: Mapping[str, Said], details: dict[str, Any]) -> ModelError |
 
 
 def _failure(failures: Mapping[str, ModelError], details: dict[str, Any]) -> ModelError:
-    """Another try helps only where it may help every part that failed."""
+    """The error of the whole. It is retryable only if every part's error is."""
     said = "; ".join(f"{name}: {error.message}" for name, error in failures.items())
     retryable = all(error.retryable for error in failures.values())
     final = next((error for error in failures.values() if not error.retryable), next(iter(failures.values())))
@@ -145,8 +145,8 @@ def _failure(failures: Mapping[str, ModelError], details: dict[str, Any]) -> Mod
 
 
 def _details(parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """What the parts say, without their own details where these do not fit in."""
-    if _TEXTS.isdisjoint(chain.from_iterable(parts.values())):  # their names and numbers fit in
+    """The results of the parts, without the parts' own details if these do not fit."""
+    if _TEXTS.isdisjoint(chain.from_iterable(parts.values())):  # names and numbers alone always fit
         return {"parts": parts}
     try:
         return bounded({"parts": parts})
@@ -168,7 +168,7 @@ def _formula(text: object, names: list[str]) -> Formula:
 
 
 def _weights(parts: Sequence[Part]) -> dict[str, float]:
-    """The weights with a sum of 1."""
+    """The weights, normalised to a sum of 1."""
     lacking = [part.name for part in parts if part.weight is None]
     if len(lacking) == len(parts):
         return dict.fromkeys(lacking, 1 / len(parts))

@@ -1,4 +1,4 @@
-"""A part of a combination: a grader or a judge, and how its score counts."""
+"""A part of a combination: a grader or a judge, and the way its score counts."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
@@ -15,21 +15,22 @@ from gradebox.thread import StringThread
 Judge = Callable[[StringThread], Awaitable[float]]
 
 _NO_PART = ("combine", "pairwise_judge")
-_OTHER_RANGE = ("external",)  # whose scores may be any numbers
+_OTHER_RANGE = ("external",)  # kinds whose scores may be any numbers
 
 
 class PartConfig(TypedDict):
-    """A part.
+    """The configuration of a part.
 
     Attributes:
-        grader: the key of a grader of the project; with a number, `polite@3`, a version of it.
-        kind: in place of a grader, the kind of one, such as `judge`, with its `config`.
-        judge: in place of both, and in a source alone, an object: `DirectJudge(…)`.
-        weight: how much it counts, beside the others' weights; 1 for all where none has one.
-        target_option: it counts 1 if `option` in its details is this, else 0.
-        score_threshold: it counts 1 if its score is above this, else 0.
-        required: whether the whole is 0 where it counts less than 1.
-        range: the lowest and highest score that it gives, by which it is normalised. Judges of a kind know theirs.
+        grader: the key of a grader of the project; with a number, `polite@3`, one of its versions.
+        kind: instead of a grader, a kind of grader, such as `judge`, with its `config`.
+        config: the settings of the `kind`.
+        judge: instead of both, an object such as `DirectJudge(…)`; possible only in a source.
+        weight: its weight relative to the others' weights; all weights are equal if no part has one.
+        target_option: it counts 1 if `option` in its details is this option, else 0.
+        score_threshold: it counts 1 if its score is above this threshold, else 0.
+        required: whether the whole scores 0 if this part counts less than 1.
+        range: the lowest and highest possible score, for normalising. Not needed for judges of a kind.
     """
 
     grader: NotRequired[str]
@@ -44,7 +45,7 @@ class PartConfig(TypedDict):
 
 
 class Part(NamedTuple):
-    """A part, as it was read. `bounds` are None where its scores count as they are."""
+    """A parsed part. `bounds` are None if its scores are not normalised."""
 
     name: str
     label: dict[str, str]
@@ -56,10 +57,11 @@ class Part(NamedTuple):
     bounds: tuple[float, float] | None
 
     def counted(self, score: Score) -> float:
-        """What its score counts.
+        """Return the number that the part's score counts.
 
         Raises:
-            ModelError: it says no option where one is wanted, or its score is not between its bounds.
+            ModelError: its details have no option, though `target_option` needs one, or its score is outside its
+                bounds.
         """
         if self.target_option is not None:
             option = (score.details or {}).get("option")
@@ -76,7 +78,7 @@ class Part(NamedTuple):
 
 
 def as_config(parts: Mapping[str, Any] | Sequence[str]) -> dict[str, Any] | list[str]:
-    """Parts, as JSON holds them."""
+    """Convert parts to JSON types."""
     if not isinstance(parts, Mapping):
         return list(parts)
     return {name: _as_json(one) for name, one in parts.items()}
@@ -94,10 +96,10 @@ def _as_json(one: Any) -> Any:
 
 
 def read_parts(parts: object, normalize: bool) -> list[Part]:
-    """Parts from what was written for them.
+    """Parse parts.
 
     Raises:
-        ValueError: they are none; the message says what is wrong.
+        ValueError: they are invalid; the message explains what is wrong.
     """
     if isinstance(parts, Mapping):
         named: dict[Any, Any] = dict(parts)
@@ -185,12 +187,12 @@ def _bounds(given: Mapping[str, Any], where: str) -> tuple[float, float]:
 
 
 def _range_of(kind: str, config: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Of the kinds that are there all but `judge` score from 0 to 1; that one as its criterion says."""
+    """The range of a kind: 0 to 1 for all but `judge`, whose criterion defines it."""
     if kind != "judge":
         return 0.0, 1.0
     criterion = config.get("criterion")
     if isinstance(criterion, Mapping) and "field" in criterion:
-        return None  # each thread has its own
+        return None  # the criterion differs by thread
     scores = read(criterion).scores().values()
     return min(scores), max(scores)
 

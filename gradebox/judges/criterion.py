@@ -1,6 +1,6 @@
-"""What a direct judge decides by: a criterion, its options, and the scores of these.
+"""A direct judge's criterion, with its options and their scores.
 
-Criteria are read from what people write: a `Criterion`, a dict, a plain text, or the name of one that is predefined.
+Criteria are parsed from a `Criterion`, a dict, a plain text, or the name of a predefined criterion.
 """
 
 import re
@@ -11,21 +11,21 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 ContextFields = Mapping[str, str] | Sequence[str] | str | None
-"""The name of a field, several, or the name that each is shown by; None is the conversation before the completion."""
+"""One or more field names, or a mapping of displayed names to fields; None: the conversation before the completion."""
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?")
 _FEWEST = 2
 
 
 class Option(NamedTuple):
-    """What a judge may decide. Without a score, an option that is written as a number scores that number."""
+    """A possible decision of a judge. Without a score, an option named by a number scores that number."""
 
     name: str
     description: str = ""
     score: float | None = None
 
     def worth(self) -> float | None:
-        """Its score; None where it has none."""
+        """Return its score; None if it has none."""
         if self.score is not None:
             return float(self.score)
         number = float(self.name) if _NUMBER.fullmatch(self.name) else None
@@ -33,15 +33,15 @@ class Option(NamedTuple):
 
 
 class Criterion(NamedTuple):
-    """What a text is judged by.
+    """The criterion by which a text is judged.
 
     Attributes:
-        description: what is asked of the text, in words.
-        options: what may be decided, at least two.
-        name: for people and for `details`; may be empty.
-        to_evaluate: the field that is judged: `completion`, `question`, or one of the metadata.
-        context_fields: what the judge is shown beside it.
-        higher_is_better: whether a high score is good. It changes no score.
+        description: the question about the text, in words.
+        options: the possible decisions, at least two.
+        name: for display and for `details`; may be empty.
+        to_evaluate: the field that is judged: `completion`, `question`, or a metadata field.
+        context_fields: the fields that the judge is shown beside it.
+        higher_is_better: whether a high score is good. It does not change any score.
     """
 
     description: str
@@ -52,7 +52,7 @@ class Criterion(NamedTuple):
     higher_is_better: bool = True
 
     def scores(self) -> dict[str, float]:
-        """The score of each option. Raises ValueError where one has none."""
+        """Return the score of each option. Raises ValueError if one has none."""
         worths = {option.name: option.worth() for option in self.options}
         if lacking := [name for name, worth in worths.items() if worth is None]:
             raise ValueError(
@@ -62,12 +62,12 @@ class Criterion(NamedTuple):
         return {name: worth for name, worth in worths.items() if worth is not None}
 
     def as_config(self) -> dict[str, Any]:
-        """It, as JSON holds it."""
+        """Convert the criterion to JSON types."""
         return {**self._asdict(), "options": [option._asdict() for option in self.options]}
 
     @property
     def label(self) -> str:
-        """Its name; the beginning of its description where it has none."""
+        """Its name; the beginning of its description if it has none."""
         return self.name or self.description[:80]
 
 
@@ -82,10 +82,10 @@ def yes_partially_no(description: str, **more: Any) -> Criterion:
 
 
 def read(value: object) -> Criterion:
-    """A criterion from what was written for one.
+    """Parse a criterion.
 
     Raises:
-        ValueError: it is none; the message says what is wrong.
+        ValueError: it is invalid; the message explains what is wrong.
     """
     if isinstance(value, str):
         return _read_text(value)
@@ -97,7 +97,7 @@ def read(value: object) -> Criterion:
 
 
 def _read_text(text: str) -> Criterion:
-    from gradebox.judges import criteria  # here: the predefined ones are made of this module's classes
+    from gradebox.judges import criteria  # imported here: a circular import otherwise
 
     stripped = text.strip()
     if stripped in criteria.DIRECT:
@@ -110,7 +110,7 @@ def _read_text(text: str) -> Criterion:
         except (JSONDecodeError, RecursionError) as error:
             raise ValueError(f"the criterion begins as JSON and is none ({error}): {text!r:.80}") from None
     if stripped and not re.search(r"\s", stripped):
-        # One word is more often a name that is misspelt than a criterion in words.
+        # A single word is more often a misspelt name than a criterion in words.
         near = get_close_matches(stripped.lower(), criteria.DIRECT, 1, 0.8)
         if near or "_" in stripped:
             meant = f": {near[0]!r} is meant?" if near else ""
@@ -141,7 +141,7 @@ def _read_option(value: object) -> Option:
 
 
 def _checked(criterion: Criterion) -> Criterion:
-    """Raises ValueError for what cannot be judged by."""
+    """Raises ValueError if the criterion is invalid."""
     texts = (criterion.name, criterion.description, criterion.to_evaluate)
     if not all(isinstance(text, str) for text in texts) or not criterion.description.strip():
         raise ValueError(f"a criterion says in its description what is asked: write {_FORM}")

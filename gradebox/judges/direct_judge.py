@@ -18,11 +18,11 @@ from gradebox.score import Score
 from gradebox.thread import StringThread
 
 OnBias = Literal["keep", "tie", "error"]
-"""What becomes of a decision that another order of the options turns: it stands; its score is the mean of both options;
-or there is none.
+"""What happens if the reverse order of the options changes the decision: "keep" keeps the first decision, "tie" scores
+the mean of both options, "error" gives no score.
 """
 
-_SAMPLES = 3  # of self_consistency=True
+_SAMPLES = 3  # if self_consistency=True
 _PERSONA: dict[str, Any] = {
     "type": "object",
     "properties": {
@@ -35,7 +35,7 @@ _PERSONA: dict[str, Any] = {
 
 
 class DecidedCase(TypedDict):
-    """A text that was decided: the option, which must be one of the criterion's; perhaps why, and what stood beside."""
+    """A decided text: its option, which must be one of the criterion's; optionally the reasoning and the context."""
 
     output: str
     option: str
@@ -44,7 +44,7 @@ class DecidedCase(TypedDict):
 
 
 class PositionalBias(Exception):
-    """The judge decides otherwise when the options stand in the reverse order, and is told to give no score then."""
+    """The judge decides differently with the options in reverse order, and `on_bias` is "error"."""
 
 
 class _Decision(NamedTuple):
@@ -64,12 +64,13 @@ class _Sample(NamedTuple):
 
 
 class DirectJudge:
-    """Asks a model which option of a criterion holds of a completion: `await judge(thread)`. Make it at module level.
+    """Asks a model which option of a criterion applies to a completion: `await judge(thread)`. Create it at module
+    level.
 
-    `most_asks` is how often it asks for one completion, if no reply has to be asked for again.
+    `most_asks` is the number of asks for one completion, not counting retries of invalid replies.
 
-    The score is the option's, with the model's reasoning as its reason. A reply that names none of the options is asked
-    for again, at most twice; then there is no score.
+    The score is the option's, with the model's reasoning as its reason. If a reply names none of the options, the model
+    is asked again, at most twice; after that there is no score.
     """
 
     def __init__(
@@ -91,29 +92,29 @@ class DirectJudge:
         max_tokens: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """A judge.
+        """Make a judge.
 
         Args:
             criterion: a text (Yes 1.0, No 0.0), the name of a predefined one, a dict or a `Criterion`; or
-                `{"field": "metadata.criterion"}`, where each thread has its own.
+                `{"field": "metadata.criterion"}`, if each thread has its own.
             model: the model's key in the project.
-            steps: 1: reasons and option in one reply; 2: an assessment first, then the choice.
-            to_evaluate: the field that is judged, in place of the criterion's.
-            context_fields: what is shown beside it, in place of the criterion's.
-            check_positional_bias: whether to decide again with the options in the reverse order.
-            on_bias: what becomes of a decision that turns then.
-            self_consistency: how often to ask; True is three times. The score is the mean of all samples.
-            feedback: whether to ask what to change in the text; it stands in `details`.
-            summary: whether to sum up the reasoning; it stands in `details`.
-            persona: whether the model first makes up who is fit to judge.
-            judge_description: who judges, in words, in place of "You judge one text by one criterion."
-            examples: decided cases, which the model is shown.
-            temperature: None for what the model is registered with. So are the two that follow.
-            max_tokens: of a reply.
-            seed: for servers that take one; of the second sample it is one more, and so on.
+            steps: 1: reasoning and option in one reply; 2: an assessment first, then the choice.
+            to_evaluate: the field that is judged, overriding the criterion's.
+            context_fields: the fields shown beside it, overriding the criterion's.
+            check_positional_bias: whether to decide again with the options in reverse order.
+            on_bias: what happens if the second decision differs: "keep", "tie" or "error"; see `OnBias`.
+            self_consistency: number of samples; True for three. The score is the mean of all samples.
+            feedback: whether to ask for changes to the text; the answer is in `details`.
+            summary: whether to ask for a summary of the reasoning; the answer is in `details`.
+            persona: whether the model first invents a suitable person as the judge.
+            judge_description: who judges, in words, instead of "You judge one text by one criterion."
+            examples: decided cases that the model is shown.
+            temperature: sampling temperature; None for the model's default. The same holds for the next two.
+            max_tokens: maximum number of tokens of a reply.
+            seed: random seed, for servers that support it; it is increased by one for each further sample.
 
         Raises:
-            ValueError: a setting is none; the message says which.
+            ValueError: a setting is invalid; the message names it.
         """
         _check_choices(steps, on_bias, persona, judge_description)
         self._model = Model(model)
@@ -141,12 +142,12 @@ class DirectJudge:
             self._check(self._criterion)
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread.
+        """Score a thread.
 
         Raises:
             ModelError: there is no decision.
-            PositionalBias: the order of the options decides, and `on_bias` is "error".
-            ValueError: the thread lacks a field, or its criterion is none.
+            PositionalBias: the decision depends on the order of the options, and `on_bias` is "error".
+            ValueError: the thread lacks a field, or its criterion is invalid.
         """
         criterion = self._criterion_of(thread)
         fields_shown = criterion.context_fields if self._context_fields is None else self._context_fields
@@ -178,7 +179,7 @@ class DirectJudge:
         return criterion
 
     def _check(self, criterion: Criterion) -> None:
-        """Raises ValueError where this criterion cannot be judged by."""
+        """Raises ValueError if the criterion does not fit this judge."""
         scores = criterion.scores()
         fields.check_names(criterion.context_fields)
         fields.check_names(self._to_evaluate or criterion.to_evaluate)
@@ -217,7 +218,7 @@ class DirectJudge:
         return sample._replace(score=(scores[straight.option] + scores[reverse.option]) / 2)
 
     def _won(self, samples: Sequence[_Sample]) -> _Sample:
-        """The first sample of the option that most chose; of several, the one that was chosen first."""
+        """The first sample with the most frequent option; if several options tie, the one that was chosen first."""
         votes = Counter(sample.straight.option for sample in samples)
         most = max(votes.values())
         return next(sample for sample in samples if votes[sample.straight.option] == most)
@@ -240,7 +241,7 @@ class DirectJudge:
     async def _chosen(
         self, messages: list[dict[str, str]], names: list[str], assessment: str | None, number: int
     ) -> _Decision:
-        """What the model chooses, with its reasons where there is no assessment yet."""
+        """The model's choice, with its reasoning if there is no assessment yet."""
         has_reasoning = assessment is None
         if not self._wants_feedback:
             verdict = await self._model.choose(messages, names, has_reasoning, **self._drawn(number))
@@ -257,7 +258,8 @@ class DirectJudge:
         return (await self._model.chat(prompts.summary(reasoning), **self._drawn(0))).text if reasoning else ""
 
     def _drawn(self, number: int) -> dict[str, Any]:
-        """The options of an ask of this sample: replies are kept, and another number draws anew."""
+        """The options of an ask for this sample: replies are stored by sample number, so each number gets a new
+        reply."""
         return {**self._options, "sample": number, "seed": None if self._seed is None else self._seed + number}
 
     def __repr__(self) -> str:
@@ -266,7 +268,7 @@ class DirectJudge:
 
 
 def _read(criterion: str | Mapping[str, Any] | Criterion) -> tuple[str, Criterion | None]:
-    """The field of the criterion, or the criterion."""
+    """Return the field that holds the criterion, or the criterion."""
     if isinstance(criterion, Mapping) and set(criterion) == {"field"}:
         field = criterion["field"]
         if not isinstance(field, str) or not field.strip():
@@ -287,7 +289,7 @@ def _check_choices(steps: int, on_bias: str, persona: bool, judge_description: s
 
 
 def _samples(self_consistency: bool | int) -> int:
-    """How many samples; 0 where nothing is said of votes."""
+    """The number of samples; 0 if votes are not reported."""
     if isinstance(self_consistency, bool):
         return _SAMPLES if self_consistency else 0
     if not isinstance(self_consistency, int) or self_consistency < 0:

@@ -1,4 +1,4 @@
-"""What a direct judge says to models."""
+"""Prompts of a direct judge."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,7 +30,7 @@ a few sentences what the person knows, has done and pays attention to."""
 
 
 class Material:
-    """What is judged, what is shown beside it, and decided cases of the like."""
+    """The judged text, its context, and decided cases, all within fences."""
 
     def __init__(self, text: str, context: Mapping[str, str], examples: Sequence[Mapping[str, Any]]) -> None:
         shown = [text, *context.values()]
@@ -53,17 +53,17 @@ def system(role: str) -> str:
 
 
 def persona_role(name: str, description: str) -> str:
-    """The role of a judge that a model has made up."""
+    """The role of a judge that a model has invented."""
     return f"You are {name}. {description} You judge one text by one criterion."
 
 
 def persona(criterion: Criterion) -> str:
-    """What a persona is asked for with. It holds nothing of a thread: all threads have the same judge."""
+    """The prompt for a persona. It contains nothing of a thread, so that all threads have the same judge."""
     return f"{_PERSONA}\n\n{_criterion(criterion, criterion.options)}"
 
 
 def decision(criterion: Criterion, options: Sequence[Option], material: Material, is_assessed_first: bool) -> str:
-    """The first message: all that there is to decide by."""
+    """The first message, with everything that the decision depends on."""
     parts = [_criterion(criterion, options)]
     for number, example in enumerate(material.examples, 1):
         parts.append(f"# Decided case {number}\n\n{example}")
@@ -75,12 +75,12 @@ def decision(criterion: Criterion, options: Sequence[Option], material: Material
 
 
 def selection(criterion: Criterion, options: Sequence[Option]) -> str:
-    """What follows an assessment."""
+    """The message that follows an assessment."""
     return f"{_SELECT}\n\n{_criterion(criterion, options)}"
 
 
 def with_feedback(prompt: str, names: Sequence[str], has_reasoning: bool) -> str:
-    """A prompt whose reply holds feedback too."""
+    """Extend a prompt so that its reply contains feedback too."""
     why = '"reasoning" (text, why you choose so), ' if has_reasoning else ""
     listed = ", ".join(f'"{name}"' for name in names)
     form = f'Answer with one JSON object and nothing else. Its members: {why}"option", exactly one of: {listed}; '
@@ -88,7 +88,7 @@ def with_feedback(prompt: str, names: Sequence[str], has_reasoning: bool) -> str
 
 
 def summary(assessment: str) -> str:
-    """What a summary is asked for with."""
+    """The prompt for a summary."""
     text = Fence([assessment]).around("assessment", assessment)
     return f"Sum up this assessment of a text in one or two sentences, with what decided it.\n\n{text}"
 

@@ -1,4 +1,4 @@
-"""The documents that a thread holds: what was retrieved to answer it."""
+"""The documents of a thread, which were retrieved to answer it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,16 +6,16 @@ from typing import Any
 from gradebox.judges import fields
 from gradebox.thread import StringThread
 
-_TEXTS = ("content", "text", "page_content")  # of a document that is an object
+_TEXTS = ("content", "text", "page_content")  # keys of the text of a document that is an object
 _RULES = frozenset(("system", "developer"))
 
 
 def documents_of(thread: StringThread, where: str | None) -> list[str]:
-    """The documents in this field of the metadata; where none is named, those of turns of the role `document` and of
-    `metadata.documents`. Empty ones are left out.
+    """Return the documents in this metadata field; without a field, the turns of the role `document` and
+    `metadata.documents`. Empty documents are left out.
 
     Raises:
-        ValueError: there is no such field, or what it holds are no documents.
+        ValueError: there is no such field, or its value is not a list of documents.
     """
     if where is not None:
         return _read(fields.value_of(thread, where), where)
@@ -25,11 +25,11 @@ def documents_of(thread: StringThread, where: str | None) -> list[str]:
 
 
 def context_of(thread: StringThread, where: str | None) -> dict[str, str]:
-    """What a completion can rest on, by the names that it is shown by: the documents; and, unless a field of the
-    metadata is named, the turns before the last question, without the system's.
+    """Return the context that can support a completion, by displayed name: the documents; and, unless a metadata field
+    is given, the turns before the last question, without system turns.
 
     Raises:
-        ValueError: as `documents_of`.
+        ValueError: see `documents_of`.
     """
     found = {f"document {number}": text for number, text in enumerate(documents_of(thread, where), 1)}
     if where is not None:
@@ -41,7 +41,7 @@ def context_of(thread: StringThread, where: str | None) -> dict[str, str]:
 
 
 def check_where(where: str | None) -> None:
-    """Raises ValueError where this names no field of the metadata."""
+    """Raise ValueError if this is not the name of a metadata field."""
     if where is not None and (not isinstance(where, str) or not where.strip()):
         raise ValueError(f'documents= names a field, as "metadata.retrieved", and {where!r:.80} is none')
 

@@ -1,4 +1,4 @@
-"""A grader that a reward server scores."""
+"""A grader whose scores come from a reward server."""
 
 from gradebox.asks.endpoint import Endpoint
 from gradebox.score import Score
@@ -6,17 +6,17 @@ from gradebox.thread import StringThread
 
 
 class ExternalEndpoint:
-    """Asks a reward server of the project: `await external(thread)`. Make it at module level."""
+    """Asks a reward server of the project: `await external(thread)`. Create it at module level."""
 
     def __init__(self, endpoint: str) -> None:
-        """`endpoint` is the endpoint's key in the project. Raises ValueError for what is no key."""
+        """`endpoint` is the endpoint's key in the project. Raises ValueError if it is invalid."""
         self._endpoint = Endpoint(endpoint)
 
     async def __call__(self, thread: StringThread) -> Score:
-        """What the server answers: its reward, with `metadata.reason` as the reason and `metadata` as details.
+        """Score a thread: the server's reward, with `metadata.reason` as the reason and `metadata` as details.
 
         Raises:
-            ModelError: it does not answer, or not with a reward.
+            ModelError: the server does not answer, or not with a reward.
         """
         return await self._endpoint.score(thread)
 

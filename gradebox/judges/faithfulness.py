@@ -1,4 +1,4 @@
-"""A judge of how much of a completion its context bears out."""
+"""A judge of the share of a completion that its context supports."""
 
 from typing import Any
 
@@ -26,10 +26,9 @@ _VERDICT: dict[str, Any] = {
 
 
 class Faithfulness:
-    """Asks a model for the claims of a completion, and which of them its context bears out: `await judge(thread)`.
+    """Asks a model for the claims of a completion, and which of them its context supports: `await judge(thread)`.
 
-    The score is the share of claims that are supported; each stands in `details` with its verdict. Make it at module
-    level.
+    The score is the share of supported claims; each claim is in `details` with its verdict. Create it at module level.
     """
 
     def __init__(
@@ -40,18 +39,18 @@ class Faithfulness:
         max_tokens: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """A judge.
+        """Make a judge.
 
         Args:
             model: the model's key in the project.
-            documents: the field of the metadata that holds the context. None: the turns before the last question
-                without the system's, turns of the role `document`, and `metadata.documents`.
-            temperature: None for what the model is registered with. So are the two that follow.
-            max_tokens: of a reply.
-            seed: for servers that take one.
+            documents: the metadata field that holds the context. None: the turns before the last question without
+                system turns, turns of the role `document`, and `metadata.documents`.
+            temperature: sampling temperature; None for the model's default. The same holds for the next two.
+            max_tokens: maximum number of tokens of a reply.
+            seed: random seed, for servers that support it.
 
         Raises:
-            ValueError: a setting is none; the message says which.
+            ValueError: a setting is invalid; the message names it.
         """
         check_where(documents)
         self._model = Model(model)
@@ -59,12 +58,13 @@ class Faithfulness:
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread.
+        """Score a thread.
 
         Raises:
             NotApplicable: there is no context, or the completion makes no claim.
-            ModelError: there are no claims or no verdicts that fit what was asked, or more than 100 claims.
-            ValueError: the thread does not end with a turn of the assistant, or its documents are none.
+            ModelError: the reply with the claims or the verdicts is missing or invalid, or there are more than 100
+                claims.
+            ValueError: the thread does not end with an assistant turn, or its documents are invalid.
         """
         completion, context = fields.completion_of(thread), context_of(thread, self._documents)
         if not context:
@@ -87,7 +87,7 @@ class Faithfulness:
         return [claim for claim in reply.data["claims"] if claim.strip()]
 
     async def _verdicts(self, claims: list[str], context: dict[str, str]) -> list[dict[str, Any]]:
-        """One verdict for each claim, by its number: a reply with more or fewer is none."""
+        """One verdict for each claim, by its number: a reply with more or fewer verdicts is invalid."""
         numbers = [str(number) for number in range(1, len(claims) + 1)]
         schema = {
             "type": "object",

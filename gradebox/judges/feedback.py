@@ -1,7 +1,7 @@
-"""Feedback on an outcome: what to change in the completion that was scored, or in the judge that scored it.
+"""Feedback on an outcome: proposed changes to the completion that was scored, or to the judge that scored it.
 
-A thread of a batch of feedback has no turns that matter. Its metadata holds the `thread` that was scored, the
-`outcome` of that, and perhaps a `label`; `storage/feedback_lines.py` writes it.
+The turns of a thread in a batch of feedback are not used. Its metadata holds the `thread` that was scored, its
+`outcome`, and optionally a `label`; `storage/feedback_lines.py` writes it.
 """
 
 from collections.abc import Mapping
@@ -16,9 +16,9 @@ from gradebox.score import NotApplicable, Score
 from gradebox.thread import StringThread
 
 Of = Literal["completion", "judge"]
-"""What feedback is on."""
+"""The subject of the feedback."""
 
-MOST_TEXTS = 50  # of feedback that are brought together
+MOST_TEXTS = 50  # texts of feedback in one proposal
 _DETAILS_CHARACTERS = 4000
 _SETTINGS_CHARACTERS = 32_000
 _FEEDBACK: dict[str, Any] = {
@@ -37,9 +37,9 @@ _encode = JSONEncoder(ensure_ascii=False).encode
 
 
 class Feedback:
-    """Asks a model what to change so that an outcome becomes better: `await feedback(thread)`.
+    """Asks a model how to improve what led to an outcome: `await feedback(thread)`.
 
-    The score is that of the outcome, and its reason is the feedback. Make it at module level.
+    The score is that of the outcome, and its reason is the feedback. Create it at module level.
     """
 
     def __init__(
@@ -52,19 +52,20 @@ class Feedback:
         threshold: float | None = None,
         only_wrong: bool = False,
     ) -> None:
-        """Feedback on the outcomes of one grader.
+        """Make feedback on the outcomes of one grader.
 
         Args:
             model: the model's key in the project.
-            settings: what the grader is, as `settings_of` tells it.
-            of: whether the completion is to be changed, or the judge.
-            instructions: what else the model is told.
-            label: where the right score stands in the thread that was scored, as `metadata.gold`; else it comes along.
-            threshold: scores and labels count as 1 from there on, else as 0; None: as they are.
-            only_wrong: whether nothing is said of a score that its label bears out.
+            settings: a description of the grader, as returned by `settings_of`.
+            of: whether to change the completion or the judge.
+            instructions: further instructions for the model.
+            label: the field of the scored thread that holds the right score, such as `metadata.gold`; None: the label
+                is in the metadata of the feedback thread.
+            threshold: scores and labels count as 1 from the threshold on, else as 0; None: as they are.
+            only_wrong: whether to skip outcomes whose score agrees with the label.
 
         Raises:
-            ValueError: a setting is none; the message says which.
+            ValueError: a setting is invalid; the message names it.
         """
         if of not in get_args(Of):
             raise ValueError(f"of= is one of {', '.join(map(repr, get_args(Of)))}, and not {of!r:.80}")
@@ -77,13 +78,13 @@ class Feedback:
         self._only_wrong = only_wrong
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The feedback on one outcome.
+        """Return the feedback on one outcome.
 
         Raises:
-            NotApplicable: there is nothing to say: the model finds nothing to change, the thread has no completion, or
-                there is no label, or it bears the score out.
+            NotApplicable: there is no feedback: the model finds nothing to change, the thread has no completion, the
+                label is missing, or the label agrees with the score.
             ModelError: there is no reply.
-            ValueError: the thread is too long to be looked at once more.
+            ValueError: the thread and its outcome together exceed the length of a line.
         """
         outcome = thread.metadata["outcome"]
         told = {"index": outcome["index"], "grader": outcome["grader"], "of": self._of}
@@ -125,10 +126,10 @@ class Feedback:
 
 
 class Proposal:
-    """Asks a model for one new text of a judge that takes up several of feedback: `await proposal(thread)`.
+    """Asks a model for one new text for a judge, based on several texts of feedback: `await proposal(thread)`.
 
-    They stand in the thread's metadata as `feedback`, beside the judge's `settings` and perhaps `instructions`. The
-    proposal is in `details`. Make it at module level.
+    The thread's metadata holds these texts as `feedback`, the judge's `settings` and optionally `instructions`. The
+    proposal is in `details`. Create it at module level.
     """
 
     def __init__(self, model: str) -> None:
@@ -136,7 +137,7 @@ class Proposal:
         self._model = Model(model)
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The proposal. Raises ModelError where there is no reply that holds one."""
+        """Return the proposal. Raises ModelError if no reply holds one."""
         given = thread.metadata
         prompt = prompts.proposal(given["settings"], given["feedback"][:MOST_TEXTS], given.get("instructions"))
         reply = await self._model.chat(prompts.messages(prompt), _PROPOSAL, temperature=0.0)
@@ -144,24 +145,24 @@ class Proposal:
 
 
 def differs(score: float, label: float, threshold: float | None) -> bool:
-    """Whether a score is another decision than its label."""
+    """Return whether a score and its label are different decisions."""
     return score != label if threshold is None else (score >= threshold) != (label >= threshold)
 
 
 def settings_of(label: str, kind: str, description: str, config: Mapping[str, Any] | None, source: str) -> str:
-    """What a grader is, for a model to read: its settings, or its source where it has none."""
+    """Describe a grader for a model: its settings, or its source if it has none."""
     what = _encode(config) if config is not None else source
     parts = [f"{label} ({kind.replace('_', ' ')})", description, what]
     return cut("\n\n".join(part for part in parts if part), _SETTINGS_CHARACTERS)
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or its beginning and how much is left out."""
+    """Return the text; if it is too long, its beginning and the number of omitted characters."""
     return text if len(text) <= most else f"{text[:most]}… ({len(text) - most:,} more characters)"
 
 
 def _number(value: float) -> str:
-    """All of its digits: a score and a label that differ must not read the same."""
+    """The number with all of its digits, so that different scores and labels do not look equal."""
     return repr(float(value)).removesuffix(".0")
 
 

@@ -1,4 +1,4 @@
-"""What is said to models that give feedback."""
+"""Prompts for models that give feedback."""
 
 from collections.abc import Mapping, Sequence
 
@@ -30,12 +30,12 @@ _EMPTY = "it is empty where nothing is to be changed"
 
 
 def messages(prompt: str) -> list[dict[str, str]]:
-    """An ask."""
+    """The messages of an ask."""
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": prompt}]
 
 
 def feedback(of_judge: bool, shown: Mapping[str, str], said: Sequence[str], instructions: str | None) -> str:
-    """Asks for feedback. `shown` is material by its names, `said` are sentences of ours."""
+    """Prompt for feedback. `shown` is fenced material by name, `said` are trusted sentences of gradebox."""
     parts = [_OF_JUDGE if of_judge else _OF_COMPLETION, _fenced(shown), " ".join(said)]
     if instructions is not None:
         parts.append(f"# What the one who asks says\n\n{instructions}")
@@ -43,7 +43,7 @@ def feedback(of_judge: bool, shown: Mapping[str, str], said: Sequence[str], inst
 
 
 def proposal(settings: str, feedback: Sequence[str], instructions: str | None) -> str:
-    """Asks for one text that takes up several of feedback."""
+    """Prompt for one text based on several texts of feedback."""
     shown = {"judge": settings} | {f"change {number}": text for number, text in enumerate(feedback, 1)}
     parts = [_TOGETHER, _fenced(shown)]
     if instructions is not None:

@@ -1,7 +1,7 @@
-"""Marks around what is judged, which no text between them can hold.
+"""Marks around judged text that cannot occur in the text.
 
-They show a model where foreign text begins and ends, so that a completion cannot feign its own end, a criterion or a
-context. They do not keep a model from following what stands between them.
+They show a model where foreign text begins and ends, so that a completion cannot fake its own end, a criterion or a
+context. They do not prevent a model from following instructions in that text.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,8 @@ _DIGITS = 16
 
 
 class Fence:
-    """Marks for the texts of one prompt. The same texts always get the same: a judge asks again word for word."""
+    """Marks for the texts of one prompt. They are deterministic, so that a judge repeats an ask with identical
+    words."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         held = [text.encode("utf-8", "surrogatepass") for text in texts]
@@ -24,5 +25,5 @@ class Fence:
         self.mark = mark.hexdigest()[:_DIGITS]
 
     def around(self, name: str, text: str) -> str:
-        """A text between its marks."""
+        """Put a text between its marks."""
         return f"[begin {name} {self.mark}]\n{text}\n[end {name} {self.mark}]"

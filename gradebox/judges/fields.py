@@ -1,8 +1,8 @@
-"""What of a thread a judge is shown, by the names of fields.
+"""The fields of a thread that a judge is shown, by name.
 
-`completion` (or `response`) is the last turn, `question` the last turn of the user, `conversation` all turns before the
-completion. Any other name is one of the metadata, with or without `metadata.` before it, and may have dots; a space may
-stand for an underscore.
+`completion` (or `response`) is the last turn, `question` the last user turn, `conversation` all turns before the
+completion. Any other name is a metadata field, with or without the prefix `metadata.`, and may be a dotted path; a
+space may replace an underscore.
 """
 
 from collections.abc import Mapping
@@ -20,12 +20,12 @@ _MISSING = object()
 
 
 def listed(turns: list[tuple[str, str]]) -> str:
-    """Turns as a judge reads them."""
+    """Format turns for a judge."""
     return "\n\n".join(f"[{role}]\n{content}" for role, content in turns)
 
 
 def completion_of(thread: StringThread) -> str:
-    """The completion. Raises ValueError where there is none."""
+    """Return the completion. Raises ValueError if there is none."""
     completion = thread.completion()
     if completion is None:
         raise ValueError("the thread does not end with a turn of the assistant, so there is nothing to judge")
@@ -33,12 +33,12 @@ def completion_of(thread: StringThread) -> str:
 
 
 def question_of(thread: StringThread) -> str | None:
-    """The last turn of the user before the completion, if there is one."""
+    """Return the last user turn before the completion; None if there is none."""
     return next((content for role, content in reversed(thread.messages()) if role == "user"), None)
 
 
 def value_of(thread: StringThread, field: str) -> Any:
-    """What a field holds.
+    """Return the value of a field.
 
     Raises:
         ValueError: the thread has no such field, or it is null.
@@ -55,13 +55,13 @@ def value_of(thread: StringThread, field: str) -> Any:
 
 
 def text_of(thread: StringThread, field: str) -> str:
-    """As `value_of`, as text: what is none stands as JSON."""
+    """Like `value_of`, as text: a value that is not a string is returned as JSON."""
     value = value_of(thread, field)
     return value if isinstance(value, str) else _encode(value)
 
 
 def context_of(thread: StringThread, fields: ContextFields) -> dict[str, str]:
-    """What a judge is shown beside the text that it judges, by the names that it is shown by.
+    """Return the fields shown beside the judged text, by displayed name.
 
     Raises:
         ValueError: the thread lacks one of the fields.
@@ -76,7 +76,7 @@ def context_of(thread: StringThread, fields: ContextFields) -> dict[str, str]:
 
 
 def check_names(fields: ContextFields) -> None:
-    """Raises ValueError where these are no names of fields."""
+    """Raise ValueError if these are not names of fields."""
     if fields is None:
         return
     if isinstance(fields, Mapping):

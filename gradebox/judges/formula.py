@@ -1,6 +1,7 @@
-"""Arithmetic on scores by name, and nothing else: `0.7 * helpful + 0.3 * min(polite, brief)`.
+"""Arithmetic on named scores, and nothing else: `0.7 * helpful + 0.3 * min(polite, brief)`.
 
-A formula is parsed and walked, and never run as Python. Its size is bounded, and it counts with floats alone.
+A formula is parsed and evaluated by walking its tree; it never runs as Python. Its size is bounded, and it computes
+only with floats.
 """
 
 import ast
@@ -12,37 +13,37 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 CHARACTERS = 1_000
-# No quotes, brackets, colons, comparisons: what Python's parser is given can be little else than arithmetic.
+# No quotes, brackets, colons or comparisons: the input of Python's parser can be little more than arithmetic.
 _ALPHABET = re.compile(r"[A-Za-z0-9_.,+\-*/^() \t\r\n]*")
 _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Pow: math.pow,  # of floats: it overflows at once
+    ast.Pow: math.pow,  # floats only, so a large power overflows immediately
 }
 _UNARY: dict[type[ast.unaryop], Callable[[float], float]] = {ast.UAdd: operator.pos, ast.USub: operator.neg}
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "abs": abs, "ceil": math.ceil, "exp": math.exp, "floor": math.floor, "log": math.log, "max": max, "min": min,
     "sqrt": math.sqrt,
 }  # fmt: skip
-_PARSING = allocate_lock()  # in several threads at once, CPython 3.11 loses count of how deep it is
+_PARSING = allocate_lock()  # CPython 3.11 miscounts the recursion depth if several threads parse at once
 _KNOWN = (ast.BinOp, ast.UnaryOp, ast.Call, ast.Name, ast.Constant, ast.expr_context)
 
 
 class FormulaError(ValueError):
-    """The text is no formula of these names. The message says why."""
+    """The text is not a formula of these names. The message explains why."""
 
 
 class Undefined(Exception):
-    """The formula has no value for these scores. The message says why."""
+    """The formula has no value for these scores. The message explains why."""
 
 
 class Formula:
-    """A formula that names nothing but these scores and the eight functions."""
+    """A formula that uses only these scores, numbers and the eight functions."""
 
     def __init__(self, text: str, names: Collection[str]) -> None:
-        """Raises FormulaError where it is none."""
+        """Raises FormulaError if the text is not a formula."""
         if len(text) > CHARACTERS:
             raise FormulaError(f"the formula is longer than {CHARACTERS} characters: compute less in it")
         if not _ALPHABET.fullmatch(text):
@@ -50,13 +51,13 @@ class Formula:
                 f"the formula holds a character that it may not: it is made of {_listed(names)}, numbers, "
                 "+ - * / ^ ( ) , and the functions " + ", ".join(FUNCTIONS)
             )
-        # A power binds closer than a product, which Python's own ^ does not.
+        # `^` becomes `**`, which binds closer than a product; Python's own `^` does not.
         self._root = _parsed(" ".join(text.replace("^", "**").split()))
         for node in ast.walk(self._root):
             _check(node, names)
 
     def value(self, scores: Mapping[str, float]) -> float:
-        """What the formula comes to. Raises Undefined where that is no finite number."""
+        """Evaluate the formula. Raises Undefined if the result is not a finite number."""
         try:
             value = float(_value(self._root, scores))
         except (ArithmeticError, ValueError, TypeError, RecursionError) as error:
@@ -104,7 +105,7 @@ def _value(node: ast.expr, scores: Mapping[str, float]) -> float:
     if isinstance(node, ast.UnaryOp):
         return _UNARY[type(node.op)](_value(node.operand, scores))
     if isinstance(node, ast.Constant):
-        return float(node.value)  # type: ignore[arg-type]  # `_check` has let through numbers alone
+        return float(node.value)  # type: ignore[arg-type]  # `_check` accepts only numbers
     if isinstance(node, ast.Name) and node.id in scores:
         return scores[node.id]
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

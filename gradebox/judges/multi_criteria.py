@@ -1,4 +1,4 @@
-"""A judge by several criteria, each of which has a weight."""
+"""A judge with several weighted criteria."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -19,15 +19,15 @@ _DIGITS = 9
 
 
 class CriterionItem(NamedTuple):
-    """A criterion, and how much it counts.
+    """A criterion, and the way it counts.
 
     Attributes:
         criterion: a `Criterion`, its dict, the name of a predefined one, or a text (Yes 1.0, No 0.0).
-        weight: from 0 to 1; those of all items come to 1. Where no item has one, all are equal.
+        weight: from 0 to 1; the weights of all items sum to 1. If no item has one, all are equal.
         target_option: the item scores 1 if this option is chosen, else 0.
-        score_threshold: the item scores 1 if the option's score is above it, else 0: its normalised score, where scores
-            are normalised.
-        required: whether the whole scores 0 where this item does not reach its weight.
+        score_threshold: the item scores 1 if the option's score is above it, else 0. It applies to the normalised score
+            if scores are normalised.
+        required: whether the whole scores 0 if this item does not reach its full weight.
     """
 
     criterion: str | Mapping[str, Any] | Criterion
@@ -37,7 +37,7 @@ class CriterionItem(NamedTuple):
     required: bool = False
 
     def as_config(self) -> dict[str, Any]:
-        """It, as JSON holds it."""
+        """Convert the item to JSON types."""
         criterion = self.criterion.as_config() if isinstance(self.criterion, Criterion) else self.criterion
         return {**self._asdict(), "criterion": criterion}
 
@@ -60,9 +60,9 @@ class _Item(NamedTuple):
 
 
 class MultiCriteria:
-    """The sum of what several criteria score, by their weights: `await judge(thread)`. Make it at module level.
+    """The weighted sum of the scores of several criteria: `await judge(thread)`. Create it at module level.
 
-    Each criterion is judged as `DirectJudge` does. Where one has no score, the whole has none.
+    Each criterion is judged by a `DirectJudge`. If one has no score, the whole has none.
     """
 
     def __init__(
@@ -72,17 +72,17 @@ class MultiCriteria:
         normalize_scores: bool = True,
         **settings: Any,
     ) -> None:
-        """A judge.
+        """Make a judge.
 
         Args:
-            criteria: what is judged by: `CriterionItem`s, their dicts, or criteria alone, which then count the same.
+            criteria: `CriterionItem`s, their dicts, or plain criteria, which then have equal weights.
             model: the model's key in the project.
-            normalize_scores: whether an option's score counts by where it lies between the criterion's lowest (0) and
-                highest (1).
-            settings: of each `DirectJudge`, such as `self_consistency` or `check_positional_bias`.
+            normalize_scores: whether an option's score is rescaled so that the criterion's lowest score is 0 and its
+                highest is 1.
+            settings: settings of each `DirectJudge`, such as `self_consistency` or `check_positional_bias`.
 
         Raises:
-            ValueError: a setting is none; the message says which.
+            ValueError: a setting is invalid; the message names it.
         """
         if not isinstance(normalize_scores, bool):
             raise ValueError(f"normalize_scores= is true or false, and not {normalize_scores!r:.80}")
@@ -93,11 +93,11 @@ class MultiCriteria:
             raise ValueError(f"these criteria ask {asks} times for one completion, and may {MOST_ASKS}: judge by fewer")
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread, with all that was decided in `details`.
+        """Score a thread, with all decisions in `details`.
 
         Raises:
-            ModelError: a criterion has no score; `details` has the others.
-            ValueError: the thread has nothing that could be judged.
+            ModelError: a criterion has no score; `details` holds the others.
+            ValueError: the thread has nothing to judge.
         """
         results = await together([partial(_judged, item.judge, thread) for item in self._items])
         judged = dict(zip([item.name for item in self._items], results, strict=True))
@@ -143,7 +143,7 @@ async def _judged(judge: DirectJudge, thread: StringThread) -> Score | ModelErro
 
 
 def _failure(failures: Mapping[str, ModelError | PositionalBias], details: dict[str, Any]) -> ModelError:
-    """Another try helps only where it may help every criterion that failed."""
+    """The error of the whole. It is retryable only if every criterion's error is."""
     said = "; ".join(f"{name}: {error}" for name, error in failures.items())
     message = f"{len(failures)} of the criteria have no score, so the whole has none: {said}"
     asks = [error for error in failures.values() if isinstance(error, ModelError)]
@@ -154,7 +154,7 @@ def _failure(failures: Mapping[str, ModelError | PositionalBias], details: dict[
 
 
 def _details(details: dict[str, Any]) -> dict[str, Any]:
-    """Without the criteria's own details but the option, where these do not fit in."""
+    """Bound the details; if they do not fit, reduce each criterion's details to the option."""
     try:
         return bounded(details)
     except ValueError:
@@ -181,7 +181,7 @@ def _items(criteria: object, model: str, normalizes: bool, settings: Mapping[str
 
 
 def _aimed(criterion: Criterion, target: str | None) -> Criterion:
-    """With a target option, options need no scores."""
+    """Gives options without a score 1 for the target and 0 otherwise: with a target option they need none."""
     if target is None:
         return criterion
     options = [
@@ -224,7 +224,7 @@ def _weights(weights: list[float | None]) -> list[float]:
 def _checked(
     item: CriterionItem, criterion: Criterion, name: str, weight: float, judge: DirectJudge, normalizes: bool
 ) -> _Item:
-    """Raises ValueError for what would always score the same, or nothing."""
+    """Raises ValueError for an item that is invalid, or that would score the same for every thread."""
     scores, target, threshold = criterion.scores(), item.target_option, item.score_threshold
     lowest, highest = min(scores.values()), max(scores.values())
     if not isinstance(item.required, bool):

@@ -1,4 +1,4 @@
-"""A judge that compares responses to one prompt with each other."""
+"""A judge that compares responses to one prompt."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -18,21 +18,21 @@ from gradebox.score import DETAILS_BYTES, GROUP_BYTES, Score
 from gradebox.thread import StringThread
 
 Contests = Literal["all_pairs", "at_once"]
-"""Two responses at a time, each pair once; or one contest of all, which one of them wins."""
+"""All pairs of responses, each pair once; or one contest of all responses with one winner."""
 
 _TIE = "tie"
 _FEWEST = 2
-_MOST_AT_ONCE = 128  # the details of each name all others
-_DETAILS_SHARE = 3 / 4  # of what a group may say
+_MOST_AT_ONCE = 128  # the details of each response name all others
+_DETAILS_SHARE = 3 / 4  # of GROUP_BYTES
 
 
 class _Contest(NamedTuple):
-    """The places of who took part, and who won; None for a tie."""
+    """The positions of the members and of the winner; None for a tie."""
 
     members: tuple[int, ...]
     winner: int | None
     reason: str | None
-    is_biased: bool | None  # None where one order was asked alone
+    is_biased: bool | None  # None if only one order was asked
 
 
 class _Lost(NamedTuple):
@@ -43,10 +43,10 @@ class _Lost(NamedTuple):
 
 
 class PairwiseJudge:
-    """Asks a model which of several responses is better: `await judge(threads)`. Make it at module level.
+    """Asks a model which of several responses is better: `await judge(threads)`. Create it at module level.
 
-    The score of a response is its win rate: the contests that it won, a tie counting half, divided by those that it
-    took part in.
+    The score of a response is its win rate: the number of contests that it won, with a tie counting half, divided by
+    the number of contests that it took part in.
     """
 
     def __init__(
@@ -63,25 +63,25 @@ class PairwiseJudge:
         max_tokens: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """A judge.
+        """Make a judge.
 
         Args:
-            criterion: what a better response is better by: a text, the name of a predefined one, `{"description",
-                "name"?, "to_evaluate"?, "context_fields"?}` or a `Criterion`. Its options do not matter.
+            criterion: what makes a response better: a text, the name of a predefined criterion, `{"description",
+                "name"?, "to_evaluate"?, "context_fields"?}` or a `Criterion`. Its options are ignored.
             model: the model's key in the project.
-            contests: "all_pairs", each two responses once; or "at_once", one contest of all.
-            allow_ties: whether the model may decide for none.
-            check_positional_bias: whether each contest is held again with the responses in the reverse order.
-            on_bias: what becomes of a contest that turns then: the decision of the first order stands ("keep"), it is
-                a tie, or it has no result ("error").
-            to_evaluate: the field that is judged, in place of the criterion's.
-            context_fields: what is shown beside it, of the first thread, in place of the criterion's.
-            temperature: None for what the model is registered with. So are the two that follow.
-            max_tokens: of a reply.
-            seed: for servers that take one.
+            contests: "all_pairs", each pair of responses once; or "at_once", one contest of all responses.
+            allow_ties: whether the model may choose a tie.
+            check_positional_bias: whether each contest is repeated with the responses in reverse order.
+            on_bias: what happens if the repetition has another winner: the first decision is kept ("keep"), it is a tie
+                ("tie"), or the contest has no result ("error").
+            to_evaluate: the field that is judged, overriding the criterion's.
+            context_fields: the fields of the first thread shown beside it, overriding the criterion's.
+            temperature: sampling temperature; None for the model's default. The same holds for the next two.
+            max_tokens: maximum number of tokens of a reply.
+            seed: random seed, for servers that support it.
 
         Raises:
-            ValueError: a setting is none; the message says which.
+            ValueError: a setting is invalid; the message names it.
         """
         _check_choices(contests, on_bias, allow_ties, check_positional_bias)
         self._model = Model(model)
@@ -97,11 +97,11 @@ class PairwiseJudge:
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     async def __call__(self, threads: list[StringThread]) -> list[Score | Exception]:
-        """The score of each response; in place of a score, the error of a contest that a response took part in and that
-        has no result.
+        """Score each response. A response that took part in a contest without a result gets that contest's error
+        instead.
 
         Raises:
-            ValueError: there are fewer than two responses, too many to ask about, or one lacks a field.
+            ValueError: there are fewer than two responses, more than can be asked about, or one lacks a field.
         """
         places = range(len(threads))
         if len(places) < _FEWEST:
@@ -138,7 +138,7 @@ class PairwiseJudge:
     async def _decided(
         self, order: Sequence[int], texts: Sequence[str], context: Mapping[str, str]
     ) -> tuple[int | None, str | None]:
-        """The place of who wins, and why. The model knows responses by where they stand alone."""
+        """The winner's position, and the reasoning. The model sees a response only under its number in this order."""
         names = [f"response {number}" for number in range(1, len(order) + 1)]
         shown = dict(zip(names, [texts[place] for place in order], strict=True))
         options = [*names, _TIE] if self._allows_ties else names
@@ -166,7 +166,7 @@ class PairwiseJudge:
             "response": place + 1,
             "contests": [_told(place, contest) for contest in own],
             "win_rate": rate,
-            # With a contest that has no result, nobody knows who stands before whom.
+            # If a contest has no result, the ranking is unknown.
             "ranking": 1 + sum(other > rate for other in rates.values()) if is_ranked else None,
         }
         won = sum(contest.winner == place for contest in own)
@@ -183,7 +183,7 @@ def _win_rate(place: int, own: Sequence[_Contest]) -> float:
 
 
 def _told(place: int, contest: _Contest) -> dict[str, Any]:
-    """A contest as one response has it; `won` is None for a tie."""
+    """A contest from the view of one response; `won` is None for a tie."""
     told: dict[str, Any] = {
         "against": [other + 1 for other in contest.members if other != place],
         "won": None if contest.winner is None else contest.winner == place,
@@ -202,7 +202,7 @@ def _check_choices(contests: str, on_bias: str, *flags: bool) -> None:
 
 
 def _read(criterion: object) -> Criterion:
-    """A criterion, which needs no options here."""
+    """Parse a criterion; here it needs no options."""
     from gradebox.judges.criteria import DIRECT, PAIRWISE
 
     if isinstance(criterion, str):

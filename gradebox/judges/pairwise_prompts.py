@@ -1,4 +1,4 @@
-"""What a pairwise judge says to models."""
+"""Prompts of a pairwise judge."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ _TIE = 'Choose "tie" only where none does better than the others.'
 def messages(
     criterion: Criterion, responses: Mapping[str, str], context: Mapping[str, str], allows_ties: bool
 ) -> list[dict[str, str]]:
-    """A contest of responses, by the names that they are shown by."""
+    """The messages for a contest of responses, by displayed name."""
     fence = Fence([*responses.values(), *context.values()])
     name = f"{criterion.name}: " if criterion.name else ""
     parts = [f"# Criterion\n\n{name}{criterion.description}"]

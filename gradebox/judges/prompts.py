@@ -1,4 +1,4 @@
-"""The prompts of a binary judge, where it is given none of its own."""
+"""The default prompts of a binary judge."""
 
 SYSTEM = """\
 You decide whether an answer of an assistant meets a criterion. Be exact: what the criterion does not ask for does not \

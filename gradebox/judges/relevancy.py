@@ -1,4 +1,4 @@
-"""Judges of how much of what was retrieved, and of what was answered, helps with a question."""
+"""Judges of the share of retrieved documents, or of an answer's statements, that help with a question."""
 
 from functools import partial
 from typing import Any
@@ -38,9 +38,10 @@ _STATEMENTS: dict[str, Any] = {
 
 
 class ContextRelevancy:
-    """Asks a model of each document whether it helps with the question: `await judge(thread)`. Make it at module level.
+    """Asks a model for each document whether it helps with the question: `await judge(thread)`. Create it at module
+    level.
 
-    The score is the share of documents that do; each stands in `details` with its verdict.
+    The score is the share of helpful documents; each document is in `details` with its verdict.
     """
 
     def __init__(
@@ -51,18 +52,18 @@ class ContextRelevancy:
         max_tokens: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """A judge.
+        """Make a judge.
 
         Args:
             model: the model's key in the project.
-            documents: the field of the metadata that holds them. None: turns of the role `document`, and
+            documents: the metadata field that holds the documents. None: turns of the role `document`, and
                 `metadata.documents`.
-            temperature: None for what the model is registered with. So are the two that follow.
-            max_tokens: of a reply.
-            seed: for servers that take one.
+            temperature: sampling temperature; None for the model's default. The same holds for the next two.
+            max_tokens: maximum number of tokens of a reply.
+            seed: random seed, for servers that support it.
 
         Raises:
-            ValueError: a setting is none; the message says which.
+            ValueError: a setting is invalid; the message names it.
         """
         check_where(documents)
         self._model = Model(model)
@@ -70,12 +71,12 @@ class ContextRelevancy:
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread.
+        """Score a thread.
 
         Raises:
             NotApplicable: the thread has no documents.
             ModelError: there is no verdict on one of them.
-            ValueError: nobody asks in the thread, its documents are none, or they are more than 64.
+            ValueError: the thread has no user turn, its documents are invalid, or there are more than 64.
         """
         documents = documents_of(thread, self._documents)
         if not documents:
@@ -101,7 +102,8 @@ class ContextRelevancy:
 class AnswerRelevancy:
     """Asks a model for the statements of a completion, and which help with the question: `await judge(thread)`.
 
-    The score is the share of statements that do; each stands in `details` with its verdict. Make it at module level.
+    The score is the share of helpful statements; each statement is in `details` with its verdict. Create it at module
+    level.
     """
 
     def __init__(
@@ -111,26 +113,26 @@ class AnswerRelevancy:
         max_tokens: int | None = None,
         seed: int | None = None,
     ) -> None:
-        """A judge.
+        """Make a judge.
 
         Args:
             model: the model's key in the project.
-            temperature: None for what the model is registered with. So are the two that follow.
-            max_tokens: of a reply.
-            seed: for servers that take one.
+            temperature: sampling temperature; None for the model's default. The same holds for the next two.
+            max_tokens: maximum number of tokens of a reply.
+            seed: random seed, for servers that support it.
 
         Raises:
-            ValueError: a setting is none; the message says which.
+            ValueError: a setting is invalid; the message names it.
         """
         self._model = Model(model)
         self._options: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "seed": seed}
 
     async def __call__(self, thread: StringThread) -> Score:
-        """The score of a thread.
+        """Score a thread.
 
         Raises:
-            ModelError: the model finds no statement, more than 100, or does not answer as it was asked.
-            ValueError: nobody asks in the thread, or the completion is missing or empty.
+            ModelError: the model finds no statement, finds more than 100, or gives no valid reply.
+            ValueError: the thread has no user turn, or the completion is missing or empty.
         """
         completion, question = fields.completion_of(thread), _question(thread)
         if not completion.strip():

@@ -1,6 +1,6 @@
-"""The source of a grader of a kind: a few lines that make one, for people to read, copy and edit.
+"""The source of a grader of a kind: a few lines that create it, for users to read, copy and edit.
 
-It is written without making one: what a class refuses, it refuses when the source is proved.
+The source is generated without creating the grader: settings that the class rejects fail when the source is validated.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ _NUMBER = (int, float)
 
 
 class _Setting(NamedTuple):
-    """A setting: of which types it is, in words and as types, and whether it must be there. Where None is a value of
-    its own, `is_nullable` says so; else it stands for the default.
+    """A setting: its types, in words and as types, and whether it is required. None stands for the default, unless
+    `is_nullable` is true.
     """
 
     said: str
@@ -27,8 +27,8 @@ class _Kind(NamedTuple):
     made: str  # the class
     name: str  # of the object, in the source
     settings: dict[str, _Setting]
-    room: str = "gradebox.judges"  # from where it is imported
-    is_of_groups: bool = False  # whether it grades threads that belong together
+    room: str = "gradebox.judges"  # the module that it is imported from
+    is_of_groups: bool = False  # whether it grades groups of threads
 
 
 _TEXT = "a text"
@@ -126,7 +126,7 @@ KINDS = tuple(_KINDS)
 
 
 class SettingForm(NamedTuple):
-    """How a setting is asked for in a form: `text`, `number`, `flag`, `json`; or `mixed`, a text or JSON."""
+    """The input field of a setting in a form: `text`, `number`, `flag`, `json`; or `mixed`, a text or JSON."""
 
     name: str
     said: str
@@ -135,7 +135,7 @@ class SettingForm(NamedTuple):
 
 
 def settings_of(kind: str) -> list[SettingForm]:
-    """All settings of a kind, those first that must be there."""
+    """Return all settings of a kind, required ones first."""
     found = [
         SettingForm(name, one.said, _form(one.types), one.is_needed) for name, one in _KINDS[kind].settings.items()
     ]
@@ -153,16 +153,16 @@ def _form(types: tuple[type, ...]) -> str:
 
 
 def class_of(kind: str) -> tuple[str, str]:
-    """The module and the name of the class that such graders are of."""
+    """Return the module and the name of the class of a kind."""
     return _KINDS[kind].room, _KINDS[kind].made
 
 
 def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a grader of this kind, without those that stand for a default. The model may be named
-    `judge_model`, as in the client's calls.
+    """Validate the settings of a grader of this kind, and drop those that stand for a default. The model may be named
+    `judge_model`, as in the client's methods.
 
     Raises:
-        ValueError: there is no such kind, or the settings are not its own; the message says what is wrong.
+        ValueError: there is no such kind, or a setting is invalid; the message explains what is wrong.
     """
     if kind not in _KINDS:
         raise ValueError(f"there is no kind {kind!r:.80}: there are {', '.join(KINDS)}")
@@ -180,17 +180,17 @@ def settled(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
         if setting.is_needed and not found.get(name):
             raise ValueError(f"config.{name} is missing: it is {setting.said}")
         value = found.get(name)
-        is_flag = isinstance(value, bool) and bool not in setting.types  # to Python, it is an integer
+        is_flag = isinstance(value, bool) and bool not in setting.types  # in Python a bool is an int too
         if value is not None and (is_flag or not isinstance(value, setting.types)):
             raise ValueError(f"config.{name} is {setting.said}, and this is {value!r:.80}")
     return found
 
 
 def source_of(kind: str, config: Mapping[str, Any]) -> str:
-    """The source of a grader of this kind.
+    """Generate the source of a grader of this kind.
 
     Raises:
-        ValueError: as `settled`, or a value is nested more than 20 levels deep.
+        ValueError: see `settled`; or a value is nested more than 20 levels deep.
     """
     found, made = settled(kind, config), _KINDS[kind]
     settings = "".join(f"{_INDENT}{name}={_literal(value, 1)},\n" for name, value in found.items())
@@ -213,7 +213,7 @@ def source_of(kind: str, config: Mapping[str, Any]) -> str:
 
 
 def _literal(value: object, depth: int) -> str:
-    """A value of JSON as Python: in one line where it is short."""
+    """A JSON value as a Python literal, on one line if it is short."""
     if depth > _DEEPEST:
         raise ValueError(f"config is nested more than {_DEEPEST} levels deep")
     if isinstance(value, str):
@@ -233,7 +233,7 @@ def _literal(value: object, depth: int) -> str:
 
 
 def _text(text: str) -> str:
-    """Several lines stand as such, unless something in them would read as something else."""
+    """A string literal. Several lines stay several lines, unless a character needs escaping."""
     lines = text.split("\n")
     if '"' in text or "\\" in text or not all(map(str.isprintable, lines)):
         return repr(text)

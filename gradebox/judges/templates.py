@@ -1,8 +1,8 @@
-"""Templates of prompts, in Handlebars.
+"""Prompt templates in Handlebars.
 
-Beside what the engine does, lists have a `length`. A prompt is no HTML: `{{name}}` puts a value in as it is, as
-`{{{name}}}` does. A value that is printed and not there is an error: a prompt that lacks the completion would be judged
-all the same.
+In addition to the engine's features, lists have a `length`. A prompt is not HTML, so `{{name}}` inserts a value without
+escaping, like `{{{name}}}`. Printing a missing value is an error: otherwise a prompt without the completion would be
+judged.
 """
 
 from collections.abc import Iterator, Mapping
@@ -12,15 +12,15 @@ from dotpromptz_handlebars import Handlebars, StrictModeError
 
 TEMPLATE_CHARACTERS = 65_536
 RENDERED_CHARACTERS = 1 << 20
-_NESTED = 32  # blocks in blocks
+_NESTED = 32  # maximum depth of nested blocks
 
 
 class TemplateError(ValueError):
-    """A template that is none, or that cannot be filled in with these values."""
+    """The template is invalid, or cannot be rendered with these values."""
 
 
 class _List(list[Any]):
-    """A list that answers `length`. To the engine it is a mapping that has this member, and a sequence."""
+    """A list with a `length`. The engine sees it as a mapping with this member, and as a sequence."""
 
     def __contains__(self, name: object) -> bool:
         return name == "length"
@@ -29,7 +29,7 @@ class _List(list[Any]):
         return len(self) if key == "length" else super().__getitem__(key)
 
     def items(self) -> Iterator[tuple[int, Any]]:
-        """What `#each` goes through."""
+        """The pairs that `#each` iterates over."""
         return enumerate(self)
 
 
@@ -37,10 +37,10 @@ Mapping.register(_List)
 
 
 class Template:
-    """A template that is read once and filled in many times."""
+    """A template that is compiled once and rendered many times."""
 
     def __init__(self, text: str, name: str = "template") -> None:
-        """Raises TemplateError, which calls it by its `name`."""
+        """Raises TemplateError, whose message contains `name`."""
         if not isinstance(text, str) or len(text) > TEMPLATE_CHARACTERS:
             raise TemplateError(f"{name} is a text of at most {TEMPLATE_CHARACTERS:,} characters")
         self.name = name
@@ -48,16 +48,16 @@ class Template:
         engine.unregister_helper("log")
         try:
             self._render = engine.compile(text)
-        except RecursionError:  # before ValueError: the engine's own is both
+        except RecursionError:  # before ValueError: the engine's own error is a subclass of both
             raise TemplateError(f"{name} is nested too deep: at most {_NESTED} levels") from None
         except ValueError as error:
             raise TemplateError(f"{name} is no template: {error}") from None
 
     def render(self, values: Mapping[str, Any]) -> str:
-        """The text with these values filled in.
+        """Render the template with these values.
 
         Raises:
-            TemplateError: it prints a value that is not there, calls what is no helper, or comes to more than 2^20
+            TemplateError: it prints a missing value, calls an unknown helper, or its result is longer than 2^20
                 characters.
         """
         try:

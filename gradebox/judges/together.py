@@ -1,4 +1,4 @@
-"""Asks that go out in one round."""
+"""Asks that are sent in one round."""
 
 import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
@@ -9,9 +9,9 @@ _Calls = Sequence[Callable[[], Coroutine[Any, Any, _T]]]
 
 
 async def together(calls: _Calls[_T]) -> list[_T]:
-    """What each call returns, in their order; raises what the first that fails raises.
+    """Return the results of the calls, in order; raises the exception of the first call that fails.
 
-    In a sandbox they need no event loop, which makes each run of a grader many times dearer.
+    In a sandbox this works without an event loop, which would make each run of a grader many times more expensive.
     """
     if len(calls) == 1:
         return [await calls[0]()]
@@ -36,7 +36,7 @@ def _has_loop() -> bool:
 
 
 class _InTurn:
-    """Runs each call up to where it waits. Then all wait as one, for a run that begins anew with the answers."""
+    """Runs each call until it waits, then suspends once for all; the next run starts over with the answers."""
 
     def __init__(self, calls: _Calls[Any], results: list[Any]) -> None:
         self._calls = calls

@@ -1,4 +1,4 @@
-"""What training frameworks call: their arguments made into threads, and outcomes into their rewards.
+"""Adapters for training frameworks: they convert the frameworks' arguments to threads, and outcomes to rewards.
 
-None of the frameworks is imported: their signatures are quoted where each is met.
+None of the frameworks is imported. The docstring of each adapter quotes the signature it implements.
 """

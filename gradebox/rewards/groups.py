@@ -1,4 +1,4 @@
-"""Completions that belong together, as a grader of groups takes them, and what it says of each."""
+"""Arranges completions in groups for a grader of groups, and distributes its results to the completions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from gradebox.outcome import Outcome
 
 
 def neighbours(keys: Sequence[object]) -> list[list[int]]:
-    """The places of equal keys that stand together."""
+    """The positions of each run of equal adjacent keys."""
     found: list[list[int]] = []
     for place, key in enumerate(keys):
         if found and keys[found[-1][0]] == key:
@@ -18,7 +18,7 @@ def neighbours(keys: Sequence[object]) -> list[list[int]]:
 
 
 def equal(keys: Sequence[str]) -> list[list[int]]:
-    """The places of equal keys, wherever they stand."""
+    """The positions of equal keys, adjacent or not."""
     found: dict[str, list[int]] = {}
     for place, key in enumerate(keys):
         found.setdefault(key, []).append(place)
@@ -26,12 +26,12 @@ def equal(keys: Sequence[str]) -> list[list[int]]:
 
 
 def lines(threads: Sequence[Mapping[str, Any]], groups: Sequence[Sequence[int]]) -> list[dict[str, Any]]:
-    """A line for each group, of the threads at its places."""
+    """Make a line for each group from the threads at its positions."""
     return [{"threads": [threads[place] for place in group]} for group in groups]
 
 
 def of_each(outcomes: Sequence[Outcome], groups: Sequence[Sequence[int]]) -> list[Outcome]:
-    """An outcome for each thread, by its place, of those of its groups."""
+    """Return an outcome for each thread, in order of position, from the outcomes of the groups."""
     found: dict[int, Outcome] = {}
     for outcome, group in zip(outcomes, groups, strict=True):
         found.update(zip(group, _each(outcome, group), strict=True))
@@ -39,7 +39,7 @@ def of_each(outcomes: Sequence[Outcome], groups: Sequence[Sequence[int]]) -> lis
 
 
 def _each(outcome: Outcome, group: Sequence[int]) -> list[Outcome]:
-    """What became of the whole group became of each, where its grader said nothing of them."""
+    """Split a group's outcome by completion. Without scores per completion, each gets the group's error or reason."""
     run_ms = outcome.run_ms / len(group)
     if outcome.scores is None:
         return [

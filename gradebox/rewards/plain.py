@@ -1,4 +1,4 @@
-"""Values of datasets as JSON has them: for rows with `columns=`, and for what trainers hand over."""
+"""Converts datasets' values to JSON types: for rows with `columns=`, and for the arguments of trainers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, time
@@ -7,18 +7,18 @@ from math import isinf, isnan
 from typing import Any
 from uuid import UUID
 
-_DEEPEST = 64  # levels, as deep as a thread may be
+_DEEPEST = 64  # levels, the same limit as for a thread
 
 
 class NotPlain(Exception):
-    """A value that JSON has no word for, such as an image. The message says which."""
+    """A value that JSON cannot represent, such as an image. The message describes it."""
 
 
 def metadata(columns: Mapping[Any, object], only: Collection[str] | None = None, row: int | None = None) -> Any:
-    """The columns as metadata; of those in `only` alone, where it is given.
+    """Convert the columns to metadata; only those in `only`, if it is given.
 
     Raises:
-        ValueError: JSON cannot hold a value. The message names its column, and the row that `row` is the number of.
+        ValueError: JSON cannot hold a value. The message names its column, and its row if `row` is given.
     """
     found = {}
     for name, value in columns.items():
@@ -29,7 +29,7 @@ def metadata(columns: Mapping[Any, object], only: Collection[str] | None = None,
 
 
 def plain_in(value: object, place: str) -> Any:
-    """The value as JSON has it. Raises ValueError, which says what stands in this place."""
+    """Convert the value to JSON types. Raises ValueError, whose message describes the value and names `place`."""
     try:
         return plain(value)
     except NotPlain as error:
@@ -39,8 +39,8 @@ def plain_in(value: object, place: str) -> Any:
 
 
 def plain(value: Any, deep: int = 0) -> Any:
-    """The value as JSON has it: arrays as lists, dates and times in ISO 8601, a Decimal or UUID as its text, and NaN,
-    which stands for what is missing, as None. Raises NotPlain.
+    """Convert the value to JSON types: arrays to lists, dates and times to ISO 8601, a Decimal or UUID to its text, and
+    NaN, which marks a missing value, to None. Raises NotPlain.
     """
     if deep > _DEEPEST:
         raise NotPlain(f"more than {_DEEPEST} levels")
@@ -58,26 +58,27 @@ def plain(value: Any, deep: int = 0) -> Any:
     if isinstance(value, list | tuple):
         return [plain(part, deep + 1) for part in value]
     if isinstance(value, date | time):  # a datetime is a date
-        return value.isoformat() if value == value else None  # pandas' NaT, which is missing, differs from itself
+        return value.isoformat() if value == value else None  # pandas' NaT (missing) differs from itself
     if isinstance(value, Decimal):
         if value.is_infinite():
             raise NotPlain("infinity")
         return None if value.is_nan() else str(value)
     if isinstance(value, UUID):
         return str(value)
-    if callable(tolist := getattr(value, "tolist", None)):  # of NumPy and of tensors
+    if callable(tolist := getattr(value, "tolist", None)):  # NumPy arrays and tensors
         return plain(tolist(), deep + 1)
     raise NotPlain(f"a value of type {type(value).__name__}")
 
 
-_MEMBERS = ("tool_calls", "tool_call_id", "name")  # of messages, besides role and content
+_MEMBERS = ("tool_calls", "tool_call_id", "name")  # fields of messages besides role and content
 
 
 def messages(turns: Sequence[Any], place: str) -> list[dict[str, Any]]:
-    """Messages as dicts or as objects, with their calls of tools. Of pictures and the like, only that they are there.
+    """Convert messages, given as dicts or objects, with their tool calls. Of pictures and the like only the type is
+    kept.
 
     Raises:
-        ValueError: JSON cannot hold a value of one in this place.
+        ValueError: JSON cannot hold a value of a message; the error names the place.
     """
     return [_message(turn, f"{place}[{number}]") for number, turn in enumerate(turns)]
 
@@ -91,7 +92,7 @@ def _message(turn: Any, place: str) -> dict[str, Any]:
 
 
 def _content(content: Any, place: str) -> Any:
-    """Text, or the parts where some are no text."""
+    """The text; or the parts, if some are not text."""
     if content is None or isinstance(content, str):
         return content or ""
     parts = [part if isinstance(part, str) else _part(part, place) for part in content]
@@ -100,7 +101,7 @@ def _content(content: Any, place: str) -> Any:
 
 
 def _part(part: Any, place: str) -> dict[str, Any]:
-    """A part. What it holds beside its type and its text are pixels or sounds: threads have a mark for them."""
+    """A part with its type and text only. The rest is pixels or audio, which threads represent by a mark."""
     kind, text = _get(part, "type"), _get(part, "text")
     return {"type": str(kind)} if text is None else {"type": str(kind), "text": plain_in(text, f"{place}.content")}
 

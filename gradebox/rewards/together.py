@@ -1,4 +1,4 @@
-"""Calls that come one by one, gathered: while one request is under way, what arrives meanwhile waits for the next."""
+"""Collects single calls into batches: while one request is in flight, new calls wait for the next request."""
 
 import asyncio
 import os
@@ -13,7 +13,7 @@ _Thread = dict[str, Any]
 
 
 class Together:
-    """For threads that block. One of those that wait sends for all of them, and then tells another to send."""
+    """For blocking threads. One of the waiting threads sends for all of them, and then wakes another one to send."""
 
     def __init__(self, send: Callable[[list[_Thread]], list[Outcome]]) -> None:
         self._send = send
@@ -26,9 +26,9 @@ class Together:
         return Together, (self._send,)
 
     def score(self, thread: _Thread) -> Outcome:
-        """The outcome of one thread. Raises what sending raises."""
+        """Score one thread. Raises what sending raises."""
         if self._pid != os.getpid():
-            Together.__init__(self, self._send)  # after a fork: what the parent waited for is not here
+            Together.__init__(self, self._send)  # after a fork: drop the parent's pending calls
         mine: Future[Outcome | None] = Future()
         with self._lock:
             self._waiting.append((thread, mine))
@@ -61,7 +61,7 @@ class Together:
 
 
 class AsyncTogether:
-    """For code that awaits, in one event loop at a time."""
+    """For asynchronous code, in one event loop at a time."""
 
     def __init__(self, send: Callable[[list[_Thread]], Coroutine[Any, Any, list[Outcome]]]) -> None:
         self._send = send
@@ -69,7 +69,7 @@ class AsyncTogether:
         self._sender: asyncio.Task[None] | None = None
 
     async def score(self, thread: _Thread) -> Outcome:
-        """The outcome of one thread. Raises what sending raises."""
+        """Score one thread. Raises what sending raises."""
         mine: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         self._waiting.append((thread, mine))
         if self._sender is None or self._sender.done():
@@ -82,7 +82,7 @@ class AsyncTogether:
             sent = asyncio.gather(self._send([thread for thread, _ in calls]), return_exceptions=True)
             results: list[Outcome] | BaseException = (await sent)[0]
             for number, (_, future) in enumerate(calls):
-                if future.done():  # its caller has given up
+                if future.done():  # its caller was cancelled
                     continue
                 if isinstance(results, BaseException):
                     future.set_exception(results)

@@ -1,7 +1,7 @@
 """TRL: `reward_func(prompts=…, completions=…, completion_ids=…, **columns) -> list[float | None]`.
 
-As `GRPOTrainer._calculate_rewards` of trl 1.16 calls it: each column of the dataset comes as a list with an entry for
-each completion, beside objects of the trainer's own.
+`GRPOTrainer._calculate_rewards` of trl 1.16 calls it this way: each column of the dataset is a list with an entry for
+each completion, and objects of the trainer are further arguments.
 """
 
 import logging
@@ -15,15 +15,15 @@ from gradebox.rewards import groups
 from gradebox.rewards.plain import messages, metadata
 
 Missing: TypeAlias = Literal["raise", "none"] | float
-"""What a completion without a score has: an exception, the reward None, or this number."""
+"""The result for a completion without a score: an exception, the reward None, or this number."""
 
-_OWN = frozenset(("completion_ids", "environments"))  # the trainer's, and no columns of the dataset
-# From here on GRPOTrainer and RLOOTrainer leave out a completion to which every reward function gave None. In all other
-# cases they sum a completion's rewards by `nansum`, where None is 0.0 (read in trl 1.5, 1.6 and 1.16, seen in 0.24 and
-# 1.16), as the trainers of `trl.experimental` do.
+_OWN = frozenset(("completion_ids", "environments"))  # arguments of the trainer, not columns of the dataset
+# From this version on, GRPOTrainer and RLOOTrainer leave out a completion if every reward function returns None for it.
+# In all other cases they sum a completion's rewards by `nansum`, which counts None as 0.0 (read in trl 1.5, 1.6 and
+# 1.16, observed in 0.24 and 1.16), and so do the trainers of `trl.experimental`.
 _LEAVES_OUT = (1, 6)
 _LEAVING_OUT = frozenset(("GRPOTrainer", "RLOOTrainer"))
-# From here on each process may log metrics of its own names. Before, they wait for each other for ever then.
+# From this version on, processes may log different metric names. In earlier versions they then deadlock.
 _OWN_METRICS = (1, 14)
 
 _Score: TypeAlias = Callable[[list[dict[str, Any]]], list[Outcome]]
@@ -32,16 +32,16 @@ _log = logging.getLogger("gradebox")
 
 
 def usual_missing(log_metric: Callable[[str, float], object] | None) -> Missing:
-    """What suits the TRL that is installed, and the trainer whose method `log_metric` is: an exception, unless None is
-    known to be left out.
+    """The default for the installed TRL and the trainer that `log_metric` is bound to: an exception, unless the trainer
+    is known to leave out None.
     """
-    if _installed() is None:  # another caller, which sees each None
+    if _installed() is None:  # the caller is not TRL and handles None
         return "none"
     return "none" if _leaves_out(log_metric) and _is_alone(log_metric) else "raise"  # beside others, None is 0.0
 
 
 def _leaves_out(log_metric: Callable[[str, float], object] | None) -> bool:
-    """Whether the trainer whose method it is leaves out a completion to which every reward function gave None."""
+    """Return whether the bound trainer leaves out a completion if every reward function returns None for it."""
     classes = type(getattr(log_metric, "__self__", None)).__mro__
     is_known = any(one.__name__ in _LEAVING_OUT and one.__module__.startswith("trl.trainer") for one in classes)
     is_experimental = any(one.__module__.startswith("trl.experimental") for one in classes)
@@ -65,7 +65,7 @@ def threads(
     columns: Mapping[str, Any],
     only: Collection[str] | None = None,
 ) -> list[dict[str, Any]]:
-    """A thread for each completion; what the dataset says of it, or the columns in `only`, is its metadata.
+    """Make a thread for each completion; the dataset's columns, or those in `only`, become its metadata.
 
     Raises:
         ValueError: JSON cannot hold a value; the message names its row and column.
@@ -87,10 +87,12 @@ def threads(
 
 
 class RewardPolicy:
-    """How outcomes become rewards. The first error of each kind is logged once.
+    """Converts outcomes to rewards. Logs the first error of each kind.
 
-    `key` is the grader's, or what a reward of several graders is called, whose `parts` are the graders' keys. `missing`
-    is what a completion without a score has, by default what `usual_missing` says.
+    Args:
+        key: the key of the grader, or the name of a reward of several graders.
+        missing: the result for a completion without a score; None for the default of `usual_missing`.
+        parts: the keys of the graders, if there are several.
     """
 
     def __init__(self, key: str, missing: Missing | None, parts: Sequence[str] = ()) -> None:
@@ -102,13 +104,18 @@ class RewardPolicy:
         self._told: set[str] = set()
 
     def rewards(self, outcomes: Sequence[Outcome], trainer: Mapping[str, Any]) -> list[float | None]:
-        """A reward for each outcome. Where the grader does not apply, it is None; or, if the trainer may take None for
-        0.0, what a completion with an error has. `trainer` is what the trainer hands over: its `log_metric` and
-        `log_extra` are used, where it has them.
+        """Return a reward for each outcome.
+
+        If the grader does not apply, the reward is None; or, if the trainer may count None as 0.0, the same as for an
+        error.
+
+        Args:
+            outcomes: one for each completion.
+            trainer: the trainer's arguments; its `log_metric` and `log_extra` are called, if it has them.
 
         Raises:
-            ScoreMissing: a score is missing and `missing` says so, or all of them are. Where the grader applies to none
-                of them, that is raised if it is the trainer's only reward function.
+            ScoreMissing: a score is missing and `missing` is "raise", or all scores are missing. If the grader applies
+                to no completion, this is raised only if it is the trainer's only reward function.
         """
         log_metric, log_extra = trainer.get("log_metric"), trainer.get("log_extra")
         for outcome in outcomes:
@@ -128,8 +135,9 @@ class RewardPolicy:
         return rewards
 
     def _metrics(self, outcomes: Sequence[Outcome]) -> Iterator[tuple[str, float]]:
-        """The shares of errors, also by part, and of completions that the grader does not apply to, and the means of
-        values by name. The shares are told always: a mean over steps of what is told at times would be wrong.
+        """Yield the share of errors, in total and by part, the share of completions that the grader does not apply to,
+        and the means of named values. The shares are always yielded: a mean over steps would be wrong if some steps had
+        none.
         """
         yield "error_rate", sum(outcome.error is not None for outcome in outcomes) / len(outcomes)
         applies = [outcome for outcome in outcomes if outcome.not_applicable is None]
@@ -171,11 +179,10 @@ def _reason(outcome: Outcome) -> str:
 
 
 def generations(prompts: Sequence[Any], trainer: Mapping[str, Any]) -> list[list[int]]:
-    """The places of the generations of each prompt: equal prompts that stand together. `trainer` is what the trainer
-    hands over.
+    """The positions of the generations of each prompt: adjacent equal prompts. `trainer` is the trainer's arguments.
 
     Raises:
-        ValueError: the trainer, as far as it is known, has made more of a prompt than there are here.
+        ValueError: the trainer, if it is known, makes more generations of a prompt than are present.
     """
     found = groups.neighbours(prompts)
     number = _generations_of(trainer.get("log_metric"))
@@ -199,20 +206,20 @@ def _generations_of(log_metric: Callable[[str, float], object] | None) -> int | 
 
 
 class TrlReward:
-    """A function for `reward_funcs`. It can be pickled, with the URL and the API key of its client."""
+    """A function for `reward_funcs`. It can be pickled, including the URL and the API key of its client."""
 
     def __init__(
         self, score: _Score, policy: RewardPolicy, name: str, columns: Collection[str] | None, of_groups: bool = False
     ) -> None:
-        """`of_groups`: the generations of a prompt are scored together."""
-        self.__name__ = self.__qualname__ = name  # under which the trainer logs it
+        """`of_groups`: whether the generations of a prompt are scored together."""
+        self.__name__ = self.__qualname__ = name  # the trainer logs it under this name
         self._score = score
         self._policy = policy
         self._columns = columns
         self._of_groups = of_groups
 
     def __call__(self, *, prompts: Sequence[Any], completions: Sequence[Any], **more: Any) -> list[float | None]:
-        """A reward for each completion, None where it has none."""
+        """Return a reward for each completion, None if it has none."""
         rows = threads(prompts, completions, more, self._columns)
         if not self._of_groups:
             return self._policy.rewards(self._score(rows), more)

@@ -1,6 +1,6 @@
 """verifiers: rewards of a `Task` (0.2 and later) and of a `Rubric` (0.1).
 
-`Task.score` calls a reward with those of `task` and `trace` that it names; `Rubric` with those of `prompt`,
+`Task.score` passes those of `task` and `trace` that are among the reward's parameters; `Rubric` does so for `prompt`,
 `completion`, `answer`, `state`, `info`, `task` and the columns of the dataset.
 """
 
@@ -17,14 +17,14 @@ _OURS = {"prompt", "completion", "state", "parser", "info"}
 
 
 def of_trace(trace: Any, task: Any, only: Columns = None) -> dict[str, Any]:
-    """A rollout's messages. The metadata is what the task's data holds besides its prompts."""
+    """Make a thread from a rollout's messages. The metadata is the task's data without its prompts."""
     data = trace.task.data if task is None else task
     told = data.model_dump(mode="json", exclude=_IN_MESSAGES)
     return {"messages": messages(trace.messages, "trace.messages"), "metadata": metadata(told, only)}
 
 
 def of_rubric(named: Mapping[str, Any], only: Columns = None) -> dict[str, Any]:
-    """Prompt and completion. The metadata is `info`, and every column of the dataset."""
+    """Make a thread from prompt and completion. The metadata is `info`, and every column of the dataset."""
     info = named.get("info")
     columns = {name: value for name, value in named.items() if name not in _OURS}
     told = {**(info if isinstance(info, Mapping) else {}), **columns}
@@ -37,10 +37,10 @@ def of_rubric(named: Mapping[str, Any], only: Columns = None) -> dict[str, Any]:
 
 
 def number(outcome: Outcome, state: Any) -> float:
-    """verifiers knows no reward that is none.
+    """The score as a reward; verifiers has no way to express a missing reward.
 
-    A `Task` notes what is raised as the rollout's error. A `Rubric` logs it and takes 0.0, so the error is also left
-    where the rollouts that went wrong have theirs.
+    A `Task` records the exception as the rollout's error. A `Rubric` logs it and uses 0.0, so the exception is also
+    stored in `state`, as for rollouts that failed.
 
     Raises:
         ScoreMissing: there is no score.

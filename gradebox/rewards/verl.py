@@ -1,7 +1,8 @@
 """verl: `compute_score(data_source, solution_str, ground_truth, extra_info) -> float`.
 
-As `NaiveRewardManager.run_single` of verl 0.9 (`verl/experimental/reward_loop`) calls it for each sample, and with all
-names in the plural as `BatchRewardManager.verify` (`verl/workers/reward_manager/batch.py`) calls it for many.
+`NaiveRewardManager.run_single` of verl 0.9 (`verl/experimental/reward_loop`) calls it this way for each sample.
+`BatchRewardManager.verify` (`verl/workers/reward_manager/batch.py`) calls it for many samples, with all parameter names
+in the plural.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -17,7 +18,7 @@ _Score = Callable[[list[dict[str, Any]]], list[Outcome]]
 
 
 Columns = Collection[str] | None
-"""Names of what becomes metadata; None for all."""
+"""Names of the fields that become metadata; None for all."""
 
 
 def thread(
@@ -28,7 +29,7 @@ def thread(
     only: Columns = None,
     row: int | None = None,
 ) -> dict[str, Any]:
-    """The completion alone: verl does not say the prompt. What else it says is the metadata."""
+    """Make a thread with only the completion: verl does not pass the prompt. The other arguments are the metadata."""
     told = {**(extra_info or {}), "data_source": data_source, "ground_truth": ground_truth}
     return {"completion": solution, "metadata": metadata(told, only, row)}
 
@@ -40,21 +41,21 @@ def threads(
     extra_infos: Sequence[Mapping[str, Any] | None] | None,
     only: Columns = None,
 ) -> list[dict[str, Any]]:
-    """One for each sample."""
+    """Make a thread for each sample."""
     infos = [None] * len(solutions) if extra_infos is None else extra_infos
     samples = zip(data_sources, solutions, ground_truths, infos, strict=True)
     return [thread(*each, only, row) for row, each in enumerate(samples)]
 
 
 def number(outcome: Outcome) -> float:
-    """verl knows no reward that is none. Raises ScoreMissing."""
+    """The score as a reward; verl has no way to express a missing reward. Raises ScoreMissing."""
     if outcome.score is None:
         raise ScoreMissing(outcome)
     return outcome.score
 
 
 class VerlReward:
-    """A `compute_score` for one sample. Samples that verl scores at the same time go together."""
+    """A `compute_score` for one sample. Samples that verl scores concurrently are sent together."""
 
     def __init__(self, key: str, score: _Score, columns: Columns) -> None:
         self.__name__ = self.__qualname__ = key
@@ -64,7 +65,7 @@ class VerlReward:
     def __call__(
         self, data_source: Any, solution_str: str, ground_truth: Any, extra_info: Any = None, **_more: Any
     ) -> float:
-        """The sample's reward. Raises ScoreMissing."""
+        """Return the sample's reward. Raises ScoreMissing."""
         sample = thread(data_source, solution_str, ground_truth, extra_info, self._columns)
         return number(self._together.score(sample))
 
@@ -74,11 +75,13 @@ def generations(
     ground_truths: Sequence[Any],
     extra_infos: Sequence[Mapping[str, Any] | None] | None,
 ) -> list[list[int]]:
-    """The places of the generations of each prompt, wherever they stand: verl may have changed their order. They have
-    the same "uid" in `extra_info`; or the same "index", source and ground truth.
+    """The positions of the generations of each prompt, in any order, because verl may reorder them.
+
+    They have the same "uid" in `extra_info`; or the same "index", source and ground truth.
 
     Raises:
-        ValueError: a sample has neither: verl does not say the prompt, and others may have the same ground truth.
+        ValueError: a sample has neither: verl does not pass the prompt, and several prompts may have the same ground
+            truth.
     """
     infos = [dict(info or {}) for info in (extra_infos if extra_infos is not None else [None] * len(data_sources))]
     if all(info.get("uid") is not None for info in infos):
@@ -98,7 +101,7 @@ class VerlBatchReward:
     """A `compute_score` for verl's reward manager "batch"."""
 
     def __init__(self, key: str, score: _Score, columns: Columns, of_groups: bool = False) -> None:
-        """`of_groups`: the generations of a prompt are scored together."""
+        """`of_groups`: whether the generations of a prompt are scored together."""
         self.__name__ = self.__qualname__ = key
         self._columns = columns
         self._score = score
@@ -107,7 +110,7 @@ class VerlBatchReward:
     def __call__(
         self, data_sources: Any, solution_strs: Any, ground_truths: Any, extra_infos: Any = None, **_more: Any
     ) -> list[float]:
-        """A reward for each sample. Raises ScoreMissing."""
+        """Return a reward for each sample. Raises ScoreMissing."""
         samples = threads(data_sources, solution_strs, ground_truths, extra_infos, self._columns)
         if not self._of_groups:
             return [number(outcome) for outcome in self._score(samples)]
