@@ -1,1 +1,1 @@
-"""Models: where they may be, how they are asked, and what comes back."""
+"""Models: their permitted addresses, the asks sent to them, and the parsing of their replies."""

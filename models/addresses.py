@@ -1,5 +1,5 @@
-"""Where a model may be. The base URL comes from a tenant and the request from inside the operator's network, so the
-name must be one that the operator allows, and so must every address that it stands for, looked at when it is asked.
+"""The permitted addresses of models. A tenant chooses the base URL, but the request is sent from inside the operator's
+network. So the operator must allow the name, and every address it resolves to at the time of the ask.
 """
 
 import ipaddress
@@ -15,23 +15,23 @@ from models.settings import HOST, ModelSettings
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-MOST_TRIED = 8  # addresses of one name
+MOST_TRIED = 8  # addresses per name
 _PORTS = {"http": 80, "https": 443}
 _URL_CHARACTERS = 2000
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+")
-# Addresses of clouds' metadata that lie in no range which is refused as a whole.
+# Addresses of cloud metadata services outside the ranges that are refused as a whole.
 _METADATA = {
     ipaddress.ip_address(one)
     for one in ("100.100.100.200", "168.63.129.16", "192.0.0.192", "fd00:ec2::254", "fd00:42::42", "fd20:ce::254")
 }
-_THIS_NETWORK = ipaddress.ip_network("0.0.0.0/8")  # Linux takes 0.0.0.0 for this machine
+_THIS_NETWORK = ipaddress.ip_network("0.0.0.0/8")  # Linux treats 0.0.0.0 as this machine
 _FUTURE_USE = ipaddress.ip_network("240.0.0.0/4")
 _TRANSLATED = ipaddress.ip_network("64:ff9b::/96")  # NAT64: the last 32 bits are an IPv4 address
 _COMPATIBLE = ipaddress.ip_network("::/96")
 
 
 class BaseUrl(NamedTuple):
-    """Where a model is: a base URL, read once."""
+    """The parsed base URL of a model."""
 
     scheme: str
     host: str
@@ -39,20 +39,20 @@ class BaseUrl(NamedTuple):
     url: str
 
     def holds(self, scheme: str, host: bytes, port: int | None) -> bool:
-        """Whether a request goes to this host and port."""
+        """Return whether a request goes to this host and port."""
         name = host.decode("ascii").lower().rstrip(".")
         return (scheme, name, port or _PORTS.get(scheme)) == (self.scheme, self.host, self.port)
 
     @property
     def label(self) -> str:
-        """As people write it."""
+        """The host and port in a readable form."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 
 
 def read(base_url: str) -> BaseUrl:
-    """Reads a base URL. Raises AddressError."""
-    import httpx  # it loads what colours its own command: not at the start of the API
+    """Parse a base URL. Raises AddressError."""
+    import httpx  # imported here, not when the API starts: it loads the packages of its own command line
 
     if len(base_url) > _URL_CHARACTERS or not base_url.isascii() or re.search(r"[\x00-\x20\x7f\\]", base_url):
         raise AddressError(f"the base URL is longer than {_URL_CHARACTERS} characters, or has other than visible ASCII")
@@ -75,14 +75,15 @@ def read(base_url: str) -> BaseUrl:
 
 
 class Policy:
-    """What the operator allows."""
+    """The operator's rules on hosts and addresses."""
 
     def __init__(self, settings: ModelSettings) -> None:
         self._hosts = [match.groups() for host in settings.model_hosts if (match := HOST.fullmatch(host))]
         self._private = settings.model_private == "on"
 
     def check(self, base: BaseUrl) -> bool:
-        """Whether the host may have a private address. Raises AddressError where the operator does not allow it."""
+        """Return whether the host may have a private address. Raises AddressError if the operator does not allow the
+        host."""
         if any(host != "*" and _is(host, port, base) for host, port in self._hosts):
             private = True
         elif any(host == "*" and port in (None, str(base.port)) for host, port in self._hosts):
@@ -97,21 +98,21 @@ class Policy:
 
 
 def find(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as the system finds them. It may take as long as the name's server likes."""
+    """Resolve a name with the system's resolver. It blocks for as long as the name server takes."""
     return [str(one[4][0]) for one in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)]
 
 
 async def look_up(host: str, port: int) -> Sequence[str]:
-    """The addresses of a name, as the system finds them."""
+    """Resolve a name with the system's resolver."""
     found = await get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return [str(one[4][0]) for one in found]
 
 
 async def allowed(base: BaseUrl, policy: Policy, resolve: Resolve = look_up) -> list[str]:
-    """The addresses to connect to, every one of which may be asked.
+    """Return the addresses to connect to, all of which are permitted.
 
     Raises:
-        AddressError: one of the addresses may not be asked, or the host itself may not.
+        AddressError: the host or one of its addresses is not permitted.
         OSError: the name could not be resolved.
     """
     private = policy.check(base)
@@ -147,7 +148,7 @@ def _is_never_asked(address: Address) -> bool:
 
 
 def _inside(address: Address) -> list[ipaddress.IPv4Address]:
-    """The IPv4 addresses that an IPv6 address leads to."""
+    """The IPv4 addresses that an IPv6 address embeds."""
     if isinstance(address, ipaddress.IPv4Address):
         return []
     found = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
@@ -157,7 +158,8 @@ def _inside(address: Address) -> list[ipaddress.IPv4Address]:
 
 
 def _is(host: str, port: str | None, base: BaseUrl) -> bool:
-    """Whether an entry of the operator's list names this host. Without a port it is for the scheme's own."""
+    """Whether an entry of the operator's list matches this host. Without a port it matches the scheme's default
+    port."""
     if base.port != (int(port) if port else _PORTS[base.scheme]):
         return False
     if host.startswith("*."):

@@ -1,4 +1,4 @@
-"""What a grader asks while it is proved: whether its project has it, and who answers."""
+"""Answers the asks of a grader while it is validated, and checks that its project has what it asks."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -17,22 +17,22 @@ _LABEL = "test-run"
 
 
 def asker_of(store: Store, settings: ModelSettings, pool: Pool) -> Asker:
-    """What answers the asks of a process, those of other graders in sandboxes of this pool."""
+    """Make the asker of a process; other graders that are asked run in sandboxes of this pool."""
     asker = Asker(store, settings)
     asker.score_other = OtherGraders(store, pool, asker).score
     return asker
 
 
 class ProjectAnswering:
-    """Answers in the name of one project.
+    """Answers asks on behalf of one project.
 
     Attributes:
-        pinned: of each `grader:KEY` that was found, the version that is meant.
-        at_once: those of them that ask nothing themselves.
+        pinned: the version to use for each `grader:KEY` that was found.
+        at_once: those of these graders that ask nothing themselves.
     """
 
     def __init__(self, store: Store, asker: Asker, project: str, *, stand_in: bool = False) -> None:
-        """With `stand_in`, models and endpoints need not be there: nobody asks them."""
+        """With `stand_in`, models and endpoints need not exist, because no server is asked."""
         self._store = store
         self._asker = asker
         self._project = project
@@ -42,12 +42,12 @@ class ProjectAnswering:
         self.at_once: set[str] = set()
 
     def missing(self, asks: Sequence[str]) -> str | None:
-        """What of this the project lacks, and what it has, in words; None where it has all."""
+        """Describe which of these asks the project lacks, and what it has; None if it has all."""
         lacking = [why for ask in asks if (why := self._lacks(ask))]
         return "; ".join(lacking) if lacking else None
 
     def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
-        """Scores with a sandbox that is held, and answers what is asked."""
+        """Return a scorer that uses the given sandbox and answers its asks."""
         allowed = {ask: self.pinned.get(ask, "") for ask in asks}
         who = Who(self._project, "", _LABEL, asks=allowed, stand_in=self._stand_in, patience=self._patience)
         return AskingScorer(lambda: nullcontext(grading), self._asker, who)

@@ -1,4 +1,5 @@
-"""What goes back into a sandbox: a reply or an error, as one JSON object, without secrets, URLs and addresses."""
+"""Answers that are sent into a sandbox: a reply or an error, as one JSON object, without secrets, URLs and
+addresses."""
 
 import ipaddress
 import re
@@ -14,24 +15,26 @@ ANSWER_BYTES = REQUEST_BYTES
 MESSAGE_CHARACTERS = 1000
 _REPLY_BYTES = 4096
 _URL = re.compile(r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[^\s\"'<>)\]]*")
-# It begins nowhere inside a run of such characters: a reply of them alone is looked through once, not once for each.
+# It cannot match inside a run of these characters, so that a reply made of them alone takes linear time.
 _MAYBE_ADDRESS = re.compile(r"(?<![0-9a-fA-F.:])\[?[0-9a-fA-F]*[.:][0-9a-fA-F.:]*[0-9a-fA-F:]\]?(?::[0-9]+)?")
 
 
 class Answer(NamedTuple):
-    """What an ask came to. `body` is `{"reply": …}` or `{"error": …}`."""
+    """The answer to an ask. `body` is `{"reply": …}` or `{"error": …}`."""
 
     body: bytes
     spent: Spent
 
     @property
     def is_error(self) -> bool:
-        """Whether there is no reply."""
+        """Whether this is an error."""
         return self.body.startswith(b'{"error"')
 
 
 def replied(reply: Any, spent: Spent, secret: str = "") -> Answer:
-    """A reply, without the secret that a server may repeat. One that is too long for a sandbox is an error."""
+    """Make an answer from a reply, with the secret removed, which a server may repeat. A reply too long for a sandbox
+    becomes an error.
+    """
     body = msgspec.json.encode({"reply": reply})
     if secret:
         body = body.replace(msgspec.json.encode(secret)[1:-1], b"[API key]")
@@ -48,21 +51,21 @@ def failed(
     reply: str = "",
     spent: Spent = Spent(asks=1),  # noqa: B008
 ) -> Answer:
-    """An error."""
+    """Make an answer from an error."""
     told = reply.encode("utf-8", "replace")[:_REPLY_BYTES].decode("utf-8", "ignore")
     error = {"kind": kind, "message": message[:MESSAGE_CHARACTERS], "retryable": retryable, "reply": told}
     return Answer(msgspec.json.encode({"error": error}), spent)
 
 
 def failed_by(error: AskFailed, host: str, secret: str, spent: Spent) -> Answer:
-    """What an error of a server's comes to. `host` and `secret` are not told."""
+    """Make an answer from the error of a server. `host` and `secret` are removed."""
     fault = error.fault
     message, reply = (cleaned(text, host, secret) for text in (fault.message, error.reply))
     return failed(fault.kind, message, fault.retryable, reply, spent)
 
 
 def cleaned(text: str, host: str, secret: str) -> str:
-    """A text without this host and secret, and without URLs and addresses."""
+    """Remove this host and secret, and URLs and addresses, from a text."""
     if secret:
         text = text.replace(secret, "[API key]")
     text = _URL.sub("[URL]", text)

@@ -1,4 +1,4 @@
-"""What a process asks of models and endpoints, for Prometheus."""
+"""Prometheus metrics of a process's asks of models and endpoints."""
 
 import msgspec
 from prometheus_client import CollectorRegistry, Counter
@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry, Counter
 from models.answers import Answer
 from runtime.metrics import REST
 
-_MOST = 200  # models and endpoints of all projects
+_MOST = 200  # models and endpoints of all projects with their own labels
 
 
 class _Error(msgspec.Struct):
@@ -18,8 +18,8 @@ class _Told(msgspec.Struct):
 
 
 class AskCounts:
-    """Of one process, whose metrics are to have this registry among them. So many models and endpoints are told apart,
-    and those that come later are counted together.
+    """Counts of one process, to be included in its metrics by `registry`. The first `_MOST` models and endpoints have
+    their own labels; later ones are counted together.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class AskCounts:
         )
 
     def add(self, project: str, asked: str, answer: Answer) -> None:
-        """Counts an ask that is answered."""
+        """Count an answered ask."""
         if answer.is_error:
             result = msgspec.json.decode(answer.body, type=_Told).error.kind
         else:
@@ -47,7 +47,7 @@ class AskCounts:
         self._asks.labels(*self._labels(project, asked), result).inc()
 
     def waited(self, project: str, asked: str, seconds: float) -> None:
-        """Counts how long a server was waited for."""
+        """Add the time spent waiting for a server."""
         self._seconds.labels(*self._labels(project, asked)).inc(seconds)
 
     def _labels(self, project: str, asked: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""Answers what graders ask: of models, endpoints and other graders. One per process."""
+"""Answers graders' asks of models, endpoints and other graders. One per process."""
 
 import asyncio
 import threading
@@ -34,27 +34,27 @@ if TYPE_CHECKING:
 __all__ = ["Answer", "Asker", "Who"]
 
 ASK_S = 120.0
-_NESTED = 4  # graders that are asked by graders that are asked by …
-_GRADERS = 16  # that are asked at once, of each level
-_OF_ONE = 8  # the same, by one project
-_TOGETHER = 64  # threads that go through a grader's sandbox together
-_AHEAD = 64  # asks beyond one for each place, so that no place is empty until more are made
+_NESTED = 4  # levels of graders that ask graders
+_GRADERS = 16  # asked graders that run at once, per level
+_OF_ONE = 8  # the same, per project
+_TOGETHER = 64  # threads that one grader's sandbox scores together
+_AHEAD = 64  # asks beyond one per place, so that no place is idle until more are made
 _NOTHING = Spent()
 
 
 class Who(NamedTuple):
-    """On whose behalf is asked.
+    """The grader that asks.
 
     Attributes:
-        project: of the grader.
+        project: the project of the grader.
         grader: its key.
         label: key and version, `polite@3`.
-        batch: its id; "" for what is scored at once and for test runs.
-        asks: what it may ask: `model:small-judge` to "", `grader:has-answer` to the version that is meant.
-        keep: whether kept replies are used, and replies kept.
-        stand_in: whether nobody is asked, and the smallest reply stands in.
-        budget: of the batch; None for any.
-        patience: of a proof; None where servers are waited for as long as an ask may take.
+        batch: the id of the batch; "" for synchronous scoring and for test runs.
+        asks: the permitted asks: `model:small-judge` maps to "", `grader:has-answer` to the version to use.
+        keep: whether stored replies are used, and replies stored.
+        stand_in: whether the smallest fitting reply replaces that of a server, which is not asked.
+        budget: of the batch; None for no limit.
+        patience: of a validation; None if servers are waited for as long as an ask may take.
     """
 
     project: str
@@ -69,14 +69,14 @@ class Who(NamedTuple):
 
 
 Wanted = Callable[[], bool]
-"""Whether an answer is still wanted. It is called on the asker's thread, twice a second: it must not block."""
+"""Returns whether an answer is still needed. Called on the asker's thread twice a second, so it must not block."""
 
 ScoreOther = Callable[[str, Sequence[bytes], Who, Wanted], list[Answer]]
-"""The scores of a grader by its label, of threads as JSON, on behalf of the one that asks."""
+"""Scores threads, given as JSON, with the grader of this label, on behalf of the grader that asks."""
 
 
 class _GraderAsk(NamedTuple):
-    """An ask of another grader, made at a level of graders that ask graders."""
+    """An ask of another grader, with its nesting level of graders that ask graders."""
 
     level: int
     label: str
@@ -86,21 +86,21 @@ class _GraderAsk(NamedTuple):
     answer: Future[Answer]
 
 
-_gathered = threading.local()  # its `asks`: those of this thread that wait to go out together
+_gathered = threading.local()  # its `asks`: this thread's asks that are sent at the end of `together`
 
 
 class Asker:
-    """Safe to use from several threads. A thread with an event loop begins with the first ask of a server.
+    """Thread-safe. A thread with an event loop starts with the first ask of a server.
 
     Attributes:
         score_other: answers asks of other graders.
-        counts: of asks of servers.
+        counts: metrics of asks of servers.
     """
 
     def __init__(
         self, store: Store, settings: ModelSettings, score_other: ScoreOther | None = None, ask_s: float = ASK_S
     ) -> None:
-        """`ask_s` is how long one ask may take with all its tries, from when it is first sent."""
+        """`ask_s` is the time limit of one ask with all its retries, from when it is first sent."""
         self.score_other = score_other
         self.counts = AskCounts()
         self._store = store
@@ -115,9 +115,9 @@ class Asker:
         self._under_way: Counter[tuple[str, str]] = Counter()
 
     def ask(self, request: bytes, who: Who, wanted: Wanted) -> Future[Answer]:
-        """The answer to a request, once there is one. A failure is an answer too.
+        """Return a future of the answer to a request. A failure is an answer too.
 
-        The future is cancelled when the answer is not wanted any more, and when the asker is closed.
+        The future is cancelled when the answer is no longer needed, and when the asker is closed.
         """
         try:
             parsed = parse(request)
@@ -144,8 +144,8 @@ class Asker:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What this thread asks of other graders inside the block goes out at its end: those asks that are for one
-        grader go through its sandbox together. To take a sandbox costs more than most scores.
+        """Collect this thread's asks of other graders inside the block, and send them at its end: asks of one grader
+        share a sandbox, because acquiring a sandbox takes longer than most scores.
         """
         asks: list[_GraderAsk] = []
         _gathered.asks = asks
@@ -156,7 +156,7 @@ class Asker:
             self._send(asks)
 
     def room(self, who: Who) -> int:
-        """How many more asks on this one's behalf are worth making. Those beyond would wait, and only take memory."""
+        """Return how many more asks of this grader are useful. Further asks would wait and only use memory."""
         return max(min((self._room(who.project, asked) for asked in who.asks), default=_AHEAD), 0)
 
     def _room(self, project: str, asked: str) -> int:
@@ -165,7 +165,7 @@ class Asker:
         return places + _AHEAD - self._under_way[project, asked]
 
     def close(self) -> None:
-        """Gives up what is asked, and closes all connections."""
+        """Cancel all asks, and close all connections."""
         with self._lock:
             self._is_closed = True
             graders = list(self._graders.values())
@@ -186,14 +186,14 @@ class Asker:
     def _ask_server(
         self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Wanted
     ) -> Future[Answer]:
-        with self._lock:  # the loop does not end in between
+        with self._lock:  # so that the loop cannot end in between
             if self._is_closed:
                 return _cancelled()
             asking, loop = self._running or self._begin()
             return asyncio.run_coroutine_threadsafe(asking.answer(request, data, who, wanted), loop)
 
     def _ask_grader(self, label: str, request: GraderRequest, who: Who, wanted: Wanted) -> Future[Answer]:
-        """Each level has threads of its own: graders that wait for other graders leave these their threads."""
+        """Each level has its own threads: graders that wait for other graders do not occupy the threads of these."""
         level = getattr(self._level, "number", 0)
         if self.score_other is None:
             return _done(failed("unknown", f"nobody answers for grader {label!r} here"))
@@ -212,11 +212,11 @@ class Asker:
         return future
 
     def _send(self, asks: Sequence[_GraderAsk]) -> None:
-        """Sends what is asked, those asks together that are alike but for their thread."""
+        """Sends asks; those that differ only in their thread are sent together."""
         alike: dict[tuple[int, str, int, Wanted], list[_GraderAsk]] = {}
         alone: list[list[_GraderAsk]] = []
         for ask in asks:
-            if b"\n" in ask.thread:  # a line each: this one would be read as several
+            if b"\n" in ask.thread:  # threads are joined by newlines, so this one would be read as several
                 alone.append([ask])
             else:
                 alike.setdefault((ask.level, ask.label, id(ask.who), ask.wanted), []).append(ask)
@@ -256,7 +256,7 @@ class Asker:
     def _begin(self) -> "tuple[Asking, asyncio.AbstractEventLoop]":
         import uvloop
 
-        from models.asking import Asking  # loads an HTTP client: not in a process that asks nothing
+        from models.asking import Asking  # imported here: a process that asks nothing needs no HTTP client
 
         self._running = running = Asking(self._store, self._settings, self._ask_s, self.counts), uvloop.new_event_loop()
         self._thread = threading.Thread(target=self._serve, args=running, name="asker", daemon=True)
@@ -269,14 +269,14 @@ class Asker:
             loop.run_until_complete(asking.serve())
         finally:
             with self._lock:
-                self._running = None  # should it have failed, another begins with the next ask
+                self._running = None  # if it failed, the next ask starts another one
             loop.run_until_complete(asking.close())
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
 
 
 def _end_asks(asks: Sequence[_GraderAsk], scored: Future[None]) -> None:
-    """Ends those asks that have no answer: all were given up, or scoring failed."""
+    """Cancels the asks without an answer, or passes them the error if scoring failed."""
     error = None if scored.cancelled() else scored.exception()
     for ask in asks:
         if ask.answer.done():

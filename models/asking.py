@@ -1,4 +1,4 @@
-"""Asks of servers, on one event loop: from a request to an answer."""
+"""Asks of servers, on one event loop."""
 
 import asyncio
 import os
@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.5
 _LOOKS_TO_IDLE = 20
-_MOST_KNOWN = 10_000  # batches of which is known what they have spent
+_MOST_KNOWN = 10_000  # batches whose spending is cached
 _LONGEST_PAUSE_S = 15.0
-_KNOWN_S = 2.0  # for so long it is taken for what is spent
+_KNOWN_S = 2.0  # lifetime of cached spending
 
 
 class _OverBudget(Exception):
@@ -54,11 +54,12 @@ class _OverBudget(Exception):
 
 
 class _Changed(Exception):
-    """What is asked was changed while its server did not answer: it is asked anew, as it is now."""
+    """The asked model or endpoint was changed while its server did not answer: the ask starts over with the new
+    settings."""
 
 
 class Asking:
-    """All that is asked of servers in one process."""
+    """All asks of servers of one process."""
 
     def __init__(self, store: Store, settings: ModelSettings, ask_s: float, counts: AskCounts) -> None:
         self._counts = counts
@@ -78,7 +79,7 @@ class Asking:
         self._is_closed = False
 
     async def serve(self) -> None:
-        """Gives up what is not wanted any more, and closes what is not used, until it is ended."""
+        """Cancel asks that are no longer needed, and close idle clients, until `end` is called."""
         looks = 0
         while not self._ended.is_set():
             with suppress(TimeoutError):
@@ -89,17 +90,17 @@ class Asking:
                 await self._close_idle()
 
     def end(self) -> None:
-        """Ends `serve`."""
+        """End `serve`."""
         self._ended.set()
 
     def places(self, project: str, asked: str) -> int:
-        """How many asks of this model or endpoint may be sent at once. Safe to use from other threads."""
+        """Return how many asks of this model or endpoint may be sent at once. Thread-safe."""
         return self._gates.places(project, asked)
 
     async def answer(
         self, request: ModelRequest | EndpointRequest, data: bytes, who: "Who", wanted: Callable[[], bool]
     ) -> Answer:
-        """The answer to a request, which may be that it failed."""
+        """Answer a request; the answer may be an error."""
         answer = await self._answer(request, data, who, wanted)
         kind = "model" if isinstance(request, ModelRequest) else "endpoint"
         self._counts.add(who.project, f"{kind}:{request.name}", answer)
@@ -110,7 +111,7 @@ class Asking:
     ) -> Answer:
         task = asyncio.current_task()
         assert task is not None
-        if self._is_closed:  # it was on its way
+        if self._is_closed:  # the ask was already scheduled
             raise asyncio.CancelledError
         self._tasks[task] = wanted
         try:
@@ -216,9 +217,10 @@ class Asking:
         price: Price | None = None,
         digest: bytes = b"",
     ) -> Answer:
-        """Asks a server. A reply is kept, and what it cost is counted, before anybody sees it. Where there is a budget,
-        only then another ask has this one's place: it knows what is spent. Before another try, `look` raises _Changed
-        where another server is to be asked.
+        """Asks a server. A reply is stored and its cost counted before it is returned.
+
+        If there is a budget, the place is freed only after counting, so that the next ask sees the spending. Before a
+        retry, `look` raises _Changed if the settings of the model or endpoint have changed.
         """
         host, secret = used.host, used.access.api_key
         used.asks += 1
@@ -251,7 +253,7 @@ class Asking:
             used.asks -= 1
 
     async def _check_budget(self, asked: CountedAsk, who: "Who") -> bool:
-        """Whether there is a budget. What others spend becomes known with each answer. Raises _OverBudget."""
+        """Return whether there is a budget. Each answer updates the spending of other processes. Raises _OverBudget."""
         at, known = self._known.get((asked.project, asked.batch), (0.0, None))
         if known is None or monotonic() - at > _KNOWN_S:
             known = await self._look(asked)
@@ -262,14 +264,14 @@ class Asking:
         return who.budget is not None or known.budget is not None
 
     async def _look(self, asked: CountedAsk, digest: bytes = b"") -> BudgetStanding:
-        """What is kept under a digest, and what is spent."""
+        """Fetch the reply stored under a digest, and the spending."""
         arguments = spending.arguments(asked, self._keeping, find=digest)
         return self._learn(asked, await self._calls.call(self._spending.count, arguments, urgent=not digest))
 
     def _count(
         self, asked: CountedAsk, spent: Spent, currency: str = "", digest: bytes = b"", reply: bytes = b""
     ) -> asyncio.Future[Any]:
-        """Counts what was spent, and keeps a reply under its digest. It is done whether or not anybody waits for it."""
+        """Count spending, and store a reply under its digest. This completes even if the caller no longer waits."""
         arguments = spending.arguments(asked, self._keeping, spent, currency, keep=digest, reply=reply)
         call = self._calls.call(self._spending.count, arguments)
         call.add_done_callback(
@@ -293,7 +295,7 @@ class Asking:
                 task.cancel()
 
     async def close(self) -> None:
-        """Gives up all asks, and closes all connections."""
+        """Cancel all asks, and close all connections."""
         self._is_closed = True
         self._calls.end()
         self._models.end()
@@ -319,7 +321,7 @@ async def _retried(
     gate: Gate,
     patience: Patience | None,
 ) -> Answer:
-    """What the server answers in the end, to an ask that has its place. Raises AskFailed, and what `look` raises."""
+    """Send an ask that has a place, with retries. Raises AskFailed, and what `look` raises."""
     began = monotonic()
     end = began + (gate.ask_s if patience is None else patience.reply_s)
     last_try = end if patience is None else began + patience.tries_s
@@ -331,7 +333,7 @@ async def _retried(
                 return await send(left)
             async with asyncio.timeout(left):
                 return await send(gate.ask_s)
-        except TimeoutError:  # of a server that may only be slow: it is not noted as one that is away
+        except TimeoutError:  # the server may only be slow, so it is not recorded as away
             if patience is None:
                 raise
             raise patience.too_slow() from None
@@ -348,7 +350,7 @@ async def _retried(
 
 
 def _note(error: AskFailed, gate: Gate) -> None:
-    """Tells the gate what an answer says of the server."""
+    """Update the gate from a failed answer."""
     fault = error.fault
     if fault.kind == "rate_limited" or fault.retry_after_s is not None:
         gate.note_pause(fault.retry_after_s)
@@ -359,7 +361,9 @@ def _note(error: AskFailed, gate: Gate) -> None:
 
 
 def _pause(error: AskFailed, tries: int) -> float:
-    """Seconds until the next try. The gate waits for a pause of all: after it, not all come at the same moment."""
+    """Seconds until the next try. They are random, so that the asks do not all retry at once when a pause of the gate
+    ends.
+    """
     longest = 1.0 if error.fault.kind == "rate_limited" else min(2.0 ** (tries - 1), _LONGEST_PAUSE_S)
     return random.uniform(longest / 2, longest)  # noqa: S311 - no secret
 
@@ -377,6 +381,6 @@ def _currency(budget: Budget | None) -> str:
 
 
 def _spent(price: Price | None, usage: TokenUsage) -> Spent:
-    """What one ask cost."""
+    """The cost of one ask."""
     cost = (usage.input_tokens * price.input + usage.output_tokens * price.output) / 1e6 if price else 0.0
     return Spent(1, 0, usage.input_tokens, usage.output_tokens, cost)

@@ -1,5 +1,5 @@
-"""Scores threads with a grader that asks: it steps lines through a sandbox, has what they ask answered, and steps them
-again. A sandbox is held for a step alone, never while something is waited for.
+"""Scores threads with a grader that asks: steps lines through a sandbox, has their asks answered, and steps them again.
+A sandbox is held only during a step, never while waiting for answers.
 """
 
 import logging
@@ -33,10 +33,10 @@ Lend = Callable[[], AbstractContextManager[Grading]]
 
 _STEP_LINES = 64
 _STEP_BYTES = 8 << 20  # of lines with their answers
-_HELD_BYTES = 64 << 20  # of asks and answers: while there are more, no thread is begun, and one alone asks
-_ANSWER_BYTES = 64 << 10  # what an answer that is to come counts as
-_GATHER_S = 0.06  # for lines that come one by one to be stepped together: a sandbox costs some milliseconds to take
-_LOOK_S = 0.25  # between two questions whether more is wanted
+_HELD_BYTES = 64 << 20  # of asks and answers: above this, no line is started, and only one line asks at a time
+_ANSWER_BYTES = 64 << 10  # assumed size of a pending answer
+_GATHER_S = 0.06  # wait to step single lines together: acquiring a sandbox takes some milliseconds
+_LOOK_S = 0.25  # between two calls of `stop`
 _FAULT = "the service failed at this ask, and its log says why: score it again, or tell its operator"
 _ONCE = b'{"ask":"once",'
 
@@ -45,8 +45,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Line:
-    """A thread, and what is known of it. `answers` are as the sandbox reads them, in so many bytes as `known` says;
-    `waiting` are yet to come, and count as `pending` bytes.
+    """A thread and its state. `answers` are in the form that the sandbox reads, and `known` is their size in bytes;
+    `waiting` are pending, and count as `pending` bytes.
     """
 
     position: int
@@ -61,14 +61,14 @@ class _Line:
 
     @property
     def is_answered(self) -> bool:
-        """Whether nothing is waited for."""
+        """Whether no answer is pending."""
         return all(answer is None or answer.done() for _, answer in self.waiting)
 
     def take_answers(self) -> None:
-        """Takes what has come in, in the order in which it was asked.
+        """Move the answers that arrived to `answers`, in the order of the asks.
 
         Raises:
-            InfrastructureError: it was given up.
+            InfrastructureError: an ask was cancelled.
         """
         for request, future in self.waiting:
             if future is None:
@@ -81,8 +81,8 @@ class _Line:
                 raise InfrastructureError("what a grader asked was given up, as the service stops") from error
             except (InfrastructureError, OSError, RedisError):
                 raise
-            except Exception as error:  # noqa: BLE001  # a fault of ours at one ask costs no other completion
-                # Without its words: they may quote a tenant.
+            except Exception as error:  # noqa: BLE001  # a fault of ours at one ask must not affect other completions
+                # The exception's message is not logged: it may quote a tenant.
                 where = "".join(format_tb(error.__traceback__))
                 _log.error("an ask failed by a fault of the service, %s:\n%s", type(error).__name__, where)
                 answer = failed("failed", _FAULT, retryable=True)
@@ -94,7 +94,7 @@ class _Line:
 
 
 class AskingScorer:
-    """Made for one grader. `traces` are those of the last call, by index."""
+    """Made for one grader. `traces` holds the traces of the last call, by index."""
 
     def __init__(self, lend: Lend, asker: Asker, who: Who) -> None:
         self._lend = lend
@@ -105,8 +105,8 @@ class AskingScorer:
     def score(
         self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
     ) -> list[Outcome]:
-        """As `Grading.score`, and raises the same. When `stop` says so, what is asked is given up, and the outcomes are
-        those of the first threads that have one each.
+        """Like `Grading.score`, with the same exceptions. When `stop` returns true, open asks are cancelled, and the
+        result is the outcomes of the leading threads that all have one.
         """
         count = count_lines(payload) if lines is None else lines
         call = _Call(payload, count, first_index, label, stop, self._asker, self._who)
@@ -143,11 +143,11 @@ class _Call:
         self.traces: dict[int, str] = {}
 
     def outcomes(self) -> list[Outcome]:
-        """Those of the first threads that have one each."""
+        """The outcomes of the leading threads that all have one."""
         return [self._outcomes[number] for number in range(self._done())]
 
     def run(self, lend: Lend) -> None:
-        """Runs until each thread has an outcome, or no more are wanted."""
+        """Run until each thread has an outcome, or no more are needed."""
         try:
             while len(self._outcomes) < self._count and not self._wants_no_more():
                 self._send_held_back()
@@ -162,7 +162,7 @@ class _Call:
             self._fail_rest()
 
     def give_up(self) -> None:
-        """Ends what is asked and not answered yet."""
+        """Cancel the asks without an answer."""
         self._is_over = True
         for line in self._asking.values():
             for _, future in line.waiting:
@@ -170,7 +170,7 @@ class _Call:
                     future.cancel()
 
     def _next_lines(self) -> list[_Line]:
-        """What is to be stepped now: lines that are answered first, then fresh ones."""
+        """The lines of the next step: answered lines first, then new ones."""
         self._await_answers(0)
         began = monotonic()
         while 0 < len(self._ready) + self._room() < _STEP_LINES and self._asking and monotonic() - began < _GATHER_S:
@@ -189,13 +189,13 @@ class _Call:
         return lines
 
     def _room(self) -> int:
-        """How many fresh lines may be begun."""
+        """The number of new lines that may be started."""
         if not self._fresh or self._held >= _HELD_BYTES:
             return 0
         return min(self._asker.room(self._who), len(self._fresh))
 
     def _await_answers(self, seconds: float) -> None:
-        """Makes ready what is answered; waits for the first so long."""
+        """Moves answered lines to `_ready`; waits up to `seconds` for the first."""
         try:
             position = self._answered.get(timeout=seconds) if seconds else self._answered.get_nowait()
             while True:
@@ -244,7 +244,9 @@ class _Call:
             heappush(self._held_back, (line.position, line, requests))
 
     def _send_held_back(self) -> None:
-        """Sends what may be sent: all, while little is held. Else the first thread asks alone, so that it ends."""
+        """Sends the asks that may be sent: all while few bytes are held; else only those of the first thread, so that
+        it can finish.
+        """
         if not self._held_back:
             return
         with self._asker.together():
@@ -285,14 +287,14 @@ class _Call:
         self._finish(line, Outcome(0, self._label, None, 0.0, error=OutcomeError("model", message, cause=cause)))
 
     def _fail_rest(self) -> None:
-        """No sandbox is left: who has no outcome yet has this one."""
+        """No sandbox is available: gives each thread without an outcome an error."""
         for position in range(self._count):
             if position not in self._outcomes:
                 index, identity = self._first_index + position, self._ids[position]
                 self._outcomes[position] = Outcome(index, self._label, None, 0.0, identity, error=NO_SANDBOX)
 
     def _done(self) -> int:
-        """How many threads have an outcome, up to the first that has none."""
+        """The number of leading threads that all have an outcome."""
         while self._first_left in self._outcomes:
             self._first_left += 1
         return self._first_left
@@ -309,7 +311,7 @@ class _Call:
 
 
 def lines_of(payload: bytes, count: int) -> Iterator[memoryview]:
-    """The first so many lines of a payload, which they lie in."""
+    """The first `count` lines of a payload, as views."""
     view, start = memoryview(payload), 0
     for _ in range(count):
         end = payload.find(b"\n", start)

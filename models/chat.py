@@ -1,4 +1,4 @@
-"""A grader's ask of a model, as a chat completion."""
+"""Answers a grader's ask of a model by a chat completion."""
 
 from typing import Any
 
@@ -12,11 +12,14 @@ _NAMES_OF_FORMAT = ("response_format", "json_schema", "schema", "structured", "g
 
 
 async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, timeout_s: float) -> ServerReply:
-    """The reply. A schema is sent unless the server was found to take none; one that it refuses, it is asked without,
-    and gets no other from this client: the grader checks what comes back.
+    """Ask a model for a reply.
+
+    A schema is sent unless the server is known to support none. If the server rejects a schema, the ask is repeated
+    without it, and this client sends no further schemas unless the server passed the test for them. The grader checks
+    replies in any case.
 
     Raises:
-        AskFailed: there is none.
+        AskFailed: there is no reply.
     """
     options: dict[str, Any] = {
         name: value for name in ("temperature", "max_tokens", "seed") if (value := getattr(request, name)) is not None
@@ -28,7 +31,7 @@ async def chat(client: ModelClient, access: ModelAccess, request: ModelRequest, 
     except AskFailed as error:
         if error.status not in (400, 422) or not any(name in error.reply.lower() for name in _NAMES_OF_FORMAT):
             raise
-    client.takes_schemas = bool(access.structured_output)  # where it takes others, this one is what it does not take
+    client.takes_schemas = bool(access.structured_output)  # if the server passed the test, it rejects only this schema
     return await client.chat(request.messages, timeout_s, **options)
 
 
@@ -37,13 +40,13 @@ def _format(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _has_all(required: Any, members: dict[str, Any]) -> bool:
-    """Whether these are the names of all members. A schema is a tenant's: what should be a list may be anything."""
+    """Whether these are the names of all members. Tenants write schemas, so `required` may be any value."""
     names = required if isinstance(required, list) else []
     return all(isinstance(name, str) for name in names) and set(names) == set(members)
 
 
 def _is_strict(schema: Any) -> bool:
-    """Whether OpenAI's strict mode takes a schema: each object has exactly the members that are required."""
+    """Whether OpenAI's strict mode supports a schema: each object has exactly the members that it requires."""
     if isinstance(schema, list):
         return all(map(_is_strict, schema))
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""One call of a model: a chat completion. Loading this takes a while: load it where it is needed."""
+"""A client for chat completions of one model. Importing this module is slow: import it where it is needed."""
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -16,10 +16,10 @@ from storage.models import ModelAccess
 
 
 class ModelClient:
-    """Asks one model. Use it as a context manager, within which `host` is where it is asked.
+    """Asks one model. Use it as a context manager; inside, `host` is the host that is asked.
 
     Attributes:
-        takes_schemas: whether it may be sent a JSON schema, as far as is known.
+        takes_schemas: whether the server supports JSON schemas, as far as is known.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class ModelClient:
     async def chat(
         self, messages: Sequence[Mapping[str, object] | Message], timeout_s: float | None = None, **options: Any
     ) -> replies.ServerReply:
-        """The reply to these messages; `options` are further members of the request. Raises AskFailed."""
+        """Return the reply to these messages; `options` are further fields of the request. Raises AskFailed."""
         access = self._access
         wanted = {"model": access.model, "messages": messages}
         wanted |= access.defaults.model_dump(exclude_none=True) | options
@@ -60,5 +60,5 @@ class ModelClient:
         return replies.read(answer.body, access.api_key)
 
     def told(self, text: str) -> str:
-        """The beginning of a reply, to be shown: without the API key, which a server may repeat."""
+        """Return the beginning of a reply for display, without the API key, which a server may repeat."""
         return replies.told(text.encode("utf-8", "replace"), self._access.api_key)

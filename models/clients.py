@@ -1,4 +1,4 @@
-"""What is asked, with its connections: a client for each model and endpoint of a project, kept while it is used."""
+"""Clients with their connections for each model and endpoint of a project, kept open while they are used."""
 
 import asyncio
 import logging
@@ -20,11 +20,11 @@ from storage.connection import is_away
 from storage.endpoints import EndpointAccess
 from storage.models import ModelAccess
 
-_FRESH_S = 2.0  # how long a change of a model may go unseen
+_FRESH_S = 2.0  # maximum delay until a change of a model takes effect
 _IDLE_S = 60.0
-_LOOK_UPS = 16  # names that are looked up at once
-_OF_ONE = 4  # the same, of one project
-_NAME_S = 10.0  # how long the addresses of a name are used; each is checked each time
+_LOOK_UPS = 16  # concurrent name look-ups
+_OF_ONE = 4  # the same, per project
+_NAME_S = 10.0  # lifetime of a name's addresses; they are checked at each use
 
 _log = logging.getLogger(__name__)
 
@@ -33,8 +33,8 @@ Client = TypeVar("Client", ModelClient, EndpointClient)
 
 
 class AddressCache:
-    """The addresses of names, looked up once for all asks of a project in some seconds. A project whose names are
-    answered late, or never, leaves others their threads.
+    """Addresses of names, looked up once for all asks of a project within some seconds. A project whose name server is
+    slow, or never answers, cannot occupy the threads of others.
     """
 
     def __init__(self, find: Callable[[str, int], Sequence[str]] = find) -> None:
@@ -43,7 +43,7 @@ class AddressCache:
         self._found: dict[tuple[str, str, int], tuple[float, asyncio.Task[list[str]]]] = {}
 
     async def resolve(self, project: str, host: str, port: int) -> list[str]:
-        """The addresses of a name. Raises OSError."""
+        """Return the addresses of a name. Raises OSError."""
         now = monotonic()
         at, task = self._found.get((project, host, port), (0.0, None))
         if task is None or now - at > _NAME_S or (task.done() and (task.cancelled() or task.exception())):
@@ -53,7 +53,7 @@ class AddressCache:
         return await asyncio.shield(task)
 
     def close(self) -> None:
-        """Looks up no more."""
+        """Stop looking up names."""
         self._threads.close()
 
     async def _look_up(self, project: str, host: str, port: int) -> list[str]:
@@ -63,7 +63,7 @@ class AddressCache:
 
 
 class Used(Generic[Access, Client]):
-    """One model or endpoint that is asked."""
+    """A model or endpoint in use."""
 
     def __init__(self, access: Access, client: Client) -> None:
         self.access: Access = access
@@ -73,13 +73,13 @@ class Used(Generic[Access, Client]):
 
     @property
     def host(self) -> str:
-        """Where it is asked: not to be told to a grader."""
+        """The host that is asked. It must not be revealed to a grader."""
         host: str = self.client.host
         return host
 
 
 class Clients(Generic[Access, Client]):
-    """The clients of one kind. For one event loop."""
+    """The clients of all models, or of all endpoints. For one event loop."""
 
     def __init__(
         self,
@@ -96,17 +96,17 @@ class Clients(Generic[Access, Client]):
         self._used: dict[tuple[str, str, int, str], asyncio.Task[Used[Access, Client]]] = {}
 
     async def get(self, project: str, key: str) -> Used[Access, Client]:
-        """The client of a model or endpoint as it is registered now.
+        """Return the client of a model or endpoint with its current settings.
 
         Raises:
-            NotFound: there is none of this key.
+            NotFound: the project has no model or endpoint of this key.
             SecretKeyError: its API key cannot be decrypted.
-            AskFailed: its URL is none.
+            AskFailed: its URL is invalid.
             RedisError: Redis does not answer.
         """
         access = await self._current(project, key)
         url = access.url if isinstance(access, EndpointAccess) else access.base_url
-        name = project, key, access.revision, url  # revisions begin anew when it is deleted and made again
+        name = project, key, access.revision, url  # revisions restart when it is deleted and created again
         task = self._used.get(name)
         if task is None or (task.done() and (task.cancelled() or task.exception())):
             task = self._used[name] = asyncio.create_task(self._open(project, access))
@@ -116,12 +116,12 @@ class Clients(Generic[Access, Client]):
         return used
 
     def end(self) -> None:
-        """Looks nothing up any more."""
+        """Stop looking up settings."""
         for _, task in self._looked_up.values():
             task.cancel()
 
     async def close_idle(self, idle_s: float = _IDLE_S) -> None:
-        """Closes what nobody has used for so long."""
+        """Close the clients that have not been used for `idle_s`."""
         now = monotonic()
         self._looked_up = {
             key: (at, task) for key, (at, task) in self._looked_up.items() if now - at <= _FRESH_S or not task.done()
@@ -144,7 +144,7 @@ class Clients(Generic[Access, Client]):
         return await asyncio.shield(task)
 
     async def _look_up(self, project: str, key: str) -> Access:
-        """What is registered. A Redis that is away is waited for, as everywhere: asks that fail would be outcomes."""
+        """The current settings. If Redis is away, this waits, as elsewhere: a failed ask would become an outcome."""
         ends = monotonic() + store_calls.AWAY_S
         while True:
             try:

@@ -1,8 +1,8 @@
-"""Scores threads with a combination of graders that ask nothing: each part scores them all in its own sandbox, and what
-they say is brought together here.
+"""Scores threads with a combination of graders that ask nothing: each part scores all threads in a sandbox, and the
+results are combined here.
 
-The source of a combination does the same in a sandbox, where each thread asks for each part. That costs some six times
-as much.
+The source of a combination does the same in a sandbox, in which each thread asks for each part. That costs about six
+times as much.
 """
 
 import struct
@@ -27,21 +27,21 @@ from sandbox.session import count_lines
 from sandbox.slice_size import SliceSize
 from sandbox.thread_ids import read_ids
 
-_HELD = 1000  # outcomes of parts at a time: no more than of one grader in a chunk
-_KEPT = 1000  # results of scores
+_HELD = 1000  # outcomes of parts at a time: no more than one grader has in a chunk
+_KEPT = 1000  # cached results
 
 Lend = Callable[[], AbstractContextManager[Scorer]]
 
 
 class PartScorer(NamedTuple):
-    """What scores with a part: the label of its version, and what lends it."""
+    """The scorer of a part: the label of its version, and a function that lends the scorer."""
 
     label: str
     lend: Lend
 
 
 class Missing:
-    """Scores in the place of a part that was deleted."""
+    """Replaces the scorer of a part that was deleted."""
 
     def __init__(self, message: str) -> None:
         self._error = OutcomeError("model", message, cause="unknown")
@@ -50,7 +50,7 @@ class Missing:
     def score(
         self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
     ) -> list[Outcome]:
-        """As `Grading.score`: an error for each thread."""
+        """Like `Grading.score`: returns an error for each thread."""
         ids = read_ids(payload, count_lines(payload) if lines is None else lines)
         return [
             Outcome(first_index + number, label, None, 0.0, identity, error=self._error)
@@ -59,7 +59,7 @@ class Missing:
 
 
 class _Result(NamedTuple):
-    """What an outcome says, in its order."""
+    """The fields of an outcome, in their order."""
 
     score: float | None = None
     reason: str | None = None
@@ -70,8 +70,8 @@ class _Result(NamedTuple):
 
 
 class _InTurns(ExitStack):
-    """The parts, of which one at a time has a sandbox. That which scored a slice last is the first to score the next:
-    to give a sandbox back and to take another costs as much as to score hundreds of threads.
+    """Runs the parts in turn; one part at a time has a sandbox. The last part of a slice is the first of the next
+    slice, because exchanging a sandbox takes as long as scoring hundreds of threads.
     """
 
     def __init__(self, parts: Iterable[PartScorer]) -> None:
@@ -80,7 +80,7 @@ class _InTurns(ExitStack):
         self._scorer: Scorer | None = None
 
     def score(self, threads: Sequence[memoryview], stop: Stop | None) -> list[list[Outcome]]:
-        """The outcomes of each part; as many as it had before it was stopped."""
+        """Return the outcomes of each part; fewer if it was stopped."""
         payload = b"\n".join(threads)
         found: dict[int, list[Outcome]] = {}
         for number, part in self._parts:
@@ -88,15 +88,15 @@ class _InTurns(ExitStack):
                 self.close()
                 self._scorer = self.enter_context(part.lend())
                 if isinstance(self._scorer, Grading):
-                    self._scorer.reads_ids = number == 0  # those of the first part are the outcome's
+                    self._scorer.reads_ids = number == 0  # the combined outcome uses the ids of the first part
             found[number] = self._scorer.score(payload, 0, part.label, len(threads), stop=stop)
         self._parts.reverse()
         return [found[number] for number in range(len(found))]
 
 
 class CombinedScorer:
-    """Made for one combination. Its outcomes are those that its source would come to; and it scores threads with half
-    surrogate pairs, which cannot be sent to another grader.
+    """Made for one combination. Its outcomes equal those of the combination's source, except that it also scores
+    threads with lone surrogates, which cannot be sent to another grader.
     """
 
     def __init__(self, combine: Combine, parts: Mapping[str, PartScorer]) -> None:
@@ -112,8 +112,8 @@ class CombinedScorer:
     def score(
         self, payload: bytes, first_index: int, label: str, lines: int | None = None, *, stop: Stop | None = None
     ) -> list[Outcome]:
-        """As `Grading.score`, and raises the same. When `stop` says so, the outcomes are those of the first threads of
-        which each part has said something.
+        """Like `Grading.score`, with the same exceptions. When `stop` returns true, the result is the outcomes of the
+        leading threads that every part has scored.
         """
         count = count_lines(payload) if lines is None else lines
         threads = list(lines_of(payload, count))
@@ -159,8 +159,8 @@ class CombinedScorer:
         )
 
     def _result(self, parts: Sequence[Outcome]) -> _Result:
-        """Where the parts say scores and no more, the same scores have the same result. Most rewards have few values,
-        and making what stands in `details` takes longer than a simple grader does.
+        """Combines the parts. If all parts have only a score, the result is cached by the scores: most rewards take few
+        values, and building `details` takes longer than running a simple grader.
         """
         scores = [part.score for part in parts if _is_bare(part)]
         if len(scores) < len(parts):
@@ -178,7 +178,7 @@ class CombinedScorer:
         try:
             score = self._combine.result_of(said)
         except ModelError as error:
-            cause = cast(AskFailure, error.kind)  # of this class's own making
+            cause = cast(AskFailure, error.kind)  # `Combine` sets only kinds of AskFailure
             told = OutcomeError("model", _cut(error.message), error.retryable, cause, _cut(error.reply) or None)
             return _Result(error=told, details=error.details)
         except NotApplicable as why:
@@ -192,7 +192,7 @@ class CombinedScorer:
 
 
 def _unscored(payload: bytes, first_index: int, label: str, done: int, count: int) -> list[Outcome]:
-    """No sandbox is left: who has no outcome yet has this one."""
+    """No sandbox is available: an error for each thread without an outcome."""
     ids = read_ids(payload, count)[done:]
     return [
         Outcome(first_index + number, label, None, 0.0, identity, error=NO_SANDBOX)
@@ -201,12 +201,12 @@ def _unscored(payload: bytes, first_index: int, label: str, done: int, count: in
 
 
 def _stopped(stop: Stop, done: int, _: int) -> bool:
-    """A slice counts once each part has scored it."""
+    """`stop` for a part: threads count only once every part has scored them, so only earlier slices count."""
     return stop(done)
 
 
 def _cut(text: str) -> str:
-    """As a text of an outcome is cut in a sandbox."""
+    """Cut a text as the sandbox cuts the texts of an outcome."""
     return encode(text, TEXT_BYTES).decode("utf-8", "replace")
 
 
@@ -215,7 +215,7 @@ def _is_bare(part: Outcome) -> bool:
 
 
 def _fault(parts: Iterable[Outcome]) -> OutcomeError | None:
-    """What keeps a thread from being combined: it is none, or the service failed."""
+    """The error that prevents combining: the line is not a thread, or the service failed."""
     for part in parts:
         if part.error is not None and part.error.kind in ("bad_input", "infrastructure"):
             return part.error
@@ -223,13 +223,13 @@ def _fault(parts: Iterable[Outcome]) -> OutcomeError | None:
 
 
 def _said(label: str, outcome: Outcome) -> Said:
-    """The outcome of a part, in the form in which an asking grader gets the answer of another grader."""
+    """The outcome of a part, in the form in which a grader receives the answer of another grader."""
     if outcome.not_applicable is not None:
         return NotApplicable(outcome.not_applicable)
     if outcome.score is None:
         assert outcome.error is not None
         error = outcome.error
-        if error.cause is not None:  # it is missing: what asks nothing has no errors of asks
+        if error.cause is not None:  # the part was deleted: graders that ask nothing have no other failed asks
             return ModelError(error.cause, error.message)
         message = f"grader {label!r} has no score ({error.kind}): {error.message}"[:MESSAGE_CHARACTERS]
         return ModelError("failed", message, error.retryable, error.reply or "")

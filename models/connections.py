@@ -1,14 +1,14 @@
-"""How many asks one project may have sent at one time from one process: each is a connection, and so a descriptor."""
+"""Limits the concurrent asks of one project in one process: each needs a connection, and so a descriptor."""
 
 import asyncio
 import resource
 from weakref import WeakValueDictionary
 
-_PART = 4  # of the descriptors that the process may have: the others are for other projects, sandboxes and Redis
+_PART = 4  # a project gets 1/4 of the process's descriptors: the rest is for other projects, sandboxes and Redis
 
 
 class ServerConnections:
-    """For one event loop."""
+    """The semaphores of the projects, for one event loop."""
 
     def __init__(self) -> None:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -16,7 +16,7 @@ class ServerConnections:
         self._projects: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
 
     def of(self, project: str) -> asyncio.Semaphore:
-        """To be held while a project's ask is sent. It is forgotten with the last ask that holds it or waits for it."""
+        """Return the semaphore to hold while a project's ask is sent. It is freed with the last ask that uses it."""
         places = self._projects.get(project)
         if places is None:
             places = self._projects[project] = asyncio.Semaphore(self._most)

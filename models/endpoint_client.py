@@ -1,4 +1,4 @@
-"""One call of a reward server: the protocol that adaptive-sdk's RewardClient speaks."""
+"""A client for one reward server, with the protocol of adaptive-sdk's RewardClient."""
 
 import math
 from types import TracebackType
@@ -17,7 +17,7 @@ from storage.endpoints import EndpointAccess
 
 
 class EndpointReward(NamedTuple):
-    """What a reward server answered."""
+    """The answer of a reward server."""
 
     reward: float
     metadata: dict[str, Any]
@@ -38,7 +38,7 @@ _metadata = msgspec.json.Decoder(dict[str, Any])
 
 
 class EndpointClient:
-    """Asks one endpoint. Use it as a context manager, within which `host` is where it is asked."""
+    """Asks one endpoint. Use it as a context manager; inside, `host` is the host that is asked."""
 
     def __init__(
         self, access: EndpointAccess, settings: ModelSettings, resolve: Resolve = look_up, most_connections: int = 1
@@ -65,7 +65,7 @@ class EndpointClient:
         await self._http.__aexit__(kind, error, at)
 
     async def score(self, thread: Thread, timeout_s: float | None = None) -> EndpointReward:
-        """The reward of a thread. Raises AskFailed."""
+        """Return the reward of a thread. Raises AskFailed."""
         access = self._access
         sent = {"turns": thread.messages, "metadata": thread.metadata, "id": None}
         answer = await self._http.post("/score", msgspec.json.encode(sent), timeout_s or access.timeout_s)
@@ -73,7 +73,7 @@ class EndpointClient:
             raise replies.refusal(answer.status, answer.headers, answer.body, access.api_key, _ADVICE)
         try:
             found = _response.decode(answer.body)
-            if len(found.metadata) > ANSWER_BYTES:  # not parsed: it takes seconds, in which all projects wait
+            if len(found.metadata) > ANSWER_BYTES:  # not parsed: parsing takes seconds and blocks all projects
                 raise AskFailed(
                     "invalid_reply",
                     f"its metadata has {len(found.metadata)} bytes, and may have {ANSWER_BYTES}: answer less",

@@ -1,4 +1,4 @@
-"""A trial of an endpoint: whether it gives a thread a reward."""
+"""Tests an endpoint: whether it returns a reward for a thread."""
 
 from time import monotonic
 
@@ -13,7 +13,7 @@ _THREAD = Thread([Message("user", "What is 2+2?"), Message("assistant", "4")])
 
 
 async def trial(access: EndpointAccess, settings: ModelSettings) -> EndpointTrial:
-    """Has one thread scored. Nothing is raised for what the server does: a trial that failed says why."""
+    """Have one thread scored. Faults of the server do not raise: a failed test holds the reason."""
     began = monotonic()
     try:
         async with EndpointClient(access, settings) as client:

@@ -1,7 +1,7 @@
-"""What this room raises on purpose.
+"""Exceptions that this package raises deliberately.
 
-AskFailed        a model was asked and gave no reply that can be used
-AddressError      a base URL is none, or leads where it may not
+AskFailed        a model was asked and gave no usable reply
+AddressError      a base URL is invalid, or leads to an address that is not permitted
 ReplyTooLarge     a reply is longer than the operator allows
 """
 
@@ -11,20 +11,20 @@ from gradebox.schemas import ModelFailure, ModelFault
 
 
 class TokenUsage(NamedTuple):
-    """Tokens, as the server counted them."""
+    """Token counts reported by the server."""
 
     input_tokens: int = 0
     output_tokens: int = 0
 
 
 class AskFailed(Exception):
-    """A model was asked and gave no reply that can be used.
+    """A model was asked and gave no usable reply.
 
     Attributes:
-        fault: what happened, as the API tells it.
-        status: what the server answered with; 0 where it did not answer.
-        reply: the beginning of what it answered.
-        usage: what the reply cost all the same.
+        fault: the failure, in the form in which the API returns it.
+        status: the HTTP status of the answer; 0 if there was no answer.
+        reply: the beginning of the answer.
+        usage: the tokens that the failed reply cost.
     """
 
     def __init__(
@@ -46,7 +46,8 @@ class AskFailed(Exception):
 
 
 class AddressError(ValueError):
-    """A base URL is none, or leads where it may not. The message never has what may be a secret of the URL."""
+    """A base URL is invalid, or leads to an address that is not permitted. The message never contains secrets of the
+    URL."""
 
 
 class ReplyTooLarge(Exception):

@@ -1,4 +1,4 @@
-"""Threads that projects share: each has its turn, and none has all of them."""
+"""A thread pool shared by projects: each project has its turn, and no project can occupy all threads."""
 
 from collections import Counter, deque
 from collections.abc import Callable
@@ -15,18 +15,18 @@ class _Call(NamedTuple, Generic[Result]):
 
 
 class FairThreads(Generic[Result]):
-    """Calls wait in a queue of their project's, and the queues are served in turns."""
+    """Each project has a queue of calls, and the queues are served in turn."""
 
     def __init__(self, name: str, threads: int, of_one: int) -> None:
-        """So many `threads` in all, and `of_one` project at one time."""
+        """`threads` is the size of the pool, `of_one` the maximum number of threads that one project uses at once."""
         self._of_one = of_one
         self._threads = ThreadPoolExecutor(threads, name)
         self._lock = Lock()
-        self._waiting: dict[str, deque[_Call[Result]]] = {}  # in the order of their turns
+        self._waiting: dict[str, deque[_Call[Result]]] = {}  # in the order of the turns
         self._running: Counter[str] = Counter()
 
     def submit(self, project: str, run: Callable[[], Result]) -> Future[Result]:
-        """What `run` will return."""
+        """Queue a call; returns a future of its result."""
         result: Future[Result] = Future()
         with self._lock:
             self._waiting.setdefault(project, deque()).append(_Call(run, result))
@@ -34,7 +34,7 @@ class FairThreads(Generic[Result]):
         return result
 
     def close(self) -> None:
-        """Cancels what waits."""
+        """Cancel waiting calls."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         with self._lock:
             left = [call for calls in self._waiting.values() for call in calls]
@@ -43,7 +43,8 @@ class FairThreads(Generic[Result]):
             call.result.cancel()
 
     def _work(self) -> None:
-        """Runs calls until none may run. What waits then is of projects that have their part: each runs on here."""
+        """Runs calls until none is eligible. The rest belongs to projects at their limit, whose running calls take them
+        up."""
         while (found := self._take()) is not None:
             project, call = found
             try:
@@ -61,15 +62,15 @@ class FairThreads(Generic[Result]):
             calls = self._waiting.pop(project)
             call = calls.popleft()
             if calls:
-                self._waiting[project] = calls  # behind the others
-            self._running += Counter({project: 1})  # which forgets those that run nothing
+                self._waiting[project] = calls  # at the end of the order
+            self._running += Counter({project: 1})  # this addition also drops projects with a count of 0
             return project, call
 
 
 def _run(call: _Call[Result]) -> None:
     try:
         result = call.run()
-    except BaseException as error:  # noqa: BLE001  # who waits for it is told
+    except BaseException as error:  # noqa: BLE001  # the caller receives it through the future
         call.result.set_exception(error)
     else:
         call.result.set_result(result)

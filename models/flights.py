@@ -1,4 +1,4 @@
-"""Equal asks that are under way at once: one is sent, and all have its answer."""
+"""Deduplicates concurrent equal asks: one is sent, and all receive its answer."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Hashable
@@ -15,15 +15,15 @@ class _Flight(Generic[Result]):
 
 
 class Flights(Generic[Result]):
-    """What is under way, by what makes it equal. For one event loop."""
+    """The asks in flight, by key. For one event loop."""
 
     def __init__(self) -> None:
         self._flights: dict[Hashable, _Flight[Result]] = {}
-        self._tasks: set[asyncio.Task[Result]] = set()  # those that were given up and have not ended too
+        self._tasks: set[asyncio.Task[Result]] = set()  # includes cancelled tasks that have not ended
 
     async def join(self, key: Hashable, begin: Callable[[], Coroutine[Any, Any, Result]]) -> tuple[Result, bool]:
-        """The result of what is under way under this key, or begins now; and whether it began now. It is cancelled when
-        nobody waits for it any more.
+        """Return the result of the task under this key, starting it if there is none, and whether this call started it.
+        The task is cancelled when no caller waits for it any more.
         """
         flight = self._flights.get(key)
         is_first = flight is None
@@ -41,7 +41,7 @@ class Flights(Generic[Result]):
                 flight.task.cancel()
 
     async def close(self) -> None:
-        """Ends all of them."""
+        """Cancel all tasks and wait for their end."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,6 +1,7 @@
-"""How many asks of a model are sent at once and in a minute, shared with all other processes through Redis.
+"""Limits on a model's concurrent asks and on its asks per minute, shared with all other processes through Redis.
 
-Within a process a place goes from one ask to the next. Redis is asked for a share twice a second while there are asks.
+Within a process, an ask that ends passes its place to the next. While there are asks, Redis is queried for this
+process's share twice a second.
 """
 
 import asyncio
@@ -17,10 +18,10 @@ from models.store_calls import StoreCalls
 from storage.model_limits import AskLimits, Demand, ModelLimits, Share, arguments
 
 _TICK_S = 0.5
-_SOON_S = 0.02  # asks that come one after another ask for a larger share together
+_SOON_S = 0.02  # asks that arrive shortly after each other request a larger share together
 _WORTH_TELLING_S = 3.0
-_GUESS = 512  # tokens of a request, until some are known
-_GUESSES = 20  # the last so many replies make the guess
+_GUESS = 512  # estimated tokens of a request, before the first reply
+_GUESSES = 20  # the estimate is a moving average over about so many replies
 
 _log = logging.getLogger(__name__)
 
@@ -47,46 +48,46 @@ class Gate:
         self._shared = shared
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._sent = 0
-        self._most = 0  # asks at one time since the share was asked for
+        self._most = 0  # maximum number of asks at one time since the last request for a share
         self._may_send = 0
         self._may_begin = 0
-        self._told = 0  # how many asks there were when the share was asked for
+        self._told = 0  # number of asks in the last request for a share
         self._paused_until = 0.0
         self._later_at = 0.0
         self._pause_ms: int | None = None
         self._guess = _GUESS
         self._missed = 0
         self._failing_since: float | None = None
-        self._is_told = False  # in the log
-        self._trial: asyncio.Future[None] | None = None  # of a server that is away: done when it has answered or not
+        self._is_told = False  # whether the outage is logged
+        self._trial: asyncio.Future[None] | None = None  # done when the trial ask of a server that is away has ended
         self._sharing: asyncio.Task[None] | None = None
         self._wants_more = asyncio.Event()
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody asks, and no share is held."""
+        """Whether there are no asks, and no share is held."""
         return self._sharing is None
 
     @property
     def places(self) -> int:
-        """How many asks this process may send at once."""
+        """The number of asks that this process may send at once."""
         return self._may_send
 
     def is_away(self) -> bool:
-        """Whether the server has answered nobody for as long as an ask may take."""
+        """Return whether no ask has been answered for as long as an ask may take."""
         return self._failing_since is not None and monotonic() - self._failing_since > self.ask_s
 
     @property
     def paused_until(self) -> float:
-        """The moment before which nobody may ask."""
+        """The time until which no ask may be sent."""
         return self._paused_until
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """A place among the asks that are sent at once, waited for as long as it takes.
+        """Hold a place among the asks that may be sent at once; waits without a timeout.
 
         Raises:
-            AskFailed: the server wants a longer pause than an ask may take, or has not answered any ask for so long.
+            AskFailed: the server requires a longer pause than an ask may take, or has been away for as long.
             RedisError: Redis does not answer.
         """
         await self._enter()
@@ -102,25 +103,25 @@ class Gate:
             self._hand_on()
 
     async def pause_over(self, until: float) -> None:
-        """Waits until the server may be asked again. Raises AskFailed where that is after a moment `until`."""
+        """Wait until the server's pause ends. Raises AskFailed if it ends after `until`."""
         while (left := self._paused_until - monotonic()) > 0:
             if monotonic() + left > until:
                 raise _paused(self.ask_s)
             await asyncio.sleep(left)
 
     def note_request(self) -> None:
-        """One more request is sent than there are asks."""
+        """Record a request that is sent in addition to the ask's first one."""
         if self._is_by_minute:
             self._may_begin -= 1
 
     def note_reply(self, tokens: int) -> None:
-        """The server gave a reply: so much was the whole ask."""
+        """Record a reply: `tokens` is the total of the ask."""
         self.note_answer()
         self._missed += tokens - self._guess
         self._guess += round((tokens - self._guess) / _GUESSES)
 
     def note_answer(self) -> None:
-        """The server answered."""
+        """Record that the server answered."""
         if self._is_told:
             _log.info("%s of project %s answers again", self._asked, self._project)
             self._is_told = False
@@ -128,7 +129,7 @@ class Gate:
         self._end_trial()
 
     def note_unreachable(self) -> None:
-        """The server did not answer."""
+        """Record that the server did not answer."""
         if self._failing_since is None:
             self._failing_since = monotonic()
         elif not self._is_told and monotonic() - self._failing_since > _WORTH_TELLING_S:
@@ -137,21 +138,21 @@ class Gate:
         self._end_trial()
 
     def note_pause(self, seconds: float | None) -> None:
-        """The server wants fewer requests, and none for so long: nobody asks it meanwhile, in any process."""
+        """Record that the server requires a pause, of `seconds` if given. No process sends an ask during it."""
         asked = -1 if seconds is None else round(seconds * 1000)
         self._pause_ms = asked if self._pause_ms is None else max(self._pause_ms, asked)
         self._paused_until = max(self._paused_until, monotonic() + (0.5 if seconds is None else seconds))
         self._wants_more.set()
 
     async def close(self) -> None:
-        """Gives the share back."""
+        """Give back the share."""
         if self._sharing is None:
             return
         self._sharing.cancel()
         with suppress(RedisError, asyncio.CancelledError):
             await self._sharing
         self._sharing = None
-        with suppress(RedisError):  # others have it once this process has told nothing for a while
+        with suppress(RedisError):  # otherwise the share expires once this process has stopped renewing it
             nothing = Demand(0, 0, 0, self._guess, self._missed)
             await self._ask_for(nothing)
 
@@ -202,10 +203,11 @@ class Gate:
             self._wants_more.set()
 
     async def _is_trial(self) -> bool:
-        """Whether this ask is the one that tries a server which is away. All others wait until that is answered or not.
+        """Return whether this ask is the one that tries a server that is away. All others wait for the result of that
+        ask.
 
         Raises:
-            AskFailed: it was not answered.
+            AskFailed: the server did not answer it.
         """
         if not self.is_away():
             return False
@@ -247,7 +249,7 @@ class Gate:
         return Share(*await self._calls.call(self._shared.share, told))
 
     async def _until_next(self) -> None:
-        """The next moment at which a share is asked for: soon, where more are wanted, and could be had."""
+        """Waits until the next request for a share: soon, if more is needed and may be available."""
         await asyncio.sleep(_SOON_S)
         end = monotonic() + _TICK_S
         while (left := end - monotonic()) > 0 and not self._is_worth_asking():
@@ -257,7 +259,7 @@ class Gate:
                 await asyncio.wait_for(self._wants_more.wait(), min(left, closed) if closed > 0 else left)
 
     def _is_worth_asking(self) -> bool:
-        """Whether a share may be larger now than the one that is held."""
+        """Whether a new share may be larger than the current one."""
         if self._pause_ms is not None:
             return True
         if not self._waiting or monotonic() < max(self._later_at, self._paused_until):
@@ -301,7 +303,7 @@ class Gates:
         self._gates: dict[tuple[str, str], Gate] = {}
 
     def get(self, project: str, asked: str, limits: AskLimits) -> Gate:
-        """The gate of a model or endpoint, with these limits from now on."""
+        """Return the gate of a model or endpoint, and set its limits."""
         gate = self._gates.get((project, asked))
         if gate is None:
             gate = Gate(project, asked, self._process, limits, self._calls, self._shared, self._ask_s)
@@ -310,16 +312,16 @@ class Gates:
         return gate
 
     def places(self, project: str, asked: str) -> int:
-        """How many asks of this model or endpoint may be sent at once. Safe to use from other threads."""
+        """Return how many asks of this model or endpoint may be sent at once. Thread-safe."""
         gate = self._gates.get((project, asked))
         return 0 if gate is None else gate.places
 
     async def close(self) -> None:
-        """Gives all shares back."""
+        """Give back all shares."""
         await asyncio.gather(*(gate.close() for gate in self._gates.values()))
 
     def forget_idle(self) -> None:
-        """Forgets those that nobody uses."""
+        """Drop unused gates."""
         self._gates = {name: gate for name, gate in self._gates.items() if not gate.is_idle}
 
 

@@ -1,4 +1,4 @@
-"""Graders that graders ask: each runs in a sandbox of its own."""
+"""Runs graders that other graders ask, each in a separate sandbox."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,7 +21,7 @@ class OtherGraders:
         self._asker = asker
 
     def score(self, label: str, threads: Sequence[bytes], who: Who, wanted: Callable[[], bool]) -> list[Answer]:
-        """What the version `key@number` says of each thread, which is one line."""
+        """Score threads with the version `key@number` and return an answer for each. A thread is one line."""
         key, _, number = label.partition("@")
         count = len(threads)
         try:

@@ -1,9 +1,9 @@
-"""How long the proof of a grader waits for servers: somebody waits for the proof."""
+"""How long the validation of a grader waits for servers; its caller waits for it."""
 
 from models.errors import AskFailed
 
-_REPLY_S = 30.0  # for one whole reply: a model that is only being loaded may take that long
-_TRIES_S = 5.0  # within which a server that takes no connection, or answers with what may pass, is asked again
+_REPLY_S = 30.0  # for one whole reply: a model that is still being loaded may take that long
+_TRIES_S = 5.0  # for retries after a refused connection or a transient error
 _ADVICE = (
     "send it again once the server answers, or have stand-ins answer now "
     '(`ask="stand-in"`, `--ask stand-in`; the version says so)'
@@ -11,7 +11,7 @@ _ADVICE = (
 
 
 class Patience:
-    """That of one proof. What has waited in vain for a server makes all later asks of that server fail at once.
+    """The patience of one validation. After waiting in vain for a server, all later asks of that server fail at once.
 
     For one event loop.
     """
@@ -22,17 +22,17 @@ class Patience:
         self._in_vain: dict[str, AskFailed] = {}
 
     def check(self, asked: str) -> None:
-        """Raises AskFailed where this was asked in vain before."""
+        """Raise AskFailed if an earlier ask of this server failed after waiting."""
         if error := self._in_vain.get(asked):
             raise error
 
     def too_slow(self) -> AskFailed:
-        """What a reply that is not there in time comes to."""
+        """Return the error for a reply that does not arrive in time."""
         message = f"there was no whole reply within the {self.reply_s:g} s that a proof waits for one"
         return AskFailed("unreachable", message, True)
 
     def spent_by(self, asked: str, error: AskFailed) -> AskFailed:
-        """The error to tell, with what to do where the server may answer later."""
+        """Return the error to report, with advice if the server may answer later."""
         fault = error.fault
         if not fault.retryable:
             return error

@@ -1,6 +1,6 @@
-"""Requests to one server of a tenant's: to addresses that were checked, with the headers that are meant and no others.
+"""HTTP requests to one server chosen by a tenant: only to checked addresses, with only the intended headers.
 
-Through aiohttp, whose parser is in C: a request takes a quarter of the processor's time that it takes through httpx.
+It uses aiohttp, whose parser is in C: a request takes a quarter of the CPU time that it takes with httpx.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _KEPT_ALIVE_S = 30.0
 
 
 class HttpAnswer(NamedTuple):
-    """What a server answered, whole."""
+    """The complete answer of a server."""
 
     status: int
     headers: Mapping[str, str]
@@ -33,9 +33,9 @@ class HttpAnswer(NamedTuple):
 
 
 class PinnedHttp:
-    """Connects to the very addresses that were checked: a second look-up might give others. TLS and the Host header are
-    those of the name. Each is for one base URL, so no connection is ever used for another name. Use it as a context
-    manager, on one event loop.
+    """Connects to exactly the addresses that were checked, because a second look-up might return others. TLS and the
+    Host header use the name. Each instance is for one base URL, so no connection is ever reused for another name. Use
+    it as a context manager, on one event loop.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class PinnedHttp:
         self._policy = Policy(settings)
         self._most_connections = most_connections
         self._resolve = resolve
-        url = httpx.URL(base.url)  # the parser that read the base: another may see another host in the same text
+        url = httpx.URL(base.url)  # the parser that read `base`: another might see another host
         self._path = url.raw_path.decode("ascii").rstrip("/")
 
     async def __aenter__(self) -> Self:
-        trusted = await asyncio.to_thread(_trusted)  # it takes too long for an event loop
+        trusted = await asyncio.to_thread(_trusted)  # too slow for an event loop
         self._checked = _Checked()
         connector = aiohttp.TCPConnector(
             ssl=trusted,
@@ -81,15 +81,15 @@ class PinnedHttp:
         await self._session.close()
 
     async def post(self, path: str, body: bytes, timeout_s: float) -> HttpAnswer:
-        """What the server answers to JSON. Nothing is asked twice, and no redirect is followed.
+        """Post JSON and return the answer. No request is repeated, and no redirect is followed.
 
         Raises:
-            AskFailed: there was no whole answer.
+            AskFailed: there was no complete answer.
         """
         try:
-            async with asyncio.timeout(timeout_s):  # of all of it: a byte now and then does not make it longer
+            async with asyncio.timeout(timeout_s):  # for the whole request, however slowly bytes arrive
                 return await self._post(path, body)
-        except aiohttp.ServerTimeoutError:  # it is a TimeoutError too
+        except aiohttp.ServerTimeoutError:  # a subclass of TimeoutError
             detail = "the server took no connection in time: check that it runs and can be reached from the service"
             raise AskFailed("unreachable", detail, True) from None
         except TimeoutError:
@@ -146,7 +146,7 @@ class PinnedHttp:
 
 
 class _Checked(AbstractResolver):
-    """Gives the addresses that were checked last."""
+    """Resolves every name to the addresses that were checked last."""
 
     def __init__(self) -> None:
         self.addresses: list[str] = []
@@ -171,7 +171,7 @@ class _Checked(AbstractResolver):
 
 
 def _trusted() -> ssl.SSLContext:
-    """Trusts what the system does, or what SSL_CERT_FILE and SSL_CERT_DIR name; else what httpx does."""
+    """Trust the system's certificates, or those of SSL_CERT_FILE and SSL_CERT_DIR; else those of httpx."""
     paths = ssl.get_default_verify_paths()
     if paths.cafile or (paths.capath and any(Path(paths.capath).iterdir())):
         return ssl.create_default_context()
@@ -179,7 +179,7 @@ def _trusted() -> ssl.SSLContext:
 
 
 def _why(error: aiohttp.ClientConnectorError) -> str:
-    """What a connection failed of, without where it was to go."""
+    """Why a connection failed, without its target."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return f"its certificate is refused, {error.certificate_error}"
     if isinstance(error, aiohttp.ClientSSLError):

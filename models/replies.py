@@ -1,4 +1,4 @@
-"""What comes back from a model, read strictly; and what each answer that is no reply means."""
+"""Strict parsing of model replies, and the meaning of error responses."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,14 +11,14 @@ from gradebox.schemas import ModelFailure
 from models.errors import AskFailed, TokenUsage
 
 _LONGEST_PAUSE_S = 3600.0
-_LOOKED_AT = 16_384  # bytes of an answer, of which the first characters are told
+_LOOKED_AT = 16_384  # bytes of an answer that are decoded for display
 _TOLD = 500
 REPLY_TOLD = 4096
-_MOST_TOKENS = 1 << 24  # what a server may say that a reply cost: at any price, Redis can count so many
+_MOST_TOKENS = 1 << 24  # upper bound on a reported count, so that Redis can represent its cost at any price
 
 
 class ServerReply(msgspec.Struct, frozen=True):
-    """A reply that is whole."""
+    """A complete reply."""
 
     text: str
     finish_reason: str
@@ -43,7 +43,9 @@ class _Usage(msgspec.Struct):
 
 
 class _Completion(msgspec.Struct):
-    """What is not needed is not made: a server may send 4 MiB of empty lists, and all projects wait meanwhile."""
+    """Unneeded parts are not decoded: a server may send 4 MiB of empty lists, and decoding them would block all
+    projects.
+    """
 
     choices: list[msgspec.Raw]
     usage: msgspec.Raw = msgspec.Raw(b"null")
@@ -60,7 +62,7 @@ _coded = msgspec.json.Decoder(_Coded)
 
 
 def read(body: bytes, secret: str) -> ServerReply:
-    """The reply of a completion. Raises AskFailed where it is none, not whole, or refused. It never tells `secret`."""
+    """Return the reply of a completion. Raises AskFailed if it is invalid, incomplete, or refused. Removes `secret`."""
     try:
         found = _completion.decode(body)
         choice = _choice.decode(found.choices[0]) if found.choices else None
@@ -91,7 +93,9 @@ def read(body: bytes, secret: str) -> ServerReply:
 
 
 class Advice(NamedTuple):
-    """What to do about answers of other statuses than 200: 404; 401 and 403; and others that are final."""
+    """What to do about answers of statuses other than 200: `unknown` for 404; `key` for 401 and 403; `other` for others
+    that are final.
+    """
 
     unknown: str
     key: str
@@ -106,7 +110,7 @@ _OF_MODEL = Advice(
 
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str, advice: Advice = _OF_MODEL) -> AskFailed:
-    """What an answer of another status than 200 means."""
+    """Return the error for an answer with a status other than 200."""
     said = f"the server answered {status} ({told(body, secret)})"
     pause = _retry_after(headers.get("retry-after", ""))
 
@@ -132,11 +136,11 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str, a
 
 
 def told(body: bytes, secret: str, most: int = _TOLD) -> str:
-    """The beginning of an answer, without the secret that it may repeat."""
+    """Return the beginning of an answer, without the secret, which it may repeat."""
     text = body[:_LOOKED_AT].decode("utf-8", "replace")
     if secret:
         text = text.replace(secret, "[API key]")
-        # A server may shorten what it repeats, or the end of what is shown may: no long part of it is told either.
+        # The server, or the cut above, may have shortened the secret: long parts of it are removed too.
         for size in range(len(secret) - 1, 7, -1):
             if secret[:size] in text:
                 text = text.replace(secret[:size], "[API key]")
@@ -149,7 +153,8 @@ def _beginning(text: str, secret: str) -> str:
 
 
 def _counted(usage: msgspec.Raw) -> TokenUsage:
-    """What a server says that a reply cost. A reply is one all the same where that is not said, or is no count."""
+    """The token counts that a server reports; zeros if they are missing or invalid, which does not invalidate the
+    reply."""
     try:
         found = _usage.decode(usage)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -169,7 +174,7 @@ def _code(body: bytes) -> object:
 
 
 def _retry_after(value: str) -> float | None:
-    """Seconds, from a number or a date; None where it is neither."""
+    """Seconds, from a number or a date; None if it is neither."""
     try:
         seconds = float(value)
     except ValueError:

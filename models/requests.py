@@ -1,4 +1,4 @@
-"""What a grader asks, parsed. It comes out of a sandbox, so each bound is checked here too."""
+"""Parses the asks of a grader. They come out of a sandbox, so every bound is checked here too."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -10,17 +10,17 @@ from gradebox import thread_forms
 from gradebox.asks.asking import NAME_CHARACTERS, REQUEST_BYTES
 
 MESSAGES = 10_000
-DEPTH = 24  # of a schema, of a thread
+DEPTH = 24  # of a schema, and of a thread
 
 _Name = Annotated[str, msgspec.Meta(min_length=1, max_length=NAME_CHARACTERS)]
 
 
 class RequestError(ValueError):
-    """What was sent is no request."""
+    """The data is not a valid request."""
 
 
 class RequestTooLarge(RequestError):
-    """A request is larger, or nested deeper, than one may be."""
+    """A request is too large or too deeply nested."""
 
 
 class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,14 +35,14 @@ class _ModelMessage(Message, frozen=True, forbid_unknown_fields=True):
 
 
 class Thread(msgspec.Struct, frozen=True):
-    """What an endpoint scores."""
+    """The thread that an endpoint scores."""
 
     messages: list[Message]
     metadata: dict[str, Any] = {}
 
 
 class ModelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="model"):
-    """A chat completion."""
+    """An ask for a chat completion."""
 
     name: _Name
     messages: Annotated[list[_ModelMessage], msgspec.Meta(min_length=1, max_length=MESSAGES)]
@@ -54,21 +54,21 @@ class ModelRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_
 
 
 class EndpointRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="endpoint"):
-    """The reward of a thread."""
+    """An ask for the reward of a thread."""
 
     name: _Name
     thread: dict[str, Any]
 
 
 class GraderRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="grader"):
-    """Another grader's score of a thread, which is handed on as it is."""
+    """An ask for another grader's score of a thread, which is passed on unchanged."""
 
     name: _Name
     thread: msgspec.Raw
 
 
 class OnceRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="ask", tag="once"):
-    """A value to be remembered."""
+    """A value to store for later runs."""
 
     name: Annotated[str, msgspec.Meta(max_length=300)]
     value: msgspec.Raw
@@ -80,11 +80,11 @@ _request = msgspec.json.Decoder(Request)
 
 
 def parse(data: bytes) -> Request:
-    """The request that these bytes are.
+    """Parse a request.
 
     Raises:
-        RequestTooLarge: it is larger, or nested deeper, than one may be.
-        RequestError: they are none.
+        RequestTooLarge: it is too large or too deeply nested.
+        RequestError: it is invalid.
     """
     if len(data) > REQUEST_BYTES:
         raise RequestTooLarge(f"an ask of {len(data)} bytes, and one may have {REQUEST_BYTES}: ask for less")
@@ -105,7 +105,7 @@ def parse(data: bytes) -> Request:
 
 
 def read_thread(request: EndpointRequest) -> Thread:
-    """The thread of a request, with each message's content as text. Raises RequestError where it is none."""
+    """Return the thread of a request, with each message's content as text. Raises RequestError if it is invalid."""
     try:
         turns, metadata, _ = thread_forms.read(request.thread)
     except ValueError as error:
@@ -118,7 +118,7 @@ def _too_deep() -> str:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Whether arrays and objects are nested in more levels than these."""
+    """Return whether arrays and objects are nested deeper than `levels`."""
     level = _nested([value])
     for _ in range(levels):
         inside = (each.values() if isinstance(each, dict) else each for each in level if each)

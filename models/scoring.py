@@ -1,4 +1,4 @@
-"""Scores with one version of a grader, whether it asks or not."""
+"""Scores with one version of a grader, whether or not it asks."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
@@ -31,8 +31,8 @@ def scoring(
     batch: str = "",
     asked_by: Who | None = None,
 ) -> Iterator[Scorer]:
-    """What scores threads with this version, for a batch or for "" none. A grader that asks this one passes on how it
-    may ask itself.
+    """Yield a scorer for this version. `batch` is "" outside batches. If another grader asks this one, `asked_by`
+    passes on its settings for asks.
     """
     source = GraderSource.of_version(project, version)
     if (combined := combined_scorer(store, pool, project, version)) is not None:
@@ -51,12 +51,12 @@ def scoring(
 
 
 def is_of_graders(kind: Kind, config: Mapping[str, Any] | None) -> bool:
-    """Whether a grader of this kind is a combination of graders of the project, and of nothing else."""
+    """Return whether a grader of this kind is a combination only of graders of the project."""
     return kind == "combine" and config is not None and all("grader" in part.label for part in _combine(config).parts)
 
 
 def combined_scorer(store: Store, pool: Pool, project: str, version: Version) -> CombinedScorer | None:
-    """What scores with a combination of graders that ask nothing; None where this version is none."""
+    """Return the scorer for a combination of graders that ask nothing; None if this version is not one."""
     if version.waits or version.config is None:
         return None
     combine = _combine(version.config)
@@ -66,7 +66,7 @@ def combined_scorer(store: Store, pool: Pool, project: str, version: Version) ->
 
 
 def _combine(config: Mapping[str, Any]) -> "Combine":
-    from gradebox.judges.combine import Combine  # here: processes that score without one do not load it
+    from gradebox.judges.combine import Combine  # imported here: only processes that score with one load it
 
     return Combine(**settled("combine", config))
 
@@ -82,6 +82,6 @@ def _lend(store: Store, pool: Pool, project: str, label: str) -> Lend:
 
 
 def who(project: str, key: str, version: Version, batch: str = "") -> Who:
-    """On whose behalf this version asks."""
+    """Return the asking grader for this version."""
     asks = {ask: version.pinned.get(ask, "") for ask in version.asks}
     return Who(project, key, f"{key}@{version.number}", batch, asks)

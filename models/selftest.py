@@ -1,4 +1,4 @@
-"""`gradebox selftest`: the hostile suite, in which graders that ask are answered as in the service, by an echo."""
+"""`gradebox selftest`: the suite of hostile graders. Their asks are answered as in the service, but by an echo."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class EchoAsker(Asker):
-    """Asks no server. A model replies with what it was told last, so a reply tells whose it is."""
+    """Asks no server. A model's reply is the last message it received, so a reply shows which ask it belongs to."""
 
     def __init__(self) -> None:
-        super().__init__(cast("Store", None), ModelSettings())  # what is echoed needs no store
+        super().__init__(cast("Store", None), ModelSettings())  # an echo needs no store
 
     def _ask_server(
         self, request: ModelRequest | EndpointRequest, data: bytes, who: Who, wanted: Callable[[], bool]
@@ -43,18 +43,18 @@ def _done(answer: Answer) -> Future[Answer]:
 
 
 class EchoAnswering:
-    """Answers hostile graders. It has whatever they name, and no server is asked."""
+    """Answers hostile graders. Every name they ask exists, and no server is asked."""
 
     def missing(self, asks: Sequence[str]) -> str | None:
-        """Nothing is."""
+        """Return None: nothing is missing."""
         return None
 
     def scorer(self, grading: Grading, asks: Sequence[str]) -> AskingScorer:
-        """Scores with a sandbox that is held."""
+        """Return a scorer that uses the given sandbox."""
         return self.batch_scorer(lambda: nullcontext(grading), asks)
 
     def batch_scorer(self, lend: Lend, asks: Sequence[str]) -> AskingScorer:
-        """Scores as a batch does: a sandbox is lent for each step."""
+        """Return a scorer that acquires a sandbox for each step, as in a batch."""
         return AskingScorer(lend, EchoAsker(), Who("", "hostile", "hostile@1", asks=dict.fromkeys(asks, "")))
 
 

@@ -1,4 +1,4 @@
-"""Where models may be, and how much they may answer: `GRADEBOX_MODEL_HOSTS` and so on."""
+"""Settings for models: permitted hosts and limits on replies, from `GRADEBOX_MODEL_HOSTS` and so on."""
 
 import re
 from typing import Annotated, Literal
@@ -10,7 +10,7 @@ HOST = re.compile(r"(\*|(?:\*\.)?[a-z0-9][a-z0-9._-]*|\[[0-9a-f:.]+\])(?::([0-9]
 
 
 def _hosts(value: object) -> object:
-    """`a,b` as a list of hosts. Raises ValueError where one of them is none."""
+    """Parse `a,b` into a list of hosts. Raises ValueError if one is invalid."""
     if not isinstance(value, str):
         return value
     hosts = [host.strip().lower() for host in value.split(",") if host.strip()]
@@ -21,7 +21,7 @@ def _hosts(value: object) -> object:
 
 
 class ModelSettings(BaseSettings):
-    """What the operator says of models."""
+    """The operator's settings for models."""
 
     model_config = SettingsConfigDict(env_prefix="GRADEBOX_", extra="ignore")
 

@@ -1,4 +1,4 @@
-"""What stands in for a reply where nobody is asked: the smallest that fits."""
+"""Stand-ins for replies if no server is asked: the smallest replies that fit."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ import msgspec
 from models.requests import EndpointRequest, ModelRequest
 
 TEXT = "stand-in"
-_MOST_VALUES = 10_000  # in one reply
+_MOST_VALUES = 10_000  # per reply
 
 
 def reply(request: ModelRequest | EndpointRequest) -> dict[str, Any]:
-    """The smallest reply to a request."""
+    """Return the smallest reply to a request."""
     if isinstance(request, EndpointRequest):
         return {"reward": 0.0, "metadata": {}}
     text = TEXT if request.schema is None else msgspec.json.encode(smallest(request.schema)).decode()
@@ -19,14 +19,14 @@ def reply(request: ModelRequest | EndpointRequest) -> dict[str, Any]:
 
 
 def smallest(schema: Any) -> Any:
-    """The smallest value that fits a JSON Schema of the keywords that `gradebox.asks.schema` knows. Of a schema that
-    wants very many values, only so many are made: then it does not fit.
+    """Return the smallest value that fits a JSON Schema with the keywords that `gradebox.asks.schema` supports. If a
+    schema requires very many values, fewer are made, and the result does not fit.
     """
     return _Smallest().of(schema)
 
 
 class _Smallest:
-    """One value. Lists of lists multiply, so what is made is counted."""
+    """Makes one value. It counts what it makes, because nested lists multiply."""
 
     def __init__(self) -> None:
         self._left = _MOST_VALUES
@@ -60,7 +60,7 @@ class _Smallest:
         return {name: self.of(properties.get(name, {})) for name in names if isinstance(name, str)}
 
     def _count(self, least: Any) -> int:
-        """How many characters or items there are at least; a schema that wants very many gets fewer."""
+        """The minimum number of characters or items, capped."""
         return min(max(least, 0), 1000, max(self._left, 0)) if isinstance(least, int) else 0
 
 

@@ -1,4 +1,4 @@
-"""What asks want of Redis, sent together: one round trip at a time, for all that came up meanwhile."""
+"""Redis calls of asks, sent in batches: one round trip at a time, with all calls made in the meantime."""
 
 import asyncio
 import logging
@@ -15,8 +15,8 @@ from redis.exceptions import NoScriptError, RedisError
 from storage.connection import is_away
 
 _GATHER_S = 0.002
-_AT_ONCE = 200  # calls: the first asks of many are sent while the others are still looked up
-AWAY_S = 30.0  # for so long a Redis that is away is waited for
+_AT_ONCE = 200  # calls per round trip: the first of many asks are sent while the others are still looked up
+AWAY_S = 30.0  # how long to wait for a Redis that is away
 AGAIN_S = 0.5
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class _Call(NamedTuple):
 
 
 class StoreCalls:
-    """Calls of scripts, for one event loop. Redis is spoken to on a thread, as everywhere in the service."""
+    """Calls of scripts, for one event loop. Redis is called on a thread, as elsewhere in the service."""
 
     def __init__(self, redis: Redis) -> None:
         self._redis = redis
@@ -39,8 +39,10 @@ class StoreCalls:
         self._is_ended = False
 
     def call(self, script: Script, arguments: Sequence[Any], *, urgent: bool = True) -> asyncio.Future[Any]:
-        """What a script returns. It is called, also where nobody waits for it any more; where Redis is away for a
-        moment, it may be called twice. What is not urgent comes after what is.
+        """Call a script; returns a future of its result.
+
+        The call is made even if the caller no longer waits. If Redis is away for a moment, it may be made twice. Calls
+        that are not urgent are sent after urgent ones.
         """
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         (self._urgent if urgent else self._others).append(_Call(script, arguments, answer))
@@ -49,11 +51,11 @@ class StoreCalls:
         return answer
 
     def end(self) -> None:
-        """From now on a Redis that is away is not waited for."""
+        """Stop waiting for a Redis that is away."""
         self._is_ended = True
 
     async def close(self) -> None:
-        """Waits for what is being sent."""
+        """Wait until all calls are sent."""
         if self._sending is not None:
             await self._sending
         self._thread.shutdown(wait=False)
@@ -72,7 +74,7 @@ class StoreCalls:
                     await asyncio.sleep(AGAIN_S)
                     continue
                 found = [error] * len(calls)
-            except BaseException as error:  # nobody may wait for what is not sent any more
+            except BaseException as error:  # otherwise callers would wait for calls that are never sent
                 self._sending = None
                 for call in calls:
                     _settle(call.answer, error)
@@ -94,7 +96,7 @@ class StoreCalls:
     def _execute(self, calls: Sequence[_Call]) -> list[Any]:
         found = self._evaluate(calls)
         missing = [number for number, result in enumerate(found) if isinstance(result, NoScriptError)]
-        if missing:  # Redis was restarted, or its scripts flushed
+        if missing:  # Redis was restarted, or its scripts were flushed
             for script in {calls[number].script for number in missing}:
                 self._redis.script_load(script.script)
             for number, result in zip(missing, self._evaluate([calls[number] for number in missing]), strict=True):
@@ -116,6 +118,6 @@ def _settle(answer: asyncio.Future[Any], result: Any) -> None:
         return
     if isinstance(result, BaseException):
         answer.set_exception(result)
-        answer.exception()  # nobody has to look
+        answer.exception()  # mark as retrieved, in case no caller awaits it
     else:
         answer.set_result(result)

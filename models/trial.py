@@ -1,4 +1,4 @@
-"""A trial of a model: whether it answers, and what its server can do."""
+"""Tests a model: whether it answers, and which features its server supports."""
 
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Literal
@@ -35,8 +35,8 @@ _verdict = msgspec.json.Decoder(_Verdict)
 
 
 async def trial(client: "ModelClient") -> ModelTrial:
-    """Asks three times: as every grader will, with a schema, and with log probabilities. Nothing is raised for what the
-    server does: a trial that failed says why.
+    """Ask three times: plainly as every grader does, with a schema, and with log probabilities. Faults of the server do
+    not raise: a failed test holds the reason.
     """
     began = monotonic()
     try:
@@ -73,7 +73,7 @@ async def _has_logprobs(client: "ModelClient") -> bool:
 
 
 def _cannot(error: AskFailed) -> bool:
-    """False: the server cannot do what was asked of it. Raises the error where that is not known."""
+    """Return False if the server does not support the feature. Raises the error if that is uncertain."""
     if error.fault.retryable:
         raise error
     return False
