@@ -1,4 +1,4 @@
-"""The pages for the browser: rendered here, with what the routes of the API call.
+"""The web pages: rendered on the server, with the same functions that the API's routes call.
 
-What runs in the browser lies in `static/`; its `editor.js` is made by `scripts/pages/bundle`.
+The browser's files are in `static/`; its `editor.js` is built by `scripts/pages/bundle`.
 """

@@ -1,4 +1,4 @@
-"""The pages as an ASGI application, below /ui."""
+"""The web pages as an ASGI application, mounted at /ui."""
 
 import logging
 from os import PathLike, stat_result
@@ -27,7 +27,7 @@ _TITLES = {403: "Not allowed", 404: "Not found", 429: "Wait a moment", 503: "The
 
 
 class _Static(StaticFiles):
-    """Files that browsers keep where their URL names what they hold."""
+    """Static files. Browsers may cache a file indefinitely if its URL contains its digest."""
 
     def file_response(
         self, full_path: str | PathLike[str], stat_result: stat_result, scope: Scope, status_code: int = 200
@@ -39,7 +39,7 @@ class _Static(StaticFiles):
 
 
 class _Compressed(GZipMiddleware):
-    """Not the downloads: compressing some hundred megabytes would hold other requests."""
+    """Compresses answers except downloads: compressing some hundred megabytes would delay other requests."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         is_file = scope["path"].endswith((".jsonl", ".csv"))
@@ -47,7 +47,7 @@ class _Compressed(GZipMiddleware):
 
 
 def pages(services: Services) -> ASGIApp:
-    """The pages, with what their handlers work with."""
+    """Make the application; its handlers use `services`."""
     project = "/projects/{project}"
     app = Starlette(
         routes=[
@@ -89,7 +89,7 @@ def pages(services: Services) -> ASGIApp:
         },
     )
     app.state.services = services
-    return Guarded(app)  # outside of what answers for faults
+    return Guarded(app)  # outermost, so that error pages have its headers too
 
 
 async def _home(request: Request) -> Response:
@@ -108,7 +108,7 @@ async def _no_page(request: Request, error: Exception) -> Response:
 
 
 async def _left(_: Request, __: Exception) -> Response:
-    """Nobody reads the answer. Without this, the log would report a fault."""
+    """The client has disconnected. Without this handler, the log would report a fault."""
     return Response(status_code=400)
 
 
@@ -122,7 +122,7 @@ async def _fault(request: Request, error: Exception) -> Response:
 
 
 def _told(request: Request, status: int, detail: str) -> Response:
-    """A fault in words: as a page, or in the page that is open."""
+    """An error message: as a page, or within the open page."""
     if "hx-request" in request.headers:
         return HTMLResponse(
             rendered("_fault.html", detail=detail), status, {"HX-Retarget": "#notice", "HX-Reswap": "innerHTML"}

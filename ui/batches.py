@@ -1,4 +1,4 @@
-"""Batches: their list, and one of them with its table."""
+"""The list of batches, and the page of one batch with its table."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ _MADE_ANEW = {"HX-Refresh": "true"}
 _PAGE = 50
 _SUGGESTED = 200
 _MOST_PAGES = 20_000
-_MOST_RECORDED = 20_000  # threads of a batch whose table shows what was recorded
+_MOST_RECORDED = 20_000  # maximum threads of a batch whose table shows recorded scores
 
 
 async def listed(request: Request) -> Response:
-    """The newest batches of the project; of a grader, where one is named."""
+    """List the newest batches of the project, or of one grader."""
     who = await visit(request)
     before, text = request.query_params.get("before"), request.query_params.get("grader", "")
     key, number = "", None
@@ -48,7 +48,7 @@ async def listed(request: Request) -> Response:
 
 @dataclass(frozen=True)
 class _View:
-    """What the URL says of the table."""
+    """The settings of the table, from the URL."""
 
     grader: str
     kind: str | None
@@ -61,12 +61,12 @@ class _View:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether it is not of all outcomes."""
+        """Whether it shows only some of the outcomes."""
         return bool(self.kind or self.text) or (self.bin, self.low, self.high) != (None, None, None)
 
 
 async def show(request: Request) -> Response:
-    """A batch: its progress, and once it is over its summary, its errors in groups, and the table."""
+    """Show a batch: its progress and its table, and after its end the summary and the grouped errors."""
     who = await visit(request)
     batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
     view = _view(request, batch)
@@ -108,7 +108,7 @@ def _view(request: Request, batch: Batch) -> _View:
 
 
 async def _table(request: Request, who: Visit, batch: Batch, view: _View) -> TablePage:
-    """Of a batch that runs: what there is of it, by index."""
+    """The rows of the table. While the batch runs, they are its outcomes so far, by index."""
     wanted: dict[str, Any] = {"kind": None, "low": None, "high": None, "bin": None, "text": None, "sort": "index"}
     if batch.state in ENDED:
         wanted = {
@@ -138,25 +138,25 @@ async def _errors(request: Request, who: Visit, batch: Batch, view: _View) -> Er
 
 
 async def progress(request: Request) -> Response:
-    """How far a batch is, for a page that asks again and again; it is made anew once the batch is over or gone."""
+    """Show the progress of a batch, polled by its page. The page is reloaded once the batch has ended or is deleted."""
     who = await visit(request)
     try:
         batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
     except NotFound:
-        return HTMLResponse("", headers=_MADE_ANEW)  # an error would leave the page as it is, and it would look again
+        return HTMLResponse("", headers=_MADE_ANEW)  # after an error, the page would stay and poll again
     headers = _MADE_ANEW if batch.state in ENDED else None
     return HTMLResponse(rendered("_progress.html", visit=who, batch=batch, pace=pace(batch)), headers=headers)
 
 
 class Pace(NamedTuple):
-    """How fast a batch goes on, and how long it still takes, in words."""
+    """The speed of a batch, and the remaining time in words."""
 
     a_second: float
     left: str
 
 
 def pace(batch: Batch) -> Pace | None:
-    """None where that cannot be told yet."""
+    """The speed of a running batch; None before its first outcome."""
     done = batch.done + batch.underway
     if batch.started_at is None or batch.finished_at is not None or not done:
         return None
@@ -175,7 +175,7 @@ _decode = msgspec.json.Decoder(_Score).decode
 
 
 async def _others(who: Visit, batch: Batch, view: _View, table: TablePage) -> dict[int, dict[str, float | None]]:
-    """Of each thread that the table shows, the scores of the batch's other graders, and what was recorded of it."""
+    """For each thread in the table, the scores of the batch's other graders, and recorded scores."""
     is_small = batch.threads <= _MOST_RECORDED
     if len(batch.graders) == 1 and not (batch.recorded and is_small):
         return {}
@@ -196,21 +196,21 @@ def _scores(
 
 
 async def cancel(request: Request) -> Response:
-    """Ends a batch that runs."""
+    """Cancel a running batch."""
     who, batch = await _mine(request)
     await run_sync(who.services.store.batches.cancel, who.project, batch.id)
     return _to(who, batch.id)
 
 
 async def retry(request: Request) -> Response:
-    """Scores the retryable outcomes again."""
+    """Score the retryable outcomes again."""
     who, batch = await _mine(request)
     await run_sync(who.services.dispatch.retry, who.project, batch.id)
     return _to(who, batch.id)
 
 
 async def again(request: Request) -> Response:
-    """Has the threads of a batch scored by another grader, or another version: a new batch."""
+    """Make a new batch that scores the threads of a batch with another grader, or another version."""
     who = await visit(request, "score")
     fields = await read_form(request)
     if not fields.get("grader"):
@@ -221,7 +221,8 @@ async def again(request: Request) -> Response:
 
 
 async def _mine(request: Request) -> tuple[Visit, Batch]:
-    """A batch that one may change: an own one, or any for one who manages. Raises ProblemError."""
+    """Return a batch that the caller may change: one they created, or any if their role is manage. Raises
+    ProblemError."""
     who = await visit(request, "score")
     batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
     return who, own(request, batch)

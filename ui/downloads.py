@@ -1,4 +1,4 @@
-"""The outcomes of a batch as files."""
+"""Downloads of a batch's outcomes."""
 
 import csv
 import io
@@ -17,17 +17,17 @@ from storage.store import Store
 from ui.visits import visit
 
 _COLUMNS = ("index", "id", "grader", "score", "not_applicable", "error", "message", "reason", "run_ms")
-_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # what programs for tables take for one
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")  # spreadsheets treat text that starts with these as a formula
 _decoder = msgspec.json.Decoder(Outcome)
 
 
 async def as_lines(request: Request) -> Response:
-    """JSON lines, as the API has them."""
+    """Send JSON lines, as the API does."""
     return await _file(request, "jsonl", "application/x-ndjson", lambda blocks: blocks)
 
 
 async def as_csv(request: Request) -> Response:
-    """A table for other programs. A text that these would take for a formula has an apostrophe before it."""
+    """Send CSV for other programs. Text that a spreadsheet would treat as a formula is prefixed with an apostrophe."""
     return await _file(request, "csv", "text/csv; charset=utf-8", _csv)
 
 
@@ -48,7 +48,7 @@ def _blocks(store: Store, project: str, batch_id: str) -> Iterator[bytes]:
 def _csv(blocks: Iterator[bytes]) -> Iterator[bytes]:
     yield _written([_COLUMNS])
     rest = b""
-    for block in blocks:  # they end where a line ends, or not: those of several graders are cut anywhere
+    for block in blocks:  # blocks may end within a line: those of several graders are cut anywhere
         whole, _, rest = (rest + block).rpartition(b"\n")
         if whole:
             yield _written([_row(one) for one in _decoder.decode_lines(whole)])

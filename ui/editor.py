@@ -1,4 +1,4 @@
-"""The editor of a grader: its page, the checks of what is typed, and saving."""
+"""The editor of a grader: its page, the checks while typing, and saving."""
 
 import json
 from dataclasses import replace
@@ -37,12 +37,12 @@ _BEGINNINGS: dict[str, dict[str, Any]] = {
     "judge": {"criterion": "Is the answer polite?", "model": ""},
     "checks": {"checks": [{"check": "contains", "text": "4"}]},
 }
-"""Settings to begin with, of kinds that need more than a model."""
-_QUICK_S = 1.0  # for a completion, while somebody types: an endless loop is told of soon
+"""Initial settings, for kinds that need more than a model."""
+_QUICK_S = 1.0  # timeout per completion while typing, so that an endless loop is reported soon
 
 
 async def new(request: Request) -> Response:
-    """The editor with a grader that is not kept yet."""
+    """Show the editor with a grader that is not saved yet."""
     who = await visit(request)
     named = request.query_params.get("example", EXAMPLES[0].name)
     example = next((one for one in EXAMPLES if one.name == named), EXAMPLES[0])
@@ -78,7 +78,7 @@ async def new(request: Request) -> Response:
 
 
 async def show(request: Request) -> Response:
-    """The editor with a version of a grader."""
+    """Show the editor with a version of a grader."""
     who = await visit(request)
     key, number = request.path_params["key"], _number(request.query_params.get("version"))
     grader, version, threads = await run_sync(_read, who.services, who.project, key, number)
@@ -113,7 +113,7 @@ def _models(services: Services, project: str) -> list[str]:
 
 
 def _read(services: Services, project: str, key: str, number: int | None) -> tuple[GraderRecord, Version, str | None]:
-    """With the samples that stay with the grader; None where they are too long for a page."""
+    """The grader, the version, and the grader's test threads; None if these are too long for a page."""
     graders = services.store.graders
     threads = b"\n".join(graders.threads(project, key))
     shown = threads.decode("utf-8", "replace") if len(threads) <= samples.SAMPLES_SHOWN else None
@@ -121,14 +121,16 @@ def _read(services: Services, project: str, key: str, number: int | None) -> tup
 
 
 async def check(request: Request) -> Response:
-    """What the checks say of what is typed; with `full`, in the grader's own time and beside the saved version."""
+    """Run the checks on the editor's content; with `full`, with the grader's own timeout and compared to the saved
+    version.
+    """
     who = await visit(request, "score")
     fields = await read_form(request)
     is_full = request.query_params.get("full") == "true"
     try:
         sent = await _sent(fields, who.services.line_bytes)
         options = _options(fields, Options)
-        if not is_full:  # nor is a model asked, which may cost, as often as somebody pauses
+        if not is_full:  # stand-ins answer asks: this runs at each pause in typing, and models may cost money
             seconds = min(options.timeout_s or TIMEOUT_S, _QUICK_S)
             options = msgspec.structs.replace(options, timeout_s=seconds, ask="stand-in")
         saved = fields.get("grader", ""), _number(fields.get("version")) if is_full else None
@@ -153,7 +155,7 @@ def _checked(
 def _shown(
     report: Report, saved: list[Outcome] | None, number: int | None, *, is_quick: bool, made: str | None = None
 ) -> bytes:
-    """`made` is the source that settings come to, where it was not typed."""
+    """Render a report. `made` is the source that was generated from settings, None if the source was typed."""
     failed = report.failed
     marks = [] if failed is None else [_mark(failed.line, failed.column, "error", failed.message)]
     marks += [_mark(place.line, None, "warning", place.message) for place in report.places]
@@ -168,7 +170,7 @@ def _mark(line: int | None, column: int | None, severity: str, message: str) -> 
 
 
 async def keep(request: Request) -> Response:
-    """Keeps what is typed as a version, or as a new grader."""
+    """Save the editor's content as a version, or as a new grader."""
     who = await visit(request, "manage")
     fields = await read_form(request)
     try:
@@ -184,7 +186,7 @@ async def keep(request: Request) -> Response:
         grader = await who.services.grade(request, who.project, update, who.services, key, sent, changes)
     except VersionChanged:
         theirs = await run_sync(who.services.store.graders.version, who.project, key)
-        if _is(theirs, sent, changes):  # it was saved before, and the answer was lost
+        if _is(theirs, sent, changes):  # it was saved before, and the response was lost
             grader = await run_sync(who.services.store.graders.get, who.project, key)
             return _said("Saved", who.project, grader)
         dialog = rendered(
@@ -201,7 +203,7 @@ async def keep(request: Request) -> Response:
 
 
 def _is(version: Version, sent: Sent, options: NewVersion) -> bool:
-    """Whether a version is what was sent."""
+    """Whether a version equals the sent content."""
     asked = (options.isolation, options.timeout_s, options.memory_mb, options.environment)
     environment = version.environment.label if version.environment else ""
     has = (version.isolation_asked, version.timeout_s, version.memory_mb, environment)
@@ -219,7 +221,7 @@ def _kept(project: str, grader: GraderRecord) -> str:
 
 
 def _draft(project: str, key: str, number: int) -> str:
-    """What a draft is called in the browser."""
+    """The key of a draft in the browser's storage."""
     return f"{project}/{key}@{number}"
 
 
@@ -247,14 +249,14 @@ def _settings(text: str) -> dict[str, Any]:
 
 
 def _options(fields: dict[str, str], kind: type[Any], **more: str) -> Any:
-    """What a source runs under, as the form has it. Raises ProblemError."""
+    """The run options of a source, from the form. Raises ProblemError."""
     names = ("isolation", "timeout_s", "memory_mb", "environment")
     given = {name: fields[name] for name in names if fields.get(name)} | {"environment": fields.get("environment", "")}
     return bodies.convert({**given, **more}, kind)
 
 
 def _number(text: str | None) -> int | None:
-    """A version; None where none is named. Raises ProblemError."""
+    """A version number; None if none is given. Raises ProblemError."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text) > 0):

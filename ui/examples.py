@@ -1,10 +1,10 @@
-"""Graders to begin with, and samples that fit them."""
+"""Example graders with matching samples."""
 
 from typing import NamedTuple
 
 
 class ExampleGrader(NamedTuple):
-    """A grader. `samples` are JSON lines."""
+    """An example grader. `samples` are JSON lines."""
 
     name: str
     title: str

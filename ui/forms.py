@@ -1,4 +1,4 @@
-"""What forms send."""
+"""Parsing of form data."""
 
 import binascii
 
@@ -12,7 +12,7 @@ _FIELDS = 32
 
 
 async def read_form(request: Request, limit: int = REQUEST_BYTES) -> dict[str, str]:
-    """The fields of a form. Raises ProblemError where the body is none, or longer than `limit` bytes."""
+    """Parse the fields of a form. Raises ProblemError if the body is not a form, or is longer than `limit` bytes."""
     if bodies.media_type(request) != "application/x-www-form-urlencoded":
         raise bodies.unsupported(request, "application/x-www-form-urlencoded")
     body = await bodies.read(request, limit)
@@ -30,8 +30,8 @@ def _fields(body: bytes) -> dict[str, str]:
 
 
 def _text(quoted: bytes) -> str:
-    """As quoted-printable, which differs in its mark alone and is decoded at once: 16 MiB hold `urllib` for 4 s, and
-    take a gigabyte.
+    """Decodes by way of quoted-printable, which differs only in its escape character and is decoded in C: for 16 MiB,
+    `urllib` takes 4 s and a gigabyte.
     """
     marked = quoted.replace(b"+", b" ").replace(b"=", b"%3D").replace(b"%", b"=")
     return binascii.a2b_qp(marked).decode()

@@ -1,4 +1,4 @@
-"""The list of graders, and what changed between two versions of one."""
+"""The list of graders, and the differences between two versions of a grader."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ from ui.examples import EXAMPLES
 from ui.templates import page
 from ui.visits import visit
 
-_LOOKED_AT = 50  # batches
+_LOOKED_AT = 50  # newest batches that are searched
 
 
 async def listed(request: Request) -> Response:
-    """The graders of the project, by key."""
+    """List the graders of the project, by key."""
     who = await visit(request)
     found = await run_sync(_listed, who.services.store, who.project, request.query_params.get("after", ""))
     return page("graders.html", visit=who, here="graders", examples=EXAMPLES, **found)
@@ -32,7 +32,7 @@ def _listed(store: Store, project: str, after: str) -> dict[str, Any]:
 
 
 def _last_errors(store: Store, project: str) -> dict[str, Batch]:
-    """Of each grader the newest batch that it alone scores, among the newest of all: its errors are the grader's."""
+    """For each grader, the newest batch with it as the only grader, so that the batch's errors are the grader's."""
     found: dict[str, Batch] = {}
     for batch in store.batches.newest(project, _LOOKED_AT):
         if len(batch.graders) == 1:
@@ -41,7 +41,7 @@ def _last_errors(store: Store, project: str) -> dict[str, Batch]:
 
 
 async def diff(request: Request) -> Response:
-    """Two versions of a grader, one beside the other."""
+    """Show two versions of a grader side by side."""
     who = await visit(request)
     key = request.path_params["key"]
     numbers = [request.query_params.get(name, "") for name in ("old", "new")]
@@ -56,7 +56,7 @@ def _versions(store: Store, project: str, key: str, numbers: list[int]) -> list[
 
 
 def why_read_only(grader: GraderRecord | None, version: Version | None, key: ApiKey) -> str:
-    """Why a grader cannot be changed here; nothing where it can."""
+    """Explain why a grader cannot be changed here; empty if it can."""
     if not may(key, "score"):
         return f"You may look here: your API key is of role {key.role}. Testing needs score, and saving manage."
     if not may(key, "manage"):

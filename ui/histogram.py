@@ -1,4 +1,4 @@
-"""The histogram of a batch's scores, as it is drawn."""
+"""The geometry of the histogram of a batch's scores."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ _GAP = 2
 
 @dataclass(frozen=True)
 class Bar:
-    """One bin: its number, its bounds and count, and where its bar is drawn."""
+    """One bin: its number, bounds and count, and the position and size of its bar."""
 
     number: int
     low: float
@@ -23,7 +23,7 @@ class Bar:
 
 
 def bars(summary: Summary) -> list[Bar]:
-    """A bar for each bin; the highest fills the height."""
+    """Return a bar for each bin; the highest bar has the full height."""
     bins = summary.histogram
     most = max((one.count for one in bins), default=0)
     width = WIDTH / max(len(bins), 1)

@@ -1,4 +1,4 @@
-"""The list of models that graders ask, with what they came to cost."""
+"""The list of models that graders ask, with their costs."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from ui.visits import visit
 
 
 async def listed(request: Request) -> Response:
-    """The models and endpoints of the project."""
+    """List the models and endpoints of the project."""
     who = await visit(request)
     return page("models.html", visit=who, here="models", **await run_sync(_listed, who.services.store, who.project))
 

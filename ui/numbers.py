@@ -1,4 +1,4 @@
-"""Two graders or versions on the same threads, and a grader beside labels."""
+"""Comparisons of two graders or versions on the same threads, and of a grader with labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ from ui.templates import page
 from ui.visits import visit
 
 _FLIPS = 100
-_REASONS = 30  # of those that flipped: each is read by itself
+_REASONS = 30  # flips whose reasons are shown: each takes a read of its own
 _REASON_CHARACTERS = 300
 
 
 async def compare(request: Request) -> Response:
-    """What the scores of two batches say, or of two graders of one, and which rows flipped."""
+    """Compare the scores of two batches, or of two graders of one batch, and show the rows that flipped."""
     who = await visit(request)
     asked = request.query_params
     a, b = asked.get("a", ""), asked.get("b", "") or asked.get("a", "")
@@ -61,7 +61,7 @@ async def compare(request: Request) -> Response:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """Pairs with these scores: how many, how dark they are drawn, from 0 to 9, and the bounds of the second score."""
+    """Pairs with these scores: their count, the shade of their cell from 0 to 9, and the bounds of the second score."""
 
     count: int
     shade: int
@@ -70,7 +70,7 @@ class _Pairs:
 
 
 def _heat(found: PairCounts | None) -> list[list[_Pairs]]:
-    """A row for each part of the first score, the highest first, as axes are drawn."""
+    """A row for each part of the first score, the highest first, as an axis is drawn."""
     if found is None:
         return []
     most = max(count for row in found.counts for count in row)
@@ -85,12 +85,12 @@ def _heat(found: PairCounts | None) -> list[list[_Pairs]]:
 
 
 def _shade(count: int, most: int) -> int:
-    """From 0 for none to 9 for most; a single one is seen too."""
+    """A shade from 0 for a count of 0 to 9 for the largest count; any other count has at least 1."""
     return max(1, round(9 * count / most)) if count else 0
 
 
 def _same(grader: str, *, is_other: bool) -> str | None:
-    """The grader of the second batch, where none is named: that of the first, in whichever version it has there."""
+    """The default grader of the second side: the first side's; in another batch, in whichever version it has there."""
     return (grader.partition("@")[0] if is_other else grader) or None
 
 
@@ -103,7 +103,7 @@ _decode = msgspec.json.Decoder(_Said).decode
 
 
 def _reasons(store: Store, found: Comparison) -> list[tuple[str, str]]:
-    """Why each side scored as it did, of the first rows that flipped."""
+    """The reasons of both sides, for the first rows that flipped."""
     return [
         (_reason(store, found.a, flip.index_a), _reason(store, found.b, flip.index_b))
         for flip in found.flips[:_REASONS]
@@ -117,7 +117,7 @@ def _reason(store: Store, of: Compared, index: int) -> str:
 
 
 def _sources(services: Services, project: str, labels: Sequence[str]) -> list[str] | None:
-    """The sources of both sides; None where one is gone, or they are of different graders."""
+    """The sources of both sides; None if a version is deleted, or the graders differ."""
     (key, _, one), (other, _, two) = (label.partition("@") for label in labels)
     if key != other:
         return None
@@ -129,7 +129,7 @@ def _sources(services: Services, project: str, labels: Sequence[str]) -> list[st
 
 @dataclass(frozen=True)
 class _Cell:
-    """One place of the confusion: how many rows have this label and this score, and how dark it is, from 0 to 9."""
+    """A cell of the confusion matrix: the number of rows with this label and this score, and its shade from 0 to 9."""
 
     label: float
     score: float
@@ -138,7 +138,7 @@ class _Cell:
 
 
 async def agreement(request: Request) -> Response:
-    """How far a grader agrees with labels."""
+    """Show the agreement between a grader and labels."""
     who = await visit(request)
     batch = await run_sync(who.services.store.batches.get, who.project, request.path_params["batch"])
     grader = request.query_params.get("grader") or str(batch.graders[0])

@@ -1,4 +1,4 @@
-"""What operators look at: who changed what, API keys, and whether the service is whole."""
+"""Pages for operators: the audit log, API keys, and the health of the service."""
 
 import os
 import re
@@ -26,7 +26,7 @@ _LINE = re.compile(r"[0-9]{1,15}-[0-9]{1,9}")
 
 
 async def audit(request: Request) -> Response:
-    """Who changed what in the project, the newest first."""
+    """Show the changes in the project, newest first."""
     who = await visit(request, "manage")
     before = request.query_params.get("before") or None
     if before is not None and not _LINE.fullmatch(before):
@@ -37,14 +37,14 @@ async def audit(request: Request) -> Response:
 
 
 async def service(request: Request) -> Response:
-    """Whether the service is whole, and its API keys: for those who manage all projects."""
+    """Show the health of the service and its API keys, to callers who manage all projects."""
     who = await visit(request, "manage")
     require_operator(who.key)
     return page("service.html", visit=who, here="service", **await run_sync(_service, who.services))
 
 
 async def doctor(request: Request) -> Response:
-    """Tries every layer of the sandbox, as `gradebox doctor` does, and shows what is in force."""
+    """Test every layer of the sandbox, as `gradebox doctor` does, and show which are in force."""
     who = await visit(request, "manage")
     require_operator(who.key)
     found = await who.services.compute(request, who.project, _doctor)
@@ -65,7 +65,7 @@ class _Found(msgspec.Struct):
 
 
 def _doctor(_: IsGone) -> _Found:
-    """In a program of its own: it makes sandboxes beside those of this process, and has the same settings."""
+    """Runs in a separate process with the same settings, because it creates sandboxes beside those of this process."""
     command = [sys.executable, "-P", "-m", "sandbox.doctor", "--json"]
     path = os.pathsep.join(filter(None, (str(Path(sandbox.__file__).parents[1]), os.environ.get("PYTHONPATH"))))
     try:

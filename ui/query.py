@@ -1,4 +1,4 @@
-"""What stands in the URL of a page."""
+"""Parsing of the query in a page's URL."""
 
 from collections.abc import Mapping
 from typing import get_args
@@ -9,7 +9,7 @@ from api.http.problems import invalid
 
 
 def number(request: Request, name: str, least: int, most: int, otherwise: int | None = None) -> int | None:
-    """A number of the query; `otherwise` where there is none. Raises ProblemError."""
+    """Return an integer of the query; `otherwise` if it is missing. Raises ProblemError."""
     text = request.query_params.get(name, "")
     if not text:
         return otherwise
@@ -19,7 +19,7 @@ def number(request: Request, name: str, least: int, most: int, otherwise: int | 
 
 
 def decimal(request: Request, name: str) -> float | None:
-    """A finite number of the query. Raises ProblemError."""
+    """Return a finite number of the query; None if it is missing. Raises ProblemError."""
     text = request.query_params.get(name, "")
     try:
         found = float(text) if text else None
@@ -31,7 +31,7 @@ def decimal(request: Request, name: str) -> float | None:
 
 
 def one_of(request: Request, name: str, kind: object) -> str | None:
-    """One of the names of a literal type, or of a union of them. Raises ProblemError."""
+    """Return a value of a literal type, or of a union of them; None if it is missing. Raises ProblemError."""
     text = request.query_params.get(name, "")
     names = _names(kind)
     if text and text not in names:
@@ -46,7 +46,7 @@ def _names(kind: object) -> list[str]:
 
 
 def with_changes(request: Request, changes: Mapping[str, object]) -> str:
-    """The query of the page with other values; those that are None or empty are left out."""
+    """Return the page's query with changed values; values that are None or empty are left out."""
     kept = {**request.query_params, **changes}
     told = {name: str(value) for name, value in kept.items() if value not in (None, "")}
     return str(request.url.replace(query="").include_query_params(**told).query)

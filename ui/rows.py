@@ -1,4 +1,4 @@
-"""One row of a batch's table, whole."""
+"""The full view of one row of a batch's table."""
 
 import json
 import random
@@ -23,14 +23,14 @@ from ui.samples import SAMPLES_SHOWN
 from ui.templates import MOST_SHOWN, as_json, page, rendered
 from ui.visits import visit
 
-_PARSED_BYTES = 256 * 1024  # of a longer thread the line is shown as it is
+_PARSED_BYTES = 256 * 1024  # longer threads are shown as the raw line
 _TURNS_SHOWN = 500
-RANDOM = 20  # threads
+RANDOM = 20  # number of threads picked at random
 _decode = msgspec.json.Decoder(Outcome).decode
 
 
 class _Thread(NamedTuple):
-    """A thread as it is shown: its turns and its metadata; or the line itself where it is none."""
+    """A thread for display: its turns and metadata; or only the raw line if it is not a thread or is too long."""
 
     line: str
     turns: Sequence[tuple[str, str]] = ()
@@ -39,7 +39,7 @@ class _Thread(NamedTuple):
 
 
 async def show(request: Request) -> Response:
-    """What a grader said of a thread, and the thread: in a dialog of the table, or as a page."""
+    """Show a thread and its outcomes: in a dialog over the table, or as a page."""
     who = await visit(request)
     text = request.path_params["index"]
     if not (text.isascii() and text.isdigit() and len(text) < 8):
@@ -89,12 +89,12 @@ def _shown(line: bytes) -> _Thread:
 
 
 def samples(services: Services, project: str, place: str) -> str:
-    """The threads at `batch:index,index`, or some of those at `batch:random`, as samples of the editor: a line each, as
-    many as the editor takes.
+    """Return the threads at `batch:index,index`, or random ones at `batch:random`, as samples for the editor: one per
+    line, as many as the editor takes.
 
     Raises:
-        ProblemError: it is no place of threads, or of too many.
-        NotFound, Refused: the batch is not there, or one of the threads.
+        ProblemError: `place` is invalid, has too many threads, or its first thread is too long.
+        NotFound, Refused: the batch or a thread does not exist.
     """
     batch_id, _, listed = place.partition(":")
     if listed == "random":

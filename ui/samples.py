@@ -1,4 +1,4 @@
-"""The samples of the editor: threads as people paste them."""
+"""Parsing of the editor's samples: threads pasted by users."""
 
 import msgspec
 
@@ -11,10 +11,10 @@ _ADVICE = "make a batch of them"
 
 
 def lines_of(text: str, longest: int) -> list[bytes] | None:
-    """Each sample as a JSON line: of a JSON array, of JSON lines, of one JSON object, or of a plain completion. None
-    where there is nothing.
+    """Convert samples to JSON lines. The text is a JSON array, JSON lines, one JSON object, or a plain completion.
+    Returns None if it is empty.
 
-    Raises ProblemError where there are too many, or one is too long.
+    Raises ProblemError if there are too many samples, or one is too long.
     """
     text = text.strip()
     if not text:
@@ -35,7 +35,8 @@ def lines_of(text: str, longest: int) -> list[bytes] | None:
 
 
 def _is_json(data: bytes) -> bool:
-    """It is looked through, and nothing is made of it: what people paste may be millions of empty lists."""
+    """Whether this is JSON. It is only validated: decoding a paste of millions of empty lists would take much
+    memory."""
     try:
         msgspec.json.decode(json_cut.masked(data) if json_cut.holds_surrogates(data) else data, type=msgspec.Raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

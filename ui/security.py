@@ -1,4 +1,4 @@
-"""What every answer below /ui carries, and which requests are refused there."""
+"""Response headers of all pages below /ui, and the check of a request's origin."""
 
 from urllib.parse import urlsplit
 
@@ -29,13 +29,13 @@ _SAFE = ("GET", "HEAD")
 
 
 class Guarded:
-    """An ASGI middleware for pages: its answers run no foreign script, and no other site's page makes changes here."""
+    """ASGI middleware that sets security headers: pages run no foreign scripts, and other sites cannot frame them."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
@@ -51,11 +51,11 @@ class Guarded:
 
 
 def check_origin(method: str, headers: Headers) -> None:
-    """Raises ProblemError where a page of another site sends a request that may change something."""
+    """Raise ProblemError if another site's page sends a request that may change something."""
     if method in _SAFE:
         return
     site, origin = headers.get("sec-fetch-site"), headers.get("origin")
-    if site is None:  # an old browser, or one that reaches the service without TLS by another name than localhost
+    if site is None:  # an old browser, or access without TLS by a name other than localhost
         is_own = origin is not None and urlsplit(origin).netloc == headers.get("host")
     else:
         is_own = site == "same-origin"

@@ -16,18 +16,18 @@ from ui.templates import page, rendered
 from ui.visits import COOKIE
 
 HOME = "/ui/"
-_FORM_BYTES = 16 * 1024  # strangers send it
+_FORM_BYTES = 16 * 1024  # small, because the senders are not authenticated
 _WRONG = "The API key is unknown or revoked. Check that all of it was copied, or ask for a new one."
 _USED = "This link was used before, or is older than a day. Ask for another: gradebox pages."
 
 
 async def form(request: Request) -> Response:
-    """The page with the form."""
+    """Show the sign-in form."""
     return page("sign_in.html", fault="", next=_own_path(request.query_params.get("next", "")), is_dialog=False)
 
 
 async def sign_in(request: Request) -> Response:
-    """Begins a session for one who sends an API key. Wrong ones are counted, as those of other requests are."""
+    """Start a session for a caller who sends a valid API key. Invalid keys are counted like those of other requests."""
     check_origin(request.method, request.headers)
     services: Services = request.app.state.services
     is_dialog = "hx-request" in request.headers
@@ -46,8 +46,10 @@ async def sign_in(request: Request) -> Response:
 
 
 async def ask_to_enter(request: Request) -> Response:
-    """Begins a session for one who follows a link that works once. One who comes from elsewhere than the address bar is
-    asked first: programs that look at links in messages would use it up, and pages of others could sign people in.
+    """Start a session for a caller who opens a one-time link.
+
+    Unless the link was opened from the address bar, the caller has to confirm first: otherwise link scanners in
+    messaging programs would use it up, and other sites could sign users in.
     """
     token = request.query_params.get("token", "")
     if request.headers.get("sec-fetch-site") == "none":
@@ -56,7 +58,7 @@ async def ask_to_enter(request: Request) -> Response:
 
 
 async def enter(request: Request) -> Response:
-    """The same, for one who was asked."""
+    """Start the session after confirmation."""
     check_origin(request.method, request.headers)
     return await _enter(request, (await read_form(request, _FORM_BYTES)).get("token", ""))
 
@@ -72,7 +74,7 @@ async def _enter(request: Request, token: str) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
-    """Ends the session."""
+    """End the session."""
     check_origin(request.method, request.headers)
     services: Services = request.app.state.services
     if session := request.cookies.get(COOKIE):
@@ -83,11 +85,11 @@ async def sign_out(request: Request) -> Response:
 
 
 def signed_out(request: Request) -> Response:
-    """What one gets who is not signed in: the form, and in the middle of a page a dialog, so that the page stays."""
+    """The response without a session: the form, or within an open page a dialog, so that the page stays."""
     if "hx-request" in request.headers:
         dialog = rendered("_sign_in.html", fault="", next=HOME, is_dialog=True)
         return HTMLResponse(dialog, 401, {"HX-Retarget": "dialog", "HX-Reswap": "innerHTML"})
-    # What was sent is not done: its path may be none to look at, the page that sent it is.
+    # The request was not executed. Its path may not be a page, so after signing in the page that sent it is shown.
     seen = urlsplit(str(request.url) if request.method == "GET" else request.headers.get("referer", ""))
     goal = seen.path + (f"?{seen.query}" if seen.query else "")
     return RedirectResponse(f"{HOME}sign-in?{urlencode({'next': goal})}", 303)
@@ -103,6 +105,6 @@ async def _begin(request: Request, services: Services, key: ApiKey, answer: Resp
 
 
 def _own_path(goal: str) -> str:
-    """A page of ours; the first one where it is none."""
+    """The path if it is a page below /ui; else the home page."""
     is_own = goal.startswith(HOME) and "\\" not in goal and not any(ord(letter) < 33 for letter in goal)
     return goal if is_own else HOME

@@ -1,4 +1,4 @@
-"""Templates, and the files that pages load."""
+"""The template environment, and the URLs of static files."""
 
 import hashlib
 import json
@@ -12,15 +12,15 @@ from starlette.responses import HTMLResponse
 
 _FOLDER = Path(__file__).parent
 STATIC = _FOLDER / "static"
-_LARGE = 1e15  # from here on, by powers of ten
-_MOST_DIGITS = 9  # what differs later comes of adding up
+_LARGE = 1e15  # from here on, numbers are shown with an exponent
+_MOST_DIGITS = 9  # later digits are rounding errors of sums
 MOST_SHOWN = 100_000  # characters of one text
 _encoder = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
 def _number(value: float | None, digits: int = 4) -> str:
-    """As people read it: `0.25`, `1,234`; a dash for none. So many digits, and more where fewer would make it a whole
-    number: 0.99999 is none.
+    """Format a number: `0.25`, `1,234`; a dash for None. `digits` significant digits, and more if rounding would turn
+    it into an integer: 0.99999 stays as it is.
     """
     if value is None:
         return "–"
@@ -31,14 +31,14 @@ def _number(value: float | None, digits: int = 4) -> str:
     for more in (digits, *range(digits + 1, _MOST_DIGITS + 1)):
         shown = float(f"{value:.{more}g}")
         if shown == value or not shown.is_integer():
-            return f"{shown + 0.0:,.10g}"  # zero has no sign
+            return f"{shown + 0.0:,.10g}"  # adding 0.0 turns -0.0 into 0.0
     return f"{round(value)}"
 
 
 def as_json(value: object) -> str:
-    """A value as people read it, or as much of that as is shown: what is nested deeply is mostly indentation."""
+    """Format a value as indented JSON, cut at `MOST_SHOWN` characters: deeply nested values are mostly indentation."""
     pieces, size = [], 0
-    for piece in _encoder.iterencode(value):  # it ends before it recurses too deeply
+    for piece in _encoder.iterencode(value):  # the cut comes before the recursion gets too deep
         pieces.append(piece)
         size += len(piece)
         if size > MOST_SHOWN:
@@ -52,12 +52,12 @@ def _time(value: datetime | None) -> str:
 
 @cache
 def static(name: str) -> str:
-    """The URL of a file of `static/`: another one where the file is another, so browsers may keep it for ever."""
+    """Return the URL of a file of `static/`. It contains the file's digest, so browsers may cache it indefinitely."""
     digest = hashlib.sha256((STATIC / name).read_bytes()).hexdigest()[:12]
     return f"/ui/static/{name}?v={digest}"
 
 
-# Every template is escaped, whatever its name ends in: what tenants write stands in all of them.
+# Every template is escaped, whatever its extension, because all of them contain text of tenants.
 _environment = Environment(
     loader=FileSystemLoader(_FOLDER / "templates"),
     autoescape=True,
@@ -70,10 +70,10 @@ _environment.filters |= {"number": _number, "time": _time, "as_json": as_json}
 
 
 def rendered(template: str, **values: Any) -> bytes:
-    """The text of a page, or of a part of one. What is half an emoji in a thread is a question mark here."""
+    """Render a page, or a part of one. Lone surrogates in a thread become question marks."""
     return _environment.get_template(template).render(values).encode("utf-8", "replace")
 
 
 def page(template: str, status: int = 200, headers: dict[str, str] | None = None, **values: Any) -> HTMLResponse:
-    """As a response."""
+    """Render a template as a response."""
     return HTMLResponse(rendered(template, **values), status, headers)

@@ -1,4 +1,4 @@
-"""Who looks at a page, and of which project."""
+"""The signed-in user and the project of a request."""
 
 from dataclasses import dataclass
 
@@ -16,12 +16,12 @@ COOKIE = "gradebox-session"
 
 
 class SignedOut(Exception):
-    """Nobody is signed in here: there was no session, it is over, or its API key was revoked."""
+    """There is no session, it has expired, or its API key was revoked."""
 
 
 @dataclass(frozen=True)
 class Visit:
-    """One request of somebody who is signed in. `projects` are those that the API key covers."""
+    """One request of a signed-in user. `projects` are those that the API key covers."""
 
     services: Services
     key: ApiKey
@@ -34,17 +34,17 @@ class Visit:
         return EVERY_PROJECT in self.key.projects and self.may("manage")
 
     def may(self, role: Role) -> bool:
-        """Whether the API key has this role, or a higher one."""
+        """Return whether the API key has this role, or a higher one."""
         return may(self.key, role)
 
 
 async def visit(request: Request, role: Role = "read") -> Visit:
-    """Who asks, for the project of the path.
+    """Authenticate a request, for the project in its path.
 
     Raises:
-        SignedOut: nobody is signed in.
+        SignedOut: there is no valid session.
         NotFound: there is no such project, or the API key does not cover it.
-        ProblemError: the role does not suffice, or the page of another site asks.
+        ProblemError: the role does not suffice, or another site's page sent the request.
     """
     check_origin(request.method, request.headers)
     services: Services = request.app.state.services
