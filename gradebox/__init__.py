@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     __version__: str
 else:
     # The module of each name. Type checkers use the imports above instead, and report a misspelt name.
-    _HOMES = {
+    _MODULES = {
         "gradebox._openai": ("openai_grader",),
         "gradebox.asks": ("Endpoint", "Grader", "Model", "ModelError", "Reply", "Verdict", "once"),
         "gradebox.source": ("grader_source",),
@@ -131,7 +131,7 @@ else:
                 return version("gradebox")
             except PackageNotFoundError:  # a checkout that was never installed
                 return "0+unknown"
-        home = next((module for module, names in _HOMES.items() if name in names), None)
+        home = next((module for module, names in _MODULES.items() if name in names), None)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(home), name)

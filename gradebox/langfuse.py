@@ -106,7 +106,7 @@ class Evaluator:
         try:
             exec(compile(source, _FILE, "exec", dont_inherit=True), module.__dict__)  # noqa: S102  # in a sandbox
         except BaseException as error:  # noqa: BLE001  # every exception of the source is reported to its author
-            self._fault = _told(error)
+            self._fault = _reported(error)
             return
         evaluate = module.__dict__.get("evaluate")
         if callable(evaluate):
@@ -131,7 +131,7 @@ class Evaluator:
         except Unfit as unfit:
             return error_of("INVALID_RESULT", str(unfit))
         except BaseException as error:  # noqa: BLE001  # every exception of the evaluator is reported to its author
-            return error_of("USER_CODE_ERROR", _told(error))
+            return error_of("USER_CODE_ERROR", _reported(error))
         if (size := _size(answer)) > RESULT_BYTES:
             return error_of("RESULT_TOO_LARGE", f"the scores take {size} bytes as JSON, and may take {RESULT_BYTES}")
         return answer
@@ -144,9 +144,9 @@ def error_of(code: ErrorCode, message: str) -> dict[str, Any]:
 
 def context_of(payload: Mapping[str, Any]) -> EvaluationContext:
     """Return the argument of `evaluate` for a payload."""
-    told = _object(payload.get("observation"))
-    calls = [_tool_call(call) for call in told.get("toolCalls") or ()]
-    observation = ObservationContext(told.get("input"), told.get("output"), told.get("metadata"), calls)
+    reported = _object(payload.get("observation"))
+    calls = [_tool_call(call) for call in reported.get("toolCalls") or ()]
+    observation = ObservationContext(reported.get("input"), reported.get("output"), reported.get("metadata"), calls)
     experiment = payload.get("experiment")
     if not isinstance(experiment, dict):
         return EvaluationContext(observation)
@@ -155,13 +155,13 @@ def context_of(payload: Mapping[str, Any]) -> EvaluationContext:
 
 
 def _tool_call(call: object) -> ToolCall:
-    told = _object(call)
+    reported = _object(call)
     return ToolCall(
-        told.get("id") or "",
-        told.get("name") or "",
-        told.get("arguments"),
-        told.get("type") or "",
-        told.get("index") or 0,
+        reported.get("id") or "",
+        reported.get("name") or "",
+        reported.get("arguments"),
+        reported.get("type") or "",
+        reported.get("index") or 0,
     )
 
 
@@ -188,7 +188,7 @@ async def _awaited(result: Any) -> Any:
     return await result
 
 
-def _told(error: BaseException) -> str:
+def _reported(error: BaseException) -> str:
     """`Type: text (line N)`, with the innermost line that belongs to the source."""
     kind = type(error).__name__[:_NAME_CHARACTERS]
     try:

@@ -84,8 +84,8 @@ class _Scripted:
         self.requests.append(asked)
         said = self._said(asked)
         if isinstance(said, ModelError):
-            told = {"kind": said.kind, "message": said.message, "retryable": said.retryable, "reply": said.reply}
-            return {"error": told}
+            reported = {"kind": said.kind, "message": said.message, "retryable": said.retryable, "reply": said.reply}
+            return {"error": reported}
         if isinstance(said, Exception) and not isinstance(said, NotApplicable):
             raise said
         return self._answered(said)

@@ -52,8 +52,8 @@ def failed(
     spent: Spent = Spent(asks=1),  # noqa: B008
 ) -> Answer:
     """Make an answer from an error."""
-    told = reply.encode("utf-8", "replace")[:_REPLY_BYTES].decode("utf-8", "ignore")
-    error = {"kind": kind, "message": message[:MESSAGE_CHARACTERS], "retryable": retryable, "reply": told}
+    reported = reply.encode("utf-8", "replace")[:_REPLY_BYTES].decode("utf-8", "ignore")
+    error = {"kind": kind, "message": message[:MESSAGE_CHARACTERS], "retryable": retryable, "reply": reported}
     return Answer(msgspec.json.encode({"error": error}), spent)
 
 

@@ -13,7 +13,7 @@ class _Error(msgspec.Struct):
     kind: str
 
 
-class _Told(msgspec.Struct):
+class _ErrorBody(msgspec.Struct):
     error: _Error
 
 
@@ -41,7 +41,7 @@ class AskCounts:
     def add(self, project: str, asked: str, answer: Answer) -> None:
         """Count an answered ask."""
         if answer.is_error:
-            result = msgspec.json.decode(answer.body, type=_Told).error.kind
+            result = msgspec.json.decode(answer.body, type=_ErrorBody).error.kind
         else:
             result = "kept" if answer.spent.kept else "replied"
         self._asks.labels(*self._labels(project, asked), result).inc()

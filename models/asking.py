@@ -44,9 +44,9 @@ if TYPE_CHECKING:
 
 _LOOK_S = 0.5
 _LOOKS_TO_IDLE = 20
-_MOST_KNOWN = 10_000  # batches whose spending is cached
+_MOST_CACHED = 10_000  # batches whose spending is cached
 _LONGEST_PAUSE_S = 15.0
-_KNOWN_S = 2.0  # lifetime of cached spending
+_SPENDING_FRESH_S = 2.0  # lifetime of cached spending
 
 
 class _OverBudget(Exception):
@@ -84,7 +84,7 @@ class Asking:
         while not self._ended.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), _LOOK_S)
-            self._give_up_unwanted()
+            self._cancel_unneeded()
             looks += 1
             if looks % _LOOKS_TO_IDLE == 0:
                 await self._close_idle()
@@ -172,8 +172,8 @@ class Asking:
             reply = await chat(used.client, access, request, min(timeout_s, access.timeout_s))
             gate.note_reply(sum(reply.usage))
             usage = {"input_tokens": reply.usage.input_tokens, "output_tokens": reply.usage.output_tokens}
-            told = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
-            return replied(told, _spent(access.price, reply.usage), access.api_key)
+            reported = {"text": reply.text, "finish_reason": reply.finish_reason, "usage": usage}
+            return replied(reported, _spent(access.price, reply.usage), access.api_key)
 
         async def look() -> None:
             if await self._models.get(who.project, request.name) is not used:
@@ -234,8 +234,8 @@ class Asking:
                     async with self._connections.of(asked.project):
                         answer = await _retried(send, look, gate, who.patience)
                 except AskFailed as error:
-                    told = error if who.patience is None else who.patience.spent_by(asked.asked, error)
-                    answer = failed_by(told, host, secret, _spent(price, error.usage))
+                    reported = error if who.patience is None else who.patience.spent_by(asked.asked, error)
+                    answer = failed_by(reported, host, secret, _spent(price, error.usage))
                 finally:
                     self._counts.waited(asked.project, asked.asked, monotonic() - began)
                 keep = b"" if answer.is_error else digest
@@ -255,7 +255,7 @@ class Asking:
     async def _check_budget(self, asked: CountedAsk, who: "Who") -> bool:
         """Return whether there is a budget. Each answer updates the spending of other processes. Raises _OverBudget."""
         at, known = self._known.get((asked.project, asked.batch), (0.0, None))
-        if known is None or monotonic() - at > _KNOWN_S:
+        if known is None or monotonic() - at > _SPENDING_FRESH_S:
             known = await self._look(asked)
         if who.budget is not None and known.batch.is_over(who.budget):
             raise _OverBudget
@@ -281,12 +281,12 @@ class Asking:
 
     def _learn(self, asked: CountedAsk, found: list[Any]) -> BudgetStanding:
         standing = spending.standing(found)
-        if len(self._known) > _MOST_KNOWN:
+        if len(self._known) > _MOST_CACHED:
             self._known.clear()
         self._known[asked.project, asked.batch] = monotonic(), standing
         return standing
 
-    def _give_up_unwanted(self) -> None:
+    def _cancel_unneeded(self) -> None:
         answers: dict[Callable[[], bool], bool] = {}
         for task, wanted in list(self._tasks.items()):
             if wanted not in answers:

@@ -149,7 +149,7 @@ class _Call:
     def run(self, lend: Lend) -> None:
         """Run until each thread has an outcome, or no more are needed."""
         try:
-            while len(self._outcomes) < self._count and not self._wants_no_more():
+            while len(self._outcomes) < self._count and not self._should_stop():
                 self._send_held_back()
                 if lines := self._next_lines():
                     with lend() as grading:
@@ -299,12 +299,12 @@ class _Call:
             self._first_left += 1
         return self._first_left
 
-    def _wants_no_more(self) -> bool:
+    def _should_stop(self) -> bool:
         self._is_over = self._is_over or (self._stop is not None and self._stop(self._done()))
         return self._is_over
 
     def _stopped(self, _: int) -> bool:
-        return self._wants_no_more()
+        return self._should_stop()
 
     def _is_wanted(self) -> bool:
         return not self._is_over

@@ -59,6 +59,6 @@ class ModelClient:
             raise replies.refusal(answer.status, answer.headers, answer.body, access.api_key)
         return replies.read(answer.body, access.api_key)
 
-    def told(self, text: str) -> str:
+    def reported(self, text: str) -> str:
         """Return the beginning of a reply for display, without the API key, which a server may repeat."""
-        return replies.told(text.encode("utf-8", "replace"), self._access.api_key)
+        return replies.reported(text.encode("utf-8", "replace"), self._access.api_key)

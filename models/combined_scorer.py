@@ -179,8 +179,8 @@ class CombinedScorer:
             score = self._combine.result_of(said)
         except ModelError as error:
             cause = cast(AskFailure, error.kind)  # `Combine` sets only kinds of AskFailure
-            told = OutcomeError("model", _cut(error.message), error.retryable, cause, _cut(error.reply) or None)
-            return _Result(error=told, details=error.details)
+            reported = OutcomeError("model", _cut(error.message), error.retryable, cause, _cut(error.reply) or None)
+            return _Result(error=reported, details=error.details)
         except NotApplicable as why:
             return _Result(not_applicable=_cut(why.reason), details=why.details)
         except (ValueError, RecursionError) as problem:

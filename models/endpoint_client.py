@@ -84,7 +84,7 @@ class EndpointClient:
                 "invalid_reply",
                 f"the server answered, but not as a reward server ({error}): check its URL, and that it answers "
                 '{"reward": 0.5, "metadata": {}}',
-                reply=replies.told(answer.body, access.api_key, replies.REPLY_TOLD),
+                reply=replies.reported(answer.body, access.api_key, replies.REPLY_CHARACTERS),
             ) from None
         if not math.isfinite(found.reward):
             raise AskFailed("invalid_reply", "the reward is no finite number: look into the server's log")

@@ -19,7 +19,7 @@ from storage.model_limits import AskLimits, Demand, ModelLimits, Share, argument
 
 _TICK_S = 0.5
 _SOON_S = 0.02  # asks that arrive shortly after each other request a larger share together
-_WORTH_TELLING_S = 3.0
+_LOG_AFTER_S = 3.0
 _GUESS = 512  # estimated tokens of a request, before the first reply
 _GUESSES = 20  # the estimate is a moving average over about so many replies
 
@@ -51,14 +51,14 @@ class Gate:
         self._most = 0  # maximum number of asks at one time since the last request for a share
         self._may_send = 0
         self._may_begin = 0
-        self._told = 0  # number of asks in the last request for a share
+        self._reported = 0  # number of asks in the last request for a share
         self._paused_until = 0.0
         self._later_at = 0.0
         self._pause_ms: int | None = None
         self._guess = _GUESS
         self._missed = 0
         self._failing_since: float | None = None
-        self._is_told = False  # whether the outage is logged
+        self._is_logged = False  # whether the outage is logged
         self._trial: asyncio.Future[None] | None = None  # done when the trial ask of a server that is away has ended
         self._sharing: asyncio.Task[None] | None = None
         self._wants_more = asyncio.Event()
@@ -122,9 +122,9 @@ class Gate:
 
     def note_answer(self) -> None:
         """Record that the server answered."""
-        if self._is_told:
+        if self._is_logged:
             _log.info("%s of project %s answers again", self._asked, self._project)
-            self._is_told = False
+            self._is_logged = False
         self._failing_since = None
         self._end_trial()
 
@@ -132,9 +132,9 @@ class Gate:
         """Record that the server did not answer."""
         if self._failing_since is None:
             self._failing_since = monotonic()
-        elif not self._is_told and monotonic() - self._failing_since > _WORTH_TELLING_S:
+        elif not self._is_logged and monotonic() - self._failing_since > _LOG_AFTER_S:
             _log.warning("%s of project %s does not answer, and is waited for", self._asked, self._project)
-            self._is_told = True
+            self._is_logged = True
         self._end_trial()
 
     def note_pause(self, seconds: float | None) -> None:
@@ -245,8 +245,8 @@ class Gate:
             await self._until_next()
 
     async def _ask_for(self, demand: Demand) -> Share:
-        told = arguments(self._project, self._asked, self._process, self.limits, demand)
-        return Share(*await self._calls.call(self._shared.share, told))
+        reported = arguments(self._project, self._asked, self._process, self.limits, demand)
+        return Share(*await self._calls.call(self._shared.share, reported))
 
     async def _until_next(self) -> None:
         """Waits until the next request for a share: soon, if more is needed and may be available."""
@@ -264,14 +264,14 @@ class Gate:
             return True
         if not self._waiting or monotonic() < max(self._later_at, self._paused_until):
             return False
-        return self._sent < self._may_send or self._may_send >= self._told
+        return self._sent < self._may_send or self._may_send >= self._reported
 
     def _demand(self) -> Demand:
         asks, self._most = max(self._most, self._sent + len(self._waiting)), 0
         pause_ms, self._pause_ms = self._pause_ms, None
         missed, self._missed = self._missed, 0
         waiting = max(len(self._waiting) - self._may_begin, 0)
-        self._told = asks
+        self._reported = asks
         away_ms = None if self._failing_since is None else round((monotonic() - self._failing_since) * 1000)
         return Demand(asks, self._sent, waiting, self._guess, missed, pause_ms, away_ms)
 

@@ -45,5 +45,5 @@ def _answer(label: str, outcome: Outcome) -> Answer:
         error = outcome.error
         message = f"grader {label!r} has no score ({error.kind}): {error.message}"
         return failed("failed", message, error.retryable, error.reply or "", spent)
-    told = {"score": outcome.score, "reason": outcome.reason, "values": outcome.values, "details": outcome.details}
-    return replied(told, spent)
+    reported = {"score": outcome.score, "reason": outcome.reason, "values": outcome.values, "details": outcome.details}
+    return replied(reported, spent)

@@ -36,7 +36,7 @@ class Patience:
         fault = error.fault
         if not fault.retryable:
             return error
-        told = AskFailed(
+        reported = AskFailed(
             fault.kind,
             f"{fault.message}; {_ADVICE}",
             True,
@@ -45,5 +45,5 @@ class Patience:
             reply=error.reply,
             usage=error.usage,
         )
-        self._in_vain[asked] = told
-        return told
+        self._in_vain[asked] = reported
+        return reported

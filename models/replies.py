@@ -12,8 +12,8 @@ from models.errors import AskFailed, TokenUsage
 
 _LONGEST_PAUSE_S = 3600.0
 _LOOKED_AT = 16_384  # bytes of an answer that are decoded for display
-_TOLD = 500
-REPLY_TOLD = 4096
+_SHOWN_CHARACTERS = 500
+REPLY_CHARACTERS = 4096
 _MOST_TOKENS = 1 << 24  # upper bound on a reported count, so that Redis can represent its cost at any price
 
 
@@ -69,9 +69,9 @@ def read(body: bytes, secret: str) -> ServerReply:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise AskFailed(
             "invalid_reply",
-            f"the server answered, but with no chat completion ({told(body, secret)}): check that the base URL is that "
-            "of an OpenAI-compatible server, mostly ending in /v1",
-            reply=told(body, secret, REPLY_TOLD),
+            f"the server answered, but with no chat completion ({reported(body, secret)}): check that the base URL is "
+            "that of an OpenAI-compatible server, mostly ending in /v1",
+            reply=reported(body, secret, REPLY_CHARACTERS),
         ) from error
     usage = _counted(found.usage)
     if choice is None:
@@ -80,7 +80,7 @@ def read(body: bytes, secret: str) -> ServerReply:
     text = choice.message.content or ""
     if choice.message.refusal or choice.finish_reason == "content_filter":
         reply = _beginning(text, secret)
-        why = told((choice.message.refusal or "content filter").encode("utf-8", "replace"), secret)
+        why = reported((choice.message.refusal or "content filter").encode("utf-8", "replace"), secret)
         message = f"the model refused ({why}): change the messages, or take another model"
         raise AskFailed("refused", message, reply=reply or why, usage=usage)
     if choice.finish_reason == "length":
@@ -111,13 +111,13 @@ _OF_MODEL = Advice(
 
 def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str, advice: Advice = _OF_MODEL) -> AskFailed:
     """Return the error for an answer with a status other than 200."""
-    said = f"the server answered {status} ({told(body, secret)})"
+    said = f"the server answered {status} ({reported(body, secret)})"
     pause = _retry_after(headers.get("retry-after", ""))
 
     def meaning(
         kind: ModelFailure, message: str, retryable: bool = False, retry_after_s: float | None = None
     ) -> AskFailed:
-        reply = told(body, secret, REPLY_TOLD)
+        reply = reported(body, secret, REPLY_CHARACTERS)
         return AskFailed(kind, message, retryable, retry_after_s, status=status, reply=reply)
 
     if status == 429 and _code(body) == "insufficient_quota":
@@ -135,7 +135,7 @@ def refusal(status: int, headers: Mapping[str, str], body: bytes, secret: str, a
     return meaning("refused", f"{said}: {advice.other}")
 
 
-def told(body: bytes, secret: str, most: int = _TOLD) -> str:
+def reported(body: bytes, secret: str, most: int = _SHOWN_CHARACTERS) -> str:
     """Return the beginning of an answer, without the secret, which it may repeat."""
     text = body[:_LOOKED_AT].decode("utf-8", "replace")
     if secret:
@@ -149,7 +149,7 @@ def told(body: bytes, secret: str, most: int = _TOLD) -> str:
 
 
 def _beginning(text: str, secret: str) -> str:
-    return told(text[:_LOOKED_AT].encode("utf-8", "replace"), secret, REPLY_TOLD) if text else ""
+    return reported(text[:_LOOKED_AT].encode("utf-8", "replace"), secret, REPLY_CHARACTERS) if text else ""
 
 
 def _counted(usage: msgspec.Raw) -> TokenUsage:

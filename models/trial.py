@@ -47,7 +47,7 @@ async def trial(client: "ModelClient") -> ModelTrial:
         return ModelTrial(passed=False, error=error.fault, duration_ms=_since(began))
     return ModelTrial(
         passed=True,
-        reply=client.told(reply.text),
+        reply=client.reported(reply.text),
         structured_output=structured,
         logprobs=logprobs,
         duration_ms=_since(began),

@@ -104,7 +104,7 @@ async def _signed_out(request: Request, _: Exception) -> Response:
 async def _no_page(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     detail = "There is no such page." if error.status_code == 404 else str(error.detail)
-    return _told(request, error.status_code, detail)
+    return _reported(request, error.status_code, detail)
 
 
 async def _left(_: Request, __: Exception) -> Response:
@@ -116,12 +116,12 @@ async def _fault(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if problem.status >= 500 and isinstance(error, (StorageError, *AWAY)):  # the server logs the others
         _log.error("page %s could not be made: %s: %s", route_template(request.scope), type(error).__name__, error)
-    answer = _told(request, problem.status, problem.detail)
+    answer = _reported(request, problem.status, problem.detail)
     answer.headers.update(problem.headers or {})
     return answer
 
 
-def _told(request: Request, status: int, detail: str) -> Response:
+def _reported(request: Request, status: int, detail: str) -> Response:
     """An error message: as a page, or within the open page."""
     if "hx-request" in request.headers:
         return HTMLResponse(

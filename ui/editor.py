@@ -159,9 +159,9 @@ def _shown(
     failed = report.failed
     marks = [] if failed is None else [_mark(failed.line, failed.column, "error", failed.message)]
     marks += [_mark(place.line, None, "warning", place.message) for place in report.places]
-    told = json.dumps([mark for mark in marks if mark["line"]])
+    reported = json.dumps([mark for mark in marks if mark["line"]])
     return rendered(
-        "_report.html", report=report, marks=told, saved=saved, saved_version=number, is_quick=is_quick, made=made
+        "_report.html", report=report, marks=reported, saved=saved, saved_version=number, is_quick=is_quick, made=made
     )
 
 

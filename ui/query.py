@@ -48,5 +48,5 @@ def _names(kind: object) -> list[str]:
 def with_changes(request: Request, changes: Mapping[str, object]) -> str:
     """Return the page's query with changed values; values that are None or empty are left out."""
     kept = {**request.query_params, **changes}
-    told = {name: str(value) for name, value in kept.items() if value not in (None, "")}
-    return str(request.url.replace(query="").include_query_params(**told).query)
+    reported = {name: str(value) for name, value in kept.items() if value not in (None, "")}
+    return str(request.url.replace(query="").include_query_params(**reported).query)

@@ -10,7 +10,7 @@ from gradebox.asks.schema import checked, problem
 
 _AGAIN = 2  # retries after a reply that does not fit
 _ROLES = frozenset(("system", "user", "assistant"))
-_REPLY_TOLD = 4000
+_REPLY_CHARACTERS = 4000
 
 Messages = str | Sequence[Mapping[str, str]]
 """One user message, or messages with a `role` and a `content`."""
@@ -92,7 +92,7 @@ class Model:
         raise ModelError(
             "invalid_reply",
             f"the model {self.key!r} did not answer as it was asked, {1 + _AGAIN} times: {wrong}",
-            reply=text[:_REPLY_TOLD],
+            reply=text[:_REPLY_CHARACTERS],
         )
 
     async def choose(
@@ -143,7 +143,7 @@ class Model:
         raise ModelError(
             "invalid_reply",
             f"the model {self.key!r} chose none of the options {_listed(named)}, asked {1 + _AGAIN} times",
-            reply=text[:_REPLY_TOLD],
+            reply=text[:_REPLY_CHARACTERS],
         )
 
     def __repr__(self) -> str:

@@ -54,10 +54,10 @@ def run_all(checks: Sequence[AnyCheck], thread: StringThread) -> Score:
         "total_tokens": trajectory.total_tokens,
         "total_duration_ms": trajectory.total_duration_ms,
     }
-    told = "; ".join(f"{_cut(name, 100)}: {result.reason}" for name, result in failed)
+    reported = "; ".join(f"{_cut(name, 100)}: {result.reason}" for name, result in failed)
     return Score(
         float(not failed),
-        _cut(told, _REASON_CHARACTERS) or None,
+        _cut(reported, _REASON_CHARACTERS) or None,
         details={"summary": summary, "checks": _listed(results)},
     )
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from gradebox.judges.pairwise_judge import PairwiseJudge
     from gradebox.judges.relevancy import AnswerRelevancy, ContextRelevancy
 else:
-    _HOMES = {
+    _MODULES = {
         "binary_judge": ("BinaryJudge", "Example", "ExampleTurn"),
         "combine": ("Combine",),
         "criterion": ("Criterion", "Option"),
@@ -53,7 +53,7 @@ else:
     def __getattr__(name):
         from importlib import import_module
 
-        home = next((module for module, names in _HOMES.items() if name in names), None)
+        home = next((module for module, names in _MODULES.items() if name in names), None)
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)

@@ -21,7 +21,7 @@ _SCHEMA: dict[str, Any] = {
     "required": ["reasoning", "score"],
     "additionalProperties": False,
 }
-_UNSAID = {True: "The answer meets the criterion.", False: "The answer does not meet the criterion."}
+_DEFAULT_REASONING = {True: "The answer meets the criterion.", False: "The answer does not meet the criterion."}
 _encode = JSONEncoder(ensure_ascii=False).encode
 
 
@@ -146,7 +146,7 @@ def _shown(example: Example, number: int) -> dict[str, str]:
     if not isinstance(passes, bool) or not all(isinstance(text, str) for text in texts):
         raise ValueError(f"examples[{number}] is not as it should be: {_FORM}")
     before, question = turns[:-1], turns[-1][1] if turns else ""
-    verdict = {"reasoning": reasoning or _UNSAID[passes], "score": "PASS" if passes else "FAIL"}
+    verdict = {"reasoning": reasoning or _DEFAULT_REASONING[passes], "score": "PASS" if passes else "FAIL"}
     return {
         "context_str": "\n\n".join(f"{role}:\n{content}" for role, content in before),
         "user_question": question,

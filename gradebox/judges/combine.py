@@ -78,7 +78,7 @@ class Combine:
                     values[part.name] = float(one)
                 except ModelError as error:
                     said[part.name] = error
-        details = _details({part.name: self._told(part, said[part.name], counted) for part in self.parts})
+        details = _details({part.name: self._reported(part, said[part.name], counted) for part in self.parts})
         if len(counted) < len(self.parts):
             raise _unscored(said, details)
         if unmet := [part.name for part in self.parts if part.required and counted[part.name] < 1]:
@@ -97,18 +97,18 @@ class Combine:
             raise Undefined(f"the weighted mean is {value} for these scores, and a score is a finite number")
         return value
 
-    def _told(self, part: Part, said: Said, counted: Mapping[str, float]) -> dict[str, Any]:
-        told: dict[str, Any] = dict(part.label)
+    def _reported(self, part: Part, said: Said, counted: Mapping[str, float]) -> dict[str, Any]:
+        reported: dict[str, Any] = dict(part.label)
         if part.name in self._weights:
-            told["weight"] = self._weights[part.name]
+            reported["weight"] = self._weights[part.name]
         if isinstance(said, ModelError):
-            return {**told, "error": {"kind": said.kind, "message": said.message, "retryable": said.retryable}}
+            return {**reported, "error": {"kind": said.kind, "message": said.message, "retryable": said.retryable}}
         if isinstance(said, NotApplicable):
-            return {**told, "not_applicable": said.reason}
-        told |= {"score": float(said), "counted": counted[part.name]}
+            return {**reported, "not_applicable": said.reason}
+        reported |= {"score": float(said), "counted": counted[part.name]}
         if part.name in self._weights:
-            told["weighted"] = self._weights[part.name] * counted[part.name]
-        return told | {name: each for name in ("reason", "details") if (each := getattr(said, name)) is not None}
+            reported["weighted"] = self._weights[part.name] * counted[part.name]
+        return reported | {name: each for name in ("reason", "details") if (each := getattr(said, name)) is not None}
 
     def __repr__(self) -> str:
         return f"Combine({', '.join(part.name for part in self.parts)})"
@@ -151,7 +151,9 @@ def _details(parts: dict[str, dict[str, Any]]) -> dict[str, Any]:
     try:
         return bounded({"parts": parts})
     except ValueError:
-        shorter = {name: {key: told[key] for key in told if key != "details"} for name, told in parts.items()}
+        shorter = {
+            name: {key: reported[key] for key in reported if key != "details"} for name, reported in parts.items()
+        }
         return bounded({"parts": shorter})
 
 

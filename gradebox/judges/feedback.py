@@ -87,25 +87,25 @@ class Feedback:
             ValueError: the thread and its outcome together exceed the length of a line.
         """
         outcome = thread.metadata["outcome"]
-        told = {"index": outcome["index"], "grader": outcome["grader"], "of": self._of}
+        reported = {"index": outcome["index"], "grader": outcome["grader"], "of": self._of}
         if thread.metadata["thread"] is None:
             raise ValueError("the thread and its outcome together are longer than a line may be: shorten the thread")
         scored = StringThread.from_object(thread.metadata["thread"], keep_unknown=True)
         completion, score = scored.completion(), outcome["score"]
         if completion is None:
-            raise NotApplicable("the thread has no completion", told)
+            raise NotApplicable("the thread has no completion", reported)
         label = thread.metadata.get("label") if self._label is None else _number_at(scored.metadata, self._label)
         if label is not None:
             if self._only_wrong and not differs(score, label, self._threshold):
-                raise NotApplicable("the label bears the score out", told)
-            told["label"] = label
+                raise NotApplicable("the label bears the score out", reported)
+            reported["label"] = label
         elif self._only_wrong or self._label is not None:
-            raise NotApplicable("it has no label", told)
+            raise NotApplicable("it has no label", reported)
         asked = self._prompt(scored, completion, outcome, label)
         text = (await self._model.chat(prompts.messages(asked), _FEEDBACK, temperature=0.0)).data["feedback"].strip()
         if not text:
-            raise NotApplicable("nothing to change", told)
-        return Score(score, text, details=told)
+            raise NotApplicable("nothing to change", reported)
+        return Score(score, text, details=reported)
 
     def _prompt(self, scored: StringThread, completion: str, outcome: Mapping[str, Any], label: float | None) -> str:
         shown = {"judge" if self._of == "judge" else "grader": self._settings}

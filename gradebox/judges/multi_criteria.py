@@ -101,26 +101,26 @@ class MultiCriteria:
         """
         results = await together([partial(_judged, item.judge, thread) for item in self._items])
         judged = dict(zip([item.name for item in self._items], results, strict=True))
-        told = {item.name: self._told(item, judged[item.name]) for item in self._items}
-        details = _details({"criteria": told, "normalize_scores": self._normalizes})
+        reported = {item.name: self._reported(item, judged[item.name]) for item in self._items}
+        details = _details({"criteria": reported, "normalize_scores": self._normalizes})
         failures = {name: result for name, result in judged.items() if not isinstance(result, Score)}
         if failures:
             raise _failure(failures, details)
-        weighted = {name: one["weighted_score"] for name, one in told.items()}
+        weighted = {name: one["weighted_score"] for name, one in reported.items()}
         unmet = [item.name for item in self._items if item.required and weighted[item.name] < item.weight]
         value = 0.0 if unmet else round(fsum(weighted.values()), _DIGITS)
         reason = f"required, and not met: {', '.join(unmet)}" if unmet else None
         return Score(value, reason, details=details)
 
-    def _told(self, item: _Item, result: Score | ModelError | PositionalBias) -> dict[str, Any]:
-        told: dict[str, Any] = {"weight": item.weight, "strategy": item.strategy, "required": item.required}
+    def _reported(self, item: _Item, result: Score | ModelError | PositionalBias) -> dict[str, Any]:
+        reported: dict[str, Any] = {"weight": item.weight, "strategy": item.strategy, "required": item.required}
         if isinstance(result, ModelError):
-            return told | {"error": {"kind": result.kind, "message": result.message, "retryable": result.retryable}}
+            return reported | {"error": {"kind": result.kind, "message": result.message, "retryable": result.retryable}}
         if isinstance(result, PositionalBias):
-            return told | {"error": {"kind": "positional_bias", "message": str(result), "retryable": False}}
+            return reported | {"error": {"kind": "positional_bias", "message": str(result), "retryable": False}}
         score = self._item_score(item, result)
-        told |= {"score": score, "weighted_score": item.weight * score}
-        return told | {"result": {"score": float(result), "reason": result.reason, "details": result.details}}
+        reported |= {"score": score, "weighted_score": item.weight * score}
+        return reported | {"result": {"score": float(result), "reason": result.reason, "details": result.details}}
 
     def _item_score(self, item: _Item, result: Score) -> float:
         assert result.details is not None

@@ -164,7 +164,7 @@ class PairwiseJudge:
         details: dict[str, Any] = {
             "criterion": self._criterion.label,
             "response": place + 1,
-            "contests": [_told(place, contest) for contest in own],
+            "contests": [_reported(place, contest) for contest in own],
             "win_rate": rate,
             # If a contest has no result, the ranking is unknown.
             "ranking": 1 + sum(other > rate for other in rates.values()) if is_ranked else None,
@@ -182,14 +182,14 @@ def _win_rate(place: int, own: Sequence[_Contest]) -> float:
     return won / len(own)
 
 
-def _told(place: int, contest: _Contest) -> dict[str, Any]:
+def _reported(place: int, contest: _Contest) -> dict[str, Any]:
     """A contest from the view of one response; `won` is None for a tie."""
-    told: dict[str, Any] = {
+    reported: dict[str, Any] = {
         "against": [other + 1 for other in contest.members if other != place],
         "won": None if contest.winner is None else contest.winner == place,
         "reason": contest.reason,
     }
-    return told if contest.is_biased is None else {**told, "biased": contest.is_biased}
+    return reported if contest.is_biased is None else {**reported, "biased": contest.is_biased}
 
 
 def _check_choices(contests: str, on_bias: str, *flags: bool) -> None:

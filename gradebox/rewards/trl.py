@@ -101,7 +101,7 @@ class RewardPolicy:
         self._key = key
         self._parts = parts
         self._missing = missing
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def rewards(self, outcomes: Sequence[Outcome], trainer: Mapping[str, Any]) -> list[float | None]:
         """Return a reward for each outcome.
@@ -119,7 +119,7 @@ class RewardPolicy:
         """
         log_metric, log_extra = trainer.get("log_metric"), trainer.get("log_extra")
         for outcome in outcomes:
-            self._tell(outcome)
+            self._log_first_of_kind(outcome)
         if callable(log_metric) and outcomes:
             for name, value in self._metrics(outcomes):
                 log_metric(f"{self._key}/{name}", value)
@@ -154,10 +154,10 @@ class RewardPolicy:
             if values:
                 yield name, sum(values) / len(values)
 
-    def _tell(self, outcome: Outcome) -> None:
+    def _log_first_of_kind(self, outcome: Outcome) -> None:
         error = outcome.error
-        if error is not None and error.kind not in self._told:
-            self._told.add(error.kind)
+        if error is not None and error.kind not in self._reported:
+            self._reported.add(error.kind)
             _log.warning(
                 "grader %s gave no score (%s): %s. Further errors of this kind are not logged",
                 outcome.grader,

@@ -19,20 +19,20 @@ _OURS = {"prompt", "completion", "state", "parser", "info"}
 def of_trace(trace: Any, task: Any, only: Columns = None) -> dict[str, Any]:
     """Make a thread from a rollout's messages. The metadata is the task's data without its prompts."""
     data = trace.task.data if task is None else task
-    told = data.model_dump(mode="json", exclude=_IN_MESSAGES)
-    return {"messages": messages(trace.messages, "trace.messages"), "metadata": metadata(told, only)}
+    reported = data.model_dump(mode="json", exclude=_IN_MESSAGES)
+    return {"messages": messages(trace.messages, "trace.messages"), "metadata": metadata(reported, only)}
 
 
 def of_rubric(named: Mapping[str, Any], only: Columns = None) -> dict[str, Any]:
     """Make a thread from prompt and completion. The metadata is `info`, and every column of the dataset."""
     info = named.get("info")
     columns = {name: value for name, value in named.items() if name not in _OURS}
-    told = {**(info if isinstance(info, Mapping) else {}), **columns}
+    reported = {**(info if isinstance(info, Mapping) else {}), **columns}
     prompt, completion = named.get("prompt") or [], named["completion"]
     return {
         "prompt": _turns(prompt, "prompt"),
         "completion": _turns(completion, "completion"),
-        "metadata": metadata(told, only),
+        "metadata": metadata(reported, only),
     }
 
 

@@ -16,7 +16,7 @@ from examples.model_server import ModelServer, Script
 from gradebox.schemas import ModelDefaults, ModelFault, ModelTrial
 from models.client import ModelClient
 from models.errors import AskFailed, TokenUsage
-from models.replies import ServerReply, told
+from models.replies import ServerReply, reported
 from models.settings import ModelSettings
 from models.trial import trial
 from storage.models import ModelAccess
@@ -212,8 +212,8 @@ def test_a_reply_that_repeats_the_key_is_not_shown_whole() -> None:
 
 def test_a_part_of_the_key_at_an_end_is_not_told() -> None:
     for size in range(16_370, 16_400):  # some end in the middle of what is looked at
-        assert KEY[:8] not in told((KEY * 600)[:size].encode(), KEY)
-    assert told(f"you sent {KEY[:20]}".encode(), KEY) == "you sent [API key]"
+        assert KEY[:8] not in reported((KEY * 600)[:size].encode(), KEY)
+    assert reported(f"you sent {KEY[:20]}".encode(), KEY) == "you sent [API key]"
 
 
 def test_the_api_starts_without_what_asks_models() -> None:
